@@ -1,0 +1,5 @@
+"""`python -m enrich` is the command `enrich`."""
+
+from enrich.cli.main import main
+
+main()

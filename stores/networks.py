@@ -1,0 +1,53 @@
+"""Networks and addresses as numbers, for tables whose keys are CIDR networks."""
+
+import ipaddress
+from typing import NamedTuple
+
+_V4_MAPPED = 0xFFFF << 32
+
+
+class Network(NamedTuple):
+    """A network in the space of IPv6 addresses, where IPv4 has the place of the v4-mapped ones (::ffff:0:0/96)."""
+
+    prefix_length: int
+    bits: int
+
+    @classmethod
+    def around(cls, address: int, prefix_length: int) -> "Network":
+        """The network of this length that the address is in."""
+        return cls(prefix_length, address >> (128 - prefix_length))
+
+
+def shortest_prefix(address: int) -> int:
+    """The shortest network that may hold the address: an IPv4 address is in no IPv6 network, not even ::/0."""
+    return 96 if address >> 32 == 0xFFFF else 0
+
+
+def parse_network(key: bytes) -> tuple[Network, bool]:
+    """The network that a key names, and whether host bits were set in it (they are masked).
+
+    A single address is the network of its full length. Raises ValueError with the reason.
+    """
+    text = key.decode()
+    _, slash, length = text.partition("/")
+    if slash and not (length.isascii() and length.isdigit()):
+        raise ValueError(f"{length!r} is no prefix length")  # ipaddress would also take masks: 10.0.0.0/255.0.0.0
+    interface = ipaddress.ip_interface(text)
+    if getattr(interface, "scope_id", None):
+        raise ValueError("an address with a scope is no network")
+    prefix_length = interface.network.prefixlen + (96 if interface.version == 4 else 0)
+    address = _number(interface.ip)
+    network = Network.around(address, prefix_length)
+    return network, network.bits << (128 - prefix_length) != address
+
+
+def parse_address(key: bytes) -> int:
+    """The number of an address, IPv4 at its v4-mapped place. Raises ValueError with the reason."""
+    address = ipaddress.ip_address(key.decode())
+    if getattr(address, "scope_id", None):
+        raise ValueError("an address with a scope is local to one host")
+    return _number(address)
+
+
+def _number(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> int:
+    return int(address) | _V4_MAPPED if address.version == 4 else int(address)

@@ -1,0 +1,148 @@
+"""What the rooms above see of any engine, and the little that an engine needs from them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+import pyarrow as pa
+
+from stores.table import Found, HistoryFloor, Offsets, Seq
+
+
+class TableView(Protocol):
+    """One table as a snapshot sees it: nothing of it changes any more."""
+
+    @property
+    def columns(self) -> pa.Schema: ...
+
+    @property
+    def positions(self) -> Offsets:
+        """For each partition the offset below which every record is in this view."""
+
+    @property
+    def floors(self) -> Mapping[int, HistoryFloor]:
+        """For each partition from where on its history is whole; absent: from its first record on."""
+
+    @property
+    def complete_through(self) -> int | None:
+        """The agent's clock (milliseconds) when it asked for end offsets that this view has reached."""
+
+    def lookup(
+        self,
+        keys: pa.Array,
+        columns: Sequence[str],
+        *,
+        as_of: pa.Array | None = None,
+        pin: Offsets | None = None,
+    ) -> Found:
+        """Finds the version of each key and takes the chosen columns of its row.
+
+        keys: text, bytes, integers (looked up as their decimal digits), or a struct of these for a composite key.
+        Without `as_of` and `pin` the latest version answers: the one with the greatest offset in its partition, and
+        among partitions the greatest by (timestamp, partition, offset). `as_of` (timestamps, one a key) asks for the
+        version with the greatest (timestamp, partition, offset) whose timestamp is not later; a null time is a null
+        part of the key. `pin` hides every version at or above its partition's offset, and partitions that it does not
+        name. What lies below a history floor is `expired`: an `as_of` earlier than the latest floor of any partition,
+        a pin lower than a partition's floor.
+
+        Raises ConfigError for a column that the table does not have or keys of a type that cannot be a key, and
+        Retryable for a pin that this view has not reached.
+        """
+
+
+class Snapshot(Protocol):
+    """All tables of a store at one seq."""
+
+    @property
+    def seq(self) -> Seq: ...
+
+    def table(self, name: str) -> TableView:
+        """Raises ConfigError for a table that the store does not have."""
+
+
+class Reader(Protocol):
+    """A worker's view of a store. Its snapshots never go back."""
+
+    def snapshot(self) -> Snapshot:
+        """The newest publication."""
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """Values as typed rows. A row is null where the value was (a tombstone) or where it is named in `bad`."""
+
+    rows: pa.StructArray
+    bad: Mapping[int, str] = field(default_factory=dict)
+    """Index of a value that could not be decoded -> the reason."""
+
+
+class Decoder(Protocol):
+    """Turns the raw values of a table into rows of its columns, a batch at a time."""
+
+    def decode(self, values: pa.BinaryArray) -> Decoded: ...
+
+
+class Clock(Protocol):
+    def now_ms(self) -> int:
+        """Milliseconds since the epoch."""
+
+
+class KeyKind(StrEnum):
+    """How a probe finds a key: by equality, or as an address inside the network that the key names."""
+
+    EXACT = "exact"
+    CIDR = "cidr"
+
+
+@dataclass(frozen=True, slots=True)
+class TableSpec:
+    """What an engine must know of a table."""
+
+    columns: pa.Schema
+    decoder: Decoder
+    history_ms: int = 0
+    key: KeyKind = KeyKind.EXACT
+
+
+@dataclass(frozen=True, slots=True)
+class TableUpdate:
+    """New row versions of one table, in a batch of `ROW_VERSIONS`, and what is known once they are in."""
+
+    versions: pa.RecordBatch
+    positions: Offsets
+    complete_through: int | None = None
+    floors: Mapping[int, HistoryFloor] = field(default_factory=dict)
+    """Given by a bulk load, which sees a compacted topic whose past is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantined:
+    """A record that could not become a row version: its place and the reason."""
+
+    table: str
+    partition: int
+    offset: int
+    key: bytes
+    value: bytes | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    seq: Seq
+    quarantined: Sequence[Quarantined] = ()
+    masked_networks: int = 0
+    """Keys of cidr tables whose host bits were set; they were masked."""
+
+
+class Writer(Protocol):
+    """The one writer of a store."""
+
+    def publish(self, updates: Mapping[str, TableUpdate]) -> Publication:
+        """Makes the updates of all named tables visible at once. Versions below a position are already in: ignored."""
+
+    def remove_expired(self) -> Publication:
+        """Removes the versions that neither an as-of time nor a pin within the tables' history can ask for."""

@@ -1,0 +1,62 @@
+"""What a freshness bound in front of any engine promises."""
+
+import pyarrow as pa
+import pytest
+
+from stores.freshness import MarkStale
+from stores.table import Status
+from tests.contract.stores.store_under_test import find, table, version
+
+KEYS = pa.array(["a", "gone", "x", None])
+FRESH = [Status.HIT, Status.DELETED, Status.MISS, Status.NULL_KEY]
+STALE = [Status.STALE, *FRESH[1:]]
+
+
+@pytest.fixture
+def store(open_store):
+    store = open_store(users=table(history_ms=60_000))
+    store.publish(
+        "users",
+        version("a", 0, {"plan": "free"}),
+        version("gone", 1, None),
+        complete_through=store.clock.now_ms(),
+    )
+    return store
+
+
+def bounded(store):
+    return MarkStale(store.reader.snapshot().table("users"), bound_ms=5_000, clock=store.clock)
+
+
+def statuses(answers):
+    return [answer.status for answer in answers]
+
+
+def test_hits_are_marked_and_still_served_once_the_bound_has_passed(store):
+    view = bounded(store)
+    store.clock.advance(5_000)
+    assert statuses(find(view, KEYS)) == FRESH
+    store.clock.advance(1)
+    found = find(view, KEYS)
+    assert statuses(found) == STALE
+    assert found[0].values == {"plan": "free"}
+
+
+def test_a_newer_snapshot_that_is_complete_is_fresh_again(store):
+    store.clock.advance(10_000)
+    store.publish("users", complete_through=store.clock.now_ms())
+    assert statuses(find(bounded(store), KEYS)) == FRESH
+
+
+def test_a_table_that_was_never_complete_is_stale(open_store):
+    store = open_store(users=table())
+    store.publish("users", version("a", 0, {"plan": "free"}))
+    assert statuses(find(bounded(store), KEYS[:1])) == [Status.STALE]
+
+
+def test_answers_about_the_past_do_not_age(store):
+    view = bounded(store)
+    store.clock.advance(10_000)
+    times = pa.array([store.clock.now_ms()] * len(KEYS), pa.timestamp("ms"))
+    assert statuses(find(view, KEYS, as_of=times)) == FRESH
+    assert statuses(find(view, KEYS, pin={0: 2})) == FRESH
