@@ -98,7 +98,7 @@ class Harness:
         questions: list[dict[str, Any]] = [{"pin": pin} for moment, pin in self.pins if moment >= horizon]
         questions += [{"as_of": [time]} for time in range(max(horizon, 0), self.clock.now_ms() + 1)]
         for question in questions:
-            (answer,) = self.store.find("t", probe, **question)
+            answer = self.store.find("t", probe, **question)[0]
             assert answer.status is not Status.EXPIRED, question
 
     def questions(self, times: list[int | None]) -> Iterator[tuple[int | None, dict[int, int] | None]]:

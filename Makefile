@@ -1,0 +1,37 @@
+# Every target does all missing set-up by itself; see tools/setup.sh.
+PYTHON := .venv/bin/python
+
+.PHONY: help setup test soak check demo bench lock clean
+
+help:
+	@echo "make setup   virtual environment, locked packages, jars"
+	@echo "make demo    the product in a minute, on real servers of its own"
+	@echo "make test    all checks and tests (SEED=n repeats a run, ARGS=... goes to pytest)"
+	@echo "make soak    the same tests with their long counts"
+	@echo "make check   format, lint, types and layers only"
+	@echo "make bench   all benchmarks, results in bench/RESULTS.md"
+	@echo "make lock    lock the newest versions of all packages and jars"
+
+setup:
+	@sh tools/setup.sh
+
+check: setup
+	@$(PYTHON) tools/check.py
+
+test: check
+	@ENRICH_TEST_SEED=$(SEED) $(PYTHON) -m pytest $(ARGS)
+
+soak: check
+	@ENRICH_TEST_SOAK=1 ENRICH_TEST_SEED=$(SEED) $(PYTHON) -m pytest $(ARGS)
+
+demo: setup
+	@$(PYTHON) -m enrich demo
+
+bench: setup
+	@$(PYTHON) -m bench --all
+
+lock: setup
+	@sh tools/lock.sh
+
+clean:
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,24 @@
+"""Kafka for the rooms above: clients with one set of habits, settings in both dialects, errors of our tree.
+
+Start at `clients`. `DeliveringProducer` cannot lose a record quietly, `Topics` makes and measures topics,
+`read_to_end` reads what a topic holds now.
+"""
+
+from enrich.kafka.clients import Connection, new_admin_client, new_group_consumer, new_producer, new_store_consumer
+from enrich.kafka.delivering import DeliveringProducer
+from enrich.kafka.errors import kafka_errors
+from enrich.kafka.reading import read_to_end
+from enrich.kafka.topics import COMPACTED, Topics
+
+__all__ = [
+    "COMPACTED",
+    "Connection",
+    "DeliveringProducer",
+    "Topics",
+    "kafka_errors",
+    "new_admin_client",
+    "new_group_consumer",
+    "new_producer",
+    "new_store_consumer",
+    "read_to_end",
+]

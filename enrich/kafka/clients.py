@@ -1,0 +1,75 @@
+"""Makes every Kafka client of the product, so that all have the same habits.
+
+`connection` is what `librdkafka_settings` makes of the configuration's kafka section. The settings added here are
+promises to the rest of the code and are not for users to change.
+"""
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient
+
+from enrich.kafka.errors import kafka_errors
+
+Connection = Mapping[str, Any]
+
+_log = logging.getLogger(__name__)
+
+_PRODUCER_HABITS: Mapping[str, Any] = {
+    # librdkafka's default would put a key into another partition than Java clients and Spark do.
+    "partitioner": "murmur2_random",
+    "acks": "all",
+    "enable.idempotence": True,
+    "compression.type": "lz4",
+    "linger.ms": 5,
+}
+_CONSUMER_HABITS: Mapping[str, Any] = {
+    "isolation.level": "read_committed",
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "allow.auto.create.topics": False,
+    # A bit that flipped on the way is an error here, not a wrong row in a table.
+    "check.crcs": True,
+    # The default of a second makes a consumer that fell behind its queue wait: a third of the throughput.
+    "fetch.queue.backoff.ms": 10,
+    "queued.max.messages.kbytes": 16384,
+}
+
+
+def new_producer(connection: Connection, **extra: Any) -> Producer:
+    """A bare producer; most callers want `DeliveringProducer`, which cannot forget a failed delivery."""
+    with kafka_errors():
+        return Producer({**_logged(connection), **_PRODUCER_HABITS, **extra})
+
+
+def new_store_consumer(connection: Connection) -> Consumer:
+    """A consumer for a store: partitions and offsets assigned by hand, no group, and an error where an offset no
+    longer exists, because any other answer would silently skip or repeat rows."""
+    own = {"auto.offset.reset": "error", "enable.partition.eof": True, "group.id": "enrich.no-group"}
+    with kafka_errors():
+        return Consumer({**_logged(connection), **_CONSUMER_HABITS, **own})
+
+
+def new_group_consumer(connection: Connection, group: str) -> Consumer:
+    """A member of a group, rebalanced cooperatively, that commits when its caller says so; a new group starts at the
+    beginning of its topics."""
+    own = {
+        "group.id": group,
+        "auto.offset.reset": "earliest",
+        "partition.assignment.strategy": "cooperative-sticky",
+    }
+    with kafka_errors():
+        return Consumer({**_logged(connection), **_CONSUMER_HABITS, **own})
+
+
+def new_admin_client(connection: Connection) -> AdminClient:
+    with kafka_errors():
+        return AdminClient(_logged(connection))
+
+
+def _logged(connection: Connection) -> dict[str, Any]:
+    # librdkafka writes to stderr unless it is given a logger; connection trouble is told by errors, so it stays quiet
+    # below the level that the user chose.
+    return {"client.id": "enrich", **connection, "logger": _log}

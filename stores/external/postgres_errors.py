@@ -1,0 +1,121 @@
+"""Where psycopg's errors become ours, by SQLSTATE: first the code itself, else its class (the first two letters)."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+from psycopg import errors
+
+from stores.errors import BadRecord, ConfigError, EnrichError, Fatal, Retryable, Unreachable
+
+_BY_CODE: dict[type[psycopg.Error], type[EnrichError]] = {
+    errors.ReadOnlySqlTransaction: Retryable,  # a failover is under way
+    errors.SqlserverRejectedEstablishmentOfSqlconnection: ConfigError,
+    errors.ProtocolViolation: Fatal,
+    errors.DatabaseDropped: ConfigError,
+    errors.ConfigurationLimitExceeded: ConfigError,
+    errors.StatementTooComplex: Fatal,
+    errors.CantChangeRuntimeParam: Fatal,
+    errors.UnsafeNewEnumValueUsage: Fatal,
+}
+
+BY_CLASS: dict[str, type[EnrichError]] = {
+    "02": Fatal,  # no data
+    "03": Fatal,
+    "08": Unreachable,  # connection
+    "09": BadRecord,  # a trigger refused
+    "0A": ConfigError,  # feature not supported
+    "0B": Fatal,
+    "0F": Fatal,
+    "0L": ConfigError,
+    "0P": ConfigError,  # invalid role
+    "0Z": Fatal,
+    "10": Fatal,
+    "20": Fatal,
+    "21": BadRecord,  # cardinality: the same key twice in one statement
+    "22": BadRecord,  # the value does not fit the column
+    "23": BadRecord,  # a constraint refuses the row
+    "24": Fatal,
+    "25": Fatal,
+    "26": Retryable,  # a prepared statement is gone: the connection was another's
+    "27": BadRecord,
+    "28": ConfigError,  # user name or password
+    "2B": ConfigError,
+    "2D": Fatal,
+    "2F": BadRecord,
+    "34": Fatal,
+    "38": BadRecord,
+    "39": BadRecord,
+    "3B": Fatal,
+    "3D": ConfigError,  # no such database
+    "3F": ConfigError,  # no such schema
+    "40": Retryable,  # serialization failure, deadlock, a COMMIT whose outcome is unknown
+    "42": ConfigError,  # no such table or column, no right to it
+    "44": BadRecord,
+    "53": Retryable,  # out of disk, memory or connections
+    "54": BadRecord,  # too large
+    "55": Retryable,  # locked
+    "57": Retryable,  # cancelled, shutting down, starting up
+    "58": Retryable,  # an I/O error of the server
+    "72": Retryable,
+    "F0": ConfigError,
+    "HV": Fatal,
+    "P0": BadRecord,  # raised by a function or trigger
+    "XX": Fatal,
+}
+
+# Errors without a SQLSTATE, the driver's own. psycopg gives none for a refused connection either.
+BY_DRIVER_CLASS: dict[type[Exception], type[EnrichError]] = {
+    psycopg.OperationalError: Unreachable,
+    errors.ConnectionTimeout: Unreachable,
+    errors.CancellationTimeout: Unreachable,
+    errors.PipelineAborted: Retryable,
+    psycopg.DataError: BadRecord,
+    psycopg.IntegrityError: BadRecord,
+    psycopg.InterfaceError: Fatal,
+    psycopg.InternalError: Fatal,
+    psycopg.NotSupportedError: Fatal,
+    psycopg.ProgrammingError: Fatal,
+    psycopg.DatabaseError: Fatal,
+    psycopg.Error: Fatal,
+}
+
+_REFUSED_LOGIN = re.compile(
+    r"authentication failed|no pg_hba.conf entry|(role|database|user) .* does not exist|no password"
+)
+_NOT_NOW = re.compile(r"starting up|shutting down|in recovery|too many clients|remaining connection slots")
+
+_NEXT_STEPS: dict[type[EnrichError], str] = {
+    Unreachable: "check that PostgreSQL runs and that the dsn names it",
+    ConfigError: "correct the dsn, the table or the user's rights",
+}
+
+
+def mapped(error: psycopg.Error, where: str | None = None) -> EnrichError:
+    """The error of our tree for one of psycopg's. Details of the server may hold values of rows: they are left out."""
+    kind = _kind(error)
+    text = error.diag.message_primary or str(error).strip() or type(error).__name__
+    code = f" [{error.sqlstate}]" if error.sqlstate else ""
+    return kind(f"PostgreSQL: {text}{code}", where=where, next_step=_NEXT_STEPS.get(kind))
+
+
+def _kind(error: psycopg.Error) -> type[EnrichError]:
+    if error.sqlstate:
+        by_code = next((kind for cls, kind in _BY_CODE.items() if isinstance(error, cls)), None)
+        return by_code or BY_CLASS.get(error.sqlstate[:2], Fatal)
+    if isinstance(error, psycopg.OperationalError):
+        if _REFUSED_LOGIN.search(str(error)):
+            return ConfigError
+        if _NOT_NOW.search(str(error)):
+            return Retryable
+    return next((BY_DRIVER_CLASS[cls] for cls in type(error).__mro__ if cls in BY_DRIVER_CLASS), Fatal)
+
+
+@contextmanager
+def postgres_errors(where: str | None = None) -> Iterator[None]:
+    """What psycopg raises inside leaves as an error of our tree."""
+    try:
+        yield
+    except psycopg.Error as error:
+        raise mapped(error, where) from error

@@ -1,0 +1,69 @@
+"""Where the Redis client's errors become ours."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from redis import exceptions as redis_exceptions
+
+from stores.errors import BadRecord, ConfigError, EnrichError, Fatal, Retryable, Unreachable
+
+# The most special class of an error decides. Every class that the client has is named, so that the exhaustive test
+# tells when an upgrade brings a new one.
+KINDS: dict[type[Exception], type[EnrichError]] = {
+    redis_exceptions.AskError: Retryable,
+    redis_exceptions.AuthenticationError: ConfigError,
+    redis_exceptions.AuthenticationWrongNumberOfArgsError: ConfigError,
+    redis_exceptions.AuthorizationError: ConfigError,
+    redis_exceptions.BusyLoadingError: Retryable,
+    redis_exceptions.ChildDeadlockedError: Fatal,
+    redis_exceptions.ClusterCrossSlotError: Fatal,
+    redis_exceptions.ClusterDownError: Unreachable,
+    redis_exceptions.ClusterError: Retryable,
+    redis_exceptions.ConnectionError: Unreachable,
+    redis_exceptions.CrossSlotTransactionError: Fatal,
+    redis_exceptions.DataError: BadRecord,
+    redis_exceptions.ExecAbortError: Retryable,
+    redis_exceptions.ExternalAuthProviderError: ConfigError,
+    redis_exceptions.IncorrectPolicyType: Fatal,
+    redis_exceptions.InvalidPipelineStack: Fatal,
+    redis_exceptions.InvalidResponse: Retryable,
+    redis_exceptions.LockError: Retryable,
+    redis_exceptions.LockNotOwnedError: Retryable,
+    redis_exceptions.MasterDownError: Unreachable,
+    redis_exceptions.MaxConnectionsError: Retryable,
+    redis_exceptions.ModuleError: Fatal,
+    redis_exceptions.MovedError: Retryable,
+    redis_exceptions.NoPermissionError: ConfigError,
+    redis_exceptions.NoScriptError: Retryable,  # the server restarted: load the script again
+    redis_exceptions.NoSuchFieldsetError: Fatal,
+    redis_exceptions.OutOfMemoryError: Retryable,
+    redis_exceptions.PubSubError: Fatal,
+    redis_exceptions.ReadOnlyError: Retryable,  # a failover is under way
+    redis_exceptions.RedisClusterException: ConfigError,
+    redis_exceptions.RedisError: Fatal,
+    redis_exceptions.ResponseError: BadRecord,  # a wrong type under the key, a script that refuses: this key alone
+    redis_exceptions.SlotNotCoveredError: Unreachable,
+    redis_exceptions.TimeoutError: Unreachable,
+    redis_exceptions.TryAgainError: Retryable,
+    redis_exceptions.WatchError: Retryable,
+}
+
+_NEXT_STEPS: dict[type[EnrichError], str] = {
+    Unreachable: "check that Redis runs and that the url names it",
+    ConfigError: "correct the url's user name and password, or the user's rights",
+}
+
+
+def mapped(error: Exception, where: str | None = None) -> EnrichError:
+    """The error of our tree for one of the Redis client's."""
+    kind = next((KINDS[cls] for cls in type(error).__mro__ if cls in KINDS), Fatal)
+    return kind(f"Redis: {error}", where=where, next_step=_NEXT_STEPS.get(kind))
+
+
+@contextmanager
+def redis_errors(where: str | None = None) -> Iterator[None]:
+    """What the Redis client raises inside leaves as an error of our tree."""
+    try:
+        yield
+    except tuple(KINDS) as error:
+        raise mapped(error, where) from error

@@ -1,0 +1,53 @@
+import inspect
+
+import psycopg
+import pytest
+from psycopg import errors
+
+from stores.errors import BadRecord, ConfigError, Fatal, Retryable, Unreachable
+from stores.external.postgres_errors import BY_CLASS, BY_DRIVER_CLASS, mapped, postgres_errors
+
+CLASSES = [cls for _, cls in inspect.getmembers(errors, inspect.isclass) if issubclass(cls, psycopg.Error)]
+CODED = [cls for cls in CLASSES if isinstance(vars(cls).get("sqlstate"), str)]
+
+
+def test_every_class_of_sqlstates_is_named():
+    assert {str(cls.sqlstate)[:2] for cls in CODED} == set(BY_CLASS)
+
+
+def test_every_error_of_the_driver_without_a_sqlstate_is_named():
+    plain = {cls for cls in CLASSES if cls not in CODED and not cls.__name__.startswith("_")}
+    assert plain == set(BY_DRIVER_CLASS)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (errors.SerializationFailure("x"), Retryable),
+        (errors.DeadlockDetected("x"), Retryable),
+        (errors.StatementCompletionUnknown("x"), Retryable),
+        (errors.ReadOnlySqlTransaction("x"), Retryable),
+        (errors.NotNullViolation("x"), BadRecord),
+        (errors.NumericValueOutOfRange("x"), BadRecord),
+        (errors.UndefinedTable("x"), ConfigError),
+        (errors.InsufficientPrivilege("x"), ConfigError),
+        (errors.ConnectionFailure("x"), Unreachable),
+        (errors.DiskFull("x"), Retryable),
+        (errors.IndexCorrupted("x"), Fatal),
+        (psycopg.OperationalError("connection refused"), Unreachable),
+        (psycopg.OperationalError('FATAL:  password authentication failed for user "u"'), ConfigError),
+        (psycopg.OperationalError('FATAL:  database "d" does not exist'), ConfigError),
+        (psycopg.OperationalError("FATAL:  the database system is starting up"), Retryable),
+        (psycopg.InterfaceError("x"), Fatal),
+    ],
+    ids=str,
+)
+def test_an_error_becomes_what_the_caller_should_do_and_says_where(error, kind):
+    with pytest.raises(kind) as raised, postgres_errors("table users"):
+        raise error
+    assert type(raised.value) is kind
+    assert raised.value.where == "table users"
+
+
+def test_the_code_is_told_for_those_who_look_it_up():
+    assert "[23502]" in str(mapped(errors.NotNullViolation("x")))
