@@ -24,5 +24,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     # Hypothesis takes its randomness from the seed of the run, so that one number repeats everything.
     for item in items:
         function = getattr(item, "function", None)
-        if hasattr(function, "hypothesis"):
+        if function is not None and hasattr(function, "hypothesis"):
             hypothesis.seed(SEED)(function)

@@ -25,7 +25,12 @@ def problems(source: str, name: str) -> Iterator[str]:
             raw_mode = keywords.get("raw_mode", node.args[0] if node.args else None)
             if not (isinstance(raw_mode, ast.Constant) and raw_mode.value is True):
                 yield f"{name}:{node.lineno}: Options without raw_mode=True let RocksDB values be unpickled"
-        if called in {"repair", "destroy"} and _is_rdict(node.func) and len(node.args) < 2 and "options" not in keywords:
+        if (
+            called in {"repair", "destroy"}
+            and _is_rdict(node.func)
+            and len(node.args) < 2
+            and "options" not in keywords
+        ):
             yield f"{name}:{node.lineno}: Rdict.{called} without options"
 
 

@@ -6,13 +6,14 @@ import math
 from collections.abc import Callable
 from datetime import date, datetime
 from decimal import Decimal, InvalidOperation
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
 from enrich.errors import ConfigError
 
 _Convert = Callable[[Any], Any]
+_Parsed = TypeVar("_Parsed")
 
 
 class _UnfitError(ValueError):
@@ -155,7 +156,7 @@ def _date(value: Any) -> date:
     return _parsed("an ISO 8601 date", date.fromisoformat, value)
 
 
-def _parsed(expected: str, parse: Callable[[str], Any], value: Any) -> Any:
+def _parsed(expected: str, parse: Callable[[str], _Parsed], value: Any) -> _Parsed:
     text = _text(value)
     try:
         return parse(text)

@@ -88,9 +88,10 @@ class Harness:
         assert (answer.status is Status.EXPIRED) == below_floor
         if below_floor:
             return
-        assert (answer.status, *(answer.position or (None, None))) == expected
+        partition, offset = answer.position or (None, None)
+        assert (answer.status, partition, offset) == expected
         if answer.status is Status.HIT:
-            assert answer.values == {"plan": "{}/{}".format(*answer.position)}
+            assert answer.values == {"plan": f"{partition}/{offset}"}
 
     def promises_history_to(self, probe) -> None:
         """Nothing that the table's history covers is expired."""

@@ -1,0 +1,25 @@
+"""All benchmarks by name."""
+
+from collections.abc import Callable
+from importlib import import_module
+
+from bench.harness import Benchmark, Figures
+
+
+def _later(module: str) -> Callable[[], Figures]:
+    # Imported when it runs: a benchmark may need what the others do not have to load.
+    return lambda: import_module(f"bench.{module}").run()
+
+
+BENCHMARKS = {
+    benchmark.name: benchmark
+    for benchmark in (
+        Benchmark("cli_start", "`enrich --help` from start to end", _later("cli_start"), {"ms": ("<", 300)}),
+        Benchmark(
+            "stack_start",
+            "the embedded stack from `up` to ready",
+            _later("stack_start"),
+            {"ready_s": ("<", 10)},
+        ),
+    )
+}
