@@ -1,4 +1,4 @@
-"""Structured logs on stderr: text for people, one JSON object a line for machines. Never secrets or payloads."""
+"""Structured logs on stderr: text for people, one JSON object a line for machines. Never secrets, never payloads."""
 
 import json
 import logging
@@ -17,6 +17,13 @@ class LogFormat(StrEnum):
 
 def _fields(record: logging.LogRecord) -> dict[str, object]:
     return {name: value for name, value in vars(record).items() if name not in _STANDARD}
+
+
+class LogLevel(StrEnum):
+    debug = "debug"
+    info = "info"
+    warning = "warning"
+    error = "error"
 
 
 class JsonLines(logging.Formatter):
@@ -41,13 +48,15 @@ class TextLines(logging.Formatter):
         return f"{text}\n{self.formatException(record.exc_info)}" if record.exc_info else text
 
 
-def setup_logs(log_format: LogFormat, level: str) -> None:
+def setup_logs(log_format: LogFormat, level: LogLevel) -> None:
     """Sends the logs of this process to stderr. Called once, at a program's top."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines() if log_format is LogFormat.json else TextLines())
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(level.upper())
+    # The Kafka client warns of everything that it then retries by itself; what stays broken comes back as an error.
+    logging.getLogger("librdkafka").setLevel("ERROR" if level is LogLevel.warning else level.upper())
 
 
 def logs_are_json() -> bool:

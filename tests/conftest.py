@@ -1,10 +1,21 @@
 """Set-up of the whole run: the seed, hypothesis, and the real servers that tests share."""
 
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, NoReturn
+
 import hypothesis
 import pytest
 from hypothesis import HealthCheck, settings
 
+from enrich.dev import Addresses, temporary_stack
+from enrich.errors import EnrichError
 from tests.support.seed import SEED, SOAK, rounds
+from tests.support.topics import Cluster
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 settings.register_profile(
     "run",
@@ -16,8 +27,16 @@ settings.register_profile(
 settings.load_profile("run")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--allow-missing",
+        action="store_true",
+        help="skip what needs a server that cannot be started here, instead of failing",
+    )
+
+
 def pytest_report_header() -> str:
-    return f"seed: {SEED} (again with ENRICH_TEST_SEED={SEED}); {'soak' if SOAK else 'quick'} rounds"
+    return f"seed: {SEED} (again with SEED={SEED}); {'soak' if SOAK else 'quick'} rounds"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -26,3 +45,74 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         function = getattr(item, "function", None)
         if function is not None and hasattr(function, "hypothesis"):
             hypothesis.seed(SEED)(function)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if _skipped_unasked(terminalreporter):
+        terminalreporter.write_line("a skipped test counts as failed without --allow-missing", red=True)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if session.exitstatus == pytest.ExitCode.OK and reporter is not None and _skipped_unasked(reporter):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def _skipped_unasked(reporter: pytest.TerminalReporter) -> bool:
+    return bool(reporter.stats.get("skipped")) and not reporter.config.getoption("--allow-missing")
+
+
+def _missing(config: pytest.Config, what: str, error: EnrichError) -> NoReturn:
+    """A server that cannot be had is a failure, unless the run allows it."""
+    if config.getoption("--allow-missing"):
+        pytest.skip(f"{what} is missing: {error}")
+    pytest.fail(f"{what} is missing: {error}", pytrace=False)
+
+
+@pytest.fixture(scope="session")
+def stack(request: pytest.FixtureRequest) -> Iterator[Addresses]:
+    """Broker and Redis for the whole run. What a test makes in them has names of its own."""
+    with ExitStack() as held:
+        try:
+            addresses = held.enter_context(temporary_stack(quiet=True))
+        except EnrichError as error:
+            _missing(request.config, "the embedded stack", error)
+        yield addresses
+
+
+@pytest.fixture(scope="session")
+def cluster(stack: Addresses) -> Cluster:
+    assert stack.bootstrap_servers is not None
+    return Cluster({"bootstrap.servers": stack.bootstrap_servers})
+
+
+_NUMBERS = itertools.count()
+
+
+@pytest.fixture
+def new_topic(cluster: Cluster, request: pytest.FixtureRequest) -> Callable[..., str]:
+    """Makes topics that belong to this test alone."""
+
+    def create(*, partitions: int = 1, **config: str) -> str:
+        name = f"t{next(_NUMBERS)}.{request.node.originalname[:80]}"
+        settings_ = {key.replace("_", "."): value for key, value in config.items()}
+        cluster.topics.create(name, partitions=partitions, config=settings_)
+        return name
+
+    return create
+
+
+@pytest.fixture
+def topic(new_topic: Callable[..., str]) -> str:
+    return new_topic()
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator["SparkSession"]:
+    """A local Spark with the Kafka connector, for one module of tests."""
+    from tests.support.spark import local_spark
+
+    session = local_spark()
+    yield session
+    session.stop()

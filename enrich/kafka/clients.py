@@ -15,7 +15,7 @@ from enrich.kafka.errors import kafka_errors
 
 Connection = Mapping[str, Any]
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("librdkafka")  # quieter than the rest, see enrich/logs.py
 
 _PRODUCER_HABITS: Mapping[str, Any] = {
     # librdkafka's default would put a key into another partition than Java clients and Spark do.
@@ -24,6 +24,8 @@ _PRODUCER_HABITS: Mapping[str, Any] = {
     "enable.idempotence": True,
     "compression.type": "lz4",
     "linger.ms": 5,
+    # How long a topic that nobody knows may still be one that was just made; by default a typo shows after 30 s.
+    "topic.metadata.propagation.max.ms": 5000,
 }
 _CONSUMER_HABITS: Mapping[str, Any] = {
     "isolation.level": "read_committed",
@@ -47,7 +49,13 @@ def new_producer(connection: Connection, **extra: Any) -> Producer:
 def new_store_consumer(connection: Connection) -> Consumer:
     """A consumer for a store: partitions and offsets assigned by hand, no group, and an error where an offset no
     longer exists, because any other answer would silently skip or repeat rows."""
-    own = {"auto.offset.reset": "error", "enable.partition.eof": True, "group.id": "enrich.no-group"}
+    own = {
+        "auto.offset.reset": "error",
+        "enable.partition.eof": True,
+        "group.id": "enrich.no-group",
+        # A fetch that waits on the broker for news holds up the first fetch after a new assignment: 0.5 s by default.
+        "fetch.wait.max.ms": 100,
+    }
     with kafka_errors():
         return Consumer({**_logged(connection), **_CONSUMER_HABITS, **own})
 
@@ -70,6 +78,5 @@ def new_admin_client(connection: Connection) -> AdminClient:
 
 
 def _logged(connection: Connection) -> dict[str, Any]:
-    # librdkafka writes to stderr unless it is given a logger; connection trouble is told by errors, so it stays quiet
-    # below the level that the user chose.
+    # Without a logger librdkafka writes to stderr by itself, past the format and the level that the user chose.
     return {"client.id": "enrich", **connection, "logger": _log}

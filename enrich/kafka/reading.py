@@ -21,9 +21,9 @@ def read_to_end(
 ) -> Iterator[list[Message]]:
     """Batches of all committed records in [start, end) of each partition, in offset order within a partition.
 
-    The consumer is one of `new_store_consumer`. Records at or after an end may come too. Reading is over when every
-    partition has reached its end: at the end of a partition compaction and transaction markers leave no message, so
-    the end-of-partition event counts, never the last message. Raises Unreachable after `stalled_s` without progress.
+    The consumer is one of `new_store_consumer`. Reading is over when every partition has reached its end: at the end
+    of a partition compaction and transaction markers leave no message, so the end-of-partition event counts, never
+    the last message. Raises Unreachable after `stalled_s` without progress.
     """
     unfinished = {p for p, end in end_offsets.items() if start_offsets.get(p, 0) < end}
     if not unfinished:
@@ -39,7 +39,8 @@ def read_to_end(
             partition, offset = _place(message)
             error = message.error()
             if error is None:
-                batch.append(message)
+                if offset < end_offsets[partition]:
+                    batch.append(message)
                 at_end = offset + 1 >= end_offsets[partition]
             elif error.code() == KafkaError._PARTITION_EOF:
                 at_end = offset >= end_offsets[partition]

@@ -27,10 +27,10 @@ class Topics:
     ) -> None:
         """Returns once the topic can be used. Raises ConfigError if it is there already."""
         new = NewTopic(name, num_partitions=partitions, replication_factor=replication, config=dict(config or {}))
-        self._only(self._admin.create_topics([new], operation_timeout=self._deadline_s), f"topic {name}")
+        self._only(self._admin.create_topics([new], **self._deadlines()), f"topic {name}")
 
     def delete(self, name: str) -> None:
-        self._only(self._admin.delete_topics([name], operation_timeout=self._deadline_s), f"topic {name}")
+        self._only(self._admin.delete_topics([name], **self._deadlines()), f"topic {name}")
 
     def exists(self, name: str) -> bool:
         with kafka_errors():
@@ -64,6 +64,10 @@ class Topics:
     def _describe(self, name: str) -> Any:
         futures = self._admin.describe_topics(TopicCollection([name]), request_timeout=self._deadline_s)
         return self._only(futures, f"topic {name}")
+
+    def _deadlines(self) -> dict[str, float]:
+        # The brokers' for doing it and the client's for reaching them: each alone leaves the other at a minute.
+        return {"operation_timeout": self._deadline_s, "request_timeout": self._deadline_s}
 
     def _only(self, futures: Mapping[str, "Future[Any]"], where: str) -> Any:
         (future,) = futures.values()

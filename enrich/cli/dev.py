@@ -1,0 +1,173 @@
+"""`enrich dev`: the embedded stack, real servers without containers."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from enrich.cli.output import DIFFERENCE, print_json
+
+if TYPE_CHECKING:
+    from enrich.dev import Addresses, ServerStatus
+
+_DEFAULT = Path(".enrich-dev")
+
+app = typer.Typer(no_args_is_help=True, help="A real Kafka broker, Redis and more on this machine, without containers.")
+
+Directory = Annotated[
+    Path, typer.Option("--dir", metavar="D", help="The stack's directory. Each is a stack of its own.")
+]
+Json = Annotated[bool, typer.Option("--json", help="For machines: JSON on stdout.")]
+
+
+@app.command()
+def up(
+    directory: Directory = _DEFAULT,
+    with_: Annotated[
+        list[str] | None,
+        typer.Option("--with", metavar="NAMES", help="Also postgres, registry (a,b or repeated)."),
+    ] = None,
+    json: Json = False,
+    new_ports: Annotated[
+        bool, typer.Option("--new-ports", help="Move a server whose port is taken to another one; data is kept.")
+    ] = False,
+) -> None:
+    """Start what does not run, and say where it answers. Data and ports are those of the last time.
+
+    Example: enrich dev up --with postgres,registry
+    """
+    from enrich.dev import Stack
+    from enrich.dev.progress import shown
+
+    names = [name.strip() for text in with_ or () for name in text.split(",") if name.strip()]
+    with shown() as display:
+        addresses = Stack(directory).up(
+            names, tell=display.tell, report=display.report, new_ports=new_ports, final=True
+        )
+    if json:
+        print_json(addresses.running())
+    else:
+        _show_addresses(addresses, directory)
+
+
+@app.command()
+def down(directory: Directory = _DEFAULT) -> None:
+    """Stop every server. Data and ports are kept for the next `up`.
+
+    Example: enrich dev down
+    """
+    from enrich.dev import Stack
+
+    stopped = Stack(directory).down()
+    typer.echo(f"stopped {', '.join(stopped)}" if stopped else "nothing was running")
+
+
+@app.command()
+def status(directory: Directory = _DEFAULT, json: Json = False) -> None:
+    """Ask every server how it is. Exits 1 when one has died or does not answer.
+
+    Example: enrich dev status --json
+    """
+    from enrich.dev import Stack
+
+    servers = Stack(directory).status()
+    if json:
+        for server in servers:
+            print_json(_as_json(server))
+    elif servers:
+        _show_status(servers)
+    else:
+        typer.echo(f"no stack in {directory}; next: enrich dev up{_option(directory)}", err=True)
+    if not all(server.is_well for server in servers):
+        raise typer.Exit(DIFFERENCE)
+
+
+@app.command()
+def logs(
+    server: Annotated[str | None, typer.Argument(help="kafka, redis, postgres or registry; all if left out.")] = None,
+    directory: Directory = _DEFAULT,
+    lines: Annotated[int, typer.Option("-n", "--lines", min=0, help="How many of the last lines, of each.")] = 50,
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on with what is added, until Ctrl-C.")] = False,
+) -> None:
+    """Show the last lines of the servers' logs.
+
+    Example: enrich dev logs kafka --follow
+    """
+    from enrich.dev import Stack
+    from enrich.dev.logs import follow as added_to
+    from enrich.dev.logs import tail
+
+    names = {path: name for name, path in Stack(directory).logs(server).items()}
+    prefixes = {path: "" if server else f"{name:<8} | " for path, name in names.items()}
+    # Positions are taken before the tails are read: a line written in between is shown twice rather than never.
+    added = added_to(list(names))
+    for path in names:
+        for line in tail(path, lines):
+            typer.echo(prefixes[path] + line)
+    if follow:
+        for path, line in added:
+            typer.echo(prefixes[path] + line)
+
+
+@app.command()
+def reset(
+    directory: Directory = _DEFAULT,
+    yes: Annotated[bool, typer.Option("--yes", help="Really delete.")] = False,
+) -> None:
+    """Stop every server and delete the stack with all its data.
+
+    Example: enrich dev reset --yes
+    """
+    from enrich.dev import Stack
+
+    deleted = Stack(directory).reset(yes=yes)
+    typer.echo(f"deleted {directory}" if deleted else f"nothing to delete in {directory}")
+
+
+def _show_addresses(addresses: "Addresses", directory: Path) -> None:
+    from rich.console import Console
+
+    console = Console(highlight=False, soft_wrap=True)
+    for name, address in addresses.running().items():
+        console.print(f"[bold]{name:<18}[/] {address}")  # no table: it would fold an address that is to be copied
+    option = _option(directory)
+    console.print(f"[dim]next: enrich demo · enrich dev status{option} · enrich dev down{option}[/]")
+
+
+def _show_status(servers: "list[ServerStatus]") -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("server", "state", box=None, header_style="dim")
+    table.add_column("address", overflow="fold")  # to be copied: never cut short
+    for column in ("pid", "memory", "since"):
+        table.add_column(column, no_wrap=True)
+    colours = {"running": "green", "stopped": "dim"}
+    for server in servers:
+        since = None if server.since is None else datetime.fromtimestamp(server.since, UTC).astimezone()
+        table.add_row(
+            server.server,
+            f"[{colours.get(server.state, 'bold red')}]{server.state}[/]",
+            server.address,
+            "" if server.pid is None else str(server.pid),
+            "" if server.memory is None else f"{server.memory / 1e6:.0f} MB",
+            "" if since is None else f"{since:%Y-%m-%d %H:%M:%S}",
+        )
+    Console(highlight=False, soft_wrap=True).print(table)
+
+
+def _as_json(server: "ServerStatus") -> dict[str, object]:
+    since = None if server.since is None else datetime.fromtimestamp(server.since, UTC)
+    return {
+        "server": server.server,
+        "state": server.state.value,
+        "address": server.address,
+        "pid": server.pid,
+        "memory_bytes": server.memory,
+        "since": None if since is None else since.isoformat(timespec="milliseconds"),
+    }
+
+
+def _option(directory: Path) -> str:
+    return "" if directory == _DEFAULT else f" --dir {directory}"

@@ -1,0 +1,63 @@
+"""The program's top: builds the command tree, runs it, and turns every error into a message and an exit code."""
+
+import logging
+import signal
+import sys
+from types import FrameType
+from typing import Annotated, NoReturn
+
+import typer
+
+from enrich.cli import config, demo, dev, output
+from enrich.errors import EnrichError
+from enrich.logs import LogFormat, LogLevel, setup_logs
+
+app = typer.Typer(
+    name="enrich",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Enrich Kafka streams on Spark from local state.",
+)
+app.add_typer(dev.app, name="dev")
+app.add_typer(config.app, name="config")
+app.command("demo")(demo.demo)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"enrich {version('enrich')}")
+        raise typer.Exit
+
+
+@app.callback()
+def common_options(
+    log_format: Annotated[LogFormat, typer.Option(help="How log lines look on stderr.")] = LogFormat.text,
+    log_level: Annotated[LogLevel, typer.Option(help="From which level on lines are shown.")] = LogLevel.warning,
+    version: Annotated[  # noqa: ARG001 - typer calls _print_version for it
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and leave."),
+    ] = False,
+) -> None:
+    setup_logs(log_format, log_level)
+
+
+def _terminate(signum: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001 - the signature of a handler
+    # SIGTERM unwinds the stack like Ctrl-C, so that what a command started is stopped again.
+    raise SystemExit(128 + signum)
+
+
+def main() -> NoReturn:
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        app()
+    except EnrichError as error:
+        output.print_error(error)
+        sys.exit(output.exit_code(error))
+    except Exception:
+        logging.getLogger("enrich").exception("this is a bug in enrich; please report it with the lines below")
+        sys.exit(output.FAILED)
+    sys.exit(output.DONE)

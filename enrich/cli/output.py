@@ -1,0 +1,50 @@
+"""What a command shows: tables and colour for people, one JSON object a line for machines, errors on stderr."""
+
+import json
+import logging
+from typing import Any
+
+import typer
+
+from enrich.errors import ConfigError, EnrichError, Unreachable, WouldLoseData
+
+DONE = 0
+DIFFERENCE = 1
+USAGE = 2
+UNREACHABLE = 3
+WOULD_LOSE_DATA = 4
+FAILED = 5  # any other reason: not a difference that a check found, so a script can tell them apart
+
+_EXIT_CODES: tuple[tuple[type[EnrichError], int], ...] = (
+    (ConfigError, USAGE),
+    (Unreachable, UNREACHABLE),
+    (WouldLoseData, WOULD_LOSE_DATA),
+)
+
+
+def exit_code(error: EnrichError) -> int:
+    return next((code for kind, code in _EXIT_CODES if isinstance(error, kind)), FAILED)
+
+
+def print_json(value: dict[str, Any]) -> None:
+    """One JSON object on one line of stdout."""
+    typer.echo(json.dumps(value, ensure_ascii=False, separators=(", ", ": ")))
+
+
+def print_error(error: EnrichError) -> None:
+    """What happened, where, and what to do next, on stderr; as a log record where logs are JSON."""
+    from enrich.logs import logs_are_json
+
+    if logs_are_json():
+        fields = {"where": error.where, "next": error.next_step, "kind": type(error).__name__}
+        logging.getLogger("enrich").error(error.what, extra={k: v for k, v in fields.items() if v is not None})
+        return
+    from rich.console import Console
+
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    console.print("[bold red]error:[/]", end=" ")
+    console.print(error.what, markup=False)
+    for label, text in (("where:", error.where), ("next: ", error.next_step)):
+        if text is not None:
+            console.print(f"[bold]{label}[/]", end=" ")
+            console.print(text, markup=False)

@@ -1,0 +1,57 @@
+"""The configuration room: one YAML file becomes one frozen `Pipeline`, or everything that is wrong with it at once.
+
+Each section has a file with its model and, where keys must fit together, one with its rules. The other rooms take a
+pipeline or a section of it and read no configuration of their own. Nothing here connects to anything.
+"""
+
+from enrich.config.client_settings import ClientSettings, Role
+from enrich.config.columns import Columns, parse_columns
+from enrich.config.encoding import AvroSchema, Format, Framing
+from enrich.config.kafka import KafkaSection, Mechanism, Protocol, Registry, Security
+from enrich.config.loader import load, load_text
+from enrich.config.masking import Password, SecretAddress, mask
+from enrich.config.memory import Memory
+from enrich.config.pipeline import Pipeline
+from enrich.config.problems import ConfigProblems, Problem
+from enrich.config.stage import Lookup, OnMiss, Profile, Replay, Sink, Source, Stage, Writeback
+from enrich.config.table import Access, Compaction, Freshness, KeyKind, Loader, OnStale, Table, Then
+
+__all__ = [
+    "Access",
+    "AvroSchema",
+    "ClientSettings",
+    "Columns",
+    "Compaction",
+    "ConfigProblems",
+    "Format",
+    "Framing",
+    "Freshness",
+    "KafkaSection",
+    "KeyKind",
+    "Loader",
+    "Lookup",
+    "Mechanism",
+    "Memory",
+    "OnMiss",
+    "OnStale",
+    "Password",
+    "Pipeline",
+    "Problem",
+    "Profile",
+    "Protocol",
+    "Registry",
+    "Replay",
+    "Role",
+    "SecretAddress",
+    "Security",
+    "Sink",
+    "Source",
+    "Stage",
+    "Table",
+    "Then",
+    "Writeback",
+    "load",
+    "load_text",
+    "mask",
+    "parse_columns",
+]

@@ -1,0 +1,39 @@
+"""The root of the configuration file: one pipeline."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import Field, model_validator
+
+from enrich.config.fields import LocalPath, Name, Section
+from enrich.config.kafka import KafkaSection
+from enrich.config.memory import Memory
+from enrich.config.stage import Stage
+from enrich.config.table import Table
+
+
+class Pipeline(Section):
+    """Tables, and the stages that join events with them."""
+
+    name: Name = Field(description="Name of the pipeline; part of directory, topic and consumer group names.")
+    kafka: KafkaSection = Field(description="The brokers, the schema registry, and settings for the clients.")
+    state_dir: LocalPath = Field(
+        default="./state",
+        validate_default=True,
+        description="Directory of the local stores on each host; its contents can be deleted at any time.",
+    )
+    memory: Memory = Field(default_factory=Memory, description="What the agent and its readers may take on a host.")
+    tables: Mapping[Name, Table] = Field(default_factory=dict, description="The tables, by name.")
+    stages: Mapping[Name, Stage] = Field(default_factory=dict, description="The stages, by name.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_in(cls, data: object) -> object:
+        """A checkpoint's default has the names of pipeline and stage in it, which a stage does not know."""
+        if not isinstance(data, Mapping) or not isinstance(data.get("stages"), Mapping):
+            return data
+        stages: dict[str, Any] = {}
+        for name, stage in data["stages"].items():
+            known = isinstance(stage, Mapping) and stage.get("checkpoint") is None
+            stages[name] = {**stage, "checkpoint": f"./checkpoints/{data.get('name')}/{name}"} if known else stage
+        return {**data, "stages": stages}

@@ -1,0 +1,125 @@
+"""The models as a tree to walk along a path: which section is there, which keys it has, what may stand in."""
+
+import typing
+from collections.abc import Iterator, Mapping
+from types import UnionType
+from typing import Any
+
+from pydantic.fields import FieldInfo
+
+from enrich.config.fields import Section
+from enrich.config.pipeline import Pipeline
+from enrich.config.problems import Path
+
+_STAND_INS: Mapping[tuple[str, str], Any] = {
+    ("Pipeline", "name"): "stand-in",
+    ("KafkaSection", "bootstrap_servers"): "stand-in:9092",
+    ("Security", "protocol"): "PLAINTEXT",
+    ("Registry", "url"): "http://stand-in",
+    ("Table", "format"): "string",
+    ("Table", "columns"): "value string",
+    ("Source", "format"): "string",
+    ("Source", "topic"): "stand-in.source",
+    ("Sink", "topic"): "stand-in.sink",
+    ("Writeback", "topic"): "stand-in.writeback",
+    ("Writeback", "value"): "1 + 1",
+    ("Lookup", "table"): "stand-in",
+    ("Lookup", "key"): "1 + 1",
+    ("Lookup", "as"): "stand_in",
+    ("Stage", "checkpoint"): "stand-in:checkpoint",
+}
+"""For required keys that are missing or wrong, so that the rest can still be checked. Never seen by anyone."""
+
+
+def keys_of(section: type[Section]) -> dict[str, FieldInfo]:
+    """The keys of a section as the file spells them."""
+    return {field.alias or name: field for name, field in section.model_fields.items()}
+
+
+def kind_at(path: Path, root: type[Section] = Pipeline) -> Any:
+    """The type that stands at the path; None where the path leads nowhere."""
+    kind: Any = root
+    for step in path:
+        kind = _child(kind, step)
+    return kind
+
+
+def section_at(path: Path, root: type[Section] = Pipeline) -> type[Section] | None:
+    kind = kind_at(path, root)
+    return kind if _is_section(kind) else None
+
+
+def stand_in(path: Path) -> Any:
+    """Something valid for what the path names, or None when nothing needs to stand there."""
+    section = section_at(path[:-1])
+    if section is not None:
+        field = keys_of(section).get(str(path[-1]))
+        if field is None or not field.is_required():
+            return None
+        if (section.__name__, str(path[-1])) in _STAND_INS:
+            return _STAND_INS[section.__name__, str(path[-1])]
+    whole = section_at(path)
+    return None if whole is None else _stand_in_section(whole)
+
+
+def _stand_in_section(section: type[Section]) -> dict[str, Any]:
+    return {
+        key: _STAND_INS[section.__name__, key]
+        if (section.__name__, key) in _STAND_INS
+        else _stand_in_section(_plain(field.annotation))
+        for key, field in keys_of(section).items()
+        if field.is_required()
+    }
+
+
+def every_key(section: type[Section] = Pipeline, prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
+    """All keys with their fields, as the reference writes them: `tables.<name>.topic`, `kafka.client.linger.ms`."""
+    for key, field in keys_of(section).items():
+        path = prefix + key
+        yield path, field
+        kind, suffix = _plain(field.annotation), ""
+        for step, part in (("", ".<name>"), (0, "[]")):
+            inner = None if _is_section(kind) else _child(kind, step)
+            if _is_section(inner):
+                kind, suffix = inner, part
+        if _is_section(kind):
+            yield from every_key(kind, f"{path}{suffix}.")
+
+
+def every_section(section: type[Section] = Pipeline) -> Iterator[type[Section]]:
+    """Each section's model once, the root first."""
+    seen = [section]
+    for each in seen:
+        yield each
+        for field in each.model_fields.values():
+            kind = _plain(field.annotation)
+            inner = next((k for k in (kind, _child(kind, ""), _child(kind, 0)) if _is_section(k)), None)
+            if inner is not None and inner not in seen:
+                seen.append(inner)
+
+
+def _child(kind: Any, step: str | int) -> Any:
+    if _is_section(kind):
+        field = keys_of(kind).get(str(step))
+        return None if field is None else _plain(field.annotation)
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin is tuple and isinstance(step, int):
+        return _plain(arguments[0])
+    if isinstance(origin, type) and issubclass(origin, Mapping) and isinstance(step, str):
+        return _plain(arguments[1])
+    return None
+
+
+def _plain(kind: Any) -> Any:
+    """Without Annotated and `| None`."""
+    origin = typing.get_origin(kind)
+    if origin is typing.Annotated:
+        return _plain(typing.get_args(kind)[0])
+    if origin in (typing.Union, UnionType):
+        kinds = [inner for inner in typing.get_args(kind) if inner is not type(None)]
+        return _plain(kinds[0]) if len(kinds) == 1 else kind
+    return kind
+
+
+def _is_section(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Section)

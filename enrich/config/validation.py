@@ -1,0 +1,138 @@
+"""Data to a pipeline, or to everything that is wrong with it: fields first, then the rules between them.
+
+pydantic builds nothing when one field is wrong, and the rules need something built. So a refused value is taken out
+(or something valid put in its place), remembered as a doubt, and the rest validated again; what a rule concludes
+from a doubt is not told. Thus one run tells all problems and no consequences of them.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from enrich.config.not_built import NOT_BUILT
+from enrich.config.pipeline import Pipeline
+from enrich.config.problems import Finding, Path
+from enrich.config.rules import broken_rules
+from enrich.config.shape import keys_of, section_at, stand_in
+from enrich.config.words import Wrong, nearest, told
+
+# Each round finds what the round before it hid; models are nested no deeper than this.
+_ROUNDS = 8
+
+_ABSENT = object()
+_MAPPING = ("model_type", "model_attributes_type", "dict_type", "mapping_type")
+_LIST = ("tuple_type", "list_type")
+
+
+def validate(data: Any, known: Iterable[Finding] = ()) -> tuple[Pipeline | None, list[Finding]]:
+    """The pipeline (None when it has findings) and what is wrong, the findings known beforehand included.
+
+    The data, dicts and lists all through, is changed on the way.
+    """
+    if not isinstance(data, dict):
+        what = "the file is empty" if data is None else f"expected a mapping at the top, got {told(data)}"
+        return None, [*known, Finding((), f"{what}; a pipeline begins with `name: ...` and `kafka: ...`")]
+    findings = list(known)
+    doubts = _Doubts()
+    for finding in findings:
+        if finding.place is None:  # else it is about how the file is written, and the value itself may be right
+            doubts.add(finding.path)
+            _repair(data, finding)
+    for key, why in NOT_BUILT.items():
+        if data.pop(key, _ABSENT) is not _ABSENT:
+            findings.append(Finding((key,), why, key=True))
+    for _ in range(_ROUNDS):
+        try:
+            pipeline = Pipeline.model_validate(data)
+        except ValidationError as error:
+            # Unknown keys first: the key that was meant is then not reported as missing too.
+            for details in sorted(error.errors(include_url=False), key=lambda each: each["type"] != "extra_forbidden"):
+                finding, doubt = _finding(details)
+                if details["type"] != "missing" or finding.path not in doubts:
+                    findings.append(finding)
+                doubts.add(doubt)
+                _repair(data, finding)
+        else:
+            # What a rule says is not told when it rests on something that was refused itself.
+            findings += [found for found in broken_rules(pipeline) if not doubts.touch(found.path, *found.about)]
+            return (None if findings else pipeline), findings
+    return None, findings
+
+
+class _Doubts:
+    """The paths that were refused. They touch what is at them, inside them, or around them."""
+
+    def __init__(self) -> None:
+        self._paths: set[Path] = set()
+        self._around: set[Path] = set()
+
+    def __contains__(self, path: Path) -> bool:
+        return path in self._paths
+
+    def add(self, path: Path) -> None:
+        self._paths.add(path)
+        self._around.update(path[:length] for length in range(len(path) + 1))
+
+    def touch(self, *paths: Path) -> bool:
+        return any(
+            path in self._around or any(path[:length] in self._paths for length in range(1, len(path)))
+            for path in paths
+        )
+
+
+def _finding(details: ErrorDetails) -> tuple[Finding, Path]:
+    """What pydantic found, in the file's words, and the path that is doubtful for it."""
+    path: Path = tuple(step for step in details["loc"] if step != "[key]")
+    kind = details["type"]
+    if kind == "extra_forbidden":
+        return _unknown_key(path)
+    if kind == "missing":
+        field = keys_of(section_at(path[:-1]) or Pipeline)[str(path[-1])]
+        return Finding(path, f"missing: {field.description}"), path
+    if kind in _MAPPING:
+        return Finding(path, f"expected a mapping (`key: value` pairs), got {told(details['input'])}"), path
+    if kind in _LIST:
+        return Finding(path, f"expected a list (`- item` or `[item, item]`), got {told(details['input'])}"), path
+    wrong = details.get("ctx", {}).get("error")
+    if isinstance(wrong, Wrong):
+        return Finding(path, str(wrong), key=path != details["loc"], offset=wrong.offset), path
+    return Finding(path, details["msg"]), path
+
+
+def _unknown_key(path: Path) -> tuple[Finding, Path]:
+    section = section_at(path[:-1]) or Pipeline
+    key, keys = str(path[-1]), tuple(keys_of(section))
+    refused = section.why_refused(key)
+    if refused is not None:
+        return Finding(path, refused, key=True), path
+    close = nearest(key, keys)
+    if close is not None:
+        return Finding(path, f"unknown key; did you mean {close}?", key=True), (*path[:-1], close)
+    return Finding(path, f"unknown key; valid keys: {', '.join(keys)}", key=True), path
+
+
+def _repair(data: Any, finding: Finding) -> None:
+    """Puts something valid at the path: nothing where that is allowed, else a stand-in."""
+    path = finding.path
+    while path and isinstance(path[-1], int) and section_at(path) is None:
+        path = path[:-1]  # an item of a plain list: the list goes
+    if not path:
+        return
+    holder = data
+    for step in path[:-1]:
+        if not _has(holder, step):
+            return
+        holder = holder[step]
+    value = None if finding.key else stand_in(path)
+    if value is None and isinstance(holder, dict):
+        holder.pop(path[-1], None)
+    elif isinstance(holder, dict) or _has(holder, path[-1]):
+        holder[path[-1]] = value
+
+
+def _has(holder: Any, step: str | int) -> bool:
+    if isinstance(holder, list):
+        return isinstance(step, int) and step < len(holder)
+    return isinstance(holder, dict) and step in holder

@@ -1,0 +1,147 @@
+"""One `up`: starts what does not run, all at once, and either all of it stays or none."""
+
+import logging
+import secrets
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
+from functools import partial
+
+from enrich.dev import interrupts, ports
+from enrich.dev.runfile import RunFile
+from enrich.dev.server import Place, Prepare, Server
+from enrich.dev.starter import Cancelled, PortTaken, Starter, disk_full, port_taken
+from enrich.dev.state import ServerState, StackFolder, State
+from enrich.jars import Report
+
+Tell = Callable[[str, str], None]
+"""Called with a server's name and what it is doing, from several threads."""
+
+_ATTEMPTS = 3  # at a first start: between the choice of a port and its use somebody else may take it
+_ROOM = 64 << 20  # what a first start of all servers writes, and a little
+_UNDO_PATIENCE = 5.0
+_POLL = 0.05
+
+log = logging.getLogger(__name__)
+
+
+class BringUp:
+    """One call of `up`, under the stack's lock."""
+
+    def __init__(self, folder: StackFolder, state: State, servers: Sequence[Server], tell: Tell) -> None:
+        self._folder = folder
+        self._state = state
+        self._servers = servers
+        self._tell = tell
+        self._cancel = threading.Event()
+        self._changing = threading.Lock()
+
+    def run(self, report: Report | None, *, new_ports: bool, final: bool) -> None:
+        """Returns once every server answers. On any error or signal, what was started here is stopped again."""
+        missing = [server for server in self._servers if not self._runs(server)]
+        equipped = {server.name: server.equip(report) for server in missing}  # may download; nothing has started yet
+        was_expected = {name: entry.expected for name, entry in self._state.servers.items()}
+        if missing and self._folder.free_space() < _ROOM:
+            raise disk_full(self._folder.path)
+        for server in missing:
+            self._settle_in(server, new_ports=new_ports)
+        with interrupts.deferred() as signals:
+            try:
+                self._save()
+                self._start(equipped, signals)
+                signals.commit(final=final)
+                for server in self._servers:
+                    self._state.servers[server.name].settled = True
+                self._save()
+            except BaseException:
+                self._undo(missing, was_expected, signals)
+                raise
+        for server in missing:
+            if was_expected.get(server.name):
+                log.warning("%s had died; started again at %s", server.name, server.address(self._place(server)))
+
+    def _runs(self, server: Server) -> bool:
+        record = self._run_file(server).running()
+        return record is not None and record.serves and server.name in self._state.servers
+
+    def _settle_in(self, server: Server, *, new_ports: bool) -> None:
+        """Decides the server's ports: the ones it has, unless nobody can know them yet or others were asked for."""
+        entry = self._state.servers.get(server.name)
+        if entry is None or set(entry.ports) != set(server.port_names):
+            self._state.servers[server.name] = entry = ServerState({}, _token() if entry is None else entry.token)
+            entry.ports = self._choose_ports(server)
+        # Where something of it still lives (children of one that was killed), its ports are its own.
+        elif self._run_file(server).is_free() and not all(map(ports.is_free, entry.ports.values())):
+            if entry.settled and not new_ports:
+                raise port_taken(server, self._place(server))
+            entry.ports = self._choose_ports(server)
+        entry.expected = True
+
+    def _choose_ports(self, server: Server) -> dict[str, int]:
+        chosen = ports.choose(len(server.port_names), self._state.ports())
+        return dict(zip(server.port_names, chosen, strict=True))
+
+    def _start(self, equipped: Mapping[str, Prepare], signals: interrupts.Deferred) -> None:
+        with ThreadPoolExecutor(len(self._servers)) as pool:
+            futures = [pool.submit(self._start_one, server, equipped.get(server.name)) for server in self._servers]
+            pending: set[Future[None]] = set(futures)
+            while pending:
+                done, pending = wait(pending, timeout=_POLL, return_when=FIRST_COMPLETED)
+                if signals.pending or any(future.exception() for future in done):
+                    self._cancel.set()
+        signals.check()
+        errors = [error for future in futures if (error := future.exception()) is not None]
+        for error in sorted(errors, key=lambda error: isinstance(error, Cancelled)):
+            raise error  # the first real one; `Cancelled` only says that another server failed
+
+    def _start_one(self, server: Server, prepare: Prepare | None) -> None:
+        run_file = self._run_file(server)
+        tell = partial(self._tell, server.name)
+        starter = Starter(server, run_file, self._folder.log(server.name), tell, self._cancel.is_set)
+        if prepare is None:
+            starter.wait(self._place(server))
+        else:
+            run_file.ask_to_stop(server.stop_signal)  # what a killed `up` or server has left
+            run_file.wait_stopped(_UNDO_PATIENCE, self._cancel.is_set)
+            self._start_somewhere(server, starter, prepare)
+        tell("ready")
+
+    def _start_somewhere(self, server: Server, starter: Starter, prepare: Prepare) -> None:
+        entry = self._state.servers[server.name]
+        for left in reversed(range(_ATTEMPTS)):
+            try:
+                return starter.start(self._place(server), prepare)
+            except PortTaken:
+                if entry.settled or left == 0:
+                    raise
+            with self._changing:
+                entry.ports = self._choose_ports(server)
+                self._save()
+        raise AssertionError("unreachable")
+
+    def _undo(self, started: Sequence[Server], was_expected: Mapping[str, bool], signals: interrupts.Deferred) -> None:
+        for server in reversed(started):
+            self._run_file(server).ask_to_stop(server.stop_signal)
+        for server in reversed(started):
+            self._run_file(server).wait_stopped(_UNDO_PATIENCE, lambda: signals.hurried)
+        # Ports and tokens stay: data that was made just now belongs to that token.
+        for name, entry in self._state.servers.items():
+            entry.expected = was_expected.get(name, False)
+        with suppress(OSError):  # a full disk, say: the error that brought us here is the one to show
+            self._save()
+
+    def _save(self) -> None:
+        self._folder.save(self._state)
+
+    def _run_file(self, server: Server) -> RunFile:
+        return RunFile(self._folder.run_file(server.name))
+
+    def _place(self, server: Server) -> Place:
+        return self._folder.place(server.name, self._state)
+
+
+def _token() -> str:
+    while (token := secrets.token_urlsafe(16)).startswith("-"):
+        pass  # Kafka's tools would take it for an option
+    return token

@@ -1,0 +1,81 @@
+"""Ctrl-C, SIGTERM and a hang-up while servers start: taken note of, acted on between two steps, then passed on.
+
+An exception that a signal raises between any two instructions would leave a process that was just started and not yet
+written down. So during a start the signals only set a mark.
+"""
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Interrupted(Exception):
+    """A signal came while servers started. The signal itself is passed on when `deferred` ends."""
+
+
+class Deferred:
+    """The signals that came so far."""
+
+    def __init__(self) -> None:
+        self.received: list[int] = []
+        self._previous: dict[signal.Signals, object] = {}
+        self._final = False
+
+    @property
+    def pending(self) -> bool:
+        return bool(self.received)
+
+    @property
+    def hurried(self) -> bool:
+        """Whether it came more than once: somebody is impatient."""
+        return len(self.received) > 1
+
+    def check(self) -> None:
+        if self.pending:
+            raise Interrupted
+
+    def commit(self, *, final: bool) -> None:
+        """What was started stays, unless a signal came before now. With `final` no later one takes effect either:
+        the process only has to print what it did."""
+        if final:
+            for number in self._previous:
+                signal.signal(number, signal.SIG_IGN)
+            self._final = True
+        self.check()
+
+    def _note(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the signature of a handler
+        self.received.append(number)
+
+    def _install(self) -> None:
+        for number in _SIGNALS:
+            previous = signal.getsignal(number)
+            # None: not Python's. Ignored (nohup, a shell's `&`): stays so.
+            if previous not in (None, signal.SIG_IGN):
+                self._previous[number] = previous
+                signal.signal(number, self._note)
+
+    def _restore(self) -> None:
+        if self._final and not self.pending:
+            return
+        for number, previous in self._previous.items():
+            signal.signal(number, previous)  # type: ignore[arg-type]  # what getsignal gave
+        if self.pending:
+            signal.raise_signal(self.received[0])
+
+
+@contextmanager
+def deferred() -> Iterator[Deferred]:
+    """Holds signals back. Elsewhere than in the main thread Python delivers none, so there is nothing to hold."""
+    signals = Deferred()
+    if threading.current_thread() is not threading.main_thread():
+        yield signals
+        return
+    try:
+        signals._install()
+        yield signals
+    finally:
+        signals._restore()

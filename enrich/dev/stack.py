@@ -1,0 +1,201 @@
+"""A stack: the servers of one directory, started, found again, stopped and deleted together."""
+
+import errno
+import logging
+import signal
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from enrich.dev import removal
+from enrich.dev.bringup import BringUp, Tell
+from enrich.dev.kafka import Kafka
+from enrich.dev.postgres import Postgres
+from enrich.dev.redis import Redis
+from enrich.dev.registry import Registry
+from enrich.dev.runfile import RunFile, kill_left_behind
+from enrich.dev.server import Server
+from enrich.dev.starter import disk_full
+from enrich.dev.state import StackFolder, State
+from enrich.dev.status import ServerStatus, look_at
+from enrich.errors import ConfigError, CorruptState, Fatal, WouldLoseData
+from enrich.jars import Report
+
+# In the order in which they are shown; stopped in the reverse one.
+SERVERS: Mapping[str, Server] = {server.name: server for server in (Kafka(), Redis(), Postgres(), Registry())}
+ALWAYS = ("kafka", "redis")
+ON_DEMAND = tuple(name for name in SERVERS if name not in ALWAYS)
+
+_STOP_PATIENCE = 20.0  # a broker with many partitions needs a while to close its logs
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Addresses:
+    """What clients connect to. None: that server does not run."""
+
+    bootstrap_servers: str
+    redis_url: str
+    postgres_dsn: str | None = None
+    registry_url: str | None = None
+
+    def running(self) -> dict[str, str]:
+        """Those that run, by name: what `enrich dev up --json` prints."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+
+class Stack:
+    """The embedded stack of one directory. As a context manager it is brought down at the end."""
+
+    def __init__(self, directory: Path | str) -> None:
+        self.folder = StackFolder(Path(directory))
+
+    def up(
+        self,
+        with_: Iterable[str] = (),
+        *,
+        tell: Tell = lambda *_: None,
+        report: Report | None = None,
+        new_ports: bool = False,
+        final: bool = False,
+    ) -> Addresses:
+        """Makes broker, Redis and the servers of `with_` run and answer, beside what already runs.
+
+        `tell` and `report` are told about progress. `new_ports`: a server whose port is taken moves to another one.
+        `final`: this process only prints the result, so a signal that comes after the last moment to undo is ignored.
+        Raises ConfigError, Unreachable or Fatal; then nothing that this call started runs any more.
+        """
+        wanted = {*ALWAYS, *_known(with_)}
+        with _disk_errors(self.folder.path):
+            self.folder.load()  # refuses a directory that is no stack before anything is written there
+            with self.folder.locked():
+                state = self.folder.load()
+                self._clear_left_behind()
+                wanted |= {name for name, entry in state.servers.items() if entry.expected}
+                servers = [server for name, server in SERVERS.items() if name in wanted]
+                BringUp(self.folder, state, servers, tell).run(report, new_ports=new_ports, final=final)
+        return self._addresses(state)
+
+    def down(self) -> list[str]:
+        """Stops every server, keeping data and ports. Returns the names of those that ran."""
+        with _disk_errors(self.folder.path):
+            left = self._clear_left_behind()
+            if not self.folder.run_files():
+                return left
+            with self.folder.locked():
+                return left + self._stop_all()
+
+    def reset(self, *, yes: bool) -> bool:
+        """Stops every server and deletes the stack with its data. Returns whether there was one.
+
+        Raises WouldLoseData without `yes`, ConfigError for a directory that is no stack or holds anything else.
+        """
+        with _disk_errors(self.folder.path):
+            self._clear_left_behind()
+            if self.folder.is_empty():
+                return False
+            removal.check_deletable(self.folder, SERVERS)
+            if not yes:
+                raise WouldLoseData(
+                    f"this would delete the stack with its data: {removal.describe(self.folder)}",
+                    where=str(self.folder.path),
+                    next_step="say --yes if that is what you want",
+                )
+            with self.folder.locked():
+                self._stop_all()
+                removal.delete(self.folder)
+        return True
+
+    def addresses(self) -> Addresses | None:
+        """Where the servers of this stack are; None unless broker and Redis run. Asks nobody."""
+        if not self.folder.is_stack():
+            return None
+        state = self.folder.load()
+        running = self._running(state)
+        return self._addresses(state) if running.issuperset(ALWAYS) else None
+
+    def status(self) -> list[ServerStatus]:
+        """How each server is doing that this stack has ever had."""
+        state = self.folder.load()
+        return [look_at(SERVERS[name], self.folder, state) for name in SERVERS if name in state.servers]
+
+    def logs(self, server: str | None = None) -> dict[str, Path]:
+        """The log files by server. Raises ConfigError for a server that this stack never had."""
+        names = [name for name in SERVERS if self.folder.log(name).exists()]
+        if server is not None and server not in names:
+            raise ConfigError(
+                f"there is no log of {server!r}",
+                where=str(self.folder.logs),
+                next_step=f"this stack has logs of: {', '.join(names) or 'no server yet'}",
+            )
+        return {name: self.folder.log(name) for name in names if server in (None, name)}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.down()
+
+    def _addresses(self, state: State) -> Addresses:
+        addresses = {name: SERVERS[name].address(self.folder.place(name, state)) for name in self._running(state)}
+        return Addresses(addresses["kafka"], addresses["redis"], addresses.get("postgres"), addresses.get("registry"))
+
+    def _running(self, state: State) -> set[str]:
+        records = {name: self._run_file(name).record() for name in SERVERS if name in state.servers}
+        return {name for name, record in records.items() if record is not None and record.serves}
+
+    def _stop_all(self) -> list[str]:
+        with suppress(ConfigError, CorruptState):  # a state that this version cannot read is left as it is
+            state = self.folder.load()
+            for entry in state.servers.values():
+                entry.expected = False
+            self.folder.save(state)
+        alive = [name for name in self.folder.run_files() if not self._run_file(name).is_free()]
+        order = list(SERVERS)
+        alive.sort(key=lambda name: order.index(name) if name in order else len(order), reverse=True)
+        for name in alive:
+            self._run_file(name).ask_to_stop(SERVERS[name].stop_signal if name in SERVERS else signal.SIGTERM)
+        for name in alive:
+            if self._run_file(name).wait_stopped(_STOP_PATIENCE):
+                log.warning("%s did not stop within %.0f s and was killed", name, _STOP_PATIENCE)
+        return alive
+
+    def _clear_left_behind(self) -> list[str]:
+        names = kill_left_behind(self.folder.run_file(name) for name in SERVERS)
+        for name in names:
+            log.warning("%s still ran for a stack that had been deleted at %s; stopped it", name, self.folder.path)
+        return sorted(names)
+
+    def _run_file(self, name: str) -> RunFile:
+        return RunFile(self.folder.run_file(name))
+
+
+def _known(names: Iterable[str]) -> set[str]:
+    for name in names:
+        if name not in SERVERS:
+            near = get_close_matches(name, SERVERS, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(ON_DEMAND)}"
+            raise ConfigError(f"the stack has no server {name!r}", next_step=hint)
+    return set(names)
+
+
+@contextmanager
+def _disk_errors(path: Path) -> Iterator[None]:
+    """What the operating system says about the stack's directory, as errors for people."""
+    try:
+        yield
+    except OSError as error:
+        where = str(error.filename or path)
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise disk_full(path) from error
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.EEXIST, errno.ENOTDIR):
+            what = f"the directory of the stack cannot be used: {error.strerror}"
+            raise ConfigError(what, where=where, next_step="name another one by --dir") from error
+        raise Fatal(f"{error.strerror or error}", where=where) from error

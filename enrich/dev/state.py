@@ -1,0 +1,159 @@
+"""What a stack keeps in its directory: the state file, the lock of the commands, and how they are recognised."""
+
+import fcntl
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from enrich.dev.server import Place
+from enrich.errors import ConfigError, CorruptState, Retryable
+
+FORMAT = 1
+STATE_FILE = "enrich-stack.json"  # its name marks a directory as a stack, in every format there will be
+LOCK_FILE = "lock"
+_LOCK_PATIENCE = 120.0
+_POLL = 0.05
+
+
+@dataclass
+class ServerState:
+    """What is kept of one server."""
+
+    ports: dict[str, int]
+    token: str
+    settled: bool = False  # it was ready once: somebody may know its ports, so they stay
+    expected: bool = False  # it was started and not stopped since: if it does not live, it died
+
+
+@dataclass
+class State:
+    servers: dict[str, ServerState] = field(default_factory=dict)
+
+    def ports(self) -> set[int]:
+        return {port for server in self.servers.values() for port in server.ports.values()}
+
+
+class StackFolder:
+    """A stack's directory."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.resolve()  # as /proc shows it, where processes of a deleted stack are looked for
+        self.logs = self.path / "logs"
+        self._state_file = self.path / STATE_FILE
+
+    def is_stack(self) -> bool:
+        return self._state_file.is_file()
+
+    def is_empty(self) -> bool:
+        """Whether nothing is there but what a killed first start may leave."""
+        if not self.path.exists():
+            return True
+        if not self.path.is_dir():
+            return False
+        names = {entry.name for entry in self.path.iterdir()}
+        return all(name == LOCK_FILE or name.startswith(f".{STATE_FILE}.") for name in names)
+
+    def server(self, name: str) -> Path:
+        return self.path / name
+
+    def place(self, name: str, state: State) -> Place:
+        entry = state.servers[name]
+        return Place(self.server(name), entry.ports, entry.token)
+
+    def log(self, name: str) -> Path:
+        return self.logs / f"{name}.log"
+
+    def run_file(self, name: str) -> Path:
+        # `run/<server>.pid` stays as it is in every format: a version that cannot read the state can still stop
+        # what runs.
+        return self.path / "run" / f"{name}.pid"
+
+    def run_files(self) -> dict[str, Path]:
+        return {path.stem: path for path in sorted((self.path / "run").glob("*.pid"))}
+
+    def free_space(self) -> int:
+        return shutil.disk_usage(self.path).free
+
+    def load(self) -> State:
+        """The state; a new one for a directory that is empty.
+
+        Raises ConfigError for the state of another version or a directory that is no stack, CorruptState for one
+        that cannot be read.
+        """
+        where = str(self._state_file)
+        reset = f"`enrich dev reset --yes --dir {self.path}` deletes this stack and its data"
+        if not self.is_stack():
+            if self.is_empty():
+                return State()
+            what = "the directory holds files, but no stack"
+            raise ConfigError(what, where=str(self.path), next_step="name another one by --dir")
+        try:
+            content = json.loads(self._state_file.read_bytes())
+            version = content["format"]
+            if version == FORMAT:
+                return State({name: _server_state(entry) for name, entry in content["servers"].items()})
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            what = f"the state of the stack cannot be read: {error!r}"
+            raise CorruptState(what, where=where, next_step=reset) from error
+        raise ConfigError(
+            f"the stack was made by another version of enrich: its format is {version!r}, this one knows {FORMAT}",
+            where=where,
+            next_step=f"use that version, or another --dir; {reset}",
+        )
+
+    def save(self, state: State) -> None:
+        """Replaces the state file as a whole: a kill at any instant leaves the old or the new one."""
+        content = {"format": FORMAT, "servers": {name: asdict(entry) for name, entry in state.servers.items()}}
+        # Made with mode 0600: it holds PostgreSQL's password.
+        descriptor, temporary = tempfile.mkstemp(prefix=f".{STATE_FILE}.", dir=self.path)
+        try:
+            with open(descriptor, "w", encoding="utf-8") as file:  # noqa: PTH123 - a descriptor
+                json.dump(content, file, indent=2)
+            Path(temporary).replace(self._state_file)
+        except BaseException:
+            with suppress(OSError):
+                Path(temporary).unlink()
+            raise
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """One command works on a stack at a time; others wait. Makes the directory. Raises Retryable in the end."""
+        deadline = time.monotonic() + _LOCK_PATIENCE
+        while (descriptor := self._try_lock()) is None:
+            if time.monotonic() >= deadline:
+                raise Retryable(
+                    "another `enrich dev` command works on this stack and does not end",
+                    where=str(self.path / LOCK_FILE),
+                    next_step="wait for it, or stop it, and try again",
+                )
+            time.sleep(_POLL)
+        try:
+            yield
+        finally:
+            os.close(descriptor)
+
+    def _try_lock(self) -> int | None:
+        self.path.mkdir(parents=True, exist_ok=True)
+        path = self.path / LOCK_FILE
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.samestat(os.fstat(descriptor), path.stat()):
+                return descriptor
+        except (BlockingIOError, FileNotFoundError):
+            pass  # somebody has it, or `reset` deleted it between the two lines above
+        os.close(descriptor)
+        return None
+
+
+def _server_state(entry: dict[str, object]) -> ServerState:
+    ports, token, settled, expected = (entry[key] for key in ("ports", "token", "settled", "expected"))
+    if not (isinstance(ports, dict) and isinstance(token, str)):
+        raise TypeError(entry)
+    return ServerState({str(k): int(v) for k, v in ports.items()}, token, settled is True, expected is True)

@@ -1,0 +1,51 @@
+"""A stack that lives as long as a block of code: for tests, benchmarks and the demo."""
+
+import os
+import re
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from enrich.dev.process import Identity, identify, is_alive
+from enrich.dev.progress import shown
+from enrich.dev.stack import Addresses, Stack
+from enrich.errors import EnrichError
+from enrich.jars.cache import cache_folder
+
+# The owner's process id and start time: a stack whose owner was killed can be told from one in use.
+_NAME = re.compile(r"(\d+)-(\d+)-.*")
+
+
+@contextmanager
+def temporary_stack(with_: Iterable[str] = (), *, quiet: bool = False) -> Iterator[Addresses]:
+    """Broker, Redis and the servers of `with_` in a new directory of the user's cache folder, gone after the block.
+
+    Also clears away those whose owner was killed before it could. Unless `quiet`, a terminal sees the start.
+    """
+    parent = cache_folder().parent / "stacks"
+    parent.mkdir(parents=True, exist_ok=True)
+    _clear_orphaned(parent)
+    owner = identify(os.getpid())
+    prefix = "0-0-" if owner is None else f"{owner.pid}-{owner.started}-"
+    stack = Stack(tempfile.mkdtemp(prefix=prefix, dir=parent))
+    # Others than its owner must get in: PostgreSQL does not run as root.
+    stack.folder.path.chmod(0o755)
+    try:
+        with shown(quiet=quiet) as display:
+            addresses = stack.up(with_, tell=display.tell, report=display.report)
+        yield addresses
+    finally:
+        stack.reset(yes=True)
+        with suppress(OSError):  # it was never used
+            stack.folder.path.rmdir()
+
+
+def _clear_orphaned(parent: Path) -> None:
+    for folder in parent.iterdir():
+        match = _NAME.fullmatch(folder.name)
+        if match and not is_alive(Identity(int(match[1]), int(match[2]))):
+            with suppress(EnrichError):  # another process clears it at this moment
+                Stack(folder).reset(yes=True)
+            with suppress(OSError):
+                folder.rmdir()

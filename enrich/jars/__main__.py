@@ -1,0 +1,33 @@
+"""`python -m enrich.jars` fetches every locked Java archive; with `--lock` it writes the lock file anew."""
+
+import argparse
+import sys
+
+from enrich.errors import ConfigError, EnrichError, Unreachable
+from enrich.jars.cache import cache_folder, user_cache
+from enrich.jars.progress import shown
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m enrich.jars", description=__doc__)
+    parser.add_argument("--lock", action="store_true", help="write jars.lock anew from the top-level coordinates")
+    try:
+        if parser.parse_args().lock:
+            from enrich.jars.relock import relock
+
+            relock()
+        with shown() as report:
+            cache = user_cache()
+            cache.fetch_all(report)
+            cache.unpacked("registry", report)
+    except EnrichError as error:
+        print(f"error: {error}", file=sys.stderr)  # noqa: T201 - a small program of its own, for the set-up
+        return 2 if isinstance(error, ConfigError) else 3 if isinstance(error, Unreachable) else 5
+    except KeyboardInterrupt:
+        return 130
+    print(f"Java archives are whole in {cache_folder()}")  # noqa: T201
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

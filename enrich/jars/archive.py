@@ -1,0 +1,34 @@
+"""Unpacks a tar.gz as a whole or not at all, with a list of checksums that proves later that it is still whole."""
+
+import shutil
+import tarfile
+from pathlib import Path
+
+from enrich.jars.fetch import sha256_of
+
+_SUMS = "SHA256SUMS"
+
+
+def unpack(source: Path, scratch: Path, target: Path) -> None:
+    """Unpacks `source` into `scratch` and moves that to `target`, replacing what stands there."""
+    with tarfile.open(source) as tar:
+        tar.extractall(scratch, filter="data")  # `data` refuses paths that lead outside
+    files = sorted(path for path in scratch.rglob("*") if path.is_file())
+    sums = "".join(f"{sha256_of(path)}  {path.relative_to(scratch)}\n" for path in files)
+    (scratch / _SUMS).write_text(sums, encoding="utf-8")
+    if target.exists():
+        # A server that runs from the old folder keeps its open files; the name is free for the new one.
+        target.replace(scratch.with_name("replaced"))
+        shutil.rmtree(scratch.with_name("replaced"), ignore_errors=True)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    scratch.replace(target)
+
+
+def is_whole(target: Path) -> bool:
+    """Whether every unpacked file is as it was when it was unpacked."""
+    try:
+        lines = (target / _SUMS).read_text(encoding="utf-8").splitlines()
+    except (FileNotFoundError, NotADirectoryError, UnicodeDecodeError):
+        return False
+    pairs = [line.partition("  ") for line in lines]
+    return bool(pairs) and all(sha256_of(target / name) == sha256 for sha256, _, name in pairs)

@@ -1,0 +1,160 @@
+"""The cache of Java archives: every call verifies what it hands out, and fetches what is missing or damaged."""
+
+import errno
+import fcntl
+import logging
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from enrich.errors import ConfigError, Fatal, Unreachable
+from enrich.jars import archive
+from enrich.jars.fetch import Report, fetch, sha256_of
+from enrich.jars.lock import Artifact, read_lock
+
+_FETCHING = "fetching-"  # how the folders of downloads under way begin; one left over was left by a killed process
+
+log = logging.getLogger(__name__)
+
+
+def cache_folder() -> Path:
+    """`$XDG_CACHE_HOME/enrich/jars`, by default `~/.cache/enrich/jars`."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    # The XDG specification: a relative path there is invalid and to be ignored.
+    root = Path(base) if Path(base).is_absolute() else Path.home() / ".cache"
+    return root / "enrich" / "jars"
+
+
+class JarCache:
+    """Files by coordinate in one folder. What `paths` returned has been verified during that call."""
+
+    def __init__(
+        self, folder: Path, artifacts: Sequence[Artifact], repositories: Mapping[str, str] | None = None
+    ) -> None:
+        self._folder = folder
+        self._artifacts = artifacts
+        self._repositories = repositories  # Maven Central, as jgo knows it, if left out
+
+    def paths(self, set_name: str, report: Report | None = None) -> list[Path]:
+        """The files of one set, fetched if need be.
+
+        Raises Unreachable (not cached, and no network), ConfigError (jgo is missing, the cache cannot be written) or
+        Fatal (wrong checksum of a download, disk full).
+        """
+        wanted = [artifact for artifact in self._artifacts if artifact.set_name == set_name]
+        if not wanted:
+            raise ValueError(f"no such set of Java archives: {set_name}")
+        self._make_whole(wanted, report)
+        return [self._folder / artifact.path for artifact in wanted]
+
+    def unpacked(self, set_name: str, report: Report | None = None) -> Path:
+        """The unpacked content of a set that is one tar.gz."""
+        (artifact,) = (artifact for artifact in self._artifacts if artifact.set_name == set_name)
+        target = self._folder / "unpacked" / f"{artifact.name}-{artifact.version}-{artifact.sha256[:12]}"
+        if not archive.is_whole(target):
+            (source,) = self.paths(set_name, report)
+            with self._writing():
+                if not archive.is_whole(target):
+                    if target.exists():
+                        log.warning("the unpacked %s is damaged; unpacking it again", artifact.file_name)
+                    with self._temporary_folder() as folder:
+                        archive.unpack(source, folder / "content", target)
+        return target
+
+    def fetch_all(self, report: Report | None = None) -> None:
+        """Makes every set of the lock whole, in one go."""
+        self._make_whole(self._artifacts, report)
+
+    def _make_whole(self, wanted: Sequence[Artifact], report: Report | None) -> None:
+        if not self._bad(wanted):
+            return
+        with self._writing():
+            # Looked at again: another process may have fetched them while this one waited for its turn.
+            bad = self._bad(wanted)
+            for artifact in bad:
+                if (self._folder / artifact.path).exists():
+                    log.warning("%s has a wrong checksum in the cache; fetching it again", artifact.file_name)
+            if bad:
+                self._fetch(bad, report)
+
+    def _bad(self, wanted: Sequence[Artifact]) -> list[Artifact]:
+        def is_bad(artifact: Artifact) -> bool:
+            return sha256_of(self._folder / artifact.path) != artifact.sha256
+
+        with ThreadPoolExecutor(os.cpu_count()) as pool:  # hashing releases the interpreter's lock
+            return [artifact for artifact, bad in zip(wanted, pool.map(is_bad, wanted), strict=True) if bad]
+
+    def _fetch(self, bad: Sequence[Artifact], report: Report | None) -> None:
+        with self._temporary_folder() as folder:
+            left = list(bad)
+            try:
+                # jgo writes to a file's own name as bytes come in; only what is whole and verified is moved to its
+                # place. One by one, so that a fetch that breaks off goes on from there the next time.
+                for artifact, path in fetch(bad, folder, report, self._repositories):
+                    target = self._folder / artifact.path
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    path.replace(target)
+                    left.remove(artifact)
+            except Unreachable as error:
+                raise self._unreachable(left, error) from error
+
+    def _unreachable(self, bad: Sequence[Artifact], error: Unreachable) -> Unreachable:
+        names = [artifact.coordinate for artifact in bad]
+        some = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+        count = "1 Java archive is" if len(names) == 1 else f"{len(names)} Java archives are"
+        return Unreachable(
+            f"{count} not in the cache and could not be fetched: {some}; {error.what}",
+            where=f"sought in {self._folder}, then on Maven Central",
+            next_step="run `python -m enrich.jars` once with a network (HTTPS_PROXY is obeyed), or copy that folder"
+            " from a machine that has it",
+        )
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """One process writes at a time. The kernel frees the lock of a process that was killed."""
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            with (self._folder / "lock").open("a") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                for left in self._folder.glob(f"{_FETCHING}*"):
+                    shutil.rmtree(left, ignore_errors=True)
+                yield
+        except OSError as error:
+            raise _cannot_write(self._folder, error) from error
+
+    @contextmanager
+    def _temporary_folder(self) -> Iterator[Path]:
+        folder = Path(tempfile.mkdtemp(prefix=_FETCHING, dir=self._folder))
+        try:
+            yield folder
+        finally:
+            with suppress(OSError):  # a download thread that is still ending may hold it; the next writer clears it
+                shutil.rmtree(folder)
+
+
+def _cannot_write(folder: Path, error: OSError) -> ConfigError | Fatal:
+    if error.errno == errno.ENOSPC:
+        return Fatal("the disk is full", where=f"cache of Java archives, {folder}", next_step="free some space")
+    return ConfigError(
+        f"the cache of Java archives cannot be written: {error.strerror}",
+        where=str(error.filename or folder),
+        next_step="make it writable, or set XDG_CACHE_HOME to another folder",
+    )
+
+
+def jars(set_name: str, report: Report | None = None) -> list[Path]:
+    """The files of a set (`kafka`, `spark`, `registry`) in the user's cache, verified; fetched if need be."""
+    return user_cache().paths(set_name, report)
+
+
+def unpacked(set_name: str, report: Report | None = None) -> Path:
+    """The folder of a set that is an archive (`registry`), unpacked in the user's cache and verified."""
+    return user_cache().unpacked(set_name, report)
+
+
+def user_cache() -> JarCache:
+    return JarCache(cache_folder(), read_lock())

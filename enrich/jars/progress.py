@@ -1,0 +1,41 @@
+"""A progress bar for downloads on a terminal; silence elsewhere."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import cache
+
+from enrich.jars.fetch import Progress, Report
+
+
+@contextmanager
+def shown() -> Iterator[Report | None]:
+    """The callback that draws a bar on stderr, or None where nobody looks. Drawn once the first byte has come in."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    with ExitStack() as open_bar:
+
+        @cache
+        def bar(files: int) -> Report:
+            # Imported and started only when something is downloaded: the warm path must stay fast and silent.
+            from rich import progress as rich_progress
+            from rich.console import Console
+
+            columns = (
+                rich_progress.TextColumn("Java archives"),
+                rich_progress.BarColumn(),
+                rich_progress.TextColumn("{task.fields[text]}"),
+                rich_progress.TimeElapsedColumn(),
+            )
+            bar = rich_progress.Progress(*columns, console=Console(stderr=True), transient=True)
+            drawn = open_bar.enter_context(bar)
+            task = drawn.add_task("", total=files, text="")
+
+            def draw(now: Progress) -> None:
+                text = f"{int(now.done)}/{now.files} files, {now.received >> 20} MB"
+                drawn.update(task, completed=now.done, text=text)
+
+            return draw
+
+        yield lambda now: bar(now.files)(now)

@@ -1,0 +1,50 @@
+"""A producer that cannot lose a record quietly."""
+
+import pytest
+
+from enrich.errors import BadRecord, ConfigError, Unreachable
+from enrich.kafka import DeliveringProducer
+
+
+def test_what_flush_has_returned_for_is_in_the_topic_exactly(cluster, topic):
+    with DeliveringProducer(cluster.connection) as producer:
+        for one in range(5_000):
+            producer.produce(topic, str(one).encode(), str(one).encode())
+        producer.flush()
+        assert cluster.ids(topic) == dict.fromkeys(range(5_000), 1)
+
+
+def test_headers_timestamp_partition_key_and_tombstone_arrive_as_given(cluster, new_topic):
+    topic = new_topic(partitions=3)
+    with DeliveringProducer(cluster.connection) as producer:
+        producer.produce(topic, b"k", None, headers={"enrich.version": b"7"}, timestamp_ms=1_234, partition=2)
+    (message,) = cluster.messages(topic)
+    assert (message.key(), message.value(), message.partition()) == (b"k", None, 2)
+    assert (message.headers(), message.timestamp()[1]) == ([("enrich.version", b"7")], 1_234)
+
+
+def test_the_first_failed_delivery_is_raised_with_topic_and_key_and_every_later_call_raises_it(cluster, new_topic):
+    topic = new_topic(max_message_bytes="2000")
+    producer = DeliveringProducer(cluster.connection, **{"compression.type": "none"})
+    producer.produce(topic, b"too-large", b"x" * 5_000)
+    with pytest.raises(BadRecord, match="too-large") as raised:
+        producer.flush()
+    assert raised.value.where == f"topic {topic}, key too-large"
+    for call in (producer.flush, producer.close, lambda: producer.produce(topic, b"k", b"v")):
+        with pytest.raises(BadRecord):
+            call()
+
+
+def test_a_topic_that_is_not_there_is_an_error_and_is_not_made(cluster):
+    producer = DeliveringProducer(cluster.connection, **{"topic.metadata.propagation.max.ms": 200})
+    producer.produce("nowhere", b"k", b"v")
+    with pytest.raises(ConfigError, match="create the topic"):
+        producer.close()
+    assert not cluster.topics.exists("nowhere")
+
+
+def test_a_broker_that_does_not_answer_ends_in_unreachable_at_the_deadline():
+    producer = DeliveringProducer({"bootstrap.servers": "127.0.0.1:1"})
+    producer.produce("t", b"k", b"v")
+    with pytest.raises(Unreachable, match=r"1 records were not acknowledged within 0.2 s"):
+        producer.flush(deadline_s=0.2)

@@ -1,0 +1,46 @@
+"""Topics as the product needs them."""
+
+from functools import partial
+
+import pytest
+
+from enrich.errors import ConfigError, Unreachable
+from enrich.kafka import COMPACTED, Topics, new_admin_client, new_group_consumer
+from tests.support.waiting import wait_until
+
+
+def test_a_topic_made_again_under_its_name_has_another_id(cluster, topic):
+    first = cluster.topics.topic_id(topic)
+    cluster.topics.delete(topic)
+    wait_until(lambda: not cluster.topics.exists(topic), what="the end of the topic")
+    cluster.topics.create(topic, partitions=2, config=COMPACTED)
+    assert cluster.topics.topic_id(topic) != first
+    assert cluster.topics.partitions(topic) == [0, 1]
+
+
+def test_making_a_topic_that_is_there_and_asking_for_one_that_is_not_are_errors_that_name_it(cluster, topic):
+    with pytest.raises(ConfigError, match="already exists") as raised:
+        cluster.topics.create(topic)
+    assert raised.value.where == f"topic {topic}"
+    with pytest.raises(ConfigError, match="create the topic") as raised:
+        cluster.topics.end_offsets("nowhere")
+    assert raised.value.where == "topic nowhere"
+
+
+def test_no_call_waits_longer_than_its_deadline():
+    topics = Topics(new_admin_client({"bootstrap.servers": "127.0.0.1:1"}), deadline_s=0.3)
+    for call in (topics.exists, topics.partitions, topics.create, topics.delete):
+        with pytest.raises(Unreachable):
+            call("t")
+
+
+def test_a_new_group_starts_at_the_beginning_and_commits_only_when_told(cluster, topic):
+    cluster.produce_ids(topic, range(3))
+    seen = []
+    for _ in range(2):
+        consumer = new_group_consumer(cluster.connection, f"group-of-{topic}")
+        consumer.subscribe([topic])
+        received = [wait_until(partial(consumer.poll, 0.1)) for _ in range(3)]
+        seen.append([message.offset() for message in received if message is not None])
+        consumer.close()
+    assert seen == [[0, 1, 2], [0, 1, 2]]

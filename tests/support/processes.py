@@ -1,0 +1,35 @@
+"""Real processes under test: killed, stopped and continued by their id, never by name."""
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psutil
+
+from tests.support.waiting import wait_until
+
+
+def kill(pid: int) -> None:
+    """kill -9, and returns once the process is gone."""
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not is_running(pid), what=f"the end of process {pid}")
+
+
+@contextmanager
+def frozen(pid: int) -> Iterator[None]:
+    """The process stands still inside the block (SIGSTOP) and goes on after it, whatever happens."""
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        wait_until(lambda: psutil.Process(pid).status() == psutil.STATUS_STOPPED, what=f"the stop of process {pid}")
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def is_running(pid: int) -> bool:
+    """Whether there is such a process; one that ended and is not yet reaped does not count."""
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

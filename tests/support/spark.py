@@ -1,0 +1,24 @@
+"""A local Spark session that can read and write Kafka."""
+
+import os
+import sys
+
+from pyspark.sql import SparkSession
+
+from enrich.jars import jars
+
+
+def local_spark() -> SparkSession:
+    # Workers would otherwise be started with the system's Python, which has none of our packages.
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    return (
+        SparkSession.builder.master("local[2]")
+        .appName("enrich-tests")
+        .config("spark.jars", ",".join(str(jar) for jar in jars("spark")))
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")
+        .getOrCreate()
+    )
