@@ -53,7 +53,7 @@ if [ ! -x .venv/bin/python ] || [ "$(cat $stamp 2>/dev/null || true)" != "$(fing
             fail "$python cannot make a virtual environment: install its venv module (Debian: python3-venv)"
     fi
     echo "setup: installing the locked packages (about 800 MB the first time, a minute or two)" >&2
-    .venv/bin/python -m pip --disable-pip-version-check install --quiet --require-hashes -r requirements-dev.lock ||
+    PIP_USE_PEP517=1 .venv/bin/python -m pip --disable-pip-version-check install --quiet --require-hashes -r requirements-dev.lock ||
         fail "the packages could not be installed; if the network or the disk was the reason, run it again"
     .venv/bin/python -m pip --disable-pip-version-check install --quiet --no-deps --no-build-isolation -e . ||
         fail "the project could not be installed into .venv"
