@@ -29,6 +29,10 @@ def demo(
                 _print_machine(number, step)
             else:
                 _print_people(number, step)
+    if not json:
+        typer.echo(
+            "\nThe demo's servers are gone again. Next: enrich dev up, enrich config check -c examples/plays.yaml"
+        )
 
 
 def _print_machine(number: int, step: "Step") -> None:
