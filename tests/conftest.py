@@ -3,7 +3,8 @@
 import itertools
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, NoReturn
+from functools import partial
+from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
@@ -36,7 +37,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_report_header() -> str:
-    return f"seed: {SEED} (again with SEED={SEED}); {'soak' if SOAK else 'quick'} rounds"
+    return _run_description()
+
+
+def _run_description() -> str:
+    return f"seed: {SEED} (make test SEED={SEED} repeats the run); {'soak' if SOAK else 'quick'} rounds"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -48,6 +53,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    terminalreporter.write_line(_run_description())
     if _skipped_unasked(terminalreporter):
         terminalreporter.write_line("a skipped test counts as failed without --allow-missing", red=True)
 
@@ -63,22 +69,22 @@ def _skipped_unasked(reporter: pytest.TerminalReporter) -> bool:
     return bool(reporter.stats.get("skipped")) and not reporter.config.getoption("--allow-missing")
 
 
-def _missing(config: pytest.Config, what: str, error: EnrichError) -> NoReturn:
-    """A server that cannot be had is a failure, unless the run allows it."""
+def _started(config: pytest.Config, what: str, start: Callable[[], Addresses]) -> Addresses:
+    """What `start` returns. A server that cannot be had is a failure, unless the run allows it."""
+    try:
+        return start()
+    except EnrichError as error:
+        reason = f"{what} is missing: {error}"
     if config.getoption("--allow-missing"):
-        pytest.skip(f"{what} is missing: {error}")
-    pytest.fail(f"{what} is missing: {error}", pytrace=False)
+        pytest.skip(reason)
+    pytest.fail(reason, pytrace=False)
 
 
 @pytest.fixture(scope="session")
 def stack(request: pytest.FixtureRequest) -> Iterator[Addresses]:
     """Broker and Redis for the whole run. What a test makes in them has names of its own."""
     with ExitStack() as held:
-        try:
-            addresses = held.enter_context(temporary_stack(quiet=True))
-        except EnrichError as error:
-            _missing(request.config, "the embedded stack", error)
-        yield addresses
+        yield _started(request.config, "the embedded stack", partial(held.enter_context, temporary_stack(quiet=True)))
 
 
 @pytest.fixture(scope="session")
