@@ -69,7 +69,8 @@ def show(config: ConfigFile, as_json: AsJson = False) -> None:
         return
     from rich.syntax import Syntax
 
-    console.print(Syntax(text, "yaml", theme="ansi_dark", background_color="default"))
+    # Printed as text: a Syntax on its own is cut at the width of the terminal.
+    console.print(Syntax("", "yaml", theme="ansi_dark", background_color="default").highlight(text), end="")
 
 
 @app.command()

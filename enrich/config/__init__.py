@@ -15,6 +15,7 @@ from enrich.config.pipeline import Pipeline
 from enrich.config.problems import ConfigProblems, Problem
 from enrich.config.stage import Lookup, OnMiss, Profile, Replay, Sink, Source, Stage, Writeback
 from enrich.config.table import Access, Compaction, Freshness, KeyKind, Loader, OnStale, Table, Then
+from enrich.config.wire import from_wire, to_wire
 
 __all__ = [
     "Access",
@@ -50,8 +51,10 @@ __all__ = [
     "Table",
     "Then",
     "Writeback",
+    "from_wire",
     "load",
     "load_text",
     "mask",
     "parse_columns",
+    "to_wire",
 ]

@@ -21,10 +21,12 @@ from enrich.config.column_types import (
     from_arrow_field,
     to_arrow_field,
 )
-from enrich.config.words import Wrong, hint, shortened, told
+from enrich.config.words import Wrong, hint, parsed, shortened, told
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+EXPECTED = 'columns such as "plan string, rps int"'
 
 _ALIASES = {"integer": "int", "long": "bigint", "short": "smallint", "byte": "tinyint", "real": "float"}
 _DECIMALS = ("decimal", "dec", "numeric")
@@ -207,8 +209,8 @@ def _as_columns(value: object) -> Columns:
     if isinstance(value, Columns):
         return value
     if not isinstance(value, str) or not value.strip():
-        raise Wrong(f'expected columns such as "plan string, rps int", got {told(value)}')
-    return parse_columns(value)
+        raise Wrong(f"expected {EXPECTED}, got {told(value)}")
+    return parsed(value, parse_columns, EXPECTED)
 
 
 ColumnList = Annotated[

@@ -1,7 +1,7 @@
 """How records are encoded, for tables and sources alike: the format, and for avro where its schema is."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -9,9 +9,10 @@ from typing import Annotated, Any
 
 from pydantic import Field, InstanceOf, PlainSerializer, ValidationInfo, WithJsonSchema, field_validator
 
+from enrich.config.columns import EXPECTED as COLUMNS_EXPECTED
 from enrich.config.columns import Columns
 from enrich.config.fields import LocalPath, Section, as_text, one_of
-from enrich.config.words import Wrong, told
+from enrich.config.words import Wrong, parsed, shortened
 
 
 class Format(StrEnum):
@@ -50,19 +51,21 @@ def parse_avro_schema(text: str) -> AvroSchema:
     from fastavro.schema import SchemaParseException, UnknownType, parse_schema
 
     try:
-        parsed = json.loads(text)
-        parse_schema(parsed)
+        schema = json.loads(text)
+        if not isinstance(schema, dict) or schema.get("type") != "record" or not isinstance(schema.get("fields"), list):
+            raise Wrong('expected the schema of a record: {"type": "record", "name": ..., "fields": [...]}')
+        parse_schema(schema)
+    except Wrong:
+        raise
     except json.JSONDecodeError as error:
         raise Wrong(f"not an Avro schema: no JSON ({error.msg})", error.pos) from None
     except UnknownType as error:
-        raise Wrong(f"not an Avro schema: unknown type {told(str(error.name))}") from None
+        raise Wrong(f"not an Avro schema: unknown type {shortened(str(error.name))}") from None
     except RecursionError:
         raise Wrong("not an Avro schema: nested too deeply") from None
     except (SchemaParseException, ValueError, KeyError, TypeError, AttributeError) as error:
-        # fastavro reports a missing key of the schema as the KeyError that it ran into.
-        raise Wrong(f"not an Avro schema: {told(str(error))}") from None
-    if not isinstance(parsed, dict) or parsed.get("type") != "record":
-        raise Wrong('expected the schema of a record: {"type": "record", "name": ..., "fields": [...]}')
+        # Some faults of a schema fastavro reports as the error that it ran into.
+        raise Wrong(f"not an Avro schema: {shortened(str(error))}") from None
     return AvroSchema(text)
 
 
@@ -102,13 +105,16 @@ class Encoded(Section):
     @classmethod
     def _parse_schema(cls, value: object, info: ValidationInfo) -> Columns | AvroSchema | None:
         encoding = info.data.get("format")
-        if value is None or encoding is None or isinstance(value, Columns | AvroSchema):
-            return value if isinstance(value, Columns | AvroSchema) else None
+        if isinstance(value, Columns | AvroSchema):
+            return value
+        if value is None or encoding is None:
+            return None
+        text = value if isinstance(value, str) and value.strip() else as_text(value)
         if encoding == Format.avro:
-            return parse_avro_schema(as_text(value))
-        return cls.parse_other_schema(encoding, as_text(value))
+            return parsed(text, parse_avro_schema, "an Avro schema")
+        return parsed(text, cls.schema_parser(encoding), COLUMNS_EXPECTED)
 
     @classmethod
-    def parse_other_schema(cls, encoding: Format, text: str) -> Columns:  # noqa: ARG003 - for sections that take one
-        """What `schema` means where the format is not avro. Raises Wrong."""
+    def schema_parser(cls, encoding: Format) -> Callable[[str], Columns]:
+        """How to read `schema` where the format is not avro. Raises Wrong where it has no meaning."""
         raise Wrong(f"only for format: avro, and the format is {encoding}")

@@ -39,8 +39,8 @@ class Section(BaseModel):
         serialize_by_alias=True,
     )
 
-    derived: ClassVar[frozenset[str]] = frozenset()
-    """Keys that need not be given, since `fills_in` derives them from others; for the model they are required."""
+    derived: ClassVar[Mapping[str, str]] = {}
+    """Keys that need not be given, since their defaults are derived, and the key that each is derived from."""
 
     @classmethod
     def why_refused(cls, key: str) -> str | None:  # noqa: ARG003 - for sections that override it

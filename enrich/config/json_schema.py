@@ -7,7 +7,7 @@ from typing import Any
 
 from enrich.config.fields import Section
 from enrich.config.pipeline import Pipeline
-from enrich.config.shape import every_section
+from enrich.config.shape import every_section, keys_of
 
 _VARIABLE = {"type": "string", "pattern": r"\$\{"}
 
@@ -33,7 +33,9 @@ def json_schema() -> dict[str, Any]:
 def _loosen(schema: dict[str, Any], section: type[Section]) -> None:
     """Keys that follow from others are not required, and wherever a value stands, `${VAR}` may stand."""
     schema["required"] = [key for key in schema.get("required", ()) if key not in section.derived]
-    for value in schema["properties"].values():
+    for key, field in keys_of(section).items():
+        value = schema["properties"][key]
+        value["description"] = field.description  # pydantic leaves it out beside a reference
         for option in value.get("anyOf", [value]):
             _allow_variable(option)
 

@@ -6,19 +6,23 @@ from pydantic import SecretStr
 
 MASK = "***"
 
-# Everything up to the last @, since people paste passwords with @ and / in them unescaped. Too much masked is a
-# nuisance, too little is a leak.
-_URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*://)(?P<user>[^:@/\s]*):(?P<password>.*)@", re.DOTALL)
+# Both patterns meet hostile texts: nothing in them may be tried again from every character of a long word.
+_URL = re.compile(r"(?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]{0,30}://[^:@/\s]*:")
 _PAIR = re.compile(
-    r"(?P<name>\b\w*(?:password|passwd|pwd|secret|token)\w*\s*=\s*)(?P<value>'(?:\\.|[^'\\])*'?|[^\s&]+)",
+    r"(?P<name>\b\w{0,30}(?:password|passwd|pwd|secret|token)\w{0,30}\s{0,9}=\s{0,9})(?P<value>'(?:\\.|[^'\\])*'?|[^\s&]+)",
     re.IGNORECASE,
 )
 
 
 def mask(text: str) -> str:
     """The text with `***` for the password of a URL (`redis://user:***@host`) or DSN (`password=***`)."""
-    text = _URL.sub(lambda found: f"{found['scheme']}{found['user']}:{MASK}@", text)
-    return _PAIR.sub(lambda found: f"{found['name']}{MASK}", text)
+    # Everything up to the last @, since people paste passwords with @ and / in them unescaped. Too much masked is a
+    # nuisance, too little is a leak.
+    last = text.rfind("@")
+    found = _URL.search(text, 0, last) if last > 0 else None
+    if found is not None:
+        text = f"{text[: found.end()]}{MASK}{text[last:]}"
+    return _PAIR.sub(lambda pair: f"{pair['name']}{MASK}", text)
 
 
 class SecretAddress(SecretStr):

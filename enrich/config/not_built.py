@@ -1,10 +1,32 @@
 """Parts of the configuration that are designed but not built yet: refused by name, so that nobody relies on them.
 
-Whoever builds one removes its line here and adds its section to the pipeline's model.
+Whoever builds one removes its line here and adds its keys to a section's model.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from enrich.config.problems import Finding, Path
 
 NOT_BUILT: Mapping[str, str] = {
     "sync": "not built yet: this release has no sync service; remove the section",
 }
+"""Paths, in which `*` stands for any name or number (`stages.*.lookups.*.key`), and what to tell their users."""
+
+
+def not_built(data: Any, known: Mapping[str, str] = NOT_BUILT) -> Iterator[Finding]:
+    for pattern, message in known.items():
+        for path in _matching(data, pattern.split("."), ()):
+            yield Finding(path, message, key=True)
+
+
+def _matching(data: Any, steps: list[str], path: Path) -> Iterator[Path]:
+    if not steps:
+        yield path
+    elif isinstance(data, dict):
+        for key in data if steps[0] == "*" else (steps[0],):
+            if key in data:
+                yield from _matching(data[key], steps[1:], (*path, key))
+    elif isinstance(data, list) and steps[0] == "*":
+        for index, item in enumerate(data):
+            yield from _matching(item, steps[1:], (*path, index))

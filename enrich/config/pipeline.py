@@ -3,13 +3,15 @@
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import Field, model_validator
+from pydantic import Field, JsonValue, model_validator
 
-from enrich.config.fields import LocalPath, Name, Section
+from enrich.config.fields import NAME_PATTERN, LocalPath, Name, Section
 from enrich.config.kafka import KafkaSection
 from enrich.config.memory import Memory
 from enrich.config.stage import Stage
 from enrich.config.table import Table
+
+_NAMED: dict[str, JsonValue] = {"propertyNames": {"pattern": NAME_PATTERN}}
 
 
 class Pipeline(Section):
@@ -23,8 +25,12 @@ class Pipeline(Section):
         description="Directory of the local stores on each host; its contents can be deleted at any time.",
     )
     memory: Memory = Field(default_factory=Memory, description="What the agent and its readers may take on a host.")
-    tables: Mapping[Name, Table] = Field(default_factory=dict, description="The tables, by name.")
-    stages: Mapping[Name, Stage] = Field(default_factory=dict, description="The stages, by name.")
+    tables: Mapping[Name, Table] = Field(
+        default_factory=dict, description="The tables, by name.", json_schema_extra=_NAMED
+    )
+    stages: Mapping[Name, Stage] = Field(
+        default_factory=dict, description="The stages, by name.", json_schema_extra=_NAMED
+    )
 
     @model_validator(mode="before")
     @classmethod

@@ -8,8 +8,8 @@ from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
 from enrich.config.words import Wrong, told
 
-DURATION_PATTERN = r"^(0|[0-9]{1,12}(ms|s|m|h|d))$"
-SIZE_PATTERN = r"^[0-9]{1,15}(B|kB|KB|MB|GB|TB|KiB|MiB|GiB|TiB)$"
+DURATION_PATTERN = r"^(0|[0-9]{1,15}(ms|s|m|h|d))$"
+SIZE_PATTERN = r"^[0-9]{1,19}(B|kB|KB|MB|GB|TB|KiB|MiB|GiB|TiB)$"
 
 _MILLISECONDS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
 _BYTES = {"TiB": 2**40, "GiB": 2**30, "MiB": 2**20, "KiB": 2**10}

@@ -59,14 +59,14 @@ def stand_in(path: Path) -> Any:
         if (section.__name__, str(path[-1])) in _STAND_INS:
             return _STAND_INS[section.__name__, str(path[-1])]
     whole = section_at(path)
-    return None if whole is None else _stand_in_section(whole)
+    return None if whole is None else stand_in_section(whole)
 
 
-def _stand_in_section(section: type[Section]) -> dict[str, Any]:
+def stand_in_section(section: type[Section]) -> dict[str, Any]:
     return {
         key: _STAND_INS[section.__name__, key]
         if (section.__name__, key) in _STAND_INS
-        else _stand_in_section(_plain(field.annotation))
+        else stand_in_section(_plain(field.annotation))
         for key, field in keys_of(section).items()
         if field.is_required()
     }

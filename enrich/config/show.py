@@ -1,14 +1,14 @@
-"""A pipeline as people and other processes get it: resolved and masked to be read, or whole to be handed on."""
+"""A pipeline as people read it: variables replaced, defaults filled in, passwords masked."""
 
 import io
-import json
 from typing import Any
 
-from pydantic import SecretStr
 from ruamel.yaml import YAML
+from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 
 from enrich.config.environment import escape
 from enrich.config.pipeline import Pipeline
+from enrich.config.yaml_tree import FORBIDDEN
 
 
 def as_data(pipeline: Pipeline) -> dict[str, Any]:
@@ -25,26 +25,11 @@ def as_yaml(pipeline: Pipeline) -> str:
     return out.getvalue()
 
 
-def to_wire(pipeline: Pipeline) -> str:
-    """JSON with all secrets in it, for a pipe that a child process inherits. Never for a file, a log or arguments."""
-    return json.dumps(pipeline.model_dump(exclude_none=True), default=_reveal)
-
-
-def from_wire(text: str) -> Pipeline:
-    """What `to_wire` was given; no variable is replaced and no file read again."""
-    return Pipeline.model_validate(json.loads(text))
-
-
-def _reveal(value: object) -> str:
-    if isinstance(value, SecretStr):
-        return value.get_secret_value()
-    raise TypeError(f"{type(value).__name__} in a configuration")
-
-
 def _escaped(value: Any) -> Any:
     match value:
         case str():
-            return escape(value)
+            # Characters that a file may hold only as an escape, ruamel escapes only where it is told to quote.
+            return DoubleQuotedScalarString(escape(value)) if FORBIDDEN.search(value) else escape(value)
         case dict():
             return {key: _escaped(item) for key, item in value.items()}
         case list():

@@ -1,8 +1,8 @@
 """The section `stages`: each a spark-submit job that reads events, joins them with tables and writes them on."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, model_validator
 
@@ -50,8 +50,6 @@ class SinkFormat(StrEnum):
 class Source(Encoded):
     """The topic of events."""
 
-    derived = frozenset({"framing"})
-
     topic: Topic = Field(description="The topic that the events come from.")
 
     @model_validator(mode="before")
@@ -60,9 +58,9 @@ class Source(Encoded):
         return fills_in(data, default_framing)
 
     @classmethod
-    def parse_other_schema(cls, encoding: Format, text: str) -> Columns:
+    def schema_parser(cls, encoding: Format) -> Callable[[str], Columns]:
         if encoding == Format.json:
-            return parse_columns(text)
+            return parse_columns
         raise Wrong(f"only for format: json or avro, and the format is {encoding}; the event has the field `value`")
 
     @property
@@ -119,7 +117,7 @@ class Writeback(Section):
 class Stage(Section):
     """One job: a source, its lookups, and where events go."""
 
-    derived = frozenset({"checkpoint"})
+    derived: ClassVar = {"checkpoint": "checkpoint"}
 
     source: Source = Field(description="The topic of events.")
     lookups: tuple[Lookup, ...] = Field(default=(), description="The joins with tables; may be empty.")

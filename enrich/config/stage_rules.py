@@ -8,7 +8,7 @@ from enrich.config.columns import Columns
 from enrich.config.encoding import Format
 from enrich.config.kafka import KafkaSection
 from enrich.config.problems import Finding, Path
-from enrich.config.stage import Lookup, OnMiss, Profile, Replay, Stage
+from enrich.config.stage import Lookup, OnMiss, Replay, Stage
 from enrich.config.table import KeyKind, Table
 from enrich.config.table_rules import encoding_rules, replayable
 from enrich.config.values import fit
@@ -16,6 +16,8 @@ from enrich.config.words import Wrong, hint
 
 LINEAGE = "_lineage"
 _FIELD = re.compile(r"(?:(?P<word>[A-Za-z_]\w*)|`(?P<quoted>(?:[^`]|``)+)`)(?P<more>(?:\.(?:\w+|`(?:[^`]|``)+`))*)")
+# Words that Spark reads as values, although they look like fields.
+_NO_FIELDS = ("current_date", "current_timestamp", "current_user", "localtimestamp", "false", "null", "true")
 _VERSION_TYPES = ("tinyint", "smallint", "int", "bigint", "date", "timestamp")
 
 
@@ -60,7 +62,7 @@ def _field_rules(stage: Stage, here: Path) -> Iterator[Finding]:
 def _plain_field(stage: Stage, source: Path, path: Path, expression: str, types: Sequence[str]) -> Iterator[Finding]:
     found = _FIELD.fullmatch(expression.strip())
     names = stage.source.fields
-    if found is None or names is None:
+    if found is None or names is None or expression.strip().lower() in _NO_FIELDS:
         return
     name = found["word"] or found["quoted"].replace("``", "`")
     if name.casefold() not in [known.casefold() for known in names]:
@@ -147,12 +149,6 @@ def _default_rules(lookup: Lookup, at: Path, columns: Columns, there: Path) -> I
 def _replay_rules(stage: Stage, here: Path) -> Iterator[Finding]:
     if stage.replay != Replay.deterministic:
         return
-    if stage.profile == Profile.latency:
-        message = (
-            "deterministic needs profile: throughput; the latency profile records progress asynchronously, "
-            "so a repeat could start other batches than those that were pinned"
-        )
-        yield Finding((*here, "replay"), message, about=((*here, "profile"),))
     for index, lookup in enumerate(stage.lookups):
         at = (*here, "lookups", index, "on_miss")
         if lookup.on_miss == OnMiss.wait:

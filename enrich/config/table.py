@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from datetime import timedelta
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
@@ -97,7 +97,7 @@ def _derived(data: Mapping[str, Any]) -> dict[str, Any]:
 class Table(Encoded):
     """Key -> row, complete on every host. Exactly one of topic and loader says where the rows come from."""
 
-    derived = frozenset({"format", "columns", "framing", "refresh", "expire"})
+    derived: ClassVar = {"format": "loader", "columns": "format"}
 
     topic: Topic | None = Field(default=None, description="The compacted topic that the table mirrors.")
     loader: Loader | None = Field(default=None, description="An external source, read at an interval instead.")

@@ -106,8 +106,9 @@ def replayable(table: Table, here: Path) -> Iterator[tuple[Path, str]]:
         least, now = duration_text(SHORTEST_REPLAY_HISTORY), duration_text(table.history)
         yield (*here, "history"), f"has a history of {now}, and a repeated batch may need {least}"
     freshness = table.freshness
-    if freshness.on_stale == OnStale.mark:
+    # The default is not meant: pinned look-ups do not age, so nothing is ever marked.
+    if freshness.on_stale == OnStale.mark and "on_stale" in freshness.model_fields_set:
         why = "has on_stale: mark, and a repeat would mark other rows (use wait or fail)"
         yield (*here, "freshness", "on_stale"), why
-    elif freshness.on_stale == OnStale.wait and freshness.then == "mark":
+    elif freshness.on_stale == OnStale.wait and freshness.then == "mark" and "then" in freshness.model_fields_set:
         yield (*here, "freshness", "then"), "has on_stale: wait with then: mark, and a repeat would mark other rows"

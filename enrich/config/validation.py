@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from enrich.config.not_built import NOT_BUILT
+from enrich.config.not_built import not_built
 from enrich.config.pipeline import Pipeline
 from enrich.config.problems import Finding, Path
 from enrich.config.rules import broken_rules
@@ -21,7 +21,6 @@ from enrich.config.words import Wrong, nearest, told
 # Each round finds what the round before it hid; models are nested no deeper than this.
 _ROUNDS = 8
 
-_ABSENT = object()
 _MAPPING = ("model_type", "model_attributes_type", "dict_type", "mapping_type")
 _LIST = ("tuple_type", "list_type")
 
@@ -40,9 +39,9 @@ def validate(data: Any, known: Iterable[Finding] = ()) -> tuple[Pipeline | None,
         if finding.place is None:  # else it is about how the file is written, and the value itself may be right
             doubts.add(finding.path)
             _repair(data, finding)
-    for key, why in NOT_BUILT.items():
-        if data.pop(key, _ABSENT) is not _ABSENT:
-            findings.append(Finding((key,), why, key=True))
+    for finding in list(not_built(data)):
+        findings.append(finding)
+        _repair(data, finding)
     for _ in range(_ROUNDS):
         try:
             pipeline = Pipeline.model_validate(data)
@@ -50,7 +49,7 @@ def validate(data: Any, known: Iterable[Finding] = ()) -> tuple[Pipeline | None,
             # Unknown keys first: the key that was meant is then not reported as missing too.
             for details in sorted(error.errors(include_url=False), key=lambda each: each["type"] != "extra_forbidden"):
                 finding, doubt = _finding(details)
-                if details["type"] != "missing" or finding.path not in doubts:
+                if details["type"] != "missing" or not any(path in doubts for path in _wanted_for(finding.path)):
                     findings.append(finding)
                 doubts.add(doubt)
                 _repair(data, finding)
@@ -99,6 +98,13 @@ def _finding(details: ErrorDetails) -> tuple[Finding, Path]:
     if isinstance(wrong, Wrong):
         return Finding(path, str(wrong), key=path != details["loc"], offset=wrong.offset), path
     return Finding(path, details["msg"]), path
+
+
+def _wanted_for(path: Path) -> tuple[Path, ...]:
+    """What a missing key would have come from: itself, misspelt, or the key that its default is derived from."""
+    section = section_at(path[:-1])
+    source = section.derived.get(str(path[-1])) if section is not None else None
+    return (path,) if source is None else (path, (*path[:-1], source))
 
 
 def _unknown_key(path: Path) -> tuple[Finding, Path]:

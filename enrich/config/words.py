@@ -2,9 +2,12 @@
 
 import difflib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 from enrich.config.masking import mask
+
+Parsed = TypeVar("Parsed")
 
 _LONGEST = 60
 
@@ -33,6 +36,16 @@ class Substituted(str):
 
     def __reduce__(self) -> tuple[type["Substituted"], tuple[str, tuple[str, ...]]]:
         return Substituted, (str(self), self.variables)
+
+
+def parsed(value: str, parse: Callable[[str], Parsed], expected: str) -> Parsed:
+    """What `parse` makes of the text. Its errors quote the text, so they are not told for one from the environment."""
+    try:
+        return parse(str(value))
+    except Wrong:
+        if isinstance(value, Substituted) and value.variables:
+            raise Wrong(f"expected {expected}, got {told(value)}") from None
+        raise
 
 
 def told(value: object) -> str:
@@ -68,7 +81,7 @@ def shortened(text: str) -> str:
 def nearest(word: str, options: Iterable[str]) -> str | None:
     """The option that the word most likely meant, or None."""
     by_fold = {option.casefold(): option for option in options}
-    found = difflib.get_close_matches(word.casefold(), by_fold, n=1, cutoff=0.6)
+    found = difflib.get_close_matches(word.casefold(), by_fold, n=1, cutoff=0.55)
     return by_fold[found[0]] if found else None
 
 

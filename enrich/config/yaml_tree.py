@@ -21,7 +21,7 @@ MOST_NODES = 20_000
 
 LINE_BREAK = r"\r\n|\n|\r"
 # Control characters, half surrogates, and the line breaks that no editor counts but YAML 1.1 does.
-_FORBIDDEN = re.compile("[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+FORBIDDEN = re.compile("[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 _INTEGER = re.compile(r"[-+]?[0-9]{1,100}|0o[0-7]{1,100}|0x[0-9a-fA-F]{1,100}")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]{1,9})?")
@@ -78,7 +78,7 @@ class NotYaml(Exception):
 
 def read_tree(text: str) -> Node | None:
     """The root of the only document; None when there is none. Raises NotYaml."""
-    forbidden = _FORBIDDEN.search(text)
+    forbidden = FORBIDDEN.search(text)
     if forbidden is not None:
         lines = re.split(LINE_BREAK, text[: forbidden.start()])
         raise NotYaml(f"the character U+{ord(forbidden[0]):04X} is refused", Place(len(lines), len(lines[-1]) + 1))
@@ -87,7 +87,11 @@ def read_tree(text: str) -> Node | None:
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = Place(1) if mark is None else Place(mark.line + 1, mark.column + 1)
-        raise NotYaml(f"this is not YAML: {' '.join(filter(None, (error.problem, error.context)))}", place) from None
+        line = "".join(re.split(LINE_BREAK, text)[place.line - 1 : place.line])
+        flow = "${" in line and ("[" in line or "{" in line.replace("${", ""))
+        advice = "; inside { } or [ ] a value with ${...} needs quotes" if flow else ""
+        what = " ".join(filter(None, (error.problem, error.context)))
+        raise NotYaml(f"this is not YAML: {what}{advice}", place) from None
     except (YAMLError, OverflowError, ValueError) as error:
         # Escapes beyond Unicode, which the scanner hands to chr() unchecked.
         raise NotYaml(f"this is not YAML: {str(error).splitlines()[0]}", Place(1)) from None

@@ -8,6 +8,7 @@ from enrich.kafka.clients import Connection, new_admin_client, new_group_consume
 from enrich.kafka.delivering import DeliveringProducer
 from enrich.kafka.errors import kafka_errors
 from enrich.kafka.reading import read_to_end
+from enrich.kafka.settings import java_properties, librdkafka_settings, masked, spark_options
 from enrich.kafka.topics import COMPACTED, Topics
 
 __all__ = [
@@ -15,10 +16,14 @@ __all__ = [
     "Connection",
     "DeliveringProducer",
     "Topics",
+    "java_properties",
     "kafka_errors",
+    "librdkafka_settings",
+    "masked",
     "new_admin_client",
     "new_group_consumer",
     "new_producer",
     "new_store_consumer",
     "read_to_end",
+    "spark_options",
 ]

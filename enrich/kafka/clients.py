@@ -1,7 +1,7 @@
 """Makes every Kafka client of the product, so that all have the same habits.
 
 `connection` is what `librdkafka_settings` makes of the configuration's kafka section. The settings added here are
-promises to the rest of the code and are not for users to change.
+promises to the rest of the code and are not for users to change, but for the few defaults that come before it.
 """
 
 import logging
@@ -22,11 +22,10 @@ _PRODUCER_HABITS: Mapping[str, Any] = {
     "partitioner": "murmur2_random",
     "acks": "all",
     "enable.idempotence": True,
-    "compression.type": "lz4",
-    "linger.ms": 5,
     # How long a topic that nobody knows may still be one that was just made; by default a typo shows after 30 s.
     "topic.metadata.propagation.max.ms": 5000,
 }
+_PRODUCER_DEFAULTS: Mapping[str, Any] = {"compression.type": "lz4", "linger.ms": 5}
 _CONSUMER_HABITS: Mapping[str, Any] = {
     "isolation.level": "read_committed",
     "enable.auto.commit": False,
@@ -43,7 +42,7 @@ _CONSUMER_HABITS: Mapping[str, Any] = {
 def new_producer(connection: Connection, **extra: Any) -> Producer:
     """A bare producer; most callers want `DeliveringProducer`, which cannot forget a failed delivery."""
     with kafka_errors():
-        return Producer({**_logged(connection), **_PRODUCER_HABITS, **extra})
+        return Producer({**_PRODUCER_DEFAULTS, **_logged(connection), **_PRODUCER_HABITS, **extra})
 
 
 def new_store_consumer(connection: Connection) -> Consumer:
