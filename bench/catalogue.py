@@ -16,6 +16,12 @@ BENCHMARKS = {
     for benchmark in (
         Benchmark("cli_start", "`enrich --help` from start to end", _later("cli_start"), {"ms": ("<", 300)}),
         Benchmark(
+            "cache",
+            "hits of the refresh-after-write cache beside a bare cachetools LRU",
+            _later("cache"),
+            {"ratio": (">=", 0.5)},
+        ),
+        Benchmark(
             "stack_start",
             "the embedded stack from `up` to ready",
             _later("stack_start"),

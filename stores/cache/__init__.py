@@ -1,0 +1,37 @@
+"""A cache in front of anything slow: refresh-after-write, as Caffeine does it, over cachetools' LRU.
+
+Usable on its own with any loader: `open_cache(loader, policy)` in a `with` block, `preload` before anyone relies on it.
+`protocol` and `policy` say what it promises; `RefreshAfterWriteCache` takes an executor and a clock of the caller's.
+"""
+
+from stores.cache.opening import open_cache
+from stores.cache.policy import Backoff, Policy
+from stores.cache.preload import Preloaded, preload
+from stores.cache.protocol import (
+    ABSENT,
+    Absent,
+    BatchLoader,
+    Cache,
+    CacheStatistics,
+    Executor,
+    Loader,
+    MonotonicClock,
+)
+from stores.cache.refresh_after_write import RefreshAfterWriteCache
+
+__all__ = [
+    "ABSENT",
+    "Absent",
+    "Backoff",
+    "BatchLoader",
+    "Cache",
+    "CacheStatistics",
+    "Executor",
+    "Loader",
+    "MonotonicClock",
+    "Policy",
+    "Preloaded",
+    "RefreshAfterWriteCache",
+    "open_cache",
+    "preload",
+]
