@@ -1,5 +1,24 @@
-"""Formats: raw values to typed Arrow rows and back, a batch at a time. Knows no Kafka client and no store."""
+"""Formats: raw values to typed Arrow rows and back, a batch at a time. Knows no Kafka client and no store.
 
+Every decoder keeps the promises of `stores.protocol.Decoder`: a row for each value, null for a tombstone, and for what
+cannot be decoded a null row and a reason that names the place in the value, never the value. Each has a fast way for
+many good values and a strict one that decides alone wherever the fast one leaves a doubt. `decoder_for` picks the
+decoder of a table.
+"""
+
+from enrich.codecs.avro import BareAvro, CachedSchemas, FramedAvro, SchemaSource
 from enrich.codecs.json import JsonDecoder
+from enrich.codecs.plain import BytesDecoder, StringDecoder
+from enrich.codecs.tables import decoder_for, schemas_of
 
-__all__ = ["JsonDecoder"]
+__all__ = [
+    "BareAvro",
+    "BytesDecoder",
+    "CachedSchemas",
+    "FramedAvro",
+    "JsonDecoder",
+    "SchemaSource",
+    "StringDecoder",
+    "decoder_for",
+    "schemas_of",
+]

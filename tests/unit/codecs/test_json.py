@@ -77,7 +77,7 @@ def test_values_of_the_right_type_are_read(kind, value, expected):
         (pa.date32(), "28.2.2026", "c: expected an ISO 8601 date, got other text"),
         (pa.timestamp("us"), 5, "c: expected text, got a whole number"),
         (pa.list_(pa.int32()), [1, "x"], "c.1: expected a whole number, got text"),
-        (pa.map_(pa.string(), pa.int32()), {"k": "x"}, "c.k: expected a whole number, got text"),
+        (pa.map_(pa.string(), pa.int32()), {"k": "x"}, "c.{0}: expected a whole number, got text"),
         (
             pa.struct([("x", pa.struct([("y", pa.int32())]))]),
             {"x": {"y": []}},

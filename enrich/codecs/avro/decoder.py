@@ -1,0 +1,124 @@
+"""Avro records to typed rows: bare bodies of one known schema, or each after the id of the schema that wrote it."""
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from enrich.codecs.avro.body import decode_bodies
+from enrich.codecs.avro.node import Node
+from enrich.codecs.avro.plan import compile_plan
+from enrich.codecs.avro.source import SchemaSource
+from enrich.codecs.avro.types import Record, load_schema
+from enrich.codecs.rows import Indexes, assemble, decode_in_batches, extents
+from enrich.errors import BadRecord, ConfigError
+from stores.protocol import Decoded
+
+# Confluent's framing: a zero byte and the schema's id in four bytes, the highest first.
+_HEADER = 5
+_MOST_PLANS = 1_000
+
+
+class BareAvro:
+    """Bodies that one schema wrote, with nothing before them. Raises ConfigError where it cannot fill the columns."""
+
+    def __init__(self, columns: pa.Schema, schema: str) -> None:
+        self._kind = pa.struct(list(columns))
+        record = load_schema(schema)
+        _require(record, self._kind)
+        self._node = compile_plan(record, None, self._kind)
+
+    def decode(self, values: pa.BinaryArray) -> Decoded:
+        return decode_in_batches(values, self._kind, self._decode_batch)
+
+    def _decode_batch(self, values: pa.BinaryArray) -> Decoded:
+        content, starts, ends = extents(values)
+        present = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
+        decoded = decode_bodies(self._node, content, starts[present], ends[present], self._kind)
+        bad = {int(present[index]): reason for index, reason in decoded.bad.items()}
+        return Decoded(assemble(len(values), [(present, decoded.rows)], self._kind), bad)
+
+
+class FramedAvro:
+    """Bodies after the id of the schema that wrote them; read as the table's own schema, if it has one.
+
+    Raises ConfigError where the table's own schema cannot fill the columns. A writer's schema that cannot is a reason
+    why its records are bad: others may be fine.
+    """
+
+    def __init__(self, columns: pa.Schema, schemas: SchemaSource, schema: str | None = None) -> None:
+        self._kind = pa.struct(list(columns))
+        self._schemas = schemas
+        self._reader: Record | None = None
+        if schema is not None:
+            self._reader = load_schema(schema)
+            _require(self._reader, self._kind)
+            compile_plan(self._reader, None, self._kind)
+        self._plans: dict[int, Node | str] = {}
+
+    def decode(self, values: pa.BinaryArray) -> Decoded:
+        """Raises Unreachable and ConfigError as the source of schemas does."""
+        return decode_in_batches(values, self._kind, self._decode_batch)
+
+    def _decode_batch(self, values: pa.BinaryArray) -> Decoded:
+        content, starts, ends = extents(values)
+        present = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
+        framed, bad = _framed(content, starts, ends, present)
+        ids = _ids(content, starts[framed])
+        pieces = []
+        for schema_id in np.unique(ids).tolist():
+            rows = framed[ids == schema_id]
+            plan = self._plan(schema_id)
+            if isinstance(plan, str):
+                bad.update(dict.fromkeys(rows.tolist(), plan))
+                continue
+            decoded = decode_bodies(plan, content, starts[rows] + _HEADER, ends[rows], self._kind)
+            bad.update((int(rows[index]), reason) for index, reason in decoded.bad.items())
+            pieces.append((rows, decoded.rows))
+        return Decoded(assemble(len(values), pieces, self._kind), bad)
+
+    def _plan(self, schema_id: int) -> Node | str:
+        """What reads the schema's records, or why nothing can."""
+        plan = self._plans.get(schema_id)
+        if plan is None:
+            try:
+                text = self._schemas.get(schema_id)
+            except BadRecord as error:  # not kept: the schema may yet come
+                return str(error)
+            plan = self._compiled(schema_id, text)
+            if len(self._plans) >= _MOST_PLANS:  # nobody has so many; what is asked for again is compiled again
+                self._plans = {}
+            self._plans[schema_id] = plan
+        return plan
+
+    def _compiled(self, schema_id: int, text: str) -> Node | str:
+        try:
+            return compile_plan(load_schema(text), self._reader, self._kind)
+        except ConfigError as error:
+            return f"schema {schema_id}: {error.what}"
+
+
+def _framed(
+    content: npt.NDArray[np.uint8], starts: Indexes, ends: Indexes, present: Indexes
+) -> tuple[Indexes, dict[int, str]]:
+    """The rows that have a header, and what is wrong with the others."""
+    long_enough = ends[present] - starts[present] >= _HEADER
+    bad = dict.fromkeys(present[~long_enough].tolist(), "too short for the id of a schema")
+    present = present[long_enough]
+    marked = content[starts[present]] == 0
+    reason = "does not start with the zero byte of Confluent's framing"
+    bad.update(dict.fromkeys(present[~marked].tolist(), reason))
+    return present[marked], bad
+
+
+def _ids(content: npt.NDArray[np.uint8], starts: Indexes) -> npt.NDArray[np.uint32]:
+    ids: npt.NDArray[np.uint32] = content[starts[:, None] + np.arange(1, _HEADER)].view(">u4")[:, 0].astype(np.uint32)
+    return ids
+
+
+def _require(schema: Record, kind: pa.StructType) -> None:
+    names = {field.name for field in schema.fields}
+    for column in kind:
+        if column.name not in names:
+            raise ConfigError(
+                f"column {column.name} is no field of the avro schema", next_step=f"its fields: {', '.join(names)}"
+            )

@@ -1,0 +1,181 @@
+"""Avro schemas as value objects. Refused: a type that contains itself, since no column can hold it."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from fastavro.schema import SchemaParseException, UnknownType, parse_schema
+
+from enrich.errors import ConfigError
+
+# Schemas come from producers: more than any real one has, less than exhausts the stack.
+_DEEPEST = 64
+
+NO_DEFAULT = object()
+
+
+@dataclass(frozen=True)
+class Logical:
+    """What a logical type says about the type below it."""
+
+    name: str
+    precision: int = 0
+    scale: int = 0
+
+
+@dataclass(frozen=True)
+class Primitive:
+    """null, boolean, int, long, float, double, bytes or string."""
+
+    name: str
+    logical: Logical | None = None
+
+
+@dataclass(frozen=True)
+class Fixed:
+    name: str
+    size: int
+    logical: Logical | None = None
+    aliases: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Enum:
+    name: str
+    symbols: tuple[str, ...]
+    default: str | None = None
+    aliases: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Array:
+    items: "AvroType"
+
+
+@dataclass(frozen=True)
+class Map:
+    values: "AvroType"
+
+
+@dataclass(frozen=True)
+class Union:
+    branches: tuple["AvroType", ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Field:
+    name: str
+    type: "AvroType"
+    aliases: tuple[str, ...] = ()
+    default: Any = NO_DEFAULT
+
+
+@dataclass(frozen=True, eq=False)
+class Record:
+    name: str
+    fields: tuple[Field, ...]
+    aliases: tuple[str, ...] = ()
+
+
+AvroType = Primitive | Fixed | Enum | Array | Map | Union | Record
+
+
+def load_schema(text: str) -> Record:
+    """Raises ConfigError for what is no schema of a record, or one that no columns can hold."""
+    try:
+        raw = json.loads(text)
+        loaded = _Loader().load(parse_schema(raw, named_schemas={}))
+    except ConfigError:
+        raise
+    except RecursionError:
+        raise ConfigError("the avro schema is nested too deeply") from None
+    except UnknownType as error:
+        raise ConfigError(f"the avro schema names an unknown type, {error.name}") from None
+    except (SchemaParseException, ValueError, KeyError, TypeError, AttributeError) as error:
+        # fastavro reports a missing key of the schema as the KeyError that it ran into.
+        raise ConfigError(f"not an avro schema: {error}") from None
+    if not isinstance(loaded, Record):
+        raise ConfigError("the avro schema is not that of a record")
+    return loaded
+
+
+def describe(kind: AvroType) -> str:
+    """The type in the words of a message."""
+    match kind:
+        case Primitive(name, logical):
+            return name if logical is None else f"{name} ({logical.name})"
+        case Fixed(name) | Enum(name) | Record(name):
+            return f"{type(kind).__name__.lower()} {name}"
+        case Union(branches):
+            return f"union of {', '.join(describe(branch) for branch in branches)}"
+    return type(kind).__name__.lower()
+
+
+class _Loader:
+    """fastavro has validated the schema and written all names in full."""
+
+    def __init__(self) -> None:
+        self._named: dict[str, AvroType] = {}
+        self._open: set[str] = set()
+        self._depth = 0
+
+    def load(self, raw: Any) -> AvroType:
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            raise ConfigError(f"the avro schema is nested more than {_DEEPEST} deep")
+        loaded = self._load(raw)
+        self._depth -= 1
+        return loaded
+
+    def _load(self, raw: Any) -> AvroType:
+        if isinstance(raw, list):
+            return Union(tuple(self.load(branch) for branch in raw))
+        if isinstance(raw, str):
+            if raw in self._open:
+                raise ConfigError(f"the avro schema's {raw} contains itself, and no column can hold that")
+            return self._named.get(raw) or Primitive(raw)
+        kind = raw["type"]
+        if not isinstance(kind, str) or kind in self._named or kind in self._open:
+            return self.load(kind)
+        match kind:
+            case "record" | "error":
+                return self._record(raw)
+            case "enum":
+                return self._keep(Enum(raw["name"], tuple(raw["symbols"]), raw.get("default"), _aliases(raw)))
+            case "fixed":
+                return self._keep(Fixed(raw["name"], raw["size"], _logical(raw), _aliases(raw)))
+            case "array":
+                return Array(self.load(raw["items"]))
+            case "map":
+                return Map(self.load(raw["values"]))
+        return Primitive(kind, _logical(raw))
+
+    def _record(self, raw: dict[str, Any]) -> AvroType:
+        self._open.add(raw["name"])
+        fields = tuple(
+            Field(field["name"], self.load(field["type"]), _aliases(field), field.get("default", NO_DEFAULT))
+            for field in raw["fields"]
+        )
+        self._open.remove(raw["name"])
+        return self._keep(Record(raw["name"], fields, _aliases(raw)))
+
+    def _keep(self, loaded: Enum | Fixed | Record) -> AvroType:
+        self._named[loaded.name] = loaded
+        return loaded
+
+
+def _aliases(raw: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(raw.get("aliases", ()))
+
+
+def _logical(raw: dict[str, Any]) -> Logical | None:
+    """None also for a decimal that cannot be: the specification says to ignore it."""
+    name = raw.get("logicalType")
+    if not isinstance(name, str):
+        return None
+    if name != "decimal":
+        return Logical(name)
+    precision, scale = raw.get("precision"), raw.get("scale", 0)
+    if not isinstance(precision, int) or not isinstance(scale, int) or not 0 <= scale <= precision or precision < 1:
+        return None
+    return Logical(name, precision, scale)

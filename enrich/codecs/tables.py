@@ -1,0 +1,53 @@
+"""From a table's section of the configuration to its decoder."""
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from enrich.codecs.avro import BareAvro, CachedSchemas, FramedAvro, SchemaSource
+from enrich.codecs.json import JsonDecoder
+from enrich.codecs.plain import BytesDecoder, StringDecoder
+from enrich.errors import ConfigError
+from stores.protocol import Decoder
+
+if TYPE_CHECKING:  # processes that only decode must not wait for pydantic to load
+    from enrich.config import Registry as RegistrySection
+    from enrich.config import Table
+
+
+def decoder_for(table: "Table", schemas: SchemaSource | None = None) -> Decoder:
+    """`schemas` answers for the ids of Confluent's framing. Raises ConfigError for columns that the format cannot
+    fill."""
+    columns: pa.Schema = table.columns.arrow
+    match str(table.format):
+        case "json":
+            return JsonDecoder(columns)
+        case "bytes":
+            return BytesDecoder(columns)
+        case "string":
+            return StringDecoder(columns)
+    schema = None if table.schema_ is None else str(table.schema_)
+    if str(table.framing) == "confluent":
+        if schemas is None:
+            raise ConfigError("confluent framing needs a registry", next_step="set kafka.registry.url")
+        return FramedAvro(columns, schemas, schema)
+    if schema is None:
+        raise ConfigError("bare avro bodies need a schema", next_step="give the table a schema or a file")
+    return BareAvro(columns, schema)
+
+
+def schemas_of(section: "RegistrySection | None") -> SchemaSource | None:
+    """The registry of the section, if there is one, asked once for each id."""
+    if section is None:
+        return None
+    from enrich.codecs.avro.registry import Registry, RegistryAccess
+
+    access = RegistryAccess(
+        url=section.url.get_secret_value(),
+        username=section.username,
+        password=None if section.password is None else section.password.get_secret_value(),
+        ca_file=section.ca_file,
+        cert_file=section.cert_file,
+        key_file=section.key_file,
+    )
+    return CachedSchemas(Registry(access))

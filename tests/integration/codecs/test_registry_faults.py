@@ -1,0 +1,160 @@
+"""What can go wrong on the way to a registry, played by a server of the test's own."""
+
+import base64
+import http.server
+import itertools
+import json
+import socket
+import ssl
+import threading
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from enrich.codecs.avro.registry import Registry, RegistryAccess
+from enrich.errors import BadRecord, ConfigError, Unreachable
+
+# Made with openssl for these tests, valid for a hundred years for 127.0.0.1, and trusted by nothing.
+PEM = Path(__file__).parent / "pem"
+SCHEMA = '{"type": "record", "name": "R", "fields": []}'
+
+
+@contextmanager
+def serving(answer, *, tls=None):
+    """A server that answers each request by a function of it: (status, body)."""
+    asked = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            asked.append(self)
+            status, body = answer(self)
+            data = body if isinstance(body, bytes) else json.dumps(body).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, *args):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.handle_error = lambda *_: None  # type: ignore[method-assign]  # clients that go away are the test
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield f"http{'s' if tls else ''}://127.0.0.1:{server.server_port}", asked
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def get(url, **access):
+    return Registry(RegistryAccess(url, **access), deadline_s=5).get(7)
+
+
+def test_the_schema_is_asked_for_by_its_id_below_the_path_of_the_address():
+    with serving(lambda _: (200, {"schema": SCHEMA})) as (url, asked):
+        assert get(url + "/api/") == SCHEMA
+    assert [request.path for request in asked] == ["/api/schemas/ids/7"]
+    assert "Authorization" not in asked[0].headers
+
+
+@pytest.mark.parametrize("in_address", [False, True])
+def test_user_and_password_are_sent(in_address):
+    with serving(lambda _: (200, {"schema": SCHEMA})) as (url, asked):
+        if in_address:
+            get(url.replace("//", "//ann:p%40ss@"))
+        else:
+            get(url, username="ann", password="p@ss")  # noqa: S106 - of nobody
+    assert base64.b64decode(asked[0].headers["Authorization"].removeprefix("Basic ")) == b"ann:p@ss"
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "error", "message"),
+    [
+        (404, {"error_code": 40403, "message": "Schema not found"}, BadRecord, "schema id 7 is not in the schema reg"),
+        (404, b"<html>", ConfigError, "status 404"),
+        (401, b"", ConfigError, "refuses us with status 401"),
+        (403, b"", ConfigError, "refuses us with status 403"),
+        (302, b"", ConfigError, "status 302"),
+        (200, b"<html>", ConfigError, "status 200"),
+        (200, {}, ConfigError, "without a schema"),
+        (200, {"schema": SCHEMA, "references": 5}, ConfigError, "references"),
+        (200, {"schema": SCHEMA, "references": [5]}, ConfigError, "reference without"),
+        (200, {"schema": "m", "schemaType": "PROTOBUF"}, BadRecord, "of type PROTOBUF, not avro"),
+        (200, b"[" * 10_000, ConfigError, "no answer of a schema registry"),
+        (200, b" " * (4 * 2**20 + 1), ConfigError, "more than 4 MiB"),
+        (429, b"", Unreachable, "status 429"),
+        (500, {"error_code": 50001}, Unreachable, "status 500"),
+        (503, b"", Unreachable, "status 503"),
+    ],
+)
+def test_each_answer_says_who_must_act(status, body, error, message):
+    with serving(lambda _: (status, body)) as (url, _), pytest.raises(error, match=message) as caught:
+        get(url.replace("//", "//ann:hunter2@"))
+    assert "hunter2" not in str(caught.value)
+
+
+def test_references_that_never_end_make_the_record_bad():
+    numbers = itertools.count()
+
+    def answer(_):
+        reference = {"name": "x", "subject": f"s{next(numbers)}", "version": 1}
+        return 200, {"schema": SCHEMA, "references": [reference]}
+
+    with serving(answer) as (url, _), pytest.raises(BadRecord, match="more than 100 other schemas"):
+        get(url)
+
+
+def test_a_server_that_is_away_is_unreachable():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    with pytest.raises(Unreachable, match=f"127.0.0.1:{port}"):
+        get(f"http://127.0.0.1:{port}")
+
+
+def test_a_server_that_drips_bytes_is_given_up_at_the_deadline():
+    clock = itertools.count()  # each look at it is a second later
+
+    with serving(lambda _: (200, b" " * 2**21)) as (url, _), pytest.raises(Unreachable, match="within 5 s"):
+        Registry(RegistryAccess(url), deadline_s=5, clock=lambda: float(next(clock))).get(7)
+
+
+def test_a_server_that_says_nothing_is_given_up_at_the_deadline():
+    with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(Unreachable, match="did not answer"):
+        Registry(RegistryAccess(f"http://127.0.0.1:{silent.getsockname()[1]}"), deadline_s=0.2).get(7)
+
+
+def own_certificate():
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(PEM / "server.pem", PEM / "server.key")
+    return context
+
+
+def test_a_certificate_that_nobody_vouches_for_is_refused():
+    with (
+        serving(lambda _: (200, {"schema": SCHEMA}), tls=own_certificate()) as (url, _),
+        pytest.raises(ConfigError, match="not trusted"),
+    ):
+        get(url)
+
+
+def test_a_certificate_that_the_ca_file_vouches_for_is_taken():
+    with serving(lambda _: (200, {"schema": SCHEMA}), tls=own_certificate()) as (url, _):
+        assert get(url, ca_file=str(PEM / "server.pem")) == SCHEMA
+
+
+@pytest.mark.parametrize("url", ["localhost:8081", "ftp://host", "http://", "http://host:99999", "http://host:x"])
+def test_an_address_that_is_none_is_refused_at_start(url):
+    with pytest.raises(ConfigError, match="schema registry's address"):
+        Registry(RegistryAccess(url))
+
+
+@pytest.mark.parametrize("name", ["ca_file", "cert_file"])
+def test_files_that_cannot_be_read_are_refused_at_start(name):
+    with pytest.raises(ConfigError, match=r"check kafka\.registry\.ca_file"):
+        Registry(RegistryAccess("https://host", **{name: "/nowhere.pem"}))
