@@ -11,7 +11,15 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pyarrow as pa
 
-from stores.errors import ConfigError, Retryable
+from stores.answers import (
+    chosen,
+    is_expired,
+    raised,
+    require_columns,
+    require_reached,
+    superseded_snapshot,
+    unknown_table,
+)
 from stores.keys import key_bytes, milliseconds
 from stores.networks import Network, parse_address, parse_network, shortest_prefix
 from stores.protocol import Clock, KeyKind, Publication, Quarantined, TableSpec, TableUpdate
@@ -67,7 +75,7 @@ class MemoryStore:
         masked = 0
         for name, update in updates.items():
             if name not in states:
-                raise ConfigError(f"the store has no table `{name}`", next_step=f"it has {', '.join(states)}")
+                raise unknown_table(name, list(states))
             states[name], refused, masked_here = _with_update(states[name], name, update, self._clock.now_ms())
             quarantined += refused
             masked += masked_here
@@ -93,9 +101,19 @@ class MemoryStore:
 class MemoryReader:
     def __init__(self, newest: "Callable[[], MemorySnapshot]") -> None:
         self._newest = newest
+        self._taken = 0
 
     def snapshot(self) -> "MemorySnapshot":
-        return self._newest()
+        self._taken += 1
+        taken = self._taken
+
+        def require_current() -> None:
+            # This engine could answer from any snapshot. It refuses as the others must, so that no test and no
+            # caller comes to rest on more than the protocol promises.
+            if taken != self._taken:
+                raise superseded_snapshot()
+
+        return replace(self._newest(), require_current=require_current)
 
     def close(self) -> None:
         pass
@@ -105,16 +123,18 @@ class MemoryReader:
 class MemorySnapshot:
     seq: Seq
     states: Mapping[str, _State]
+    require_current: Callable[[], None] = lambda: None
 
     def table(self, name: str) -> "MemoryTable":
         if name not in self.states:
-            raise ConfigError(f"the store has no table `{name}`", next_step=f"it has {', '.join(self.states)}")
-        return MemoryTable(self.states[name])
+            raise unknown_table(name, list(self.states))
+        return MemoryTable(self.states[name], self)
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryTable:
     _state: _State
+    _snapshot: MemorySnapshot
 
     @property
     def columns(self) -> pa.Schema:
@@ -140,8 +160,9 @@ class MemoryTable:
         as_of: pa.Array | None = None,
         pin: Offsets | None = None,
     ) -> Found:
-        _require_columns(self.columns, columns)
-        _require_reached(self.positions, pin)
+        self._snapshot.require_current()
+        require_columns(self.columns, columns)
+        require_reached(self.positions, pin)
         probes = key_bytes(keys)
         if as_of is None:
             # Without a time the answer depends on the key alone: look each distinct key up once.
@@ -169,7 +190,7 @@ class MemoryTable:
             # Longest prefix first; a network that is deleted does not hide a shorter one that is not.
             lengths = range(128, shortest_prefix(address) - 1, -1)
             candidates = (Network.around(address, length) for length in lengths)
-        if self._is_expired(time, pin):
+        if is_expired(self._state.floors, time, pin):
             return Status.EXPIRED, None
         deleted: _Version | None = None
         for candidate in candidates:
@@ -179,14 +200,6 @@ class MemoryTable:
             deleted = deleted or version
         return (Status.MISS, None) if deleted is None else (Status.DELETED, deleted)
 
-    def _is_expired(self, time: int | None, pin: Offsets | None) -> bool:
-        floors = self._state.floors
-        if time is not None and any(time < floor.timestamp for floor in floors.values()):
-            return True
-        return pin is not None and any(
-            offset < floors[partition].offset for partition, offset in pin.items() if partition in floors
-        )
-
     def _gather(self, answers: Sequence[_Answer], which: np.ndarray, columns: Sequence[str]) -> Found:
         def position(name: str, kind: pa.DataType) -> pa.Array:
             values = [None if version is None else getattr(version, name) for _, version in answers]
@@ -194,36 +207,12 @@ class MemoryTable:
 
         hits = [version.row if version is not None and version.row != _NO_ROW else None for _, version in answers]
         return Found(
-            values=_chosen(self._state.rows, columns).take(pa.array(hits, pa.int64()).take(pa.array(which))),
+            values=chosen(self._state.rows, columns).take(pa.array(hits, pa.int64()).take(pa.array(which))),
             status=pa.array([status for status, _ in answers], pa.int8()).take(pa.array(which)),
             partition=position("partition", pa.int32()),
             offset=position("offset", pa.int64()),
             timestamp=position("timestamp", TIMESTAMP),
         )
-
-
-def _chosen(rows: pa.StructArray, columns: Sequence[str]) -> pa.StructArray:
-    if not columns:  # the status alone is wanted; Arrow cannot tell the length of a struct without fields
-        return pa.array([{}] * len(rows), pa.struct([]))
-    return pa.StructArray.from_arrays(
-        [rows.field(name) for name in columns], fields=[rows.type.field(name) for name in columns]
-    )
-
-
-def _require_columns(schema: pa.Schema, columns: Sequence[str]) -> None:
-    unknown = [name for name in columns if name not in schema.names]
-    if unknown:
-        raise ConfigError(f"the table has no column `{unknown[0]}`", next_step=f"choose from {', '.join(schema.names)}")
-
-
-def _require_reached(positions: Offsets, pin: Offsets | None) -> None:
-    for partition, offset in (pin or {}).items():
-        if positions.get(partition, 0) < offset:
-            raise Retryable(
-                f"the pin asks for partition {partition} up to offset {offset}, "
-                f"this view has reached {positions.get(partition, 0)}",
-                next_step="take a newer snapshot",
-            )
 
 
 def _visible(versions: Sequence[_Version], time: int | None, pin: Offsets | None) -> _Version | None:
@@ -284,10 +273,7 @@ def _without_expired(state: _State, now: int) -> _State:
             if successor is not None:
                 expired[old] = successor
         for successor in expired.values():
-            floor = floors.get(successor.partition, HistoryFloor(0, 0))
-            floors[successor.partition] = HistoryFloor(
-                max(floor.offset, successor.offset + 1), max(floor.timestamp, successor.timestamp)
-            )
+            raised(floors, successor.partition, successor.offset, successor.timestamp)
         kept[key] = tuple(version for version in versions if version not in expired)
     return _compacted(replace(state, versions=kept, floors=floors))
 

@@ -1,13 +1,13 @@
 """What the rooms above see of any engine, and the little that an engine needs from them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
 import pyarrow as pa
 
-from stores.table import Found, HistoryFloor, Offsets, Seq
+from stores.table import Found, HistoryFloor, Offsets, RowVersion, Seq
 
 
 class TableView(Protocol):
@@ -51,8 +51,19 @@ class TableView(Protocol):
         """
 
 
+class RawRows(Protocol):
+    """What commands ask of a table view whose engine keeps the topic's bytes: rows as they came, nothing decoded."""
+
+    def scan(self, prefix: bytes = b"") -> Iterator[RowVersion]:
+        """The latest version, a tombstone too, of each key that begins with the prefix, in the order of the keys."""
+
+    def versions(self, key: bytes) -> Sequence[RowVersion]:
+        """All versions of a key that are still kept, by (timestamp, partition, offset), the oldest first."""
+
+
 class Snapshot(Protocol):
-    """All tables of a store at one seq."""
+    """All tables of a store at one seq. It answers until its reader takes the next one, then it refuses (Retryable):
+    an engine need not keep the past for it."""
 
     @property
     def seq(self) -> Seq: ...
@@ -65,7 +76,7 @@ class Reader(Protocol):
     """A worker's view of a store. Its snapshots never go back."""
 
     def snapshot(self) -> Snapshot:
-        """The newest publication."""
+        """The newest publication. The reader's snapshots before it refuse from now on."""
 
     def close(self) -> None: ...
 
@@ -116,6 +127,9 @@ class TableUpdate:
     complete_through: int | None = None
     floors: Mapping[int, HistoryFloor] = field(default_factory=dict)
     """Given by a bulk load, which sees a compacted topic whose past is gone."""
+    notes: Mapping[str, str] | None = None
+    """What the caller wants to find again with the positions, such as the topic's id. An engine on disk keeps them
+    until others are given; none looks into them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,4 +159,6 @@ class Writer(Protocol):
         """Makes the updates of all named tables visible at once. Versions below a position are already in: ignored."""
 
     def remove_expired(self) -> Publication:
-        """Removes the versions that neither an as-of time nor a pin within the tables' history can ask for."""
+        """Removes the versions that neither an as-of time nor a pin within the tables' history can ask for.
+
+        In a table without history an engine may remove them as soon as they are superseded, its floors raised."""

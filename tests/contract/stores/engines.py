@@ -1,11 +1,14 @@
 """The engines under contract. A new engine is one entry here; the suite runs over all of them."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from pathlib import Path
 from typing import Protocol
 
 from stores.memory import MemoryStore
 from stores.protocol import Clock, Reader, TableSpec, Writer
+from stores.rocks import RocksReader, RocksStore
+from tests.support.directories import fast_directory
 
 
 class Engine(Protocol):
@@ -33,4 +36,24 @@ def open_memory(tables: Mapping[str, TableSpec], clock: Clock) -> Iterator[Engin
     yield _Memory(tables, clock)
 
 
-ENGINES: Mapping[str, OpenEngine] = {"memory": open_memory}
+class _Rocks:
+    def __init__(self, directory: Path, tables: Mapping[str, TableSpec], clock: Clock, held: ExitStack) -> None:
+        self._directory = directory
+        self._tables = tables
+        self._held = held
+        self.writer = RocksStore(directory, tables, clock)
+        held.callback(self.writer.close)
+
+    def open_reader(self) -> Reader:
+        reader = RocksReader(self._directory, self._tables)
+        self._held.callback(reader.close)
+        return reader
+
+
+@contextmanager
+def open_rocks(tables: Mapping[str, TableSpec], clock: Clock) -> Iterator[Engine]:
+    with fast_directory() as directory, ExitStack() as held:
+        yield _Rocks(directory / "store", tables, clock, held)
+
+
+ENGINES: Mapping[str, OpenEngine] = {"memory": open_memory, "rocks": open_rocks}

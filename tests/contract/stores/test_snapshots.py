@@ -1,7 +1,9 @@
 """What every engine promises about snapshots: whole, unchanging, never going back."""
 
 import pyarrow as pa
+import pytest
 
+from stores.errors import Retryable
 from stores.table import Status
 from tests.contract.stores.store_under_test import find, table, version
 
@@ -10,12 +12,23 @@ FREE, PRO = {"plan": "free"}, {"plan": "pro"}
 
 def test_a_publication_shows_in_all_its_tables_at_once_and_older_snapshots_do_not_change(open_store):
     store = open_store(users=table(), limits=table())
-    before = store.reader.snapshot()
+    before = store.open_reader().snapshot()
     store.publish_all({"users": [version("a", 0, FREE)], "limits": [version("a", 0, PRO)]})
     after = store.reader.snapshot()
     key = pa.array(["a"])
     assert [find(before.table(name), key)[0].status for name in ("users", "limits")] == [Status.MISS] * 2
     assert [find(after.table(name), key)[0].status for name in ("users", "limits")] == [Status.HIT] * 2
+
+
+def test_a_snapshot_refuses_once_its_reader_has_taken_the_next(open_store):
+    store = open_store(users=table())
+    store.publish("users", version("a", 0, FREE))
+    before = store.reader.snapshot()
+    view = before.table("users")
+    store.reader.snapshot()
+    for ask in (lambda: find(view, pa.array(["a"])), lambda: find(before.table("users"), pa.array(["a"]))):
+        with pytest.raises(Retryable, match="reader has taken a newer one"):
+            ask()
 
 
 def test_seqs_rise_with_every_publication_for_every_reader(open_store):
@@ -27,9 +40,9 @@ def test_seqs_rise_with_every_publication_for_every_reader(open_store):
 
 
 def test_a_snapshot_taken_before_old_versions_are_removed_still_answers_from_them(open_store):
-    store = open_store(users=table())
+    store = open_store(users=table(history_ms=1))
     store.publish("users", version("a", 0, FREE), version("a", 1, PRO))
-    before = store.reader.snapshot().table("users")
+    before = store.open_reader().snapshot().table("users")
     store.clock.advance(10_000_000)
     store.remove_expired()
     assert find(before, pa.array(["a"]), pin={0: 1})[0].values == FREE

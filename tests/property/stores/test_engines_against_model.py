@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stores.protocol import KeyKind
-from stores.table import RowVersion, Status
+from stores.table import TIMESTAMP, RowVersion, Status
 from tests.contract.stores.engines import ENGINES, OpenEngine
-from tests.contract.stores.store_under_test import StoreUnderTest, table
+from tests.contract.stores.store_under_test import StoreUnderTest, find, table
 from tests.property.stores.model import Model
 from tests.support.clock import ManualClock
 
@@ -78,10 +78,9 @@ class Harness:
         value = None if is_tombstone else json.dumps({"plan": f"{partition}/{offset}"}).encode()
         return RowVersion(key.encode(), partition, offset, timestamp, value)
 
-    def expects(self, probe, expected, as_of, pin) -> None:
-        view = self.store.reader.snapshot().table("t")
-        times = None if as_of is None else [as_of]
-        (answer,) = self.store.find("t", probe, as_of=times, pin=pin)
+    def expects(self, view, probe, expected, as_of, pin) -> None:
+        times = None if as_of is None else pa.array([as_of], TIMESTAMP)
+        (answer,) = find(view, pa.array([probe]), as_of=times, pin=pin)
         below_floor = (as_of is not None and any(as_of < floor.timestamp for floor in view.floors.values())) or (
             pin is not None and any(at < view.floors[p].offset for p, at in pin.items() if p in view.floors)
         )
@@ -97,14 +96,16 @@ class Harness:
         """Nothing that the table's history covers is expired."""
         horizon = self.clock.now_ms() - HISTORY
         questions: list[dict[str, Any]] = [{"pin": pin} for moment, pin in self.pins if moment >= horizon]
-        questions += [{"as_of": [time]} for time in range(max(horizon, 0), self.clock.now_ms() + 1)]
+        questions += [
+            {"as_of": pa.array([time], TIMESTAMP)} for time in range(max(horizon, 0), self.clock.now_ms() + 1)
+        ]
+        view = self.store.reader.snapshot().table("t")
         for question in questions:
-            answer = self.store.find("t", probe, **question)[0]
+            answer = find(view, pa.array([probe]), **question)[0]
             assert answer.status is not Status.EXPIRED, question
 
-    def questions(self, times: list[int | None]) -> Iterator[tuple[int | None, dict[int, int] | None]]:
+    def questions(self, positions, times: list[int | None]) -> Iterator[tuple[int | None, dict[int, int] | None]]:
         """Every time, every pin along one partition, and the given times under each of these pins."""
-        positions = self.store.reader.snapshot().table("t").positions
         pins = [{**positions, p: offset} for p, end in positions.items() for offset in range(end + 1)]
         yield from ((time, None) for time in [None, *range(17)])
         yield from ((time, pin) for pin in [*pins, {}] for time in {None, *times})
@@ -117,9 +118,10 @@ def test_exact_keys_answer_as_the_model_does(open_engine, steps, probes, times):
         harness = Harness(open_engine, stack, KeyKind.EXACT)
         harness.live(steps)
         harness.promises_history_to(probes[0])
-        for as_of, pin in harness.questions(times):
+        view = harness.store.reader.snapshot().table("t")
+        for as_of, pin in harness.questions(view.positions, times):
             for probe in probes:
-                harness.expects(probe, harness.model.find(probe, as_of, pin), as_of, pin)
+                harness.expects(view, probe, harness.model.find(probe, as_of, pin), as_of, pin)
 
 
 @pytest.mark.parametrize("open_engine", list(ENGINES.values()), ids=list(ENGINES))
@@ -131,9 +133,10 @@ def test_addresses_find_their_network_as_the_model_does(open_engine, steps, prob
         harness = Harness(open_engine, stack, KeyKind.CIDR)
         harness.live(steps)
         harness.promises_history_to(probes[0])
-        for as_of, pin in harness.questions(times):
+        view = harness.store.reader.snapshot().table("t")
+        for as_of, pin in harness.questions(view.positions, times):
             for probe in probes:
-                harness.expects(probe, harness.model.find_network(probe, as_of, pin), as_of, pin)
+                harness.expects(view, probe, harness.model.find_network(probe, as_of, pin), as_of, pin)
 
 
 @pytest.mark.parametrize("open_engine", list(ENGINES.values()), ids=list(ENGINES))

@@ -1,0 +1,57 @@
+"""What every engine does alike around a look-up: refusing what cannot be asked, and choosing columns."""
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+
+from stores.errors import ConfigError, Retryable
+from stores.table import HistoryFloor, Offsets
+
+
+def require_columns(schema: pa.Schema, columns: Sequence[str]) -> None:
+    unknown = [name for name in columns if name not in schema.names]
+    if unknown:
+        raise ConfigError(f"the table has no column `{unknown[0]}`", next_step=f"choose from {', '.join(schema.names)}")
+
+
+def require_reached(positions: Offsets, pin: Offsets | None) -> None:
+    for partition, offset in (pin or {}).items():
+        if positions.get(partition, 0) < offset:
+            raise Retryable(
+                f"the pin asks for partition {partition} up to offset {offset}, "
+                f"this view has reached {positions.get(partition, 0)}",
+                next_step="take a newer snapshot",
+            )
+
+
+def unknown_table(name: str, known: Sequence[str]) -> ConfigError:
+    return ConfigError(f"the store has no table `{name}`", next_step=f"it has {', '.join(known)}")
+
+
+def superseded_snapshot() -> Retryable:
+    return Retryable(
+        "this snapshot's reader has taken a newer one", next_step="ask the newer snapshot, or open a reader for each"
+    )
+
+
+def is_expired(floors: Mapping[int, HistoryFloor], time: int | None, pin: Offsets | None) -> bool:
+    """Whether the question lies below a floor. Decided for the table, not the key: see ADR 0003."""
+    if time is not None and any(time < floor.timestamp for floor in floors.values()):
+        return True
+    return pin is not None and any(
+        offset < floors[partition].offset for partition, offset in pin.items() if partition in floors
+    )
+
+
+def raised(floors: dict[int, HistoryFloor], partition: int, offset: int, timestamp: int) -> None:
+    """Raises a floor over a version that goes, to just above the version that hides it."""
+    floor = floors.get(partition, HistoryFloor(0, 0))
+    floors[partition] = HistoryFloor(max(floor.offset, offset + 1), max(floor.timestamp, timestamp))
+
+
+def chosen(rows: pa.StructArray, columns: Sequence[str]) -> pa.StructArray:
+    if not columns:  # the status alone is wanted; Arrow cannot tell the length of a struct without fields
+        return pa.array([{}] * len(rows), pa.struct([]))
+    return pa.StructArray.from_arrays(
+        [rows.field(name) for name in columns], fields=[rows.type.field(name) for name in columns]
+    )

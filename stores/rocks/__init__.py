@@ -1,0 +1,14 @@
+"""The RocksDB engine: the durable truth of a store, raw bytes as the topics have them, and a way to read them.
+
+One process writes (`RocksStore`), any number read (`RocksReader`, opened after fork). All tables stand in one database,
+so that one write shows a publication of all of them at once. Why it looks as it does: docs/adr/0006.
+Only `database.py` talks to RocksDB; its errors are mapped to our tree there and nowhere else.
+"""
+
+from stores.rocks.bulk import BulkLoad
+from stores.rocks.database import Sizes
+from stores.rocks.reader import RocksReader
+from stores.rocks.store import RocksStore
+from stores.rocks.verify import Verified
+
+__all__ = ["BulkLoad", "RocksReader", "RocksStore", "Sizes", "Verified"]

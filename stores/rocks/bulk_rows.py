@@ -1,0 +1,165 @@
+"""From sorted row versions to the rows of a new table, in columns: no Python object for a row until it is written."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from stores.answers import raised
+from stores.rocks.digest import added, digest_of
+from stores.rocks.layout import (
+    HAS_HISTORY,
+    HEADERS,
+    LATEST,
+    TOMBSTONE,
+    UNORDERED,
+    Entry,
+    encode,
+    history_key,
+    prefix,
+    queue_row,
+)
+from stores.table import HistoryFloor
+
+_ROWS_AT_A_TIME = 1 << 16
+_NO_FLOOR = HistoryFloor(0, 0)
+
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(slots=True)
+class BulkRows:
+    """Gathers what is known of a table while its rows go by in sorted ranges."""
+
+    table_id: int
+    history_ms: int
+    now: int
+    is_cidr: bool
+    given_floors: Mapping[int, HistoryFloor]
+    floors: dict[int, HistoryFloor]
+    """The given ones, raised over every version that is dropped above them."""
+    rows: int = 0
+    split_keys: int = 0
+    digest: int = 0
+    lengths: set[int] = field(default_factory=set)
+    history: dict[bytes, bytes] = field(default_factory=dict)
+    """Rows of the history and its queue, to be written by the caller, who empties it."""
+
+    def latest(self, versions: pa.Table) -> Iterator[tuple[list[bytes], list[bytes]]]:
+        """Keys and values of the rows with the newest versions, in order, a piece at a time."""
+        versions = versions.combine_chunks()
+        keys, partition, offset, time = (
+            versions.column("key").chunk(0),
+            *(versions.column(name).to_numpy() for name in ("partition", "offset", "timestamp")),
+        )
+        same_key = pc.equal(keys[1:], keys[:-1]).to_numpy(zero_copy_only=False)
+        same_place = same_key & (partition[1:] == partition[:-1])
+        flags = pc.is_null(versions.column("value")).to_numpy().astype("u1") * np.uint8(TOMBSTONE)
+        if same_place.any():
+            flags |= self._superseded(versions, same_place)
+        newest = np.flatnonzero(np.append(~same_place, True))
+        same_key_before = np.append(False, same_key[newest[:-1]])
+        payloads = versions.column("value").chunk(0).take(pa.array(newest))
+        headers = np.empty(len(newest), HEADERS)
+        headers["flags"], headers["partition"] = flags[newest], partition[newest]
+        headers["offset"], headers["timestamp"], headers["arrived"] = offset[newest], time[newest], self.now
+        headers["size"] = pc.fill_null(pc.binary_length(payloads), 0).to_numpy(zero_copy_only=False)
+        start = 0
+        while start < len(newest):
+            end = min(start + _ROWS_AT_A_TIME, len(newest))
+            while end < len(newest) and same_key_before[end]:
+                end += 1  # the versions of one key in several partitions are one row
+            piece = newest[start:end]
+            raw_keys = keys.take(pa.array(piece)).to_pylist()
+            self.digest = added(self.digest, digest_of(raw_keys, partition[piece], offset[piece]), 0)
+            values = _joined(headers[start:end], payloads.slice(start, end - start)).to_pylist()
+            yield self._rows(raw_keys, values, np.flatnonzero(same_key_before[start:end]))
+            start = end
+
+    def _rows(
+        self, keys: list[bytes], values: list[bytes], split: npt.NDArray[np.int64]
+    ) -> tuple[list[bytes], list[bytes]]:
+        """One row for each key. `split`: places of versions whose key is that of the place before."""
+        for at in reversed(split.tolist()):
+            if at - 1 not in split:
+                self.split_keys += 1
+            values[at - 1] += values.pop(at)
+            keys.pop(at)
+        self.rows += len(keys)
+        if self.is_cidr:
+            self.lengths.update(key[0] for key in keys)
+        latest = prefix(LATEST, self.table_id)
+        return [latest + key for key in keys], values
+
+    def _superseded(self, versions: pa.Table, same_place: Flags) -> npt.NDArray[np.uint8]:
+        """Drops or keeps the versions that are followed by one of the same key and partition.
+
+        Returns what the flags of the newest versions must say of it.
+        """
+        partition, offset, time = (versions.column(name).to_numpy() for name in ("partition", "offset", "timestamp"))
+        old = np.flatnonzero(same_place)
+        old = old[offset[old] != offset[old + 1]]  # the same record twice
+        successor = old + 1
+        is_hidden = time[old] <= time[successor]
+        floor_offset, floor_time = (
+            np.array([floor[field] for floor in (self.given_floors.get(p, _NO_FLOOR) for p in partition[old].tolist())])
+            for field in (0, 1)
+        )
+        if not len(old):
+            return np.zeros(len(same_place) + 1, np.uint8)
+        is_gone = is_hidden & (offset[successor] < floor_offset) & (time[successor] <= floor_time)
+        if self.history_ms == 0:
+            dropped = is_hidden & ~is_gone & (time[successor] <= self.now)
+            self._raise_floors(partition, offset, time, successor[dropped])
+            is_gone |= dropped
+        flags = np.zeros(len(same_place) + 1, np.uint8)
+        ends = np.flatnonzero(np.append(~same_place, True))
+        end_of_old = ends[np.searchsorted(ends, old)]
+        flags[end_of_old[~is_hidden]] |= UNORDERED
+        flags[end_of_old[~is_gone]] |= HAS_HISTORY
+        kept = versions.take(pa.array(old[~is_gone])).to_pylist()
+        for row, at, end in zip(kept, old[~is_gone].tolist(), end_of_old[~is_gone].tolist(), strict=True):
+            self._keep(row)
+            later = np.flatnonzero(
+                (time[at + 1 : end + 1] >= row["timestamp"]) & (offset[at + 1 : end + 1] > row["offset"])
+            )
+            if len(later):
+                hiding = at + 1 + int(later[0])
+                self._let_go_later(row, int(offset[hiding]), int(time[hiding]))
+        return flags
+
+    def _raise_floors(
+        self,
+        partition: npt.NDArray[np.int32],
+        offset: npt.NDArray[np.int64],
+        time: npt.NDArray[np.int64],
+        successors: npt.NDArray[np.int64],
+    ) -> None:
+        for one in np.unique(partition[successors]).tolist():
+            here = successors[partition[successors] == one]
+            raised(self.floors, one, int(offset[here].max()), int(time[here].max()))
+
+    def _keep(self, row: dict[str, Any]) -> None:
+        entry = self._entry(row)
+        self.history[history_key(self.table_id, row["key"], entry)] = encode([entry])
+
+    def _let_go_later(self, row: dict[str, Any], offset: int, timestamp: int) -> None:
+        successor = Entry(timestamp, row["partition"], offset, self.now, 0, b"")
+        key, value = queue_row(self.table_id, row["key"], self._entry(row), successor)
+        self.history[key] = value
+
+    def _entry(self, row: dict[str, Any]) -> Entry:
+        flags = TOMBSTONE if row["value"] is None else 0
+        return Entry(row["timestamp"], row["partition"], row["offset"], self.now, flags, row["value"] or b"")
+
+
+def _joined(headers: npt.NDArray[np.void], payloads: pa.Array) -> pa.Array:
+    size = headers.dtype.itemsize
+    heads = pa.FixedSizeBinaryArray.from_buffers(pa.binary(size), len(headers), [None, pa.py_buffer(headers.tobytes())])
+    return pc.binary_join_element_wise(
+        heads.cast(pa.large_binary()), pc.fill_null(payloads, b""), pa.scalar(b"", pa.large_binary())
+    )

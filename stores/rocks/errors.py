@@ -1,0 +1,73 @@
+"""RocksDB's errors, which reach Python as bare `Exception`s with a text, mapped to our tree: one boundary."""
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rocksdict import DbClosedError
+
+from stores.errors import CorruptState, EnrichError, Fatal, Fenced, Retryable
+
+_DISK_FULL = ("no space left on device", "disk quota exceeded", "space limit")
+_LOCKED = ("lock hold by current process", "while lock file")
+_HOST = ("permission denied", "read-only file system", "too many open files", "cannot allocate memory")
+_DAMAGE = ("corruption", "invalid argument", "not found", "io error", "not implemented", "not supported")
+_PASSING = (
+    "resource busy",
+    "operation timed out",
+    "operation aborted",
+    "operation failed. try again",
+    "result incomplete",
+)
+
+
+@contextmanager
+def mapped(path: Path) -> Iterator[None]:
+    """Raises what RocksDB raises inside as an error of our tree that names the path."""
+    try:
+        yield
+    except Exception as error:  # nothing more exact is raised; see `translated`
+        translation = translated(error, path)
+        if translation is None:
+            raise
+        raise translation from error
+
+
+def translated(error: Exception, path: Path) -> EnrichError | None:
+    """What the caller should do about an error of the driver; None for what is not the driver's."""
+    if isinstance(error, DbClosedError):
+        return Fatal("the store was used after it was closed", where=str(path))
+    if type(error) is not Exception:
+        return None
+    text = str(error)
+    low = text.lower()
+    where = str(path)
+    if any(sign in low for sign in _DISK_FULL):
+        return Retryable(
+            f"the disk is full: {text}", where=where, next_step="free space there; the store goes on by itself"
+        )
+    if any(sign in low for sign in _LOCKED):
+        return Fenced("another writer holds the store", where=where, next_step="stop; only one agent may write")
+    if any(sign in low for sign in _HOST):
+        return Fatal(
+            f"this host refuses the store's files: {text}", where=where, next_step="check rights, limits and memory"
+        )
+    if low.startswith(_PASSING):
+        return Retryable(f"RocksDB is busy: {text}", where=where)
+    if low.startswith(_DAMAGE):
+        return CorruptState(f"the store is damaged: {text}", where=where, next_step="rebuild it from its topics")
+    return Fatal(f"RocksDB failed: {text}", where=where, next_step="report this, with the store's log")
+
+
+@contextmanager
+def mapped_files(path: Path) -> Iterator[None]:
+    """The same for files beside the database."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise Retryable(
+                "the disk is full", where=str(path), next_step="free space there; the store goes on by itself"
+            ) from error
+        raise Fatal(f"a file cannot be used: {error}", where=str(path), next_step="check the directory") from error

@@ -1,0 +1,135 @@
+"""Folds new row versions into the rows of a table: what to write, and what is then known of the table."""
+
+from collections.abc import Iterable, Iterator, Sequence, Sized
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from stores.answers import raised
+from stores.rocks.digest import added, digest_of
+from stores.rocks.layout import (
+    HAS_HISTORY,
+    LATEST,
+    STICKY,
+    TOMBSTONE,
+    UNORDERED,
+    Entry,
+    decode,
+    encode,
+    end_of,
+    history_key,
+    history_prefix,
+    prefix,
+    queue_row,
+    up_to,
+)
+from stores.rocks.state import TableState
+from stores.table import HistoryFloor
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A row version on its way in, its key as the table stores it."""
+
+    key: bytes
+    partition: int
+    offset: int
+    timestamp: int
+    value: bytes | None
+
+
+class Rows(Protocol):
+    """What folding reads of the database."""
+
+    def get_many(self, keys: list[bytes]) -> list[bytes | None]: ...
+
+    def scan(self, begin: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]: ...
+
+
+@dataclass(slots=True)
+class Folding:
+    """One batch of one table on its way into the database."""
+
+    stored: Rows
+    table: TableState
+    history_ms: int
+    now: int
+    puts: dict[bytes, bytes]
+    _floors: dict[int, HistoryFloor] = field(default_factory=dict)
+    _waiting: dict[tuple[bytes, int], list[Entry]] = field(default_factory=dict)
+
+    def fold(self, records: Sequence[Record]) -> TableState:
+        """Fills `puts`. Records of a partition come in the order of their offsets."""
+        latest = prefix(LATEST, self.table.table_id)
+        keys = list(dict.fromkeys(record.key for record in records))
+        stored = self.stored.get_many([latest + key for key in keys])
+        before = {key: [] if row is None else decode(row) for key, row in zip(keys, stored, strict=True)}
+        after = {key: {entry.partition: entry for entry in entries} for key, entries in before.items()}
+        self._floors = dict(self.table.floors)
+        for record in records:
+            entries = after[record.key]
+            entries[record.partition] = self._newest(record, entries.get(record.partition))
+        for key, entries in after.items():
+            self.puts[latest + key] = encode(entries.values())
+        return replace(
+            self.table,
+            floors=self._floors,
+            rows=self.table.rows + sum(not entries for entries in before.values()),
+            split_keys=self.table.split_keys + _split(after.values()) - _split(before.values()),
+            digest=added(
+                self.table.digest,
+                plus=_digest((key, entry) for key, entries in after.items() for entry in entries.values()),
+                minus=_digest((key, entry) for key, entries in before.items() for entry in entries),
+            ),
+        )
+
+    def _newest(self, record: Record, old: Entry | None) -> Entry:
+        tombstone = TOMBSTONE if record.value is None else 0
+        new = Entry(record.timestamp, record.partition, record.offset, self.now, tombstone, record.value or b"")
+        if old is None:
+            return new
+        if old.offset >= new.offset:
+            return old  # the same record twice in a batch
+        flags = tombstone | (old.flags & STICKY)
+        waiting = self._waiting_for(record.key, old) if flags & UNORDERED else []
+        if old.timestamp > new.timestamp:
+            # Nothing hides the old one from the times after its own, until a version with such a time comes.
+            self._keep(record.key, old)
+            self._waiting.setdefault((record.key, record.partition), waiting).append(old)
+            return new._replace(flags=flags | HAS_HISTORY | UNORDERED)
+        for hidden in [entry for entry in waiting if entry.timestamp <= new.timestamp]:
+            waiting.remove(hidden)
+            self._let_go_later(record.key, hidden, new)
+        if self.history_ms == 0 and new.timestamp <= self.now:
+            raised(self._floors, new.partition, new.offset, new.timestamp)
+            return new._replace(flags=flags)
+        self._keep(record.key, old)
+        self._let_go_later(record.key, old, new)
+        return new._replace(flags=flags | HAS_HISTORY)
+
+    def _waiting_for(self, key: bytes, old: Entry) -> list[Entry]:
+        """The versions that no later one hides yet, and perhaps others: to let those go twice is no harm."""
+        place = (key, old.partition)
+        if place not in self._waiting:
+            start = history_prefix(self.table.table_id, key)
+            rows = self.stored.scan(start + up_to(old.timestamp), end_of(start))
+            kept = [entry for _, row in rows for entry in decode(row)]
+            self._waiting[place] = [entry for entry in kept if entry.partition == old.partition]
+        return self._waiting[place]
+
+    def _keep(self, key: bytes, old: Entry) -> None:
+        self.puts[history_key(self.table.table_id, key, old)] = encode([old])
+
+    def _let_go_later(self, key: bytes, old: Entry, successor: Entry) -> None:
+        row, value = queue_row(self.table.table_id, key, old, successor)
+        self.puts[row] = value
+
+
+def _split(rows: Iterable[Sized]) -> int:
+    return sum(len(entries) > 1 for entries in rows)
+
+
+def _digest(versions: Iterator[tuple[bytes, Entry]]) -> int:
+    listed = list(versions)
+    return digest_of(
+        [key for key, _ in listed], [entry.partition for _, entry in listed], [entry.offset for _, entry in listed]
+    )

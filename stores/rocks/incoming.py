@@ -1,0 +1,74 @@
+"""What of a batch becomes row versions: records already in are skipped, undecodable ones set aside, networks masked."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from stores.networks import parse_network
+from stores.protocol import KeyKind, Quarantined, TableSpec
+from stores.rocks.network_rows import network_key
+from stores.table import Offsets
+
+
+@dataclass(frozen=True, slots=True)
+class Incoming:
+    """The row versions of a batch, keys as the table stores them, each partition's in the order of offsets."""
+
+    versions: pa.RecordBatch
+    quarantined: Sequence[Quarantined] = ()
+    masked: int = 0
+
+
+def incoming(name: str, spec: TableSpec, versions: pa.RecordBatch, positions: Offsets) -> Incoming:
+    versions = _ordered(_beyond(versions, positions))
+    # Decoded to learn whether it can be: an undecodable record is no version, so it must not hide the one before it.
+    reasons = dict(spec.decoder.decode(versions.column("value")).bad)
+    masked = 0
+    if spec.key is KeyKind.CIDR:
+        keys: list[bytes] = []
+        for index, key in enumerate(versions.column("key").to_pylist()):
+            try:
+                network, has_host_bits = parse_network(key)
+            except ValueError as error:
+                reasons.setdefault(index, f"the key is no network: {error}")
+                keys.append(key)
+                continue
+            masked += has_host_bits and index not in reasons
+            keys.append(network_key(network))
+    if not reasons and spec.key is KeyKind.EXACT:
+        return Incoming(versions)
+    quarantined = [_quarantined(name, versions, index, reason) for index, reason in sorted(reasons.items())]
+    if spec.key is KeyKind.CIDR:
+        versions = versions.set_column(0, versions.schema.field(0), pa.array(keys, pa.binary()))
+    good = np.ones(len(versions), bool)
+    good[list(reasons)] = False
+    return Incoming(versions.filter(pa.array(good)), quarantined, masked)
+
+
+def _beyond(versions: pa.RecordBatch, positions: Offsets) -> pa.RecordBatch:
+    """Without the versions below the positions: they are already in."""
+    if not positions or not len(versions):
+        return versions
+    partitions = versions.column("partition").to_numpy()
+    reached = np.zeros(len(versions), np.int64)
+    for partition in np.unique(partitions).tolist():
+        reached[partitions == partition] = positions.get(partition, 0)
+    new = versions.column("offset").to_numpy() >= reached
+    return versions if new.all() else versions.filter(pa.array(new))
+
+
+def _ordered(versions: pa.RecordBatch) -> pa.RecordBatch:
+    offsets = versions.column("offset").to_numpy()
+    if (np.diff(offsets) > 0).all():
+        return versions
+    return versions.take(pc.sort_indices(versions, [("partition", "ascending"), ("offset", "ascending")]))
+
+
+def _quarantined(name: str, versions: pa.RecordBatch, index: int, reason: str) -> Quarantined:
+    partition, offset, key, value = (
+        versions.column(column)[index].as_py() for column in ("partition", "offset", "key", "value")
+    )
+    return Quarantined(name, partition, offset, key, value, reason)

@@ -1,0 +1,158 @@
+"""How rows stand in the database: keys with a tag and a table's number in front, values as a header and raw bytes.
+
+    M name                                                what is known of the store and of each table (JSON)
+    L table key                                           the newest version of each partition that has the key
+    H table escaped-key timestamp partition offset        a version that a newer one superseded
+    Q table due escaped-key timestamp partition offset    when that version may go -> offset, timestamp of its successor
+
+History is ordered by time, so that an as-of question is one seek. Within one partition of a key that order is also the
+order of offsets, unless timestamps went back: then the entry of the newest version says so (`UNORDERED`).
+"""
+
+import struct
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+META = b"M"
+LATEST = b"L"
+HISTORY = b"H"
+QUEUE = b"Q"
+
+TOMBSTONE = 1
+HAS_HISTORY = 2
+"""Versions of this key and partition were moved to the history at some time; without it nobody need look there."""
+UNORDERED = 4
+"""A version of this key and partition came with an earlier timestamp than one before it."""
+STICKY = HAS_HISTORY | UNORDERED
+
+HEADER = struct.Struct("<BiqqqI")  # flags, partition, offset, timestamp, arrived, length of the payload
+HEADERS = np.dtype(
+    [
+        ("flags", "u1"),
+        ("partition", "<i4"),
+        ("offset", "<i8"),
+        ("timestamp", "<i8"),
+        ("arrived", "<i8"),
+        ("size", "<u4"),
+    ]
+)
+"""The same for many rows at once."""
+_PLACE = struct.Struct(">QIQ")  # timestamp (shifted: it may be negative), partition, offset
+_SUCCESSOR = struct.Struct("<qq")
+_SHIFT = 1 << 63
+LAST_PLACE = b"\xff" * _PLACE.size
+
+
+class Entry(NamedTuple):
+    """A version of a key, ordered as versions of different partitions are: by time, then by place."""
+
+    timestamp: int
+    partition: int
+    offset: int
+    arrived: int
+    flags: int
+    payload: bytes
+
+    @property
+    def value(self) -> bytes | None:
+        return None if self.flags & TOMBSTONE else self.payload
+
+
+def encode(entries: Iterable[Entry]) -> bytes:
+    return b"".join(
+        HEADER.pack(e.flags, e.partition, e.offset, e.timestamp, e.arrived, len(e.payload)) + e.payload for e in entries
+    )
+
+
+def decode(value: bytes) -> list[Entry]:
+    """The entries of a row: one, unless the key stands in two partitions, which is a fault of its topic."""
+    flags, partition, offset, timestamp, arrived, length = HEADER.unpack_from(value)
+    if length + HEADER.size == len(value):
+        return [Entry(timestamp, partition, offset, arrived, flags, value[HEADER.size :])]
+    entries = []
+    at = 0
+    while at < len(value):
+        flags, partition, offset, timestamp, arrived, length = HEADER.unpack_from(value, at)
+        at += HEADER.size
+        entries.append(Entry(timestamp, partition, offset, arrived, flags, value[at : at + length]))
+        at += length
+    return entries
+
+
+def prefix(tag: bytes, table_id: int) -> bytes:
+    return tag + table_id.to_bytes(2, "big")
+
+
+def end_of(a_prefix: bytes) -> bytes:
+    """The first key after all that begin with the prefix."""
+    stripped = a_prefix.rstrip(b"\xff")
+    return stripped[:-1] + bytes([stripped[-1] + 1])
+
+
+def table_ranges(table_id: int) -> list[tuple[bytes, bytes]]:
+    """All rows of a table, as ranges of keys."""
+    return [(begin, end_of(begin)) for begin in (prefix(tag, table_id) for tag in (LATEST, HISTORY, QUEUE))]
+
+
+def table_ids(scan: Callable[[bytes, bytes], Iterator[tuple[bytes, bytes]]]) -> set[int]:
+    """The tables that have a row, found by a few seeks."""
+    found = set()
+    for tag in (LATEST, HISTORY, QUEUE):
+        begin = tag
+        while (row := next(scan(begin, end_of(tag)), None)) is not None:
+            found.add(int.from_bytes(row[0][1:3], "big"))
+            begin = end_of(row[0][:3])
+    return found
+
+
+def escaped(key: bytes) -> bytes:
+    """A form of the key, in the same order, of which none is the beginning of another."""
+    return key.replace(b"\0", b"\0\xff") + b"\0\0"
+
+
+def history_prefix(table_id: int, key: bytes) -> bytes:
+    return prefix(HISTORY, table_id) + escaped(key)
+
+
+def place(timestamp: int, partition: int, offset: int) -> bytes:
+    return _PLACE.pack(timestamp + _SHIFT, partition, offset)
+
+
+def history_key(table_id: int, key: bytes, entry: Entry) -> bytes:
+    return history_prefix(table_id, key) + place(entry.timestamp, entry.partition, entry.offset)
+
+
+def up_to(timestamp: int) -> bytes:
+    """The last place of a timestamp."""
+    return (timestamp + _SHIFT).to_bytes(8, "big") + LAST_PLACE[8:]
+
+
+def due_prefix(table_id: int, due: int) -> bytes:
+    return prefix(QUEUE, table_id) + (due + _SHIFT).to_bytes(8, "big")
+
+
+def queue_row(table_id: int, key: bytes, old: Entry, successor: Entry) -> tuple[bytes, bytes]:
+    """When a version may go: once its successor hides it from every time and pin since the horizon.
+
+    The horizon must have reached the successor's timestamp, and passed the moment at which it arrived: a pin may have
+    been taken at that moment, just before.
+    """
+    due = max(successor.timestamp, successor.arrived + 1)
+    suffix = escaped(key) + place(old.timestamp, old.partition, old.offset)
+    return due_prefix(table_id, due) + suffix, _SUCCESSOR.pack(successor.offset, successor.timestamp)
+
+
+class Due(NamedTuple):
+    """A version that may go: its row in the history, and what the floor of its partition must rise over."""
+
+    history_key: bytes
+    partition: int
+    successor_offset: int
+    successor_timestamp: int
+
+
+def parse_due(key: bytes, value: bytes) -> Due:
+    _, partition, _ = _PLACE.unpack(key[-_PLACE.size :])
+    return Due(HISTORY + key[1:3] + key[11:], partition, *_SUCCESSOR.unpack(value))

@@ -1,0 +1,265 @@
+"""The writer of a store: one publication is one write and one flush, all tables together."""
+
+import contextlib
+import threading
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from stores.answers import unknown_table
+from stores.errors import ConfigError, CorruptState, EnrichError, Retryable
+from stores.protocol import Clock, Publication, Quarantined, TableSpec, TableUpdate
+from stores.rocks.bulk import BulkLoad
+from stores.rocks.database import Database, Sizes
+from stores.rocks.directory import Directory
+from stores.rocks.expiry import expired
+from stores.rocks.fold import Folding, Record
+from stores.rocks.incoming import Incoming, incoming
+from stores.rocks.layout import table_ids, table_ranges
+from stores.rocks.state import StoreState, TableState, read_state
+from stores.rocks.watermark import Watermark, read_watermark
+from stores.table import Seq
+
+_EXPIRED_IN_ONE_PASS = 50_000
+
+
+class RocksStore:
+    """A store open for writing. Safe to use from several threads: a bulk load runs beside publications.
+
+    A write that fails (a full disk, say) leaves nothing behind: the next one opens the database anew, which drops what
+    was not acknowledged, and goes on from what was.
+    """
+
+    def __init__(
+        self, directory: Path, tables: Mapping[str, TableSpec], clock: Clock, *, sizes: Sizes | None = None
+    ) -> None:
+        """Opens the store, or makes one where the directory is empty or missing.
+
+        Raises CorruptState for a store to be rebuilt (damaged, older format), ConfigError for a newer format, Fenced
+        while another process writes it.
+        """
+        self._directory = Directory(directory)
+        self._specs = dict(tables)
+        self._clock = clock
+        self._sizes = sizes or Sizes()
+        self._lock = threading.RLock()
+        self._is_broken = False
+        self._loading: set[int] = set()
+        self._database, self._state = self._opened(may_make=True)
+        with contextlib.ExitStack() as when_it_fails:
+            # Whoever tries again must not find the lock held by this attempt.
+            when_it_fails.callback(lambda: self._database.close())
+            self._watermark = Watermark(directory, self._state.seq)
+            when_it_fails.callback(self._watermark.close)
+            self._directory.sweep()
+            self._remove_orphans()
+            self._add_missing_tables()
+            when_it_fails.pop_all()
+
+    @property
+    def seq(self) -> Seq:
+        return self._state.seq
+
+    @property
+    def tables(self) -> Mapping[str, TableState]:
+        """What is known of each table now: positions, floors, counts."""
+        return self._state.tables
+
+    def publish(self, updates: Mapping[str, TableUpdate]) -> Publication:
+        """See `Writer`. Returns once the publication is on disk; raises Retryable when the disk is full."""
+        with self._writing():
+            self._require_tables(updates)
+            puts: dict[bytes, bytes] = {}
+            changed: list[TableState] = []
+            quarantined: list[Quarantined] = []
+            masked = 0
+            for name, update in updates.items():
+                came = incoming(name, self._specs[name], update.versions, self._state.tables[name].positions)
+                changed.append(self._folded(name, update, came, puts))
+                quarantined += came.quarantined
+                masked += came.masked
+            self._show(changed, puts)
+            return Publication(self.seq, tuple(quarantined), masked)
+
+    def remove_expired(self) -> Publication:
+        """See `Writer`. A bounded piece of work: what is left over goes in the next pass."""
+        with self._writing():
+            deletes: list[bytes] = []
+            changed: list[TableState] = []
+            now = self._clock.now_ms()
+            for name, spec in self._specs.items():
+                limit = _EXPIRED_IN_ONE_PASS - len(deletes) // 2
+                gone = expired(self._database, self._state.tables[name], now - spec.history_ms, limit)
+                deletes += gone.deletes
+                if gone.deletes:
+                    changed.append(gone.table)
+            self._show(changed, {}, deletes)
+            return Publication(self.seq)
+
+    def bulk(self, table: str, *, budget: int = 64 << 20) -> BulkLoad:
+        """Loads a table anew beside the rows that it holds, which go on answering until `finish` swaps them.
+
+        Publications go on meanwhile. `budget`: bytes of rows that the load may hold in memory.
+        """
+        with self._writing():
+            self._require_tables([table])
+            work = self._directory.new_work()
+            table_id = self._new_table_id()
+            self._loading.add(table_id)
+            return BulkLoad(
+                self, self._specs[table], TableState(table, table_id, self._specs[table].key),
+                work=work, budget=budget, sizes=self._sizes, now=self._clock.now_ms(),
+            )  # fmt: skip
+
+    def close(self) -> None:
+        with self._lock, contextlib.ExitStack() as closing:
+            closing.callback(self._watermark.close)
+            closing.callback(self._database.close)
+
+    # What a bulk load needs of the store.
+
+    def ingest(self, files: Sequence[Path]) -> None:
+        """Takes sorted files in. Their rows belong to a table's number that nobody reads yet."""
+        with self._writing():
+            self._database.ingest(files)
+
+    def write_unseen(self, puts: Mapping[bytes, bytes]) -> None:
+        """Writes rows of a table's number that nobody reads yet. They are on disk when this returns."""
+        with self._writing():
+            self._database.write(puts)
+            self._database.flush()
+
+    def swap(self, table: TableState, masked: int) -> Publication:
+        """Shows a table under its new number and removes the rows of the old one, in one write."""
+        with self._writing():
+            old = self._state.tables[table.name]
+            self._show([table], {}, ranges=table_ranges(old.table_id))
+            self._loading.discard(table.table_id)
+            published = Publication(self.seq, masked_networks=masked)
+        if old.rows:
+            # Outside the lock: it gives the disk space back, and nobody waits for that. A disk too full for it is no
+            # failure of what was published; RocksDB's own compactions come to these rows later.
+            with contextlib.suppress(Retryable):
+                for begin, end in table_ranges(old.table_id):
+                    self._database.compact(begin, end)
+        return published
+
+    def abandon(self, table_id: int) -> None:
+        """Removes the rows of a bulk load that will not be finished."""
+        with self._writing():
+            self._database.write({}, ranges=table_ranges(table_id))
+            self._database.flush()
+            self._loading.discard(table_id)
+
+    # Inside.
+
+    def _opened(self, *, may_make: bool) -> tuple[Database, StoreState]:
+        is_new = self._directory.prepare(may_make=may_make)
+        database = Database.primary(self._directory.database, self._sizes, create=is_new)
+        try:
+            if is_new:
+                state = StoreState(Seq(uuid.uuid4().hex, generation=0, counter=0), {}, next_table_id=1)
+                database.write(state.rows())
+                database.flush()
+            else:
+                state = read_state(database)
+                self._require_acknowledged(state)
+        except BaseException:
+            database.close()
+            raise
+        return database, state
+
+    def _require_acknowledged(self, state: StoreState) -> None:
+        acknowledged = read_watermark(self._directory.path)
+        if acknowledged.store != state.seq.store or acknowledged > state.seq:
+            raise CorruptState(
+                f"the store is at {state.seq.counter}, but {acknowledged.counter} was acknowledged",
+                where=str(self._directory.path),
+                next_step="rebuild it from its topics",
+            )
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Alone with a database that holds what was acknowledged and, unseen, what bulk loads have ready."""
+        with self._lock:
+            if self._is_broken:
+                # What a failed write left in memory must not be read as if it had been published.
+                with contextlib.suppress(EnrichError):
+                    self._database.close()
+                self._database, self._state = self._opened(may_make=False)
+                self._is_broken = False
+            try:
+                yield
+            except ConfigError:
+                raise
+            except BaseException:
+                self._is_broken = True
+                raise
+
+    def _show(
+        self,
+        changed: Sequence[TableState],
+        puts: Mapping[bytes, bytes],
+        deletes: Sequence[bytes] = (),
+        ranges: Sequence[tuple[bytes, bytes]] = (),
+    ) -> None:
+        """Publishes: one write, one flush, and only then the watermark and the state that acknowledge it."""
+        state = self._state.with_tables(changed)
+        rows = state.rows(*(table.name for table in changed))
+        self._database.write({**puts, **rows}, deletes, ranges)
+        self._database.flush()
+        self._watermark.raise_to(state.seq)
+        self._state = state
+
+    def _folded(self, name: str, update: TableUpdate, came: Incoming, puts: dict[bytes, bytes]) -> TableState:
+        columns = came.versions.to_pydict()
+        records = [Record(*fields) for fields in zip(*columns.values(), strict=True)]
+        table = self._state.tables[name]
+        folding = Folding(self._database, table, self._specs[name].history_ms, self._clock.now_ms(), puts)
+        table = folding.fold(records).with_lengths(record.key[0] for record in records)
+        through = update.complete_through
+        return replace(
+            table,
+            positions={**table.positions, **update.positions},
+            floors={**table.floors, **update.floors},
+            complete_through=table.complete_through if through is None else through,
+            notes=table.notes if update.notes is None else update.notes,
+        )
+
+    def _require_tables(self, names: "Mapping[str, object] | Sequence[str]") -> None:
+        for name in names:
+            if name not in self._specs:
+                raise unknown_table(name, list(self._specs))
+
+    def _new_table_id(self) -> int:
+        used = {table.table_id for table in self._state.tables.values()} | self._loading
+        table_id = self._state.next_table_id
+        while table_id in used or table_id == 0:
+            table_id = (table_id + 1) % (1 << 16)
+        self._state = replace(self._state, next_table_id=(table_id + 1) % (1 << 16))
+        return table_id
+
+    def _add_missing_tables(self) -> None:
+        added = []
+        for name, spec in self._specs.items():
+            table = self._state.tables.get(name)
+            if table is None:
+                added.append(TableState(name, self._new_table_id(), spec.key))
+            elif table.key is not spec.key:
+                raise CorruptState(
+                    f"table `{name}` was stored with {table.key} keys, it is to have {spec.key} keys",
+                    where=str(self._directory.path),
+                    next_step="rebuild the store",
+                )
+        if added:
+            with self._writing():
+                self._show(added, {})
+
+    def _remove_orphans(self) -> None:
+        """Removes the rows of bulk loads that a former process did not finish."""
+        used = {table.table_id for table in self._state.tables.values()}
+        with self._writing():
+            for table_id in table_ids(self._database.scan):
+                if table_id not in used:
+                    self.abandon(table_id)

@@ -1,0 +1,53 @@
+"""Compares what a table holds with what it should hold. RocksDB's checksums find damage inside a file when it is read;
+this finds rows that are no longer there at all."""
+
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+
+from stores.errors import CorruptState
+from stores.rocks.database import Database
+from stores.rocks.digest import added, digest_of
+from stores.rocks.layout import HEADERS, LATEST, decode, end_of, prefix
+from stores.rocks.state import TableState
+
+_ROWS_AT_A_TIME = 1 << 14
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What a scan of a table found, as it should be."""
+
+    rows: int
+    digest: int
+
+
+def verify(database: Database, table: TableState) -> Verified:
+    """Raises CorruptState when count or digest differ from what the publications said."""
+    begin = prefix(LATEST, table.table_id)
+    rows = database.scan(begin, end_of(begin))
+    found = Verified(0, 0)
+    while piece := list(islice(rows, _ROWS_AT_A_TIME)):
+        found = Verified(found.rows + len(piece), added(found.digest, _digest(piece), 0))
+    if (found.rows, found.digest) != (table.rows, table.digest):
+        raise CorruptState(
+            f"table `{table.name}` holds {found.rows} rows with digest {found.digest:016x}, "
+            f"it should hold {table.rows} with {table.digest:016x}",
+            where=str(database.path),
+            next_step="rebuild the table",
+        )
+    return found
+
+
+def _digest(rows: list[tuple[bytes, bytes]]) -> int:
+    size = HEADERS.itemsize
+    headers = np.frombuffer(b"".join(value[:size] for _, value in rows), HEADERS)
+    sizes = np.fromiter((len(value) for _, value in rows), np.int64, len(rows))
+    if (headers["size"] + size == sizes).all():
+        return digest_of([key[3:] for key, _ in rows], headers["partition"], headers["offset"])
+    # Some keys stand in several partitions.
+    keys, partitions, offsets = zip(
+        *((key[3:], entry.partition, entry.offset) for key, value in rows for entry in decode(value)), strict=True
+    )
+    return digest_of(keys, partitions, offsets)
