@@ -8,7 +8,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from enrich.cli import config, demo, dev, output
+from enrich.cli import agent, config, demo, dev, output
 from enrich.errors import EnrichError
 from enrich.logs import LogFormat, LogLevel, setup_logs
 
@@ -21,6 +21,7 @@ app = typer.Typer(
     help="Enrich Kafka streams on Spark from local state.",
 )
 app.add_typer(dev.app, name="dev")
+app.add_typer(agent.app, name="agent")
 app.add_typer(config.app, name="config")
 app.command("demo")(demo.demo)
 

@@ -1,0 +1,136 @@
+"""The store's header: what the agent tells every reader on the host, in a file of fixed size that both map.
+
+Two slots are written in turn, each with a version and a checksum, so a reader always finds one that is whole, whatever
+happens to the writer in the middle of the other. The file is allocated in full when it is made: a full disk later
+cannot stop a heartbeat. It is never truncated or replaced while readers map it; a new store has a new file, which
+readers notice by its inode.
+"""
+
+import json
+import mmap
+import os
+import struct
+import zlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from enrich.errors import CorruptState
+
+_SLOT_SIZE = 256 * 1024
+_SLOT_COUNT = 2
+_FRAME = struct.Struct("<QII")  # version, length of the content, CRC-32 of version and content
+
+
+@dataclass(frozen=True)
+class TableState:
+    """One table, as the agent knows it at the moment of the header's seq."""
+
+    ready: bool = False
+    complete_through: int | None = None
+    rows: int = 0
+    reason: str | None = None
+    """Why it is not ready, or what is wrong although it is."""
+    progress: Mapping[str, float] = field(default_factory=dict)
+    """While it loads: rows so far, rows a second, rows to come."""
+
+
+@dataclass(frozen=True)
+class Header:
+    """What readers need between look-ups, without asking anybody."""
+
+    store_id: str
+    generation: int
+    counter: int
+    heartbeat_ms: int
+    pid: int
+    started: int
+    """Clock tick since boot in which the process started: with it a process id is nobody else's."""
+    pid_namespace: int
+    """In another namespace the process id means nothing, and only the heartbeat tells."""
+    tables: Mapping[str, TableState] = field(default_factory=dict)
+
+
+class HeaderWriter:
+    """The agent's side. One process at a time: the one that holds the store's lock."""
+
+    def __init__(self, path: Path) -> None:
+        size = _SLOT_SIZE * _SLOT_COUNT
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            os.posix_fallocate(descriptor, 0, size)
+            self._map = mmap.mmap(descriptor, size)
+        finally:
+            os.close(descriptor)
+        newest = _newest(self._map)
+        self._version = 0 if newest is None else newest[0]
+
+    def write(self, header: Header) -> None:
+        content = json.dumps(asdict(header), separators=(",", ":")).encode()
+        if len(content) > _SLOT_SIZE - _FRAME.size:
+            raise CorruptState(
+                "the header has no room for the state of all tables", next_step="use fewer tables a store"
+            )
+        self._version += 1
+        start = _SLOT_SIZE * (self._version % _SLOT_COUNT)
+        # The content first, then the frame that vouches for it. A reader that sees the two out of step finds the
+        # checksum wrong and takes the other slot.
+        self._map[start + _FRAME.size : start + _FRAME.size + len(content)] = content
+        self._map[start : start + _FRAME.size] = _frame(self._version, content)
+
+    def close(self) -> None:
+        self._map.close()
+
+
+class HeaderReader:
+    """A reader's side. Raises FileNotFoundError when no agent has made the file yet."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            self._inode = os.fstat(descriptor).st_ino
+            # Mapping beyond the end of a file that is still being allocated would kill the process on access.
+            if os.fstat(descriptor).st_size < _SLOT_SIZE * _SLOT_COUNT:
+                raise FileNotFoundError(f"{path} is still being made")
+            self._map = mmap.mmap(descriptor, _SLOT_SIZE * _SLOT_COUNT, prot=mmap.PROT_READ)
+        finally:
+            os.close(descriptor)
+
+    def read(self) -> Header | None:
+        """The newest whole state; None when the agent has written none yet."""
+        newest = _newest(self._map)
+        if newest is None:
+            return None
+        fields = json.loads(newest[1])
+        tables = {name: TableState(**state) for name, state in fields.pop("tables").items()}
+        return Header(**fields, tables=tables)
+
+    def is_replaced(self) -> bool:
+        """Whether another file, or none, stands at the path by now: then this one tells nothing any more."""
+        try:
+            return self._path.stat().st_ino != self._inode
+        except FileNotFoundError:
+            return True
+
+    def close(self) -> None:
+        self._map.close()
+
+
+def _frame(version: int, content: bytes) -> bytes:
+    checksum = zlib.crc32(content, zlib.crc32(version.to_bytes(8, "little")))
+    return _FRAME.pack(version, len(content), checksum)
+
+
+def _newest(mapped: mmap.mmap) -> tuple[int, bytes] | None:
+    """The version and content of the newest slot that is whole."""
+    whole = []
+    for slot in range(_SLOT_COUNT):
+        start = _SLOT_SIZE * slot
+        version, length, _ = _FRAME.unpack(mapped[start : start + _FRAME.size])
+        if version == 0 or length > _SLOT_SIZE - _FRAME.size:
+            continue
+        content = mapped[start + _FRAME.size : start + _FRAME.size + length]
+        if _frame(version, content) == mapped[start : start + _FRAME.size]:
+            whole.append((version, content))
+    return max(whole, default=None)

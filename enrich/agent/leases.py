@@ -1,0 +1,106 @@
+"""Leases: files by which executors say that they need the agent, and the agent's watch over who still lives.
+
+A lease belongs to a process that stays (the executor), not to the Python worker that took it: idle workers die after a
+minute. A lease names the process by its id and start time, so that a reused id does not keep an agent alive.
+"""
+
+import os
+import select
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+_PROC = Path("/proc")
+
+
+@dataclass(frozen=True)
+class Holder:
+    """A process: its id, and the clock tick since boot in which it started."""
+
+    pid: int
+    started: int
+
+    @classmethod
+    def of(cls, pid: int) -> "Holder | None":
+        """The process that has this id now; None when there is none."""
+        stat = _stat(pid)
+        return None if stat is None else cls(pid, int(stat[19]))
+
+
+def pid_namespace() -> int:
+    """Containers that share a store's directory may each count processes on their own."""
+    return Path("/proc/self/ns/pid").stat().st_ino
+
+
+def grandparent() -> int:
+    """The executor of a Spark Python worker: worker -> daemon -> executor. Its own id for a process of another kind
+    whose grandparent is init."""
+    parent = _stat(os.getppid())
+    grandparent_id = 0 if parent is None else int(parent[1])
+    return grandparent_id if grandparent_id > 1 else os.getpid()
+
+
+def take_lease(folder: Path, pid: int) -> None:
+    """Says that the process needs the agent until it ends. Taking it again changes nothing."""
+    holder = Holder.of(pid)
+    if holder is None:
+        return
+    folder.mkdir(exist_ok=True)
+    (folder / f"{holder.pid}-{holder.started}").touch()
+
+
+class LeaseWatch:
+    """The agent's side: which holders live. Leases of ended processes are removed."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._descriptors: dict[Holder, int] = {}
+
+    def living(self) -> set[Holder]:
+        self._open_new()
+        for holder, descriptor in list(self._descriptors.items()):
+            # The descriptor of an ended process is readable: no race with its id being given to another.
+            if select.select([descriptor], [], [], 0)[0]:
+                self._drop(holder)
+        return set(self._descriptors)
+
+    def close(self) -> None:
+        for descriptor in self._descriptors.values():
+            os.close(descriptor)
+        self._descriptors.clear()
+
+    def _open_new(self) -> None:
+        for path in self._files():
+            pid, _, started = path.name.partition("-")
+            if not (pid.isdigit() and started.isdigit()):
+                continue
+            holder = Holder(int(pid), int(started))
+            if holder in self._descriptors:
+                continue
+            try:
+                self._descriptors[holder] = os.pidfd_open(holder.pid)
+            except ProcessLookupError:
+                path.unlink(missing_ok=True)
+                continue
+            if Holder.of(holder.pid) != holder:
+                self._drop(holder)
+
+    def _files(self) -> list[Path]:
+        try:
+            return list(self._folder.iterdir())
+        except FileNotFoundError:
+            return []
+
+    def _drop(self, holder: Holder) -> None:
+        os.close(self._descriptors.pop(holder))
+        with suppress(FileNotFoundError):
+            (self._folder / f"{holder.pid}-{holder.started}").unlink()
+
+
+def _stat(pid: int) -> list[str] | None:
+    """The fields of /proc/PID/stat after the program's name, which may itself hold spaces and parentheses."""
+    try:
+        text = (_PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return text.rpartition(")")[2].split()

@@ -1,0 +1,107 @@
+"""The agent's process: one store, one lock, one loop, until it is told to stop or nobody needs it any more."""
+
+import contextlib
+import logging
+import os
+import signal
+import sys
+import time
+from logging.handlers import RotatingFileHandler
+from types import FrameType
+from typing import TypedDict
+
+from enrich.agent.agent import Agent
+from enrich.agent.header import HeaderWriter
+from enrich.agent.leases import LeaseWatch
+from enrich.agent.lock import StoreLock
+from enrich.agent.place import Place, place_of
+from enrich.agent.tables import topic_tables
+from enrich.config import Pipeline
+from enrich.config.wire import from_wire
+from enrich.errors import EnrichError, Fenced
+from enrich.kafka.settings import librdkafka_settings
+from enrich.logs import JsonLines
+from stores.clock import SystemClock
+from stores.rocks import RocksStore
+
+LINGER_S = 15 * 60
+"""How long the agent stays when nobody needs it any more: the next executor finds everything warm."""
+
+_log = logging.getLogger("enrich.agent")
+
+
+class _ToldToStop(BaseException):
+    """SIGTERM: `enrich agent stop`. No Exception, so that nothing on the way takes it for a failure."""
+
+
+class Start(TypedDict):
+    """What the starter writes into the pipe."""
+
+    pipeline: str
+    linger_s: float | None
+
+
+def run(start: Start) -> int:
+    """The agent's life. Returns its exit code."""
+    pipeline = from_wire(start["pipeline"])
+    place = place_of(pipeline)
+    os.chdir("/")  # everything is imported by now, and the agent holds nobody's directory
+    place.folder.mkdir(parents=True, exist_ok=True)
+    lock = StoreLock.try_take(place.lock)
+    if lock is None:
+        return 0  # another agent has the store, which is what was wanted
+    _log_to(place)
+    signal.signal(signal.SIGTERM, _told_to_stop)
+    try:
+        _run(pipeline, place, lock, linger_s=start["linger_s"] or LINGER_S)
+    except _ToldToStop:
+        _log.info("told to stop")
+    except Fenced as error:
+        _log.warning(str(error))
+        return 1
+    except EnrichError as error:
+        _log.error(str(error))
+        return 1
+    except Exception:  # noqa: BLE001 - the process's top: a bug is logged, and the exit code says so
+        _log.exception("this is a bug in enrich; the agent stops, the next reader starts another")
+        return 1
+    return 0
+
+
+def _run(pipeline: Pipeline, place: Place, lock: StoreLock, linger_s: float) -> None:
+    clock = SystemClock()
+    tables = topic_tables(pipeline)
+    with contextlib.ExitStack() as held:
+        store = RocksStore(place.rows, {name: table.spec for name, table in tables.items()}, clock)
+        held.callback(store.close)
+        header = HeaderWriter(place.header)
+        held.callback(header.close)
+        leases = LeaseWatch(place.leases)
+        held.callback(leases.close)
+        agent = Agent(store, tables, librdkafka_settings(pipeline.kafka), header, clock)
+        held.callback(agent.close)
+        _log.info("the agent runs", extra={"tables": ", ".join(tables), "folder": str(place.folder)})
+        needed_until = time.monotonic() + linger_s
+        looked_at = 0.0
+        while time.monotonic() < needed_until:
+            agent.step()
+            if time.monotonic() - looked_at >= 1:
+                looked_at = time.monotonic()
+                lock.require_held()
+                if leases.living():
+                    needed_until = looked_at + linger_s
+        _log.info("nobody has needed the agent for long; it leaves", extra={"seconds": linger_s})
+
+
+def _told_to_stop(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the signature of a handler
+    raise _ToldToStop
+
+
+def _log_to(place: Place) -> None:
+    handler = RotatingFileHandler(place.log, maxBytes=5 << 20, backupCount=3, encoding="utf-8")
+    handler.setFormatter(JsonLines())
+    logging.basicConfig(handlers=[handler], level=logging.INFO, force=True)
+    # What native libraries write past the log would otherwise be lost.
+    with place.log.with_suffix(".err").open("ab") as errors:
+        os.dup2(errors.fileno(), sys.stderr.fileno())
+        os.dup2(errors.fileno(), sys.stdout.fileno())

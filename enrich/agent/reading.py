@@ -1,0 +1,110 @@
+"""A reader with an eye on its agent: newest rows, how fresh they are, and a new agent when the old one is gone."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from enrich.agent.header import Header
+from enrich.agent.place import place_of
+from enrich.agent.spawn import ensure_agent
+from enrich.agent.tables import topic_tables
+from enrich.config import Pipeline
+from enrich.errors import ConfigError, Unreachable
+from stores.protocol import TableView
+from stores.rocks import RocksReader
+from stores.table import Found, HistoryFloor, Offsets, Seq
+
+
+@dataclass(frozen=True)
+class FreshView:
+    """A view whose complete_through is the agent's newest, which moves on although no row changes."""
+
+    view: TableView
+    complete_through: int | None
+
+    @property
+    def columns(self) -> pa.Schema:
+        return self.view.columns
+
+    @property
+    def positions(self) -> Offsets:
+        return self.view.positions
+
+    @property
+    def floors(self) -> Mapping[int, HistoryFloor]:
+        return self.view.floors
+
+    def lookup(
+        self,
+        keys: pa.Array,
+        columns: Sequence[str],
+        *,
+        as_of: pa.Array | None = None,
+        pin: Offsets | None = None,
+    ) -> Found:
+        return self.view.lookup(keys, columns, as_of=as_of, pin=pin)
+
+
+@dataclass(frozen=True)
+class AgentSnapshot:
+    """All tables at one seq, with what the agent said of them before the snapshot was taken."""
+
+    seq: Seq
+    header: Header
+    views: Mapping[str, FreshView]
+
+    def table(self, name: str) -> FreshView:
+        if name not in self.views:
+            raise ConfigError(f"the store has no table `{name}`", next_step=f"it has {', '.join(self.views)}")
+        return self.views[name]
+
+
+class AgentReader:
+    """One worker's reader. Starts the agent when there is none."""
+
+    def __init__(self, pipeline: Pipeline, **agent_options: float) -> None:
+        self._pipeline = pipeline
+        self._options = agent_options
+        self._specs = {name: table.spec for name, table in topic_tables(pipeline).items()}
+        self._reader: RocksReader | None = None
+
+    def header(self) -> Header:
+        """What the agent says now; of a new one when the old one is gone."""
+        return ensure_agent(self._pipeline, **self._options)  # type: ignore[arg-type] # floats are all that it takes here
+
+    def snapshot(self) -> AgentSnapshot:
+        """The newest publication. What the header said before it was taken holds for it as well."""
+        header = self.header()
+        snapshot = self._open().snapshot()
+        views = {name: FreshView(snapshot.table(name), header.tables[name].complete_through) for name in self._specs}
+        return AgentSnapshot(snapshot.seq, header, views)
+
+    def wait_until_ready(self, *, deadline_s: float, tell: Callable[[Header], None] = lambda _: None) -> AgentSnapshot:
+        """The first snapshot of which every table is ready. Raises Unreachable, with the reasons, at the deadline."""
+        end = time.monotonic() + deadline_s
+        while True:
+            header = self.header()
+            tell(header)
+            waiting = {name: state.reason for name, state in header.tables.items() if not state.ready}
+            if not waiting:
+                return self.snapshot()
+            if time.monotonic() > end:
+                reasons = "; ".join(f"table {name}: {reason}" for name, reason in waiting.items())
+                raise Unreachable(
+                    f"not ready within {deadline_s:g} s: {reasons}",
+                    where=str(place_of(self._pipeline).folder),
+                    next_step="see `enrich agent status`",
+                )
+            time.sleep(0.02)
+
+    def close(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+
+    def _open(self) -> RocksReader:
+        if self._reader is None:
+            self._reader = RocksReader(place_of(self._pipeline).rows, self._specs)
+        return self._reader

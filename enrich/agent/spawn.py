@@ -1,0 +1,114 @@
+"""Starts the host's agent when there is none that lives. Whoever reads may call it, at any time, again and again."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from enrich.agent.header import Header, HeaderReader
+from enrich.agent.leases import Holder, grandparent, pid_namespace, take_lease
+from enrich.agent.place import Place, place_of
+from enrich.config import Pipeline
+from enrich.config.wire import to_wire
+from enrich.errors import ConfigError, Unreachable
+from stores.clock import SystemClock
+
+HEARTBEAT_LOST_MS = 3_000
+"""An agent that was silent for so long is taken for dead. It writes every few tens of milliseconds."""
+
+_START_S = 10
+"""How long an agent may take from its start to its first heartbeat before another is tried."""
+
+_KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "TMPDIR", "XDG_CACHE_HOME")
+
+
+def living_agent(place: Place) -> Header | None:
+    """What the agent says of itself; None when there is none, or it is silent."""
+    try:
+        reader = HeaderReader(place.header)
+    except FileNotFoundError:
+        return None
+    try:
+        header = reader.read()
+    finally:
+        reader.close()
+    if header is None or SystemClock().now_ms() - header.heartbeat_ms > HEARTBEAT_LOST_MS:
+        return None
+    can_see_it = header.pid_namespace == pid_namespace()
+    return None if can_see_it and Holder.of(header.pid) != Holder(header.pid, header.started) else header
+
+
+def ensure_agent(
+    pipeline: Pipeline,
+    *,
+    deadline_s: float = 30,
+    linger_s: float | None = None,
+    holder: Callable[[], int] = grandparent,
+) -> Header:
+    """Takes a lease and returns once an agent lives. Raises Unreachable, with the end of its log, at the deadline."""
+    place = place_of(pipeline)
+    place.folder.mkdir(parents=True, exist_ok=True)
+    take_lease(place.leases, holder())
+    end = time.monotonic() + deadline_s
+    started_at = -float(_START_S)
+    while True:
+        header = living_agent(place)
+        if header is not None:
+            return header
+        # Several may be started at once, by several workers: the election leaves one.
+        if time.monotonic() - started_at >= _START_S:
+            started_at = time.monotonic()
+            _start(pipeline, linger_s)
+        if time.monotonic() > end:
+            raise Unreachable(
+                f"no agent came to life within {deadline_s:g} s{_last_words(place)}",
+                where=str(place.folder),
+                next_step=f"read {place.log}",
+            )
+        time.sleep(0.02)
+
+
+def stop_agent(place: Place, header: Header, *, deadline_s: float) -> None:
+    """Tells this very agent to end and waits until it has. Raises Unreachable when it does not, or cannot be told."""
+    if header.pid_namespace != pid_namespace():
+        raise ConfigError(
+            "the agent runs in another container, where its process cannot be reached from here",
+            where=str(place.folder),
+            next_step="run `enrich agent stop` in the container that started it",
+        )
+    holder = Holder(header.pid, header.started)
+    end = time.monotonic() + deadline_s
+    with suppress(ProcessLookupError):
+        os.kill(header.pid, signal.SIGTERM)
+    while Holder.of(header.pid) == holder:
+        if time.monotonic() > end:
+            raise Unreachable(
+                f"the agent, process {header.pid}, did not end within {deadline_s:g} s",
+                where=str(place.folder),
+                next_step=f"read {place.log}",
+            )
+        time.sleep(0.02)
+
+
+def _start(pipeline: Pipeline, linger_s: float | None) -> None:
+    environment = {name: os.environ[name] for name in _KEPT if name in os.environ}
+    subprocess.run(
+        [sys.executable, "-m", "enrich.agent"],
+        input=json.dumps({"pipeline": to_wire(pipeline), "linger_s": linger_s}).encode(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={**environment, "PYTHONPATH": os.pathsep.join(sys.path)},
+        check=True,
+    )
+
+
+def _last_words(place: Place) -> str:
+    try:
+        lines = place.log.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return ""
+    return f"; it last said: {lines[-1]}" if lines else ""

@@ -1,0 +1,101 @@
+"""`enrich agent`: what the host's agent does, and how to end it."""
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from enrich.cli.output import DIFFERENCE, print_json
+
+if TYPE_CHECKING:
+    from enrich.agent.header import Header
+
+app = typer.Typer(no_args_is_help=True, help="The process that keeps a pipeline's tables on this host.")
+
+ConfigFile = Annotated[Path, typer.Option("--config", "-c", help="The pipeline's configuration file.")]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON object a table.")]
+
+_STOP_S = 30
+
+
+@app.command()
+def status(config: ConfigFile, json: AsJson = False) -> None:
+    """Which tables are ready, how fresh they are and why not; exits with 1 when one is not ready.
+
+    Example: enrich agent status -c pipeline.yaml
+    """
+    from enrich.agent.place import place_of
+    from enrich.agent.spawn import living_agent
+    from enrich.config import load
+
+    place = place_of(load(config))
+    header = living_agent(place)
+    tables = [] if header is None else _described(header)
+    if json:
+        for table in tables:
+            print_json(table)
+    elif header is None:
+        typer.echo(f"no agent runs for {place.folder}; the first reader starts one")
+    else:
+        _print_people(header, tables)
+    if not tables or not all(table["ready"] for table in tables):
+        raise typer.Exit(DIFFERENCE)
+
+
+@app.command()
+def stop(config: ConfigFile) -> None:
+    """Ends the agent; its rows stay, and the next reader starts another. Nothing running is fine as well.
+
+    Example: enrich agent stop -c pipeline.yaml
+    """
+    from enrich.agent.place import place_of
+    from enrich.agent.spawn import living_agent, stop_agent
+    from enrich.config import load
+
+    place = place_of(load(config))
+    header = living_agent(place)
+    if header is None:
+        typer.echo("no agent was running")
+        return
+    stop_agent(place, header, deadline_s=_STOP_S)
+    typer.echo(f"stopped the agent, process {header.pid}")
+
+
+def _described(header: "Header") -> list[dict[str, Any]]:
+    now = time.time()
+    return [
+        {
+            "table": name,
+            "ready": state.ready,
+            "rows": state.rows,
+            "complete_through": state.complete_through,
+            "behind_s": None if state.complete_through is None else round(now - state.complete_through / 1000, 3),
+            "reason": state.reason,
+            "progress": dict(state.progress) or None,
+            "pid": header.pid,
+        }
+        for name, state in header.tables.items()
+    ]
+
+
+def _print_people(header: "Header", tables: list[dict[str, Any]]) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    console = Console(highlight=False)
+    console.print(f"agent: process {header.pid}, store {header.store_id[:8]}, seq {header.generation}.{header.counter}")
+    shown = Table("table", "state", "rows", "complete through", "note")
+    for table in tables:
+        state = "[green]ready[/]" if table["ready"] else "[yellow]not ready[/]"
+        behind = "" if table["behind_s"] is None else f"{max(table['behind_s'], 0):.1f} s ago"
+        shown.add_row(table["table"], state, f"{table['rows']:,}", behind, escape(_note(table)))
+    console.print(shown)
+
+
+def _note(table: dict[str, Any]) -> str:
+    progress = table["progress"]
+    if progress is None:
+        return table["reason"] or ""
+    return f"loading: {progress['records']:,} records, {progress['to_come']:,} to come, {progress['per_second']:,.0f}/s"
