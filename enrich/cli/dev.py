@@ -1,5 +1,6 @@
 """`enrich dev`: the embedded stack, real servers without containers."""
 
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -143,6 +144,7 @@ def _show_status(servers: "list[ServerStatus]") -> None:
     table.add_column("address", overflow="fold")  # to be copied: never cut short
     for column in ("pid", "memory", "since"):
         table.add_column(column, no_wrap=True)
+    today = datetime.now(UTC).astimezone().date()
     colours = {"running": "green", "stopped": "dim"}
     for server in servers:
         since = None if server.since is None else datetime.fromtimestamp(server.since, UTC).astimezone()
@@ -152,9 +154,9 @@ def _show_status(servers: "list[ServerStatus]") -> None:
             server.address,
             "" if server.pid is None else str(server.pid),
             "" if server.memory is None else f"{server.memory / 1e6:.0f} MB",
-            "" if since is None else f"{since:%Y-%m-%d %H:%M:%S}",
+            "" if since is None else f"{since:%H:%M:%S}" if since.date() == today else f"{since:%Y-%m-%d}",
         )
-    Console(highlight=False, soft_wrap=True).print(table)
+    Console(highlight=False, width=None if sys.stdout.isatty() else 200).print(table)
 
 
 def _as_json(server: "ServerStatus") -> dict[str, object]:

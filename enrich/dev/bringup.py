@@ -11,7 +11,7 @@ from functools import partial
 from enrich.dev import interrupts, ports
 from enrich.dev.runfile import RunFile
 from enrich.dev.server import Place, Prepare, Server
-from enrich.dev.starter import Cancelled, PortTaken, Starter, disk_full, port_taken
+from enrich.dev.starter import Cancelled, Died, PortTaken, Starter, disk_full, port_taken
 from enrich.dev.state import ServerState, StackFolder, State
 from enrich.jars import Report
 
@@ -34,17 +34,19 @@ class BringUp:
         self._state = state
         self._servers = servers
         self._tell = tell
+        self._started: list[Server] = []
         self._cancel = threading.Event()
         self._changing = threading.Lock()
 
     def run(self, report: Report | None, *, new_ports: bool, final: bool) -> None:
         """Returns once every server answers. On any error or signal, what was started here is stopped again."""
-        missing = [server for server in self._servers if not self._runs(server)]
-        equipped = {server.name: server.equip(report) for server in missing}  # may download; nothing has started yet
+        self._started = [server for server in self._servers if not self._runs(server)]
+        # May download; nothing has started yet.
+        equipped = {server.name: server.equip(report) for server in self._started}
         was_expected = {name: entry.expected for name, entry in self._state.servers.items()}
-        if missing and self._folder.free_space() < _ROOM:
+        if self._started and self._folder.free_space() < _ROOM:
             raise disk_full(self._folder.path)
-        for server in missing:
+        for server in self._started:
             self._settle_in(server, new_ports=new_ports)
         with interrupts.deferred() as signals:
             try:
@@ -52,12 +54,13 @@ class BringUp:
                 self._start(equipped, signals)
                 signals.commit(final=final)
                 for server in self._servers:
-                    self._state.servers[server.name].settled = True
+                    entry = self._state.servers[server.name]
+                    entry.settled = entry.expected = True
                 self._save()
             except BaseException:
-                self._undo(missing, was_expected, signals)
+                self._undo(was_expected, signals)
                 raise
-        for server in missing:
+        for server in self._started:
             if was_expected.get(server.name):
                 log.warning("%s had died; started again at %s", server.name, server.address(self._place(server)))
 
@@ -100,8 +103,13 @@ class BringUp:
         tell = partial(self._tell, server.name)
         starter = Starter(server, run_file, self._folder.log(server.name), tell, self._cancel.is_set)
         if prepare is None:
-            starter.wait(self._place(server))
-        else:
+            try:
+                starter.wait(self._place(server))
+            except Died:
+                prepare = server.equip(None)
+                with self._changing:
+                    self._started.append(server)
+        if prepare is not None:
             run_file.ask_to_stop(server.stop_signal)  # what a killed `up` or server has left
             run_file.wait_stopped(_UNDO_PATIENCE, self._cancel.is_set)
             self._start_somewhere(server, starter, prepare)
@@ -120,10 +128,10 @@ class BringUp:
                 self._save()
         raise AssertionError("unreachable")
 
-    def _undo(self, started: Sequence[Server], was_expected: Mapping[str, bool], signals: interrupts.Deferred) -> None:
-        for server in reversed(started):
+    def _undo(self, was_expected: Mapping[str, bool], signals: interrupts.Deferred) -> None:
+        for server in reversed(self._started):
             self._run_file(server).ask_to_stop(server.stop_signal)
-        for server in reversed(started):
+        for server in reversed(self._started):
             self._run_file(server).wait_stopped(_UNDO_PATIENCE, lambda: signals.hurried)
         # Ports and tokens stay: data that was made just now belongs to that token.
         for name, entry in self._state.servers.items():

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
+from typing import IO
 
 from enrich.dev import launch
 from enrich.dev.process import Identity, holding, in_session, is_alive, send
@@ -59,62 +60,41 @@ class RunFile:
 
     def spawn(self, command: Command, step: str, folder: Path, log: Path) -> Identity | None:
         """Starts a process of its own session in `folder`. None when it ended before it could sign."""
-        lock = self._open()
-        try:
+        with self._open() as lock:
             if not _try_lock(lock):
                 raise Fatal(f"another process holds {self.path.name}", where=str(self.path))
-            os.ftruncate(lock, 0)
-            order = {
-                "step": step,
-                "folder": str(folder),
-                "argv": command.argv,
-                "user": None if command.user is None else asdict(command.user),
-            }
-            # Not subprocess: the server outlives its parent, which has nothing to wait for. Its home is its folder,
-            # so that it writes nothing elsewhere.
-            environment = {name: os.environ[name] for name in _INHERITED if name in os.environ}
-            pid = os.posix_spawn(
-                sys.executable,
-                [sys.executable, "-I", "-S", str(_LAUNCHER), json.dumps(order)],
-                {**environment, "HOME": str(folder), **command.environment},
-                file_actions=(
-                    (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-                    (os.POSIX_SPAWN_OPEN, 1, str(log), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644),
-                    (os.POSIX_SPAWN_DUP2, 1, 2),
-                    (os.POSIX_SPAWN_DUP2, lock, launch.RUN_FILE),
-                ),
-                setsid=True,  # no Ctrl-C of the terminal, no hang-up, and a session to find its children by
-            )
-        finally:
-            os.close(lock)
-        process = self._signed()
-        if process is None:
-            os.kill(pid, signal.SIGKILL)  # a child not yet reaped keeps its number, so this hits nobody else
-            os.waitpid(pid, 0)
-        return process
+            lock.truncate(0)
+            # Away from the numbers of the child's own files, which a process without a stdin could have given it.
+            lent = fcntl.fcntl(lock, fcntl.F_DUPFD_CLOEXEC, launch.RUN_FILE + 1)
+            try:
+                pid = _spawn(command, step, folder, log, lent)
+            finally:
+                os.close(lent)
+        record = self._signature()
+        if record is not None:
+            return record.process
+        os.kill(pid, signal.SIGKILL)  # a child not yet reaped keeps its number, so this hits nobody else
+        os.waitpid(pid, 0)
+        return None
 
     def is_free(self) -> bool:
         """Whether no process of this server lives."""
         if not self.path.exists():
             return True
-        lock = self._open()
-        try:
+        with self._open() as lock:
             free = _try_lock(lock)
-        finally:
-            os.close(lock)
         record = self.record()
         return free and (record is None or not is_alive(record.process))
 
     def running(self) -> Record | None:
         """The server or a step of its preparation, if its main process lives."""
-        process = self._signed()
-        record = self.record()
-        return record if record is not None and process is not None and is_alive(process) else None
+        record = self._signature()
+        return record if record is not None and is_alive(record.process) else None
 
     def ask_to_stop(self, number: signal.Signals) -> None:
-        process = self._signed()
-        if process is not None and send(process, number):
-            send(process, signal.SIGCONT)  # a frozen process would not see the other signal
+        record = self._signature()
+        if record is not None and send(record.process, number):
+            send(record.process, signal.SIGCONT)  # a frozen process would not see the other signal
 
     def wait_stopped(self, patience: float, hurry: Callable[[], bool] = lambda: False) -> bool:
         """Waits until nothing of it lives; kills what does after `patience` seconds or in a `hurry`.
@@ -145,22 +125,44 @@ class RunFile:
                 )
             time.sleep(_POLL)
 
-    def _signed(self) -> Identity | None:
-        """Who signed, once a child that was just born has had the time to. None when nothing of it lives."""
+    def _signature(self) -> Record | None:
+        """The record, once a child that was just born has had the time to write it. None when nothing of it lives."""
         deadline = time.monotonic() + _SIGNS_WITHIN
-        while (record := self.record()) is None:
-            if self.is_free() or time.monotonic() >= deadline:
-                return None
+        while True:
+            # In this order: a child that signs and ends in between has signed.
+            done = self.is_free() or time.monotonic() >= deadline
+            record = self.record()
+            if done or record is not None:
+                return record
             time.sleep(_POLL)
-        return record.process
 
-    def _open(self) -> int:
+    def _open(self) -> IO[bytes]:
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        # Away from the numbers that the child's own files will have.
-        high = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 10)
-        os.close(descriptor)
-        return high
+        return self.path.open("ab+")
+
+
+def _spawn(command: Command, step: str, folder: Path, log: Path, run_file: int) -> int:
+    order = {
+        "step": step,
+        "folder": str(folder),
+        "argv": command.argv,
+        "user": None if command.user is None else asdict(command.user),
+    }
+    # Its home is its folder, so that it writes nothing elsewhere.
+    environment = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+    # Not subprocess: the server outlives its parent, which has nothing to wait for.
+    return os.posix_spawn(
+        sys.executable,
+        [sys.executable, "-I", "-S", str(_LAUNCHER), json.dumps(order)],
+        {**environment, "HOME": str(folder), **command.environment},
+        file_actions=(
+            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+            (os.POSIX_SPAWN_OPEN, 1, str(log), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644),
+            (os.POSIX_SPAWN_DUP2, 1, 2),
+            (os.POSIX_SPAWN_DUP2, run_file, launch.RUN_FILE),
+        ),
+        setsid=True,  # no Ctrl-C of the terminal, no hang-up, and a session to find its children by
+    )
 
 
 def kill_left_behind(paths: Iterable[Path]) -> set[str]:
@@ -178,9 +180,9 @@ def kill_left_behind(paths: Iterable[Path]) -> set[str]:
     return found
 
 
-def _try_lock(descriptor: int) -> bool:
+def _try_lock(file: IO[bytes]) -> bool:
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True

@@ -3,6 +3,7 @@
 import errno
 import logging
 import signal
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -70,6 +71,11 @@ class Stack:
         `final`: this process only prints the result, so a signal that comes after the last moment to undo is ignored.
         Raises ConfigError, Unreachable or Fatal; then nothing that this call started runs any more.
         """
+        if sys.platform != "linux":
+            raise ConfigError(
+                f"the embedded stack needs Linux, and this is {sys.platform}",
+                next_step="`docker compose up` gives the same servers",
+            )
         wanted = {*ALWAYS, *_known(with_)}
         with _disk_errors(self.folder.path):
             self.folder.load()  # refuses a directory that is no stack before anything is written there

@@ -14,7 +14,7 @@ from enrich.dev.runfile import SERVE, RunFile
 from enrich.dev.server import Command, Place, Prepare, Server, StepFailed
 from enrich.errors import Fatal, Unreachable
 
-_POLL = 0.02
+_POLL = 0.03
 _SHOWN_LINES = 12
 _NO_SPACE = ("No space left on device", "Disk quota exceeded")
 _PORT_TAKEN = ("already in use", "already bound", "BindException")
@@ -23,6 +23,10 @@ _ROOM_LEFT = 1 << 20  # less than this free: the disk counts as full, also when 
 
 class Cancelled(Exception):
     """The start was given up, because of a signal or because another server failed."""
+
+
+class Died(Exception):
+    """A server that seemed to run has ended: a process that was killed is on the list for a while yet."""
 
 
 class PortTaken(Fatal):
@@ -54,19 +58,18 @@ class Starter:
         self.wait(place, mark)
 
     def wait(self, place: Place, mark: Mark | None = None) -> None:
-        """Waits until the server, started before, answers."""
-        mark = mark or Mark(self.log)
+        """Waits until the server answers. Raises Died when it ends and was not started here, at `mark` in its log."""
         deadline = time.monotonic() + self.server.patience
         while True:
             self._go_on()
             if self.run_file.running() is None:
-                raise self._ended(place, mark)
+                raise Died if mark is None else self._ended(place, mark)
             if self.server.answers(place) and self.run_file.running() is not None:
                 return
             if time.monotonic() >= deadline:
                 what = f"{self.server.name} runs, but has not answered for {self.server.patience:.0f} s"
                 raise Unreachable(
-                    f"{what}{mark.quote(_SHOWN_LINES)}",
+                    f"{what}{'' if mark is None else mark.quote(_SHOWN_LINES)}",
                     where=f"{self.server.address(place)}, log {self.log}",
                     next_step="`enrich dev down`, then `enrich dev up`; if it stays so, its log tells why",
                 )

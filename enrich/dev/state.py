@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import IO
 
 from enrich.dev.server import Place
 from enrich.errors import ConfigError, CorruptState, Retryable
@@ -125,7 +126,7 @@ class StackFolder:
     def locked(self) -> Iterator[None]:
         """One command works on a stack at a time; others wait. Makes the directory. Raises Retryable in the end."""
         deadline = time.monotonic() + _LOCK_PATIENCE
-        while (descriptor := self._try_lock()) is None:
+        while (lock := self._try_lock()) is None:
             if time.monotonic() >= deadline:
                 raise Retryable(
                     "another `enrich dev` command works on this stack and does not end",
@@ -133,22 +134,21 @@ class StackFolder:
                     next_step="wait for it, or stop it, and try again",
                 )
             time.sleep(_POLL)
-        try:
+        with lock:
             yield
-        finally:
-            os.close(descriptor)
 
-    def _try_lock(self) -> int | None:
+    def _try_lock(self) -> IO[bytes] | None:
         self.path.mkdir(parents=True, exist_ok=True)
         path = self.path / LOCK_FILE
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        # A file object: when Ctrl-C comes before its `with`, it is closed all the same, and the lock with it.
+        lock = path.open("ab")
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.path.samestat(os.fstat(descriptor), path.stat()):
-                return descriptor
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.samestat(os.fstat(lock.fileno()), path.stat()):
+                return lock
         except (BlockingIOError, FileNotFoundError):
             pass  # somebody has it, or `reset` deleted it between the two lines above
-        os.close(descriptor)
+        lock.close()
         return None
 
 

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -36,9 +37,7 @@ def temporary_stack(with_: Iterable[str] = (), *, quiet: bool = False) -> Iterat
             addresses = stack.up(with_, tell=display.tell, report=display.report)
         yield addresses
     finally:
-        stack.reset(yes=True)
-        with suppress(OSError):  # it was never used
-            stack.folder.path.rmdir()
+        _delete(stack)
 
 
 def _clear_orphaned(parent: Path) -> None:
@@ -46,6 +45,10 @@ def _clear_orphaned(parent: Path) -> None:
         match = _NAME.fullmatch(folder.name)
         if match and not is_alive(Identity(int(match[1]), int(match[2]))):
             with suppress(EnrichError):  # another process clears it at this moment
-                Stack(folder).reset(yes=True)
-            with suppress(OSError):
-                folder.rmdir()
+                _delete(Stack(folder))
+
+
+def _delete(stack: Stack) -> None:
+    stack.reset(yes=True)
+    if stack.folder.is_empty():  # it never had a server
+        shutil.rmtree(stack.folder.path, ignore_errors=True)

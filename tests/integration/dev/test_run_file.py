@@ -1,0 +1,202 @@
+"""Run files: they know the processes of a server, whatever happened to whoever started them."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from enrich.dev import launch, process
+from enrich.dev.process import Identity
+from enrich.dev.runfile import SERVE, RunFile
+from enrich.dev.server import Command
+from tests.support.processes import is_running
+from tests.support.waiting import wait_until
+
+SLEEP = Command(("sleep", "60"))
+# Ignores SIGTERM and has a child that does, too.
+STUBBORN = Command(("sh", "-c", "trap '' TERM; sleep 60 & wait; wait; sleep 60"))
+
+
+@pytest.fixture
+def run_file(tmp_path):
+    run_file = RunFile(tmp_path / "run" / "test.pid")
+    yield run_file
+    run_file.wait_stopped(patience=0)
+
+
+@pytest.fixture
+def spawn(run_file, tmp_path):
+    return lambda command, step=SERVE: run_file.spawn(command, step, tmp_path, tmp_path / "log")
+
+
+@pytest.fixture
+def bystander():
+    with subprocess.Popen(["sleep", "60"]) as child:
+        yield child
+        child.kill()
+
+
+def test_a_server_that_was_spawned_is_known_and_can_be_stopped(run_file, spawn):
+    assert run_file.is_free()
+    child = spawn(SLEEP)
+    assert run_file.running().process == child
+    assert not run_file.is_free()
+    run_file.ask_to_stop(signal.SIGTERM)
+    assert run_file.wait_stopped(patience=10) is False
+    assert run_file.is_free()
+    assert run_file.running() is None
+    assert not is_running(child.pid)
+
+
+def test_a_step_of_the_preparation_is_no_server(run_file, spawn):
+    spawn(SLEEP, "initdb")
+    assert run_file.running().step == "initdb"
+    assert not run_file.running().serves
+
+
+def test_whoever_ignores_the_signal_is_killed_with_its_children(run_file, spawn):
+    child = spawn(STUBBORN)
+    wait_until(lambda: len(process.in_session(child.pid)) == 2, what="a child")
+    family = process.in_session(child.pid)
+    run_file.ask_to_stop(signal.SIGTERM)
+    assert run_file.wait_stopped(patience=0.1) is True
+    assert not any(is_running(member.pid) for member in family)
+
+
+def test_children_that_outlive_their_server_keep_the_run_file_taken(run_file, spawn):
+    child = spawn(Command(("sh", "-c", "sleep 60 & exec sleep 61")))
+    wait_until(lambda: len(process.in_session(child.pid)) == 2, what="a child")
+    os.kill(child.pid, signal.SIGKILL)
+    wait_until(lambda: run_file.running() is None, what="the end of the server")
+    assert not run_file.is_free()
+    assert run_file.wait_stopped(patience=0) is True
+    assert process.in_session(child.pid) == []
+
+
+def test_a_server_is_known_although_its_starter_was_killed_right_after_the_spawn(run_file, tmp_path):
+    starter = f"""
+import os, pathlib, signal
+from enrich.dev import runfile
+from enrich.dev.server import Command
+runfile.RunFile._signature = lambda self: os.kill(os.getpid(), signal.SIGKILL)  # right after posix_spawn
+folder = pathlib.Path({str(tmp_path)!r})
+runfile.RunFile(folder / "run" / "test.pid").spawn(Command(("sleep", "60")), "serve", folder, folder / "log")
+"""
+    killed = subprocess.run([sys.executable, "-c", starter], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    found = run_file.running()
+    assert found is not None
+    assert found.serves
+    run_file.wait_stopped(patience=0)
+    assert not is_running(found.process.pid)
+
+
+def test_a_child_that_has_not_signed_yet_is_waited_for(run_file, tmp_path):
+    # It inherits the lock and signs late, as a launcher would on a machine that is very busy.
+    late = (
+        "import json, os, sys, time; time.sleep(0.3);"
+        "started = int(open('/proc/self/stat').read().rpartition(')')[2].split()[19]);"
+        f"os.pwrite({launch.RUN_FILE}, json.dumps(dict(pid=os.getpid(), started=started, step='serve')).encode(), 0);"
+        "time.sleep(60)"
+    )
+    import fcntl
+
+    (tmp_path / "run").mkdir()
+    descriptor = os.open(run_file.path, os.O_RDWR | os.O_CREAT)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    pid = os.posix_spawn(
+        sys.executable,
+        [sys.executable, "-I", "-S", "-c", late],
+        {},
+        file_actions=[(os.POSIX_SPAWN_DUP2, descriptor, launch.RUN_FILE)],
+        setsid=True,
+    )
+    os.close(descriptor)
+    assert run_file.record() is None
+    assert run_file.running().process.pid == pid
+
+
+def test_a_command_that_does_not_exist_leaves_a_line_in_the_log_and_no_process(run_file, spawn, tmp_path):
+    spawn(Command(("no-such-program",)))
+    wait_until(run_file.is_free, what="the end of the launcher")
+    assert "no-such-program" in (tmp_path / "log").read_text() or "No such file" in (tmp_path / "log").read_text()
+
+
+def test_the_exit_code_of_a_child_is_known(run_file, spawn):
+    child = spawn(Command(("sh", "-c", "exit 3")))
+    wait_until(run_file.is_free, what="the end")
+    assert process.exit_code(child) == 3
+
+
+def test_a_child_that_ends_at_once_has_signed_all_the_same(run_file, spawn, monkeypatch):
+    # As on a busy machine: it signs and ends between two looks of its starter.
+    look = RunFile.is_free
+    monkeypatch.setattr(RunFile, "is_free", lambda self: wait_until(lambda: look(self), what="the end"))
+    child = spawn(Command(("true",)))
+    assert child is not None
+    assert process.exit_code(child) == 0
+
+
+def test_a_second_server_for_one_run_file_is_refused(spawn):
+    spawn(SLEEP)
+    with pytest.raises(Exception, match="another process holds"):
+        spawn(SLEEP)
+
+
+def test_a_server_inherits_no_secret_and_no_open_file_of_ours(spawn, run_file, tmp_path, monkeypatch):
+    monkeypatch.setenv("MY_SECRET", "hunter2")
+    with (tmp_path / "ours").open("w") as ours:
+        os.set_inheritable(ours.fileno(), True)
+        child = spawn(SLEEP)
+    proc = Path("/proc", str(child.pid))
+    wait_until(lambda: (proc / "cmdline").read_bytes().startswith(b"sleep"), what="the launcher to become the server")
+    assert b"hunter2" not in (proc / "environ").read_bytes()
+    assert {int(link.name) for link in (proc / "fd").iterdir()} == {0, 1, 2, launch.RUN_FILE}
+    assert (proc / "fd" / "0").readlink() == Path(os.devnull)
+
+
+def test_a_process_that_only_has_the_same_id_is_never_signalled(bystander):
+    real = process.identify(bystander.pid)
+    assert real is not None
+    other = Identity(real.pid, real.started - 1)
+    assert not process.is_alive(other)
+    assert process.send(other, signal.SIGKILL) is False
+    assert is_running(bystander.pid)
+    assert process.send(real, signal.SIGKILL) is True
+    assert bystander.wait(timeout=10) == -signal.SIGKILL
+
+
+def test_a_record_of_a_reused_process_id_is_not_taken_for_the_server(run_file, bystander):
+    run_file.path.parent.mkdir()
+    run_file.path.write_text(f'{{"pid": {bystander.pid}, "started": 1, "step": "serve"}}')
+    assert run_file.is_free()
+    assert run_file.running() is None
+    run_file.ask_to_stop(signal.SIGKILL)
+    run_file.wait_stopped(patience=0)
+    assert is_running(bystander.pid)
+
+
+@pytest.mark.parametrize("content", ["", "garbage", "[]", '{"pid": 1}', '{"pid": "x", "started": 1, "step": "serve"}'])
+def test_a_record_that_cannot_be_read_is_none(run_file, content):
+    run_file.path.parent.mkdir()
+    run_file.path.write_text(content)
+    assert run_file.record() is None
+    assert run_file.is_free()
+
+
+def test_a_dead_process_that_nobody_reaped_does_not_count_as_alive(bystander):
+    one = process.identify(bystander.pid)
+    os.kill(bystander.pid, signal.SIGKILL)
+    wait_until(lambda: process.identify(bystander.pid) is None, what="its end")
+    assert one is not None
+
+
+def test_the_start_time_of_a_process_is_told_in_wall_clock_time():
+    me = process.identify(os.getpid())
+    assert me is not None
+    assert time.time() - 24 * 3600 < process.started_at(me) <= time.time()
+    assert process.memory(process.identify(os.getsid(0)) or me) > 0
