@@ -1,7 +1,7 @@
 """A reader with an eye on its agent: newest rows, how fresh they are, and a new agent when the old one is gone."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -11,17 +11,20 @@ from enrich.agent.place import place_of
 from enrich.agent.spawn import ensure_agent
 from enrich.agent.tables import topic_tables
 from enrich.config import Pipeline
-from enrich.errors import ConfigError, Unreachable
-from stores.protocol import TableView
+from enrich.errors import ConfigError, Retryable, Unreachable
+from stores.protocol import TableSpec
 from stores.rocks import RocksReader
-from stores.table import Found, HistoryFloor, Offsets, Seq
+from stores.rocks.view import RocksTable
+from stores.table import Found, HistoryFloor, Offsets, RowVersion, Seq
+
+_REOPEN_S = 10
 
 
 @dataclass(frozen=True)
 class FreshView:
     """A view whose complete_through is the agent's newest, which moves on although no row changes."""
 
-    view: TableView
+    view: RocksTable
     complete_through: int | None
 
     @property
@@ -45,6 +48,12 @@ class FreshView:
         pin: Offsets | None = None,
     ) -> Found:
         return self.view.lookup(keys, columns, as_of=as_of, pin=pin)
+
+    def scan(self, prefix: bytes = b"") -> Iterator[RowVersion]:
+        return self.view.scan(prefix)
+
+    def versions(self, key: bytes) -> Sequence[RowVersion]:
+        return self.view.versions(key)
 
 
 @dataclass(frozen=True)
@@ -70,24 +79,47 @@ class AgentReader:
         self._specs = {name: table.spec for name, table in topic_tables(pipeline).items()}
         self._reader: RocksReader | None = None
 
+    @property
+    def specs(self) -> Mapping[str, TableSpec]:
+        return self._specs
+
     def header(self) -> Header:
         """What the agent says now; of a new one when the old one is gone."""
         return ensure_agent(self._pipeline, **self._options)  # type: ignore[arg-type] # floats are all that it takes here
 
     def snapshot(self) -> AgentSnapshot:
         """The newest publication. What the header said before it was taken holds for it as well."""
-        header = self.header()
-        snapshot = self._open().snapshot()
+        end = time.monotonic() + _REOPEN_S
+        while True:
+            header = self.header()
+            try:
+                snapshot = self._open().snapshot()
+            except Retryable:
+                # A new agent is making a new store, or has just made it: the old reader is of no use any more.
+                self.close()
+                if time.monotonic() > end:
+                    raise
+                time.sleep(0.02)
+            else:
+                break
         views = {name: FreshView(snapshot.table(name), header.tables[name].complete_through) for name in self._specs}
         return AgentSnapshot(snapshot.seq, header, views)
 
-    def wait_until_ready(self, *, deadline_s: float, tell: Callable[[Header], None] = lambda _: None) -> AgentSnapshot:
-        """The first snapshot of which every table is ready. Raises Unreachable, with the reasons, at the deadline."""
+    def wait_until_ready(
+        self,
+        tables: Sequence[str] | None = None,
+        *,
+        deadline_s: float,
+        tell: Callable[[Header], None] = lambda _: None,
+    ) -> AgentSnapshot:
+        """The first snapshot of which these tables (all, unless named) are ready. Raises Unreachable, with the reasons,
+        at the deadline."""
+        wanted = self._specs if tables is None else tables
         end = time.monotonic() + deadline_s
         while True:
             header = self.header()
             tell(header)
-            waiting = {name: state.reason for name, state in header.tables.items() if not state.ready}
+            waiting = {name: header.tables[name].reason for name in wanted if not header.tables[name].ready}
             if not waiting:
                 return self.snapshot()
             if time.monotonic() > end:

@@ -6,27 +6,10 @@ import sys
 
 import pytest
 
-from enrich.agent.place import place_of
 from enrich.agent.reading import AgentReader
-from enrich.agent.spawn import living_agent, stop_agent
 from enrich.config import load
 from enrich.errors import Unreachable
 from tests.support.processes import is_running
-
-
-@pytest.fixture
-def config(cluster, stack, new_topic, tmp_path):
-    path = tmp_path / "pipeline.yaml"
-    topic = new_topic(cleanup_policy="compact")
-    path.write_text(
-        f"name: test\nkafka: {{bootstrap_servers: '{stack.bootstrap_servers}'}}\nstate_dir: {tmp_path}/state\n"
-        f"tables:\n  users: {{topic: {topic}, format: json, columns: 'plan string'}}\n"
-    )
-    yield path
-    place = place_of(load(path))
-    header = living_agent(place)
-    if header is not None:
-        stop_agent(place, header, deadline_s=30)
 
 
 def enrich(*arguments):
