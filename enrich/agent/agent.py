@@ -3,7 +3,8 @@
 import logging
 import os
 import threading
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from enrich.agent.completeness import Completeness, Ends
@@ -15,7 +16,7 @@ from enrich.agent.tailer import Tailed, Tailer
 from enrich.errors import EnrichError
 from enrich.kafka import Connection, Topics, new_admin_client, new_store_consumer
 from enrich.kafka.records import row_versions_of
-from stores.protocol import Clock, Publication, TableUpdate
+from stores.protocol import Clock, Publication, Quarantined, TableUpdate
 from stores.rocks import RocksStore
 from stores.table import Offsets
 
@@ -48,6 +49,7 @@ class Agent:
         self._completeness = {name: Completeness() for name in tables}
         self._progress: dict[str, Progress] = {}
         self._reasons: dict[str, str] = {}
+        self._undecodable: Counter[str] = Counter()
         self._not_before_ms: dict[str, int] = {}
         self._loads: dict[str, Future[Publication | None]] = {}
         self._asked_at_ms = 0
@@ -83,7 +85,16 @@ class Agent:
         def tell(progress: Progress) -> None:
             self._progress[table.name] = progress
 
-        return load_table(self._store, table, self._connection, self._clock, tell, self._stopping.is_set)
+        return load_table(
+            self._store, table, self._connection, self._clock, tell, self._tell_undecodable, self._stopping.is_set
+        )
+
+    def _tell_undecodable(self, records: Sequence[Quarantined]) -> None:
+        # Place and reason, never the bytes: those stay in the topic until they are kept in a quarantine.
+        for record in records:
+            self._undecodable[record.table] += 1
+            place = {"table": record.table, "partition": record.partition, "offset": record.offset}
+            _log.warning("a record cannot become a row", extra={**place, "reason": record.reason})
 
     def _take_loads(self) -> None:
         for name, load in list(self._loads.items()):
@@ -113,7 +124,7 @@ class Agent:
                 versions, _ = row_versions_of(tailed.messages)
                 updates[name] = TableUpdate(versions, tailed.positions)
         if updates:
-            self._store.publish(updates)
+            self._tell_undecodable(self._store.publish(updates).quarantined)
 
     def _ask_for_ends(self) -> None:
         """Asks where the topics end, in the background: the answer may take as long as the brokers do."""
@@ -164,6 +175,7 @@ class Agent:
             ready=through is not None,
             complete_through=through or table.complete_through,
             rows=table.rows,
+            undecodable=self._undecodable[name],
             reason=self._reasons.get(name)
             or (None if through is not None else "loading" if progress else "catching up"),
             progress={} if progress is None else vars(progress),

@@ -29,6 +29,8 @@ class TableState:
     ready: bool = False
     complete_through: int | None = None
     rows: int = 0
+    undecodable: int = 0
+    """Records since the agent's start that could not become rows; the log has the place and reason of each."""
     reason: str | None = None
     """Why it is not ready, or what is wrong although it is."""
     progress: Mapping[str, float] = field(default_factory=dict)

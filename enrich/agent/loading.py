@@ -1,13 +1,13 @@
 """Loads one table whole from its topic, with a consumer of its own, beside everything else that the agent does."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from enrich.agent.tables import TopicTable
 from enrich.kafka import Connection, Topics, new_admin_client, new_store_consumer, read_to_end
 from enrich.kafka.records import row_versions_of
-from stores.protocol import Clock, Publication
+from stores.protocol import Clock, Publication, Quarantined
 from stores.rocks import RocksStore
 from stores.table import HistoryFloor
 
@@ -27,6 +27,7 @@ def load_table(
     connection: Connection,
     clock: Clock,
     tell: Callable[[Progress], None],
+    tell_undecodable: Callable[[Sequence[Quarantined]], None],
     should_stop: Callable[[], bool],
 ) -> Publication | None:
     """Reads the topic from its start to the ends that it has now and shows the rows in one step.
@@ -44,7 +45,7 @@ def load_table(
         positions = dict(starts)
         for messages in read_to_end(consumer, table.topic, starts, ends):
             versions, _ = row_versions_of(messages)
-            load.add(versions)
+            tell_undecodable(load.add(versions))
             records += len(messages)
             for message in messages:
                 positions[message.partition() or 0] = (message.offset() or 0) + 1

@@ -75,3 +75,21 @@ def test_what_was_in_the_topic_is_loaded_and_what_comes_is_followed(cluster, use
 def test_an_empty_topic_is_ready_and_answers_miss(running):
     wait_until(lambda: running.state().ready, what="the empty table")
     assert running.answers("ann") == [(Status.MISS, None)]
+
+
+def test_a_record_that_cannot_become_a_row_stops_nothing_and_is_counted_and_told(cluster, users, running, caplog):
+    produce(cluster, users, ann="free")
+    cluster.produce(users.topic, [(b"bob", b"no json")])
+    wait_until(lambda: running.state().ready, what="the load")
+    cluster.produce(users.topic, [(b"eve", b'{"plan": 5}')])
+    produce(cluster, users, zoe="new")
+    wait_until(lambda: running.state().rows == 2 and running.state().undecodable == 2, what="both")
+    assert running.answers("ann", "bob", "eve", "zoe") == [
+        (Status.HIT, "free"),
+        (Status.MISS, None),
+        (Status.MISS, None),
+        (Status.HIT, "new"),
+    ]
+    reasons = [record.reason for record in caplog.records if record.message == "a record cannot become a row"]
+    assert "plan: expected text, got a whole number" in reasons
+    assert len(reasons) == 2

@@ -16,7 +16,7 @@ def test_a_reader_sees_the_newest_state_of_all_tables(tmp_path):
     assert reader.read() is None
     for counter in range(5):
         written = header(
-            counter, users=TableState(True, 99, 3, None, {"rows": 1.5}), limits=TableState(reason="loading")
+            counter, users=TableState(True, 99, 3, progress={"rows": 1.5}), limits=TableState(reason="loading")
         )
         writer.write(written)
         assert reader.read() == written
