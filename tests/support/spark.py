@@ -1,6 +1,7 @@
 """A local Spark session that can read and write Kafka."""
 
 import os
+import signal
 import sys
 
 from pyspark.sql import SparkSession
@@ -11,7 +12,9 @@ from enrich.jars import jars
 def local_spark() -> SparkSession:
     # Workers would otherwise be started with the system's Python, which has none of our packages.
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    return (
+    # Spark takes Ctrl-C for itself and never gives it back, in a process that runs all other tests too.
+    on_interrupt = signal.getsignal(signal.SIGINT)
+    session = (
         SparkSession.builder.master("local[2]")
         .appName("enrich-tests")
         .config("spark.jars", ",".join(str(jar) for jar in jars("spark")))
@@ -22,3 +25,5 @@ def local_spark() -> SparkSession:
         .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")
         .getOrCreate()
     )
+    signal.signal(signal.SIGINT, on_interrupt)
+    return session
