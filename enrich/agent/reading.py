@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from enrich.agent.header import Header
+from enrich.agent.leases import grandparent
 from enrich.agent.place import place_of
 from enrich.agent.spawn import ensure_agent
 from enrich.agent.tables import topic_tables
@@ -73,9 +74,10 @@ class AgentSnapshot:
 class AgentReader:
     """One worker's reader. Starts the agent when there is none."""
 
-    def __init__(self, pipeline: Pipeline, **agent_options: float) -> None:
+    def __init__(self, pipeline: Pipeline, *, holder: Callable[[], int] = grandparent) -> None:
+        """`holder` says which process needs the agent: the executor, or a command itself."""
         self._pipeline = pipeline
-        self._options = agent_options
+        self._holder = holder
         self._specs = {name: table.spec for name, table in topic_tables(pipeline).items()}
         self._reader: RocksReader | None = None
 
@@ -85,7 +87,7 @@ class AgentReader:
 
     def header(self) -> Header:
         """What the agent says now; of a new one when the old one is gone."""
-        return ensure_agent(self._pipeline, **self._options)  # type: ignore[arg-type] # floats are all that it takes here
+        return ensure_agent(self._pipeline, holder=self._holder)
 
     def snapshot(self) -> AgentSnapshot:
         """The newest publication. What the header said before it was taken holds for it as well."""

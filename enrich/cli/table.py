@@ -101,6 +101,8 @@ def history(
 @contextmanager
 def _ready(config: Path, table: str, deadline_s: float) -> "Iterator[tuple[FreshView, TableSpec]]":
     """The table's view once it is complete, showing progress on a terminal meanwhile."""
+    import os
+
     from enrich.agent.reading import AgentReader
     from enrich.config import load
     from enrich.errors import ConfigError
@@ -110,7 +112,8 @@ def _ready(config: Path, table: str, deadline_s: float) -> "Iterator[tuple[Fresh
         raise ConfigError(
             f"there is no table `{table}`", where=str(config), next_step=f"choose from {', '.join(pipeline.tables)}"
         )
-    reader = AgentReader(pipeline)
+    # The command itself needs the agent, not the terminal that it was typed into.
+    reader = AgentReader(pipeline, holder=os.getpid)
     try:
         with _progress(table) as tell:
             snapshot = reader.wait_until_ready([table], deadline_s=deadline_s, tell=tell)
