@@ -45,7 +45,7 @@ class Agent:
         self._header = header
         self._clock = clock
         self._tailer = Tailer(new_store_consumer(connection))
-        self._topics = Topics(new_admin_client(connection), deadline_s=10)
+        self._topics = Topics(new_admin_client(connection), deadline_s=5)
         self._completeness = {name: Completeness() for name in tables}
         self._progress: dict[str, Progress] = {}
         self._reasons: dict[str, str] = {}

@@ -11,6 +11,9 @@ from stores.protocol import Clock, Publication, Quarantined
 from stores.rocks import RocksStore
 from stores.table import HistoryFloor
 
+# For brokers that do not answer. Short, because an agent that is told to stop waits for it, and a load is tried again.
+_PATIENCE_S = 5
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -34,7 +37,7 @@ def load_table(
 
     Returns None when told to stop. Raises what Kafka and the store raise; the table then stays as it was.
     """
-    topics = Topics(new_admin_client(connection))
+    topics = Topics(new_admin_client(connection), deadline_s=_PATIENCE_S)
     asked_at = clock.now_ms()
     ends = topics.end_offsets(table.topic)
     starts = topics.start_offsets(table.topic)
@@ -43,7 +46,7 @@ def load_table(
     try:
         started, records = time.monotonic(), 0
         positions = dict(starts)
-        for messages in read_to_end(consumer, table.topic, starts, ends):
+        for messages in read_to_end(consumer, table.topic, starts, ends, stalled_s=_PATIENCE_S):
             versions, _ = row_versions_of(messages)
             tell_undecodable(load.add(versions))
             records += len(messages)

@@ -44,6 +44,7 @@ class BringUp:
         # May download; nothing has started yet.
         equipped = {server.name: server.equip(report) for server in self._started}
         was_expected = {name: entry.expected for name, entry in self._state.servers.items()}
+        was_ready = {name for name, entry in self._state.servers.items() if entry.settled}
         if self._started and self._folder.free_space() < _ROOM:
             raise disk_full(self._folder.path)
         for server in self._started:
@@ -61,7 +62,7 @@ class BringUp:
                 self._undo(was_expected, signals)
                 raise
         for server in self._started:
-            if was_expected.get(server.name):
+            if was_expected.get(server.name) and server.name in was_ready:
                 log.warning("%s had died; started again at %s", server.name, server.address(self._place(server)))
 
     def _runs(self, server: Server) -> bool:
