@@ -37,6 +37,7 @@ def test_a_disk_that_runs_full_while_servers_start_is_said_leaves_no_process_and
     assert_clear_error(full, 5, "the disk is full", str(disk), "free some space")
     assert seen["after_full"] == []
     assert seen["again"][0] == 0, seen["again"][2]
+    assert "had died" not in seen["again"][2]  # it never was up
     assert seen["after_down"] == []
 
 

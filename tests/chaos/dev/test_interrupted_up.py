@@ -55,7 +55,7 @@ def test_up_can_be_interrupted_at_any_instant(new_stack, number):
 def test_up_with_a_broker_can_be_interrupted_at_any_instant(new_stack):
     source = random_source("interrupted broker")
     stack = new_stack()
-    for _ in range(rounds(quick=2, soak=75)):
+    for _ in range(rounds(quick=1, soak=75)):
         check_round(stack, stack.command("up"), source.choice(SIGNALS), source.uniform(0.3, 2.5))
 
 
@@ -98,7 +98,7 @@ def test_ctrl_c_at_any_line_of_up_leaves_all_of_it_or_nothing(new_stack, only_re
     lines = up_counting_lines(stack, interrupt_at=None)
     assert lines > 300
     every_line = range(1, lines)
-    instants = random_source("lines").sample(every_line, k=rounds(quick=25, soak=len(every_line)))
+    instants = random_source("lines").sample(every_line, k=rounds(quick=15, soak=len(every_line)))
     for instant in instants:
         Stack(stack.directory).reset(yes=True)
         signal.signal(signal.SIGINT, signal.default_int_handler)
