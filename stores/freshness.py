@@ -10,17 +10,11 @@ from stores.protocol import Clock, TableView
 from stores.table import Found, HistoryFloor, Offsets, Status
 
 
-@dataclass(frozen=True, slots=True)
-class MarkStale:
-    """Wraps a view: a hit is `stale` once the view's complete_through lies further back than the bound.
-
-    Only hits change: a row is still served and marked. A miss stays a miss, so that its policy decides what becomes
-    of the event. With a pin or an as-of time the answer does not age, so it is not marked.
-    """
+@dataclass(frozen=True)
+class ViewWrapper:
+    """A view in front of another: answers as that one does, but for what a subclass changes."""
 
     view: TableView
-    bound_ms: int
-    clock: Clock
 
     @property
     def columns(self) -> pa.Schema:
@@ -46,7 +40,29 @@ class MarkStale:
         as_of: pa.Array | None = None,
         pin: Offsets | None = None,
     ) -> Found:
-        found = self.view.lookup(keys, columns, as_of=as_of, pin=pin)
+        return self.view.lookup(keys, columns, as_of=as_of, pin=pin)
+
+
+@dataclass(frozen=True)
+class MarkStale(ViewWrapper):
+    """Wraps a view: a hit is `stale` once the view's complete_through lies further back than the bound.
+
+    Only hits change: a row is still served and marked. A miss stays a miss, so that its policy decides what becomes
+    of the event. With a pin or an as-of time the answer does not age, so it is not marked.
+    """
+
+    bound_ms: int
+    clock: Clock
+
+    def lookup(
+        self,
+        keys: pa.Array,
+        columns: Sequence[str],
+        *,
+        as_of: pa.Array | None = None,
+        pin: Offsets | None = None,
+    ) -> Found:
+        found = super().lookup(keys, columns, as_of=as_of, pin=pin)
         if as_of is not None or pin is not None or not self._is_stale():
             return found
         stale = pa.scalar(Status.STALE, pa.int8())

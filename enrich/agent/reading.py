@@ -4,51 +4,33 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-import pyarrow as pa
-
 from enrich.agent.header import Header
 from enrich.agent.leases import grandparent
 from enrich.agent.place import place_of
 from enrich.agent.spawn import ensure_agent
 from enrich.agent.tables import topic_tables
 from enrich.config import Pipeline
-from enrich.errors import ConfigError, Retryable, Unreachable
+from enrich.errors import Retryable, Unreachable
+from stores.answers import unknown_table
+from stores.freshness import ViewWrapper
 from stores.protocol import TableSpec
 from stores.rocks import RocksReader
 from stores.rocks.view import RocksTable
-from stores.table import Found, HistoryFloor, Offsets, RowVersion, Seq
+from stores.table import RowVersion, Seq
 
 _REOPEN_S = 10
 
 
 @dataclass(frozen=True)
-class FreshView:
+class FreshView(ViewWrapper):
     """A view whose complete_through is the agent's newest, which moves on although no row changes."""
 
     view: RocksTable
-    complete_through: int | None
+    through: int | None
 
     @property
-    def columns(self) -> pa.Schema:
-        return self.view.columns
-
-    @property
-    def positions(self) -> Offsets:
-        return self.view.positions
-
-    @property
-    def floors(self) -> Mapping[int, HistoryFloor]:
-        return self.view.floors
-
-    def lookup(
-        self,
-        keys: pa.Array,
-        columns: Sequence[str],
-        *,
-        as_of: pa.Array | None = None,
-        pin: Offsets | None = None,
-    ) -> Found:
-        return self.view.lookup(keys, columns, as_of=as_of, pin=pin)
+    def complete_through(self) -> int | None:
+        return self.through
 
     def scan(self, prefix: bytes = b"") -> Iterator[RowVersion]:
         return self.view.scan(prefix)
@@ -67,7 +49,7 @@ class AgentSnapshot:
 
     def table(self, name: str) -> FreshView:
         if name not in self.views:
-            raise ConfigError(f"the store has no table `{name}`", next_step=f"it has {', '.join(self.views)}")
+            raise unknown_table(name, list(self.views))
         return self.views[name]
 
 

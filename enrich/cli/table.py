@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from enrich.cli.output import DIFFERENCE, print_json
+from enrich.cli.output import DIFFERENCE, json_text, print_json
 
 if TYPE_CHECKING:
     from enrich.agent.header import Header
@@ -154,16 +154,10 @@ def _show(rows: "Iterable[Row]", as_json: bool) -> None:
     for row in rows:
         if table is None:
             table = Table("key", "value", "partition/offset", "time")
-        value = "[yellow]deleted[/]" if row.value is None else escape(_as_text(row.value))
+        value = "[yellow]deleted[/]" if row.value is None else escape(json_text(row.value))
         table.add_row(escape(row.key), value, f"{row.partition}/{row.offset}", _time(row.timestamp))
     if table is not None:
         Console().print(table)
-
-
-def _as_text(value: dict[str, Any]) -> str:
-    from enrich.cli.output import json_text
-
-    return json_text(value)
 
 
 def _time(milliseconds: int | None) -> str:
