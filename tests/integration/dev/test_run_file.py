@@ -199,4 +199,13 @@ def test_the_start_time_of_a_process_is_told_in_wall_clock_time():
     me = process.identify(os.getpid())
     assert me is not None
     assert time.time() - 24 * 3600 < process.started_at(me) <= time.time()
-    assert process.memory(process.identify(os.getsid(0)) or me) > 0
+
+
+def test_the_memory_of_a_server_is_that_of_its_session():
+    with subprocess.Popen(["sleep", "60"], start_new_session=True) as child:
+        try:
+            server = process.identify(child.pid)
+            assert server is not None
+            wait_until(lambda: process.memory(server) > 0, what="a process that has begun")
+        finally:
+            child.kill()
