@@ -24,10 +24,10 @@ class Completeness:
     """Of one table. The oldest answer not yet reached is kept beside the newest: were it replaced each time, a table
     that is always a little behind would never be complete through anything."""
 
-    def __init__(self) -> None:
+    def __init__(self, through: int | None = None) -> None:
         self._pending: Ends | None = None
         self._newest: Ends | None = None
-        self._through: int | None = None
+        self._through = through
 
     @property
     def complete_through(self) -> int | None:

@@ -31,10 +31,12 @@ class TableState:
     rows: int = 0
     undecodable: int = 0
     """Records since the agent's start that could not become rows; the log has the place and reason of each."""
+    split_keys: int = 0
+    """Keys that stand in two partitions, which is a fault of the topic: one of their versions is chosen by time."""
     reason: str | None = None
     """Why it is not ready, or what is wrong although it is."""
     progress: Mapping[str, float] = field(default_factory=dict)
-    """While it loads: rows so far, rows a second, rows to come."""
+    """While it loads or catches up: records so far, records a second, and how many and how many seconds are to come."""
 
 
 @dataclass(frozen=True)

@@ -1,18 +1,26 @@
 """Loads one table whole from its topic, with a consumer of its own, beside everything else that the agent does."""
 
+import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from enrich.agent.tables import TopicTable
+from enrich.agent.watch import PATIENCE_S, Answer
+from enrich.errors import Retryable
 from enrich.kafka import Connection, Topics, new_admin_client, new_store_consumer, read_to_end
 from enrich.kafka.records import row_versions_of
-from stores.protocol import Clock, Publication, Quarantined
+from stores.protocol import Clock, Quarantined
 from stores.rocks import RocksStore
-from stores.table import HistoryFloor
+from stores.table import HistoryFloor, Offsets
 
-# For brokers that do not answer. Short, because an agent that is told to stop waits for it, and a load is tried again.
-_PATIENCE_S = 5
+TOPIC_ID = "topic_id"
+EPOCHS = "leader_epochs"
+"""The notes that a table has with its positions: of which topic they are, and of which leader's term (JSON) the last
+record of each partition is. Whoever goes on from there can tell that the topic is another, or was cut short since."""
+
+_CLOCKS_DIFFER_MS = 60_000
+"""How much later it may be for the broker that compacts than for this host."""
 
 
 @dataclass(frozen=True)
@@ -23,47 +31,80 @@ class Progress:
     to_come: int
     per_second: float
 
+    def as_numbers(self) -> dict[str, float]:
+        seconds = {"seconds_to_come": self.to_come / self.per_second} if self.per_second else {}
+        return {**vars(self), **seconds}
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What a table is complete to once it is loaded."""
+
+    asked_at_ms: int
+    ends: Offsets
+
 
 def load_table(
     store: RocksStore,
     table: TopicTable,
+    answer: Answer,
     connection: Connection,
     clock: Clock,
     tell: Callable[[Progress], None],
     tell_undecodable: Callable[[Sequence[Quarantined]], None],
     should_stop: Callable[[], bool],
-) -> Publication | None:
+) -> Loaded | None:
     """Reads the topic from its start to the ends that it has now and shows the rows in one step.
 
     Returns None when told to stop. Raises what Kafka and the store raise; the table then stays as it was.
     """
-    topics = Topics(new_admin_client(connection), deadline_s=_PATIENCE_S)
+    topics = Topics(new_admin_client(connection), deadline_s=PATIENCE_S)
+    topic_id = topics.topic_id(table.topic)
     asked_at = clock.now_ms()
     ends = topics.end_offsets(table.topic)
     starts = topics.start_offsets(table.topic)
+    floors = _floors(topics, table, answer, asked_at, ends)
     consumer = new_store_consumer(connection)
     load = store.bulk(table.name)
     try:
         started, records = time.monotonic(), 0
         positions = dict(starts)
-        for messages in read_to_end(consumer, table.topic, starts, ends, stalled_s=_PATIENCE_S):
+        epochs: dict[int, int] = {}
+        for messages in read_to_end(consumer, table.topic, starts, ends, stalled_s=PATIENCE_S):
             versions, _ = row_versions_of(messages)
             tell_undecodable(load.add(versions))
             records += len(messages)
-            for message in messages:
-                positions[message.partition() or 0] = (message.offset() or 0) + 1
+            for partition, last in {message.partition() or 0: message for message in messages}.items():
+                positions[partition] = (last.offset() or 0) + 1
+                if (epoch := last.leader_epoch()) is not None:
+                    epochs[partition] = epoch
             tell(Progress(records, _left(positions, ends), records / (time.monotonic() - started)))
             if should_stop():
                 load.abandon()
                 return None
-        # A compacted topic has lost what was overwritten: history is known to be whole from here on.
-        floors = {partition: HistoryFloor(end, asked_at) for partition, end in ends.items()}
-        return load.finish(ends, floors, asked_at)
+        if topics.topic_id(table.topic) != topic_id:
+            raise Retryable("the topic was deleted and made again while it was read", where=f"topic {table.topic}")
+        load.finish(ends, floors, asked_at, notes={TOPIC_ID: topic_id, EPOCHS: json.dumps(epochs)})
     except BaseException:
         load.abandon()
         raise
     finally:
         consumer.close()
+    return Loaded(asked_at, ends)
+
+
+def _floors(
+    topics: Topics, table: TopicTable, answer: Answer, asked_at: int, ends: Offsets
+) -> Mapping[int, HistoryFloor]:
+    """From where on the topic still has every version. What compaction removed is gone without a trace; younger than
+    min.compaction.lag.ms it removes nothing."""
+    lag = 0 if answer.settings is None else answer.settings.min_compaction_lag_ms
+    if not lag or not table.spec.history_ms:
+        return {partition: HistoryFloor(end, asked_at) for partition, end in ends.items()}
+    proven = asked_at - lag + _CLOCKS_DIFFER_MS
+    firsts = topics.offsets_at(table.topic, proven + 1)
+    # A partition whose very first record is that young never was compacted: it is whole from its start.
+    return {p: HistoryFloor(min(firsts[p], end), proven) for p, end in ends.items() if firsts[p] > 0}
 
 
 def _left(positions: Mapping[int, int], ends: Mapping[int, int]) -> int:

@@ -41,6 +41,11 @@ class Place:
         return self.folder / "rows"
 
     @property
+    def damaged(self) -> Path:
+        """Rows that are being deleted, because others are loaded in their place."""
+        return self.folder / "damaged"
+
+    @property
     def log(self) -> Path:
         return self.folder / "agent.log"
 

@@ -3,9 +3,12 @@
 import contextlib
 import logging
 import os
+import shutil
 import signal
 import sys
 import time
+from collections.abc import Mapping
+from functools import partial
 from logging.handlers import RotatingFileHandler
 from types import FrameType
 from typing import TypedDict
@@ -18,11 +21,12 @@ from enrich.agent.place import Place, place_of
 from enrich.agent.tables import topic_tables
 from enrich.config import Pipeline
 from enrich.config.wire import from_wire
-from enrich.errors import EnrichError, Fenced
+from enrich.errors import CorruptState, EnrichError, Fenced
 from enrich.kafka.settings import librdkafka_settings
 from enrich.logs import JsonLines
 from stores.clock import SystemClock
-from stores.rocks import RocksStore
+from stores.protocol import TableSpec
+from stores.rocks import RocksReader, RocksStore
 
 LINGER_S = 15 * 60
 """How long the agent stays when nobody needs it any more: the next executor finds everything warm."""
@@ -69,16 +73,33 @@ def run(start: Start) -> int:
 
 
 def _run(pipeline: Pipeline, place: Place, lock: StoreLock, linger_s: float) -> None:
+    while True:
+        try:
+            _serve(pipeline, place, lock, linger_s)
+        except CorruptState as error:
+            # The topics have everything. Readers of the old store are told that it was replaced.
+            _log.error("the store is damaged and is made anew", extra={"reason": str(error)})
+            # Moved first: whatever cannot be deleted must not be taken for the new store.
+            shutil.rmtree(place.damaged, ignore_errors=True)
+            place.rows.rename(place.damaged)
+            shutil.rmtree(place.damaged, ignore_errors=True)
+        else:
+            return
+
+
+def _serve(pipeline: Pipeline, place: Place, lock: StoreLock, linger_s: float) -> None:
     clock = SystemClock()
     tables = topic_tables(pipeline)
+    specs = {name: table.spec for name, table in tables.items()}
     with contextlib.ExitStack() as held:
-        store = RocksStore(place.rows, {name: table.spec for name, table in tables.items()}, clock)
+        store = RocksStore(place.rows, specs, clock)
         held.callback(store.close)
         header = HeaderWriter(place.header)
         held.callback(header.close)
         leases = LeaseWatch(place.leases)
         held.callback(leases.close)
-        agent = Agent(store, tables, librdkafka_settings(pipeline.kafka), header, clock)
+        connection = librdkafka_settings(pipeline.kafka)
+        agent = Agent(store, tables, connection, header, clock, verify=partial(_verify, place, specs))
         held.callback(agent.close)
         _log.info("the agent runs", extra={"tables": ", ".join(tables), "folder": str(place.folder)})
         needed_until = time.monotonic() + linger_s
@@ -91,6 +112,11 @@ def _run(pipeline: Pipeline, place: Place, lock: StoreLock, linger_s: float) -> 
                 if leases.living():
                     needed_until = looked_at + linger_s
         _log.info("nobody has needed the agent for long; it leaves", extra={"seconds": linger_s})
+
+
+def _verify(place: Place, specs: Mapping[str, TableSpec]) -> None:
+    with contextlib.closing(RocksReader(place.rows, specs)) as reader:
+        reader.verify()
 
 
 def _told_to_stop(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the signature of a handler

@@ -1,9 +1,9 @@
 """Follows topics by hand-assigned partitions, and says for each what came, how far it is read, and what is wrong."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
 
 from enrich.errors import CorruptState, EnrichError
 from enrich.kafka.errors import kafka_errors, mapped
@@ -17,6 +17,8 @@ class Tailed:
     messages: list[Message] = field(default_factory=list)
     positions: dict[int, int] = field(default_factory=dict)
     """Partition -> everything below is read. Moves over compaction gaps and transaction markers too."""
+    epochs: dict[int, int] = field(default_factory=dict)
+    """Partition -> of which leader's term its last record is."""
     fault: EnrichError | None = None
     """Set when this topic cannot be followed from here: only a rebuild is right."""
 
@@ -26,24 +28,38 @@ class Tailer:
 
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer
-        self._followed: dict[str, set[int]] = {}
+        self._followed: dict[str, dict[int, int]] = {}
 
     @property
-    def followed(self) -> Mapping[str, set[int]]:
+    def followed(self) -> Mapping[str, Offsets]:
+        """For each topic and partition the offset that is read next."""
         return self._followed
 
-    def follow(self, topic: str, positions: Offsets) -> None:
-        """Reads these partitions from these offsets on. Partitions that are followed already stay where they are."""
-        new = {p: offset for p, offset in positions.items() if p not in self._followed.get(topic, set())}
+    def follow(self, topic: str, positions: Offsets, epochs: Offsets | None = None) -> None:
+        """Reads these partitions from these offsets on. One that is followed from a later offset goes back.
+
+        `epochs`: of which leader's term the record before each offset is. With it the brokers are asked whether what
+        stood there was cut off since, which an offset alone does not show once others took its place.
+        """
+        ahead = self._followed.setdefault(topic, {})
+        behind = {p: offset for p, offset in positions.items() if p not in ahead or offset < ahead[p]}
+        self._drop(topic, [partition for partition in behind if partition in ahead])
+        known = epochs or {}
+        places = [TopicPartition(topic, p, offset, leader_epoch=known.get(p, -1)) for p, offset in behind.items()]
+        with kafka_errors(f"topic {topic}"):
+            self._consumer.incremental_assign(places)
+        ahead.update(behind)
+
+    def follow_from_start(self, topic: str, partitions: Iterable[int]) -> None:
+        """Reads these partitions from the first record that they have."""
+        new = dict.fromkeys(partitions, OFFSET_BEGINNING)
         with kafka_errors(f"topic {topic}"):
             self._consumer.incremental_assign([TopicPartition(topic, p, offset) for p, offset in new.items()])
-        self._followed.setdefault(topic, set()).update(new)
+        self._followed.setdefault(topic, {}).update(new)
 
     def leave(self, topic: str) -> None:
-        """Reads the topic no more."""
-        partitions = self._followed.pop(topic, set())
-        with kafka_errors(f"topic {topic}"):
-            self._consumer.incremental_unassign([TopicPartition(topic, p) for p in partitions])
+        """Reads the topic no more. Nothing happens when it does not."""
+        self._drop(topic, list(self._followed.pop(topic, {})))
 
     def poll(self, most: int, seconds: float) -> dict[str, Tailed]:
         """What came within the time, at most so many records. A topic with a fault is left by itself."""
@@ -55,14 +71,23 @@ class Tailer:
         for topic, tailed in came.items():
             if tailed.fault is not None:
                 self.leave(topic)
+                continue
+            self._followed[topic].update(tailed.positions)
+            last = {message.partition() or 0: message.leader_epoch() for message in tailed.messages}
+            tailed.epochs = {partition: epoch for partition, epoch in last.items() if epoch is not None}
         return came
 
     def close(self) -> None:
         self._consumer.close()
 
+    def _drop(self, topic: str, partitions: list[int]) -> None:
+        if partitions:
+            with kafka_errors(f"topic {topic}"):
+                self._consumer.incremental_unassign([TopicPartition(topic, p) for p in partitions])
+
     def _take(self, message: Message, came: dict[str, Tailed]) -> None:
         topic, partition, offset = message.topic(), message.partition(), message.offset()
-        if topic is None or partition is None or partition not in self._followed.get(topic, set()):
+        if topic is None or partition is None or partition not in self._followed.get(topic, {}):
             return  # about the client and not a place, or left in the meantime
         tailed = came.setdefault(topic, Tailed())
         error = message.error()

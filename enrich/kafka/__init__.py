@@ -9,12 +9,15 @@ from enrich.kafka.delivering import DeliveringProducer
 from enrich.kafka.errors import kafka_errors
 from enrich.kafka.reading import read_to_end
 from enrich.kafka.settings import java_properties, librdkafka_settings, masked, spark_options
-from enrich.kafka.topics import COMPACTED, Topics
+from enrich.kafka.topic_settings import TopicSettings
+from enrich.kafka.topics import COMPACTED, TopicEnds, Topics
 
 __all__ = [
     "COMPACTED",
     "Connection",
     "DeliveringProducer",
+    "TopicEnds",
+    "TopicSettings",
     "Topics",
     "java_properties",
     "kafka_errors",

@@ -1,18 +1,29 @@
 """Topics as the product needs them: made, deleted, described, and where they end for a read-committed reader."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import IsolationLevel, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.cimpl import NewTopic
 
-from enrich.errors import Unreachable
+from enrich.errors import EnrichError, Unreachable
 from enrich.kafka.errors import kafka_errors
 
 COMPACTED: Mapping[str, str] = {"cleanup.policy": "compact"}
+
+
+@dataclass(frozen=True)
+class TopicEnds:
+    """A topic at one moment: which one of its name it is, and where each of its partitions ended."""
+
+    topic_id: str
+    offsets: Mapping[int, int]
+    """The last stable offsets, as of a request that was sent after the id was known."""
 
 
 class Topics:
@@ -49,6 +60,48 @@ class Topics:
         """For each partition the last stable offset: everything below it is committed or aborted for good."""
         return self._offsets(name, OffsetSpec.latest())  # type: ignore[no-untyped-call] # the client left it untyped
 
+    def ends(self, names: Collection[str]) -> Mapping[str, TopicEnds | EnrichError]:
+        """The ends of many topics in two requests. What is wrong with one topic is no concern of the others."""
+        if not names:
+            return {}
+        with kafka_errors():
+            futures = self._admin.describe_topics(TopicCollection(list(names)), request_timeout=self._deadline_s)
+        described = {name: self._outcome(future, f"topic {name}") for name, future in futures.items()}
+        places = {
+            TopicPartition(name, partition.id): OffsetSpec.latest()  # type: ignore[no-untyped-call] # the client's
+            for name, topic in described.items()
+            if not isinstance(topic, EnrichError)
+            for partition in topic.partitions
+        }
+        ends: dict[str, TopicEnds | EnrichError] = {
+            name: topic if isinstance(topic, EnrichError) else TopicEnds(str(topic.topic_id), {})
+            for name, topic in described.items()
+        }
+        offsets: dict[str, dict[int, int]] = {name: {} for name in names}
+        for place, future in self._list_offsets(places).items():
+            answer = self._outcome(future, f"topic {place.topic}, partition {place.partition}")
+            if isinstance(answer, EnrichError):
+                ends[place.topic] = answer
+            else:
+                offsets[place.topic][place.partition] = answer.offset
+        return {
+            name: end if isinstance(end, EnrichError) else TopicEnds(end.topic_id, offsets[name])
+            for name, end in ends.items()
+        }
+
+    def offsets_at(self, name: str, time_ms: int) -> dict[int, int]:
+        """For each partition the first offset whose record is not older than this, or its end when there is none."""
+        later = self._offsets(name, OffsetSpec.for_timestamp(time_ms))
+        ends = self.end_offsets(name)
+        return {partition: ends[partition] if offset < 0 else offset for partition, offset in later.items()}
+
+    def settings(self, name: str) -> Mapping[str, str]:
+        """The topic's configuration as the brokers apply it. Raises ConfigError when this user may not read it."""
+        resource = ConfigResource(ConfigResource.Type.TOPIC, name)
+        with kafka_errors(f"topic {name}"):
+            (future,) = self._admin.describe_configs([resource], request_timeout=self._deadline_s).values()
+            return {entry.name: entry.value for entry in self._result(future).values() if entry.value is not None}
+
     def start_offsets(self, name: str) -> dict[int, int]:
         """For each partition the first offset that the broker still has."""
         return self._offsets(name, OffsetSpec.earliest())  # type: ignore[no-untyped-call] # the same
@@ -56,10 +109,24 @@ class Topics:
     def _offsets(self, name: str, spec: OffsetSpec) -> dict[int, int]:
         request = {TopicPartition(name, partition): spec for partition in self.partitions(name)}
         with kafka_errors(f"topic {name}"):
-            futures = self._admin.list_offsets(
-                request, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=self._deadline_s
-            )
+            futures = self._list_offsets(request)
             return {place.partition: self._result(future).offset for place, future in futures.items()}
+
+    def _list_offsets(self, request: Mapping[TopicPartition, OffsetSpec]) -> "Mapping[TopicPartition, Future[Any]]":
+        if not request:
+            return {}
+        futures: Mapping[TopicPartition, Future[Any]] = self._admin.list_offsets(
+            dict(request), isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=self._deadline_s
+        )
+        return futures
+
+    def _outcome(self, future: "Future[Any]", where: str) -> Any:
+        """What it answers, or the error of our tree."""
+        try:
+            with kafka_errors(where):
+                return self._result(future)
+        except EnrichError as error:
+            return error
 
     def _describe(self, name: str) -> Any:
         futures = self._admin.describe_topics(TopicCollection([name]), request_timeout=self._deadline_s)

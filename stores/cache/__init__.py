@@ -4,8 +4,9 @@ Usable on its own with any loader: `open_cache(loader, policy)` in a `with` bloc
 `protocol` and `policy` say what it promises; `RefreshAfterWriteCache` takes an executor and a clock of the caller's.
 """
 
+from stores.backoff import Backoff
 from stores.cache.opening import open_cache
-from stores.cache.policy import Backoff, Policy
+from stores.cache.policy import Policy
 from stores.cache.preload import Preloaded, preload
 from stores.cache.protocol import (
     ABSENT,

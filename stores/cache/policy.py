@@ -2,26 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from stores.backoff import Backoff
 from stores.errors import ConfigError
-
-_MOST_DOUBLINGS = 60  # far beyond any ceiling, and keeps the power a small number
-
-
-@dataclass(frozen=True, slots=True)
-class Backoff:
-    """Exponential, less up to half at random, so that keys that failed together do not retry together."""
-
-    first_s: float = 1.0
-    longest_s: float = 60.0
-
-    def __post_init__(self) -> None:
-        if not 0 < self.first_s <= self.longest_s:
-            raise ConfigError(f"a back-off from {self.first_s:g} s to {self.longest_s:g} s cannot be")
-
-    def delay_s(self, failures: int, chance: float) -> float:
-        """After so many failures in a row. `chance` is in [0, 1)."""
-        ceiling = min(self.longest_s, self.first_s * 2.0 ** min(failures - 1, _MOST_DOUBLINGS))
-        return ceiling * (1 - chance / 2)
 
 
 @dataclass(frozen=True, slots=True)

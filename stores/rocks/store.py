@@ -94,7 +94,8 @@ class RocksStore:
                 deletes += gone.deletes
                 if gone.deletes:
                     changed.append(gone.table)
-            self._show(changed, {}, deletes)
+            if deletes:
+                self._show(changed, {}, deletes)
             return Publication(self.seq)
 
     def bulk(self, table: str, *, budget: int = 64 << 20) -> BulkLoad:

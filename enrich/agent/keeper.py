@@ -1,0 +1,35 @@
+"""What the agent's loop knows of a table: somebody keeps it, says what is new, and how it stands."""
+
+from typing import Protocol
+
+from enrich.agent.header import TableState
+from enrich.agent.tailer import Tailed
+from enrich.agent.watch import Answer
+from enrich.errors import EnrichError
+from stores.protocol import TableUpdate
+
+
+class Keeper(Protocol):
+    """Keeps one table as its source is. The loop calls everything from its one thread and is never held up."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def topic(self) -> str | None:
+        """Whose records and answers it wants to be told."""
+
+    def hear(self, answer: Answer | EnrichError) -> None:
+        """What the brokers say of the topic."""
+
+    def step(self) -> None:
+        """Starts what is due and takes what is done."""
+
+    def update(self, tailed: Tailed | None) -> TableUpdate | None:
+        """What is to be published next, from what came of the topic."""
+
+    def state(self) -> TableState:
+        """For readers, after the publication."""
+
+    def close(self) -> None:
+        """Ends what it started."""

@@ -1,0 +1,265 @@
+"""Keeps a table as its topic is: loads it, follows it, loads it anew beside the old rows where nothing else is right.
+
+A topic can be followed as long as it is provably the one that was loaded, nothing of it was cut off, and no tombstone
+can have come and gone unseen. Until a new load is complete the old rows answer, and complete_through stands still.
+"""
+
+import json
+import logging
+import random
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+
+from enrich.agent.completeness import Completeness, Ends
+from enrich.agent.header import TableState
+from enrich.agent.loading import EPOCHS, TOPIC_ID, Loaded, Progress
+from enrich.agent.tables import TopicTable
+from enrich.agent.tailer import Tailed, Tailer
+from enrich.agent.watch import Answer
+from enrich.errors import ConfigError, EnrichError
+from enrich.kafka import TopicSettings
+from enrich.kafka.records import row_versions_of
+from stores.backoff import Backoff
+from stores.protocol import Clock, TableUpdate
+from stores.rocks import RocksStore
+from stores.table import Offsets, row_versions
+
+_log = logging.getLogger(__name__)
+
+_SAFE_SHARE = 0.5
+"""Of delete.retention.ms: who was away for longer may have missed a tombstone. The rest is for clocks that differ and
+for catching up."""
+
+_SILENCE_MS = 60_000
+"""After this long without an answer of the brokers it is checked whether the absence was too long."""
+
+_SAVE_EVERY_MS = 60_000
+"""How often a table that does not change saves up to when it is complete, to be compared after a restart."""
+
+Load = Callable[[TopicTable, Answer, Callable[[Progress], None]], Loaded | None]
+"""Loads a table whole. None when it was told to stop."""
+
+
+class TopicKeeper:
+    """See `Keeper`."""
+
+    def __init__(
+        self, table: TopicTable, store: RocksStore, tailer: Tailer, load: Load, threads: Executor, clock: Clock
+    ) -> None:
+        self._table = table
+        self._store = store
+        self._tailer = tailer
+        self._load = load
+        self._threads = threads
+        self._clock = clock
+        self._completeness = Completeness()
+        self._answer: Answer | None = None
+        self._no_answer: EnrichError | None = None
+        self._follows = False
+        self._must_rebuild: str | None = None
+        """Why the rows cannot be kept up to date from where they are."""
+        self._loading: Future[Loaded | None] | None = None
+        self._progress: Progress | None = None
+        self._failure: str | None = None
+        self._failures = 0
+        self._not_before_ms = 0
+        self._backoff = Backoff()
+
+    @property
+    def name(self) -> str:
+        return self._table.name
+
+    @property
+    def topic(self) -> str:
+        return self._table.topic
+
+    def hear(self, answer: Answer | EnrichError) -> None:
+        if isinstance(answer, EnrichError):
+            self._no_answer = answer
+            return
+        last, self._answer, self._no_answer = self._answer, answer, None
+        if not self._follows:
+            return
+        if last is not None and answer.asked_at_ms - last.asked_at_ms > _SILENCE_MS:
+            self._must_rebuild = self._missed_too_much(answer)
+        if answer.ends.topic_id != self._notes.get(TOPIC_ID):
+            self._must_rebuild = "the topic was deleted and made again"
+        if self._must_rebuild is not None:
+            self._leave()
+            return
+        self._follow(answer)
+        # Only now: the ends of another topic of this name would prove nothing.
+        self._completeness.asked(Ends(answer.asked_at_ms, answer.ends.offsets))
+
+    def step(self) -> None:
+        if self._loading is not None:
+            if self._loading.done():
+                self._take_load(self._loading)
+        elif not self._follows and self._answer is not None and self._clock.now_ms() >= self._not_before_ms:
+            try:
+                self._begin(self._answer)
+            except EnrichError as error:
+                self._failed(error)
+
+    def update(self, tailed: Tailed | None) -> TableUpdate | None:
+        if not self._follows:
+            return None
+        through = self._completeness.complete_through
+        if tailed is not None and tailed.fault is not None:
+            # The tailer has left the topic already.
+            self._follows = False
+            self._must_rebuild = str(tailed.fault)
+            _log.warning("a table must be loaded anew", extra={"table": self.name, "reason": self._must_rebuild})
+            return None
+        kept = self._store.tables[self.name]
+        if tailed is not None and _moves_on(kept.positions, tailed.positions):
+            versions, _ = row_versions_of(tailed.messages)
+            # Another table of the same topic may have gone back in it. This one does not.
+            positions = {p: max(offset, kept.positions.get(p, 0)) for p, offset in tailed.positions.items()}
+            return TableUpdate(versions, positions, through, notes=self._notes_with(tailed.epochs))
+        if through is not None and through - (kept.complete_through or 0) >= _SAVE_EVERY_MS:
+            return TableUpdate(row_versions(()), {}, through)
+        return None
+
+    def state(self) -> TableState:
+        table = self._store.tables[self.name]
+        through = (
+            self._completeness.published(table.positions) if self._follows else self._completeness.complete_through
+        )
+        return TableState(
+            # Complete to the ends that were captured since this agent started: only then may anybody read.
+            ready=through is not None,
+            complete_through=through or table.complete_through,
+            rows=table.rows,
+            split_keys=table.split_keys,
+            reason=self._reason(is_ready=through is not None),
+            progress=self._how_far(table.positions) if self._loading or through is None else {},
+        )
+
+    def close(self) -> None:
+        if self._loading is not None:
+            self._loading.cancel()
+
+    @property
+    def _notes(self) -> dict[str, str]:
+        return dict(self._store.tables[self.name].notes)
+
+    def _begin(self, answer: Answer) -> None:
+        """Follows on from where the rows are, or loads them."""
+        self._require_compacted(answer.settings)
+        kept = self._store.tables[self.name]
+        if kept.positions and self._must_rebuild is None:
+            if self._notes.get(TOPIC_ID) != answer.ends.topic_id:
+                self._must_rebuild = "the topic was deleted and made again"
+            else:
+                self._must_rebuild = self._missed_too_much(answer)
+        if kept.positions and self._must_rebuild is None:
+            self._follow(answer)
+            self._recovered()
+            return
+        if self._must_rebuild is not None:
+            _log.warning("a table is loaded anew", extra={"table": self.name, "reason": self._must_rebuild})
+        self._progress = None
+        self._loading = self._threads.submit(self._load, self._table, answer, self._tell)
+
+    def _tell(self, progress: Progress) -> None:
+        self._progress = progress
+
+    def _take_load(self, load: Future[Loaded | None]) -> None:
+        self._loading = self._progress = None
+        try:
+            loaded = load.result()
+        except EnrichError as error:
+            self._failed(error)
+            return
+        if loaded is None:
+            return
+        self._must_rebuild = None
+        # What was asked before is about another topic, or about partitions that were cut short since.
+        self._completeness = Completeness(self._completeness.complete_through)
+        self._completeness.asked(Ends(loaded.asked_at_ms, loaded.ends))
+        self._follow(None)
+        self._recovered()
+
+    def _follow(self, answer: Answer | None) -> None:
+        """Reads on from where the rows are, and new partitions from their first record on."""
+        epochs = {int(partition): epoch for partition, epoch in json.loads(self._notes.get(EPOCHS, "{}")).items()}
+        positions = self._store.tables[self.name].positions
+        added = () if answer is None else [p for p in answer.ends.offsets if p not in positions]
+        if not self._follows:
+            self._tailer.follow(self.topic, positions, epochs)
+            self._follows = True
+        new = [partition for partition in added if partition not in self._tailer.followed.get(self.topic, ())]
+        if new:
+            _log.warning("the topic has more partitions; its keys may now stand in two", extra={"topic": self.topic})
+            self._tailer.follow_from_start(self.topic, new)
+
+    def _leave(self) -> None:
+        self._follows = False
+        self._tailer.leave(self.topic)
+
+    def _require_compacted(self, settings: TopicSettings | None) -> None:
+        if not self._table.must_be_compacted or (settings is not None and settings.is_compacted_only):
+            return
+        if settings is None:
+            raise ConfigError(
+                "whether the topic is compacted cannot be read with these rights",
+                where=f"topic {self.topic}",
+                next_step="allow DescribeConfigs on the topic, or give the table `compaction: any`",
+            )
+        raise ConfigError(
+            f"the topic's cleanup.policy is {','.join(sorted(settings.cleanup_policy))}, so that rows vanish by age "
+            "and nobody is told",
+            where=f"topic {self.topic}",
+            next_step="set cleanup.policy=compact, or give the table `compaction: any`",
+        )
+
+    def _missed_too_much(self, answer: Answer) -> str | None:
+        through = self._completeness.complete_through or self._store.tables[self.name].complete_through
+        settings = answer.settings or TopicSettings()
+        away_ms = answer.asked_at_ms - (through or 0)
+        if away_ms <= settings.delete_retention_ms * _SAFE_SHARE:
+            return None
+        return (
+            f"last complete {away_ms / 1000:,.0f} s ago: tombstones, which the topic keeps for "
+            f"{settings.delete_retention_ms / 1000:,.0f} s, may have been missed"
+        )
+
+    def _failed(self, error: EnrichError) -> None:
+        if self._failure != str(error):
+            _log.warning("a table cannot be kept", extra={"table": self.name, "reason": str(error)})
+        self._failure = str(error)
+        self._failures += 1
+        delay_s = self._backoff.delay_s(self._failures, random.random())  # noqa: S311 - only spreads retries
+        self._not_before_ms = self._clock.now_ms() + round(delay_s * 1000)
+
+    def _recovered(self) -> None:
+        self._failure = None
+        self._failures = 0
+
+    def _notes_with(self, epochs: Offsets) -> dict[str, str] | None:
+        """The notes when they change, which they seldom do."""
+        known = json.loads(self._notes.get(EPOCHS, "{}"))
+        newest = {**known, **{str(partition): epoch for partition, epoch in epochs.items()}}
+        return None if newest == known else {**self._notes, EPOCHS: json.dumps(newest)}
+
+    def _reason(self, *, is_ready: bool) -> str | None:
+        if self._failure is not None:
+            return self._failure
+        if self._no_answer is not None:
+            return str(self._no_answer)
+        if self._must_rebuild is not None:
+            return f"loading anew: {self._must_rebuild}"
+        if is_ready:
+            return None
+        return "catching up" if self._loading is None else "loading"
+
+    def _how_far(self, positions: Offsets) -> dict[str, float]:
+        if self._progress is not None:
+            return self._progress.as_numbers()
+        return {"to_come": self._completeness.behind(positions)} if self._follows else {}
+
+
+def _moves_on(positions: Offsets, came: Offsets) -> bool:
+    # A partition that was added has no position yet: its end moves on although nothing is in it.
+    return any(offset > positions.get(partition, -1) for partition, offset in came.items())
