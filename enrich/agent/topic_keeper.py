@@ -80,12 +80,11 @@ class TopicKeeper:
         last, self._answer, self._no_answer = self._answer, answer, None
         if not self._follows:
             return
-        if last is not None and answer.asked_at_ms - last.asked_at_ms > _SILENCE_MS:
-            self._must_rebuild = self._missed_too_much(answer)
-        if answer.ends.topic_id != self._notes.get(TOPIC_ID):
-            self._must_rebuild = "the topic was deleted and made again"
+        was_silent = last is not None and answer.asked_at_ms - last.asked_at_ms > _SILENCE_MS
+        self._must_rebuild = self._why_rebuild(answer, was_away=was_silent)
         if self._must_rebuild is not None:
-            self._leave()
+            self._follows = False
+            self._tailer.leave(self.topic)
             return
         self._follow(answer)
         # Only now: the ends of another topic of this name would prove nothing.
@@ -149,10 +148,7 @@ class TopicKeeper:
         self._require_compacted(answer.settings)
         kept = self._store.tables[self.name]
         if kept.positions and self._must_rebuild is None:
-            if self._notes.get(TOPIC_ID) != answer.ends.topic_id:
-                self._must_rebuild = "the topic was deleted and made again"
-            else:
-                self._must_rebuild = self._missed_too_much(answer)
+            self._must_rebuild = self._why_rebuild(answer, was_away=True)
         if kept.positions and self._must_rebuild is None:
             self._follow(answer)
             self._recovered()
@@ -194,10 +190,6 @@ class TopicKeeper:
             _log.warning("the topic has more partitions; its keys may now stand in two", extra={"topic": self.topic})
             self._tailer.follow_from_start(self.topic, new)
 
-    def _leave(self) -> None:
-        self._follows = False
-        self._tailer.leave(self.topic)
-
     def _require_compacted(self, settings: TopicSettings | None) -> None:
         if not self._table.must_be_compacted or (settings is not None and settings.is_compacted_only):
             return
@@ -214,15 +206,18 @@ class TopicKeeper:
             next_step="set cleanup.policy=compact, or give the table `compaction: any`",
         )
 
-    def _missed_too_much(self, answer: Answer) -> str | None:
-        through = self._completeness.complete_through or self._store.tables[self.name].complete_through
-        settings = answer.settings or TopicSettings()
-        away_ms = answer.asked_at_ms - (through or 0)
-        if away_ms <= settings.delete_retention_ms * _SAFE_SHARE:
+    def _why_rebuild(self, answer: Answer, *, was_away: bool) -> str | None:
+        """Why the topic cannot be followed from where the rows are. None: it can."""
+        if answer.ends.topic_id != self._notes.get(TOPIC_ID):
+            return "the topic was deleted and made again"
+        through = self._completeness.complete_through or self._store.tables[self.name].complete_through or 0
+        kept_ms = (answer.settings or TopicSettings()).delete_retention_ms
+        away_ms = answer.asked_at_ms - through
+        if not was_away or away_ms <= kept_ms * _SAFE_SHARE:
             return None
         return (
-            f"last complete {away_ms / 1000:,.0f} s ago: tombstones, which the topic keeps for "
-            f"{settings.delete_retention_ms / 1000:,.0f} s, may have been missed"
+            f"last complete {away_ms / 1000:,.0f} s ago: tombstones may have been missed, "
+            f"since the topic keeps them for {kept_ms / 1000:,.0f} s"
         )
 
     def _failed(self, error: EnrichError) -> None:

@@ -78,6 +78,19 @@ def test_a_topic_can_be_left_and_partitions_can_be_added(cluster, tailer, new_to
     assert other not in seen.values
 
 
+def test_a_topic_is_read_again_when_somebody_is_behind_in_it(cluster, tailer, topic):
+    cluster.produce_ids(topic, range(5))
+    tailer.follow(topic, {0: 4})
+    seen = Seen(tailer)
+    seen.reaches(lambda s: s.positions == {topic: {0: 5}})
+    tailer.follow(topic, {0: 2})
+    seen.reaches(lambda s: len(s.values[topic]) == 4)
+    tailer.follow(topic, {0: 5})
+    cluster.produce_ids(topic, [5])
+    seen.reaches(lambda s: len(s.values[topic]) == 5)
+    assert seen.values == {topic: [4, 2, 3, 4, 5]}
+
+
 def test_an_offset_that_is_gone_is_a_fault_of_its_topic_alone(cluster, tailer, new_topic):
     topic, healthy = new_topic(), new_topic()
     cluster.produce_ids(topic, range(3))
