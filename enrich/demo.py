@@ -116,7 +116,7 @@ class _DemoTable:
         asked_at = self._clock.now_ms()
         ends = self._topics.end_offsets(TOPIC)
         messages = [m for batch in read_to_end(self._consumer, TOPIC, self.positions(), ends) for m in batch]
-        versions, _ = row_versions_of(messages)
+        versions = row_versions_of(messages)
         self._store.publish({"users": TableUpdate(versions, positions=ends, complete_through=asked_at)})
 
 

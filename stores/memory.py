@@ -22,7 +22,7 @@ from stores.answers import (
 )
 from stores.keys import key_bytes, milliseconds
 from stores.networks import Network, parse_address, parse_network, shortest_prefix
-from stores.protocol import Clock, KeyKind, Publication, Quarantined, TableSpec, TableUpdate
+from stores.protocol import NO_KEY, NO_NETWORK, Clock, KeyKind, Publication, Quarantined, TableSpec, TableUpdate
 from stores.table import TIMESTAMP, Found, HistoryFloor, Offsets, Seq, Status
 
 _NO_ROW = -1
@@ -234,17 +234,16 @@ def _with_update(state: _State, name: str, update: TableUpdate, now: int) -> tup
     for index, record in enumerate(update.versions.to_pylist()):
         if record["offset"] < state.positions.get(record["partition"], 0):
             continue
-        reason = decoded.bad.get(index)
+        reason = NO_KEY if record["key"] is None else decoded.bad.get(index)
         key: _Key = record["key"]
         if reason is None and spec.key is KeyKind.CIDR:
             try:
                 key, has_host_bits = parse_network(record["key"])
                 masked += has_host_bits
-            except ValueError as error:
-                reason = f"the key is no network: {error}"
+            except ValueError:
+                reason = NO_NETWORK
         if reason is not None:
-            place = (record["partition"], record["offset"], record["key"], record["value"])
-            quarantined.append(Quarantined(name, *place, reason))
+            quarantined.append(Quarantined(name, **record, reason=reason, arrived=now))
             continue
         row = _NO_ROW if record["value"] is None else len(state.rows) + index
         version = _Version(record["timestamp"], record["partition"], record["offset"], row, now)

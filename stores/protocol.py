@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
@@ -59,6 +59,9 @@ class RawRows(Protocol):
 
     def versions(self, key: bytes) -> Sequence[RowVersion]:
         """All versions of a key that are still kept, by (timestamp, partition, offset), the oldest first."""
+
+    def quarantined(self) -> "Iterator[Quarantined]":
+        """The records that the quarantine keeps, by partition and offset."""
 
 
 class Snapshot(Protocol):
@@ -120,7 +123,8 @@ class TableSpec:
 
 @dataclass(frozen=True, slots=True)
 class TableUpdate:
-    """New row versions of one table, in a batch of `ROW_VERSIONS`, and what is known once they are in."""
+    """New records of one table, in a batch of `ROW_VERSIONS`, and what is known once they are in. What cannot become
+    a row version, for want of a key too, goes to the quarantine."""
 
     versions: pa.RecordBatch
     positions: Offsets
@@ -132,16 +136,36 @@ class TableUpdate:
     until others are given; none looks into them."""
 
 
+NO_KEY = "the record has no key"
+NO_NETWORK = "the key is no network"
+"""Reasons for a quarantine that every engine gives in these words. Reasons are counted, so they hold no payload."""
+
+
+class QuarantinePlace(NamedTuple):
+    """Names a record in quarantine. With its time, since a topic that is made again has the same offsets once more."""
+
+    partition: int
+    offset: int
+    timestamp: int
+
+
 @dataclass(frozen=True, slots=True)
 class Quarantined:
-    """A record that could not become a row version: its place and the reason."""
+    """A record that could not become a row version: its place, what it held and the reason."""
 
     table: str
     partition: int
     offset: int
-    key: bytes
+    timestamp: int
+    key: bytes | None
     value: bytes | None
     reason: str
+    arrived: int
+    """The clock (milliseconds) when the engine met it."""
+
+    @property
+    def place(self) -> QuarantinePlace:
+        return QuarantinePlace(self.partition, self.offset, self.timestamp)
 
 
 @dataclass(frozen=True, slots=True)

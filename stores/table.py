@@ -14,7 +14,7 @@ TIMESTAMP = pa.timestamp("ms", tz="UTC")
 
 ROW_VERSIONS = pa.schema(
     [
-        pa.field("key", pa.binary(), nullable=False),
+        pa.field("key", pa.binary()),  # null: no version, but on its way to the quarantine
         pa.field("partition", pa.int32(), nullable=False),
         pa.field("offset", pa.int64(), nullable=False),
         pa.field("timestamp", pa.int64(), nullable=False),  # milliseconds, as Kafka has them

@@ -71,7 +71,7 @@ def load_table(
         positions = dict(starts)
         epochs: dict[int, int] = {}
         for messages in read_to_end(consumer, table.topic, starts, ends, stalled_s=PATIENCE_S):
-            versions, _ = row_versions_of(messages)
+            versions = row_versions_of(messages)
             tell_undecodable(load.add(versions))
             records += len(messages)
             for partition, last in {message.partition() or 0: message for message in messages}.items():

@@ -112,7 +112,7 @@ class TopicKeeper:
             return None
         kept = self._store.tables[self.name]
         if tailed is not None and _moves_on(kept.positions, tailed.positions):
-            versions, _ = row_versions_of(tailed.messages)
+            versions = row_versions_of(tailed.messages)
             # Another table of the same topic may have gone back in it. This one does not.
             positions = {p: max(offset, kept.positions.get(p, 0)) for p, offset in tailed.positions.items()}
             return TableUpdate(versions, positions, through, notes=self._notes_with(tailed.epochs))

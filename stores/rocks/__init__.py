@@ -7,8 +7,10 @@ Only `database.py` talks to RocksDB; its errors are mapped to our tree there and
 
 from stores.rocks.bulk import BulkLoad
 from stores.rocks.database import Sizes
+from stores.rocks.quarantine import QuarantineState
 from stores.rocks.reader import RocksReader
+from stores.rocks.setting_aside import Room
 from stores.rocks.store import RocksStore
 from stores.rocks.verify import Verified
 
-__all__ = ["BulkLoad", "RocksReader", "RocksStore", "Sizes", "Verified"]
+__all__ = ["BulkLoad", "QuarantineState", "RocksReader", "RocksStore", "Room", "Sizes", "Verified"]

@@ -20,6 +20,7 @@ from stores.rocks.bulk_rows import BulkRows
 from stores.rocks.database import Sizes, SortedFile
 from stores.rocks.incoming import incoming
 from stores.rocks.runs import SortedRuns
+from stores.rocks.setting_aside import Room, SetAside, Waiting
 from stores.rocks.state import TableState
 from stores.table import HistoryFloor, Offsets
 
@@ -31,7 +32,7 @@ class Target(Protocol):
 
     def write_unseen(self, puts: Mapping[bytes, bytes]) -> None: ...
 
-    def swap(self, table: TableState, masked: int) -> Publication: ...
+    def swap(self, table: TableState, masked: int, aside: SetAside, waiting: Waiting) -> Publication: ...
 
     def abandon(self, table_id: int) -> None: ...
 
@@ -40,7 +41,17 @@ class BulkLoad:
     """One load of one table. For one thread; publications of the store go on beside it."""
 
     def __init__(
-        self, target: Target, spec: TableSpec, table: TableState, *, work: Path, budget: int, sizes: Sizes, now: int
+        self,
+        target: Target,
+        spec: TableSpec,
+        table: TableState,
+        waiting: Waiting,
+        *,
+        work: Path,
+        budget: int,
+        sizes: Sizes,
+        room: Room,
+        now: int,
     ) -> None:
         self._target = target
         self._spec = spec
@@ -50,14 +61,19 @@ class BulkLoad:
         self._now = now
         self._runs = SortedRuns(work, budget)
         self._masked = 0
+        self._aside = SetAside(room)
+        self._waiting = waiting
 
     def add(self, versions: pa.RecordBatch) -> Sequence[Quarantined]:
-        """Takes row versions (`ROW_VERSIONS`) in any order. Returns those that cannot be decoded: they are no versions.
+        """Takes records (`ROW_VERSIONS`) in any order. Returns those that cannot become a version: `finish` shows them
+        in the table's quarantine.
 
         Raises Retryable when the disk is full: abandon the load and begin again.
         """
-        came = incoming(self._table.name, self._spec, versions, {})
+        self._waiting.meet(versions)
+        came = incoming(self._table.name, self._spec, versions, {}, self._now)
         self._masked += came.masked
+        self._aside.add(came.quarantined)
         self._runs.add(came.versions)
         return came.quarantined
 
@@ -69,6 +85,8 @@ class BulkLoad:
         notes: Mapping[str, str] | None = None,
     ) -> Publication:
         """Shows the new rows in place of all that the table held. Its positions and floors are then these.
+
+        The quarantine keeps what was in it and did not come again: the topic has it no more.
 
         The floors say from where on the load saw every version. Versions hidden below them are dropped.
         When it raises, the load is abandoned: begin again.
@@ -95,7 +113,7 @@ class BulkLoad:
                 split_keys=rows.split_keys,
                 digest=rows.digest,
             )
-            published = self._target.swap(table.with_lengths(rows.lengths), self._masked)
+            published = self._target.swap(table.with_lengths(rows.lengths), self._masked, self._aside, self._waiting)
         except BaseException:
             self.abandon()
             raise

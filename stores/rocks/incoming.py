@@ -8,8 +8,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stores.networks import parse_network
-from stores.protocol import KeyKind, Quarantined, TableSpec
+from stores.protocol import NO_KEY, NO_NETWORK, KeyKind, Quarantined, TableSpec
 from stores.rocks.network_rows import network_key
+from stores.rocks.quarantine import cut_reason
 from stores.table import Offsets
 
 
@@ -22,25 +23,27 @@ class Incoming:
     masked: int = 0
 
 
-def incoming(name: str, spec: TableSpec, versions: pa.RecordBatch, positions: Offsets) -> Incoming:
+def incoming(name: str, spec: TableSpec, versions: pa.RecordBatch, positions: Offsets, now: int) -> Incoming:
     versions = _ordered(_beyond(versions, positions))
     # Decoded to learn whether it can be: an undecodable record is no version, so it must not hide the one before it.
     reasons = dict(spec.decoder.decode(versions.column("value")).bad)
+    without_key = versions.column("key").is_null()
+    reasons.update(dict.fromkeys(pc.indices_nonzero(without_key).to_pylist(), NO_KEY))
     masked = 0
     if spec.key is KeyKind.CIDR:
-        keys: list[bytes] = []
+        keys: list[bytes | None] = []
         for index, key in enumerate(versions.column("key").to_pylist()):
             try:
-                network, has_host_bits = parse_network(key)
-            except ValueError as error:
-                reasons.setdefault(index, f"the key is no network: {error}")
+                network, has_host_bits = parse_network(key or b"")
+            except ValueError:
+                reasons.setdefault(index, NO_NETWORK)
                 keys.append(key)
                 continue
             masked += has_host_bits and index not in reasons
             keys.append(network_key(network))
     if not reasons and spec.key is KeyKind.EXACT:
         return Incoming(versions)
-    quarantined = [_quarantined(name, versions, index, reason) for index, reason in sorted(reasons.items())]
+    quarantined = _quarantined(name, versions, reasons, now)
     if spec.key is KeyKind.CIDR:
         versions = versions.set_column(0, versions.schema.field(0), pa.array(keys, pa.binary()))
     good = np.ones(len(versions), bool)
@@ -67,8 +70,11 @@ def _ordered(versions: pa.RecordBatch) -> pa.RecordBatch:
     return versions.take(pc.sort_indices(versions, [("partition", "ascending"), ("offset", "ascending")]))
 
 
-def _quarantined(name: str, versions: pa.RecordBatch, index: int, reason: str) -> Quarantined:
-    partition, offset, key, value = (
-        versions.column(column)[index].as_py() for column in ("partition", "offset", "key", "value")
-    )
-    return Quarantined(name, partition, offset, key, value, reason)
+def _quarantined(name: str, versions: pa.RecordBatch, reasons: dict[int, str], now: int) -> list[Quarantined]:
+    indices = sorted(reasons)
+    bad = versions.take(pa.array(indices, pa.int64())).select(["partition", "offset", "timestamp", "key", "value"])
+    columns = (column.to_pylist() for column in bad.columns)
+    return [
+        Quarantined(name, partition, offset, timestamp, key, value, cut_reason(reasons[index]), now)
+        for index, (partition, offset, timestamp, key, value) in zip(indices, zip(*columns, strict=True), strict=True)
+    ]

@@ -4,6 +4,7 @@
     L table key                                           the newest version of each partition that has the key
     H table escaped-key timestamp partition offset        a version that a newer one superseded
     Q table due escaped-key timestamp partition offset    when that version may go -> offset, timestamp of its successor
+    X table partition offset timestamp                    a record in quarantine (quarantine.py)
 
 History is ordered by time, so that an as-of question is one seek. Within one partition of a key that order is also the
 order of offsets, unless timestamps went back: then the entry of the newest version says so (`UNORDERED`).
@@ -19,6 +20,8 @@ META = b"M"
 LATEST = b"L"
 HISTORY = b"H"
 QUEUE = b"Q"
+QUARANTINE = b"X"
+_OF_TABLES = (LATEST, HISTORY, QUEUE, QUARANTINE)
 
 TOMBSTONE = 1
 HAS_HISTORY = 2
@@ -40,6 +43,7 @@ HEADERS = np.dtype(
 )
 """The same for many rows at once."""
 _PLACE = struct.Struct(">QIQ")  # timestamp (shifted: it may be negative), partition, offset
+_QUARANTINE_PLACE = struct.Struct(">IQQ")  # partition, offset, timestamp (shifted)
 _SUCCESSOR = struct.Struct("<qq")
 _SHIFT = 1 << 63
 LAST_PLACE = b"\xff" * _PLACE.size
@@ -93,13 +97,13 @@ def end_of(a_prefix: bytes) -> bytes:
 
 def table_ranges(table_id: int) -> list[tuple[bytes, bytes]]:
     """All rows of a table, as ranges of keys."""
-    return [(begin, end_of(begin)) for begin in (prefix(tag, table_id) for tag in (LATEST, HISTORY, QUEUE))]
+    return [(begin, end_of(begin)) for begin in (prefix(tag, table_id) for tag in _OF_TABLES)]
 
 
 def table_ids(scan: Callable[[bytes, bytes], Iterator[tuple[bytes, bytes]]]) -> set[int]:
     """The tables that have a row, found by a few seeks."""
     found = set()
-    for tag in (LATEST, HISTORY, QUEUE):
+    for tag in _OF_TABLES:
         begin = tag
         while (row := next(scan(begin, end_of(tag)), None)) is not None:
             found.add(int.from_bytes(row[0][1:3], "big"))
@@ -142,6 +146,15 @@ def queue_row(table_id: int, key: bytes, old: Entry, successor: Entry) -> tuple[
     due = max(successor.timestamp, successor.arrived + 1)
     suffix = escaped(key) + place(old.timestamp, old.partition, old.offset)
     return due_prefix(table_id, due) + suffix, _SUCCESSOR.pack(successor.offset, successor.timestamp)
+
+
+def quarantine_place(partition: int, offset: int, timestamp: int) -> bytes:
+    return _QUARANTINE_PLACE.pack(partition, offset, timestamp + _SHIFT)
+
+
+def parse_quarantine_place(place: bytes) -> tuple[int, int, int]:
+    partition, offset, timestamp = _QUARANTINE_PLACE.unpack(place)
+    return partition, offset, timestamp - _SHIFT
 
 
 class Due(NamedTuple):

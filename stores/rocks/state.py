@@ -10,9 +10,10 @@ from stores.errors import ConfigError, CorruptState
 from stores.protocol import KeyKind
 from stores.rocks.database import Database
 from stores.rocks.layout import META, end_of
+from stores.rocks.quarantine import QuarantineState
 from stores.table import HistoryFloor, Offsets, Seq
 
-FORMAT = 1
+FORMAT = 2
 STORE_ROW = META + b"store"
 _TABLE_ROWS = META + b"table/"
 
@@ -37,6 +38,7 @@ class TableState:
     """The lengths of the networks that a cidr table has ever held, longest first."""
     notes: Mapping[str, str] = field(default_factory=dict)
     """See `TableUpdate`."""
+    quarantine: QuarantineState = field(default_factory=QuarantineState)
 
     def with_lengths(self, lengths: Iterable[int]) -> "TableState":
         if self.key is KeyKind.EXACT:
@@ -117,6 +119,7 @@ def _table_bytes(table: TableState) -> bytes:
         "digest": f"{table.digest:016x}",
         "lengths": table.lengths,
         "notes": dict(table.notes),
+        "quarantine": _quarantine_fields(table.quarantine),
     }
     return json.dumps(fields, separators=(",", ":")).encode()
 
@@ -137,4 +140,14 @@ def _table(key: bytes, value: bytes) -> TableState:
         digest=int(fields["digest"], 16),
         lengths=tuple(fields["lengths"]),
         notes=fields["notes"],
+        quarantine=_quarantine(**fields["quarantine"]),
     )
+
+
+def _quarantine_fields(state: QuarantineState) -> dict[str, Any]:
+    counts = {"kept": dict(state.kept), "not_kept": dict(state.not_kept)}
+    return {**counts, "size": state.size, "digest": f"{state.digest:016x}"}
+
+
+def _quarantine(kept: dict[str, int], not_kept: dict[str, int], size: int, digest: str) -> QuarantineState:
+    return QuarantineState(kept, not_kept, size, int(digest, 16))

@@ -3,13 +3,13 @@
 import contextlib
 import threading
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from stores.answers import unknown_table
 from stores.errors import ConfigError, CorruptState, EnrichError, Retryable
-from stores.protocol import Clock, Publication, Quarantined, TableSpec, TableUpdate
+from stores.protocol import Clock, Publication, Quarantined, QuarantinePlace, TableSpec, TableUpdate
 from stores.rocks.bulk import BulkLoad
 from stores.rocks.database import Database, Sizes
 from stores.rocks.directory import Directory
@@ -17,6 +17,7 @@ from stores.rocks.expiry import expired
 from stores.rocks.fold import Folding, Record
 from stores.rocks.incoming import Incoming, incoming
 from stores.rocks.layout import table_ids, table_ranges
+from stores.rocks.setting_aside import Room, SetAside, Waiting, carried_over, published, purged
 from stores.rocks.state import StoreState, TableState, read_state
 from stores.rocks.watermark import Watermark, read_watermark
 from stores.table import Seq
@@ -32,7 +33,13 @@ class RocksStore:
     """
 
     def __init__(
-        self, directory: Path, tables: Mapping[str, TableSpec], clock: Clock, *, sizes: Sizes | None = None
+        self,
+        directory: Path,
+        tables: Mapping[str, TableSpec],
+        clock: Clock,
+        *,
+        sizes: Sizes | None = None,
+        room: Room | None = None,
     ) -> None:
         """Opens the store, or makes one where the directory is empty or missing.
 
@@ -43,6 +50,7 @@ class RocksStore:
         self._specs = dict(tables)
         self._clock = clock
         self._sizes = sizes or Sizes()
+        self._room = room or Room()
         self._lock = threading.RLock()
         self._is_broken = False
         self._loading: set[int] = set()
@@ -75,8 +83,11 @@ class RocksStore:
             quarantined: list[Quarantined] = []
             masked = 0
             for name, update in updates.items():
-                came = incoming(name, self._specs[name], update.versions, self._state.tables[name].positions)
-                changed.append(self._folded(name, update, came, puts))
+                before = self._state.tables[name]
+                came = incoming(name, self._specs[name], update.versions, before.positions, self._clock.now_ms())
+                aside = published(self._database, before, came.quarantined, self._room)
+                puts.update(aside.puts(before.table_id))
+                changed.append(replace(self._folded(name, update, came, puts), quarantine=aside.state))
                 quarantined += came.quarantined
                 masked += came.masked
             self._show(changed, puts)
@@ -98,6 +109,18 @@ class RocksStore:
                 self._show(changed, {}, deletes)
             return Publication(self.seq)
 
+    def purge(self, table: str, places: Iterable[QuarantinePlace], *, not_kept: bool = False) -> Publication:
+        """Removes these records from the table's quarantine; places that it does not keep are passed over.
+
+        `not_kept`: the number of those that it had no room for is set to zero as well.
+        """
+        with self._writing():
+            self._require_tables([table])
+            before = self._state.tables[table]
+            gone = purged(self._database, before, places, not_kept=not_kept)
+            self._show([replace(before, quarantine=gone.state)], {}, gone.deletes)
+            return Publication(self.seq)
+
     def bulk(self, table: str, *, budget: int = 64 << 20) -> BulkLoad:
         """Loads a table anew beside the rows that it holds, which go on answering until `finish` swaps them.
 
@@ -108,9 +131,10 @@ class RocksStore:
             work = self._directory.new_work()
             table_id = self._new_table_id()
             self._loading.add(table_id)
+            waiting = Waiting(self._database, self._state.tables[table].table_id)
             return BulkLoad(
-                self, self._specs[table], TableState(table, table_id, self._specs[table].key),
-                work=work, budget=budget, sizes=self._sizes, now=self._clock.now_ms(),
+                self, self._specs[table], TableState(table, table_id, self._specs[table].key), waiting,
+                work=work, budget=budget, sizes=self._sizes, room=self._room, now=self._clock.now_ms(),
             )  # fmt: skip
 
     def close(self) -> None:
@@ -131,20 +155,22 @@ class RocksStore:
             self._database.write(puts)
             self._database.flush()
 
-    def swap(self, table: TableState, masked: int) -> Publication:
+    def swap(self, table: TableState, masked: int, aside: SetAside, waiting: Waiting) -> Publication:
         """Shows a table under its new number and removes the rows of the old one, in one write."""
         with self._writing():
             old = self._state.tables[table.name]
-            self._show([table], {}, ranges=table_ranges(old.table_id))
+            aside = carried_over(self._database, old, waiting, aside)
+            shown = replace(table, quarantine=aside.state)
+            self._show([shown], aside.puts(table.table_id), ranges=table_ranges(old.table_id))
             self._loading.discard(table.table_id)
-            published = Publication(self.seq, masked_networks=masked)
+            publication = Publication(self.seq, masked_networks=masked)
         if old.rows:
             # Outside the lock: it gives the disk space back, and nobody waits for that. A disk too full for it is no
             # failure of what was published; RocksDB's own compactions come to these rows later.
             with contextlib.suppress(Retryable):
                 for begin, end in table_ranges(old.table_id):
                     self._database.compact(begin, end)
-        return published
+        return publication
 
     def abandon(self, table_id: int) -> None:
         """Removes the rows of a bulk load that will not be finished."""

@@ -1,7 +1,7 @@
 """Compares what a table holds with what it should hold. RocksDB's checksums find damage inside a file when it is read;
 this finds rows that are no longer there at all."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 import numpy as np
@@ -10,6 +10,7 @@ from stores.errors import CorruptState
 from stores.rocks.database import Database
 from stores.rocks.digest import added, digest_of
 from stores.rocks.layout import HEADERS, LATEST, decode, end_of, prefix
+from stores.rocks.quarantine import quarantine_digest, quarantine_rows
 from stores.rocks.state import TableState
 
 _ROWS_AT_A_TIME = 1 << 14
@@ -21,6 +22,7 @@ class Verified:
 
     rows: int
     digest: int
+    quarantined: int = 0
 
 
 def verify(database: Database, table: TableState) -> Verified:
@@ -37,7 +39,24 @@ def verify(database: Database, table: TableState) -> Verified:
             where=str(database.path),
             next_step="rebuild the table",
         )
-    return found
+    return replace(found, quarantined=_verified_quarantine(database, table))
+
+
+def _verified_quarantine(database: Database, table: TableState) -> int:
+    rows = quarantine_rows(database.scan, table.table_id)
+    records = digest = 0
+    while piece := list(islice(rows, _ROWS_AT_A_TIME)):
+        records += len(piece)
+        digest = added(digest, quarantine_digest(piece), 0)
+    kept = table.quarantine
+    if (records, digest) != (kept.kept_records, kept.digest):
+        raise CorruptState(
+            f"the quarantine of table `{table.name}` holds {records} records with digest {digest:016x}, "
+            f"it should hold {kept.kept_records} with {kept.digest:016x}",
+            where=str(database.path),
+            next_step="rebuild the store",
+        )
+    return records
 
 
 def _digest(rows: list[tuple[bytes, bytes]]) -> int:

@@ -10,11 +10,12 @@ from stores.answers import chosen, is_expired, require_columns, require_reached
 from stores.errors import ConfigError, CorruptState
 from stores.keys import key_bytes, milliseconds
 from stores.networks import parse_network
-from stores.protocol import KeyKind, TableSpec
+from stores.protocol import KeyKind, Quarantined, TableSpec
 from stores.rocks.database import Database
 from stores.rocks.layout import LATEST, TOMBSTONE, Entry, decode, end_of, prefix
 from stores.rocks.network_rows import network_key, network_text, networks_around
 from stores.rocks.past import Past
+from stores.rocks.quarantine import QuarantineState, quarantined_records
 from stores.rocks.state import TableState
 from stores.table import TIMESTAMP, Found, HistoryFloor, Offsets, RowVersion, Status
 
@@ -93,6 +94,15 @@ class RocksTable:
         latest = [] if row is None else decode(row)
         past = Past(database, self._table.table_id)
         return [_row_version(key, entry) for entry in sorted([*past.all_of(stored), *latest])]
+
+    @property
+    def quarantine(self) -> QuarantineState:
+        """How many records are in quarantine, and why, without reading them."""
+        return self._table.quarantine
+
+    def quarantined(self) -> Iterator[Quarantined]:
+        """See `RawRows`."""
+        return quarantined_records(self._database().scan, self._table.name, self._table.table_id)
 
     def _stored_key(self, key: bytes) -> bytes:
         if self._spec.key is KeyKind.EXACT:

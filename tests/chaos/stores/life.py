@@ -13,6 +13,7 @@ from stores.clock import SystemClock
 from stores.protocol import TableSpec, TableUpdate
 from stores.rocks import RocksReader, RocksStore, Sizes
 from stores.table import RowVersion, Status, row_versions
+from tests.support.records import raw_record
 
 COLUMNS = pa.schema([pa.field("offset", pa.int64())])
 SPECS = {name: TableSpec(COLUMNS, JsonDecoder(COLUMNS), history_ms=20) for name in ("left", "right")}
@@ -25,7 +26,13 @@ def key_of(offset: int) -> bytes:
     return b"mark" if offset % 3 == 0 else b"key-%03d" % (offset * 7919 % KEYS)
 
 
+def is_bad(offset: int) -> bool:
+    return offset % 41 in (5, 6)
+
+
 def version_at(offset: int) -> RowVersion:
+    if is_bad(offset):
+        return raw_record(key_of(offset) if offset % 41 == 5 else None, 0, offset, offset, b"no json: %d" % offset)
     value = None if offset % 11 == 5 else b'{"offset":%d,"pad":"%s"}' % (offset, b"x" * (offset % 200))
     return RowVersion(key_of(offset), 0, offset, offset, value)
 
@@ -34,6 +41,8 @@ def expected(end: int) -> dict[bytes, RowVersion]:
     """The newest version of each key when everything below `end` is in."""
     newest: dict[bytes, RowVersion] = {}
     for offset in range(max(0, end - 4 * KEYS), end):
+        if is_bad(offset):
+            continue
         newest[key_of(offset)] = version_at(offset)
     return newest
 
@@ -43,7 +52,14 @@ def end_of(view) -> int:
 
 
 def assert_whole(view) -> None:
-    """The table holds exactly what stands below its position."""
+    """The table, and its quarantine, hold exactly what stands below its position."""
+    bad = [offset for offset in range(end_of(view)) if is_bad(offset)]
+    quarantined = list(view.quarantined())
+    assert [record.offset for record in quarantined] == bad
+    assert [(record.key, record.value) for record in quarantined] == [
+        (version.key, version.value) for version in map(version_at, bad)
+    ]
+    assert view.quarantine.records == len(bad)
     newest = expected(end_of(view))
     keys = list(newest)
     found = view.lookup(pa.array(keys, pa.binary()), ["offset"])

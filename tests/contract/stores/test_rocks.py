@@ -136,12 +136,12 @@ def test_an_abandoned_bulk_load_leaves_the_table_as_it_was(store):
     assert not list(store.path.glob("bulk/*"))
 
 
-@pytest.mark.parametrize(("found", "error"), [(0, CorruptState), (2, ConfigError)])
+@pytest.mark.parametrize(("found", "error"), [(1, CorruptState), (3, ConfigError)])
 def test_an_older_format_is_rebuilt_and_a_newer_one_refused(store, found, error):
     store.open().close()
     with closing(store.database()) as database:
         (row,) = database.get_many([STORE_ROW])
-        database.write({STORE_ROW: row.replace(b'"format": 1', b'"format": %d' % found)})
+        database.write({STORE_ROW: row.replace(b'"format": 2', b'"format": %d' % found)})
         database.flush()
     for open_it in (store.open, store.reader):
         with pytest.raises(error, match=f"format {found}"):
