@@ -56,7 +56,6 @@ class Agent:
         self._stopping = threading.Event()
         # Two tables at a time, so that one long load does not hold up all others; and one thread to verify.
         self._threads = ThreadPoolExecutor(max_workers=3, thread_name_prefix="agent")
-        self._undecodable: Counter[str] = Counter()
         self._keepers: list[Keeper] = [
             TopicKeeper(table, store, self._tailer, self._load, self._threads, clock) for table in tables.values()
         ]
@@ -111,7 +110,7 @@ class Agent:
             self._connection,
             self._clock,
             tell,
-            self._tell_undecodable,
+            _tell_quarantined,
             self._stopping.is_set,
         )
 
@@ -138,14 +137,7 @@ class Agent:
             self._write_failure = error
             return
         self._unwritten, self._write_failure = {}, None
-        self._tell_undecodable(published.quarantined)
-
-    def _tell_undecodable(self, records: Sequence[Quarantined]) -> None:
-        # Place and reason, never the bytes: those stay in the topic until they are kept in a quarantine.
-        for record in records:
-            self._undecodable[record.table] += 1
-            place = {"table": record.table, "partition": record.partition, "offset": record.offset}
-            _log.warning("a record cannot become a row", extra={**place, "reason": record.reason})
+        _tell_quarantined(published.quarantined)
 
     def _clean(self) -> None:
         """Removes what no question can reach any more, a bounded piece at a time."""
@@ -179,5 +171,17 @@ class Agent:
         self._header.write(header)
 
     def _state_of(self, keeper: Keeper) -> TableState:
-        state = replace(keeper.state(), undecodable=self._undecodable[keeper.name])
+        state = replace(keeper.state(), quarantined=self._store.tables[keeper.name].quarantine.records)
         return state if self._write_failure is None else replace(state, reason=str(self._write_failure))
+
+
+def _tell_quarantined(records: Sequence[Quarantined]) -> None:
+    """One line for each reason, however many records there are. Never their bytes: those are in the quarantine."""
+    firsts: dict[tuple[str, str], Quarantined] = {}
+    for record in records:
+        firsts.setdefault((record.table, record.reason), record)
+    numbers = Counter((record.table, record.reason) for record in records)
+    for group, first in firsts.items():
+        place = {"table": first.table, "partition": first.partition, "offset": first.offset}
+        extra = {**place, "reason": first.reason, "records": numbers[group]}
+        _log.warning("a record cannot become a row and is quarantined", extra=extra)

@@ -29,8 +29,8 @@ class TableState:
     ready: bool = False
     complete_through: int | None = None
     rows: int = 0
-    undecodable: int = 0
-    """Records since the agent's start that could not become rows; the log has the place and reason of each."""
+    quarantined: int = 0
+    """Records that could not become rows, as the store counts them."""
     split_keys: int = 0
     """Keys that stand in two partitions, which is a fault of the topic: one of their versions is chosen by time."""
     reason: str | None = None

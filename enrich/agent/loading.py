@@ -51,7 +51,7 @@ def load_table(
     connection: Connection,
     clock: Clock,
     tell: Callable[[Progress], None],
-    tell_undecodable: Callable[[Sequence[Quarantined]], None],
+    tell_quarantined: Callable[[Sequence[Quarantined]], None],
     should_stop: Callable[[], bool],
 ) -> Loaded | None:
     """Reads the topic from its start to the ends that it has now and shows the rows in one step.
@@ -72,7 +72,7 @@ def load_table(
         epochs: dict[int, int] = {}
         for messages in read_to_end(consumer, table.topic, starts, ends, stalled_s=PATIENCE_S):
             versions = row_versions_of(messages)
-            tell_undecodable(load.add(versions))
+            tell_quarantined(load.add(versions))
             records += len(messages)
             for partition, last in {message.partition() or 0: message for message in messages}.items():
                 positions[partition] = (last.offset() or 0) + 1

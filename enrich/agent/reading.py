@@ -13,8 +13,8 @@ from enrich.config import Pipeline
 from enrich.errors import Retryable, Unreachable
 from stores.answers import unknown_table
 from stores.freshness import ViewWrapper
-from stores.protocol import TableSpec
-from stores.rocks import RocksReader
+from stores.protocol import Quarantined, TableSpec
+from stores.rocks import QuarantineState, RocksReader
 from stores.rocks.view import RocksTable
 from stores.table import RowVersion, Seq
 
@@ -37,6 +37,13 @@ class FreshView(ViewWrapper):
 
     def versions(self, key: bytes) -> Sequence[RowVersion]:
         return self.view.versions(key)
+
+    @property
+    def quarantine(self) -> QuarantineState:
+        return self.view.quarantine
+
+    def quarantined(self) -> Iterator[Quarantined]:
+        return self.view.quarantined()
 
 
 @dataclass(frozen=True)

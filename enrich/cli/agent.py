@@ -69,7 +69,7 @@ def _described(header: "Header") -> list[dict[str, Any]]:
             "table": name,
             "ready": state.ready,
             "rows": state.rows,
-            "undecodable": state.undecodable,
+            "quarantined": state.quarantined,
             "complete_through": state.complete_through,
             "behind_s": None if state.complete_through is None else round(now - state.complete_through / 1000, 3),
             "reason": state.reason,
@@ -98,6 +98,6 @@ def _print_people(header: "Header", tables: list[dict[str, Any]]) -> None:
 def _note(table: dict[str, Any]) -> str:
     progress = table["progress"]
     if progress is None:
-        undecodable = f"{table['undecodable']:,} records could not become rows, see the agent's log"
-        return table["reason"] or (undecodable if table["undecodable"] else "")
+        quarantined = f"{table['quarantined']:,} in quarantine: enrich quarantine list {table['table']}"
+        return table["reason"] or (quarantined if table["quarantined"] else "")
     return f"loading: {progress['records']:,} records, {progress['to_come']:,} to come, {progress['per_second']:,.0f}/s"
