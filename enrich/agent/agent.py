@@ -171,7 +171,10 @@ class Agent:
         self._header.write(header)
 
     def _state_of(self, keeper: Keeper) -> TableState:
-        state = replace(keeper.state(), quarantined=self._store.tables[keeper.name].quarantine.records)
+        quarantine = self._store.tables[keeper.name].quarantine
+        state = replace(keeper.state(), quarantined=quarantine.records)
+        if state.reason is None and quarantine.not_kept:
+            state = replace(state, reason=f"the quarantine is full: it keeps {quarantine.kept_records:,} records")
         return state if self._write_failure is None else replace(state, reason=str(self._write_failure))
 
 

@@ -3,7 +3,7 @@
 import base64
 import json
 import logging
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import typer
@@ -51,6 +51,13 @@ def _plain(value: Any) -> Any:
             return {str(key): _plain(inner) for key, inner in value}
         return [_plain(inner) for inner in value]
     return value
+
+
+def time_text(milliseconds: int | None) -> str:
+    """A moment as people read it, in UTC."""
+    if milliseconds is None:
+        return ""
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(" ", "milliseconds")
 
 
 def print_error(error: EnrichError) -> None:

@@ -1,19 +1,16 @@
 """`enrich table`: the rows of a table as this host has them. Starts the agent when there is none."""
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from enrich.cli.output import DIFFERENCE, json_text, print_json
+from enrich.cli.output import DIFFERENCE, json_text, print_json, time_text
+from enrich.cli.ready import DEADLINE_S, ready_table
 
 if TYPE_CHECKING:
-    from enrich.agent.header import Header
-    from enrich.agent.reading import FreshView
     from enrich.agent.rows import Row
-    from stores.protocol import TableSpec
 
 app = typer.Typer(no_args_is_help=True, help="Rows of a table, from this host's copy of it.")
 
@@ -22,7 +19,6 @@ ConfigFile = Annotated[Path, typer.Option("--config", "-c", help="The pipeline's
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object a row.")]
 Deadline = Annotated[float, typer.Option("--deadline", help="Seconds to wait until the table is ready.", min=0)]
 
-_DEADLINE_S = 300.0
 _WHY_NOT = {"deleted": "is deleted", "bad_key": "cannot be a key of this table"}
 
 
@@ -32,13 +28,13 @@ def get(
     keys: Annotated[list[str], typer.Argument(metavar="KEY...", help="Keys; for a cidr table, addresses.")],
     config: ConfigFile,
     json: AsJson = False,
-    deadline: Deadline = _DEADLINE_S,
+    deadline: Deadline = DEADLINE_S,
 ) -> None:
     """The rows of these keys; exits with 1 when one is not there.
 
     Example: enrich table get users ann bob -c pipeline.yaml
     """
-    with _ready(config, table, deadline) as (view, _):
+    with ready_table(config, table, deadline) as (view, _):
         from enrich.agent.rows import rows_of
 
         rows = rows_of(view, keys)
@@ -61,7 +57,7 @@ def scan(
     prefix: Annotated[str, typer.Option(help="Only keys that begin with it.")] = "",
     limit: Annotated[int | None, typer.Option(help="At most so many rows.", min=0)] = None,
     json: AsJson = False,
-    deadline: Deadline = _DEADLINE_S,
+    deadline: Deadline = DEADLINE_S,
 ) -> None:
     """All rows in the order of their keys, deleted ones left out.
 
@@ -69,7 +65,7 @@ def scan(
     """
     from itertools import islice
 
-    with _ready(config, table, deadline) as (view, spec):
+    with ready_table(config, table, deadline) as (view, spec):
         from enrich.agent.rows import decoded
 
         living = (version for version in view.scan(prefix.encode()) if version.value is not None)
@@ -82,13 +78,13 @@ def history(
     key: Annotated[str, typer.Argument(metavar="KEY", help="One key; for a cidr table, a network.")],
     config: ConfigFile,
     json: AsJson = False,
-    deadline: Deadline = _DEADLINE_S,
+    deadline: Deadline = DEADLINE_S,
 ) -> None:
     """All versions of a key that the table still keeps, the oldest first, tombstones too; exits with 1 when none is.
 
     Example: enrich table history users ann -c pipeline.yaml
     """
-    with _ready(config, table, deadline) as (view, spec):
+    with ready_table(config, table, deadline) as (view, spec):
         from enrich.agent.rows import decoded
 
         versions = view.versions(key.encode())
@@ -96,48 +92,6 @@ def history(
     if not versions:
         typer.echo(f"{key} is not there", err=True)
         raise typer.Exit(DIFFERENCE)
-
-
-@contextmanager
-def _ready(config: Path, table: str, deadline_s: float) -> "Iterator[tuple[FreshView, TableSpec]]":
-    """The table's view once it is complete, showing progress on a terminal meanwhile."""
-    import os
-
-    from enrich.agent.reading import AgentReader
-    from enrich.config import load
-    from enrich.errors import ConfigError
-
-    pipeline = load(config)
-    if table not in pipeline.tables:
-        raise ConfigError(
-            f"there is no table `{table}`", where=str(config), next_step=f"choose from {', '.join(pipeline.tables)}"
-        )
-    # The command itself needs the agent, not the terminal that it was typed into.
-    reader = AgentReader(pipeline, holder=os.getpid)
-    try:
-        with _progress(table) as tell:
-            snapshot = reader.wait_until_ready([table], deadline_s=deadline_s, tell=tell)
-        yield snapshot.table(table), reader.specs[table]
-    finally:
-        reader.close()
-
-
-@contextmanager
-def _progress(table: str) -> "Iterator[Any]":
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield lambda _: None
-        return
-    with console.status(f"waiting for table {table}") as status:
-
-        def tell(header: "Header") -> None:
-            state = header.tables[table]
-            records = f", {state.progress['records']:,.0f} records" if state.progress else ""
-            status.update(f"table {table}: {state.reason or 'ready'}{records}")
-
-        yield tell
 
 
 def _show(rows: "Iterable[Row]", as_json: bool) -> None:
@@ -155,14 +109,6 @@ def _show(rows: "Iterable[Row]", as_json: bool) -> None:
         if table is None:
             table = Table("key", "value", "partition/offset", "time")
         value = "[yellow]deleted[/]" if row.value is None else escape(json_text(row.value))
-        table.add_row(escape(row.key), value, f"{row.partition}/{row.offset}", _time(row.timestamp))
+        table.add_row(escape(row.key), value, f"{row.partition}/{row.offset}", time_text(row.timestamp))
     if table is not None:
         Console().print(table)
-
-
-def _time(milliseconds: int | None) -> str:
-    from datetime import UTC, datetime
-
-    if milliseconds is None:
-        return ""
-    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(" ", "milliseconds")

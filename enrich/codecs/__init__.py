@@ -8,6 +8,7 @@ decoder of a table.
 
 from enrich.codecs.avro import BareAvro, CachedSchemas, FramedAvro, SchemaSource
 from enrich.codecs.json import JsonDecoder
+from enrich.codecs.piecewise import Piece, pieces_of
 from enrich.codecs.plain import BytesDecoder, StringDecoder
 from enrich.codecs.tables import decoder_for, schemas_of
 
@@ -17,8 +18,10 @@ __all__ = [
     "CachedSchemas",
     "FramedAvro",
     "JsonDecoder",
+    "Piece",
     "SchemaSource",
     "StringDecoder",
     "decoder_for",
+    "pieces_of",
     "schemas_of",
 ]

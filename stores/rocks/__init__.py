@@ -9,8 +9,8 @@ from stores.rocks.bulk import BulkLoad
 from stores.rocks.database import Sizes
 from stores.rocks.quarantine import QuarantineState
 from stores.rocks.reader import RocksReader
-from stores.rocks.setting_aside import Room
+from stores.rocks.setting_aside import OTHER_REASONS, Room
 from stores.rocks.store import RocksStore
 from stores.rocks.verify import Verified
 
-__all__ = ["BulkLoad", "QuarantineState", "RocksReader", "RocksStore", "Room", "Sizes", "Verified"]
+__all__ = ["OTHER_REASONS", "BulkLoad", "QuarantineState", "RocksReader", "RocksStore", "Room", "Sizes", "Verified"]

@@ -1,0 +1,61 @@
+"""What commands about a table share: they start the agent if there is none, and wait until the table is ready."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from enrich.agent.header import Header
+    from enrich.agent.reading import FreshView
+    from enrich.config import Pipeline
+    from stores.protocol import TableSpec
+
+DEADLINE_S = 300.0
+
+
+@contextmanager
+def ready_table(config: Path, table: str, deadline_s: float) -> "Iterator[tuple[FreshView, TableSpec]]":
+    """The table's view once it is complete, showing progress on a terminal meanwhile."""
+    import os
+
+    from enrich.agent.reading import AgentReader
+    from enrich.config import load
+
+    pipeline = load(config)
+    require_table(pipeline, table, config)
+    # The command itself needs the agent, not the terminal that it was typed into.
+    reader = AgentReader(pipeline, holder=os.getpid)
+    try:
+        with _progress(table) as tell:
+            snapshot = reader.wait_until_ready([table], deadline_s=deadline_s, tell=tell)
+        yield snapshot.table(table), reader.specs[table]
+    finally:
+        reader.close()
+
+
+def require_table(pipeline: "Pipeline", table: str, config: Path) -> None:
+    from enrich.errors import ConfigError
+
+    if table not in pipeline.tables:
+        raise ConfigError(
+            f"there is no table `{table}`", where=str(config), next_step=f"choose from {', '.join(pipeline.tables)}"
+        )
+
+
+@contextmanager
+def _progress(table: str) -> "Iterator[Any]":
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda _: None
+        return
+    with console.status(f"waiting for table {table}") as status:
+
+        def tell(header: "Header") -> None:
+            state = header.tables[table]
+            records = f", {state.progress['records']:,.0f} records" if state.progress else ""
+            status.update(f"table {table}: {state.reason or 'ready'}{records}")
+
+        yield tell
