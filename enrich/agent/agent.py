@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from enrich.agent.header import Header, HeaderWriter, TableState
 from enrich.agent.keeper import Keeper
-from enrich.agent.leases import Holder, pid_namespace
+from enrich.agent.leases import pid_namespace
 from enrich.agent.loading import Loaded, Progress, load_table
 from enrich.agent.tables import TopicTable
 from enrich.agent.tailer import Tailed, Tailer
@@ -19,6 +19,7 @@ from enrich.agent.topic_keeper import TopicKeeper
 from enrich.agent.watch import Answer, TopicWatch
 from enrich.errors import EnrichError, Retryable
 from enrich.kafka import Connection, new_store_consumer
+from enrich.processes import Identity, identify
 from stores.protocol import Clock, Quarantined, TableUpdate
 from stores.rocks import RocksStore
 
@@ -62,7 +63,7 @@ class Agent:
         self._unwritten: Mapping[str, TableUpdate] = {}
         self._write_failure: EnrichError | None = None
         self._cleaned_at_ms = clock.now_ms()
-        self._self = Holder.of(os.getpid()) or Holder(os.getpid(), 0)
+        self._self = identify(os.getpid()) or Identity(os.getpid(), 0)
         self._namespace = pid_namespace()
         if any(table.rows for table in store.tables.values()):
             self.suspect()

@@ -7,24 +7,9 @@ minute. A lease names the process by its id and start time, so that a reused id 
 import os
 import select
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
-_PROC = Path("/proc")
-
-
-@dataclass(frozen=True)
-class Holder:
-    """A process: its id, and the clock tick since boot in which it started."""
-
-    pid: int
-    started: int
-
-    @classmethod
-    def of(cls, pid: int) -> "Holder | None":
-        """The process that has this id now; None when there is none."""
-        stat = _stat(pid)
-        return None if stat is None else cls(pid, int(stat[19]))
+from enrich.processes import Identity, identify, stat
 
 
 def pid_namespace() -> int:
@@ -35,14 +20,14 @@ def pid_namespace() -> int:
 def grandparent() -> int:
     """The executor of a Spark Python worker: worker -> daemon -> executor. Its own id for a process of another kind
     whose grandparent is init."""
-    parent = _stat(os.getppid())
-    grandparent_id = 0 if parent is None else int(parent[1])
+    parent = stat(os.getppid())
+    grandparent_id = 0 if parent is None else parent.parent
     return grandparent_id if grandparent_id > 1 else os.getpid()
 
 
 def take_lease(folder: Path, pid: int) -> None:
     """Says that the process needs the agent until it ends. Taking it again changes nothing."""
-    holder = Holder.of(pid)
+    holder = identify(pid)
     if holder is None:
         return
     folder.mkdir(exist_ok=True)
@@ -54,9 +39,9 @@ class LeaseWatch:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._descriptors: dict[Holder, int] = {}
+        self._descriptors: dict[Identity, int] = {}
 
-    def living(self) -> set[Holder]:
+    def living(self) -> set[Identity]:
         self._open_new()
         for holder, descriptor in list(self._descriptors.items()):
             # The descriptor of an ended process is readable: no race with its id being given to another.
@@ -74,7 +59,7 @@ class LeaseWatch:
             pid, _, started = path.name.partition("-")
             if not (pid.isdigit() and started.isdigit()):
                 continue
-            holder = Holder(int(pid), int(started))
+            holder = Identity(int(pid), int(started))
             if holder in self._descriptors:
                 continue
             try:
@@ -82,7 +67,7 @@ class LeaseWatch:
             except ProcessLookupError:
                 path.unlink(missing_ok=True)
                 continue
-            if Holder.of(holder.pid) != holder:
+            if identify(holder.pid) != holder:
                 self._drop(holder)
 
     def _files(self) -> list[Path]:
@@ -91,16 +76,7 @@ class LeaseWatch:
         except FileNotFoundError:
             return []
 
-    def _drop(self, holder: Holder) -> None:
+    def _drop(self, holder: Identity) -> None:
         os.close(self._descriptors.pop(holder))
         with suppress(FileNotFoundError):
             (self._folder / f"{holder.pid}-{holder.started}").unlink()
-
-
-def _stat(pid: int) -> list[str] | None:
-    """The fields of /proc/PID/stat after the program's name, which may itself hold spaces and parentheses."""
-    try:
-        text = (_PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    return text.rpartition(")")[2].split()

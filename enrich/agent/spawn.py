@@ -7,14 +7,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import suppress
 
 from enrich.agent.header import Header, HeaderReader
-from enrich.agent.leases import Holder, grandparent, pid_namespace, take_lease
+from enrich.agent.leases import grandparent, pid_namespace, take_lease
 from enrich.agent.place import Place, place_of
 from enrich.config import Pipeline
 from enrich.config.wire import to_wire
 from enrich.errors import ConfigError, Unreachable
+from enrich.processes import Identity, identify, send
 from stores.clock import SystemClock
 
 HEARTBEAT_LOST_MS = 3_000
@@ -39,7 +39,7 @@ def living_agent(place: Place) -> Header | None:
     if header is None or SystemClock().now_ms() - header.heartbeat_ms > HEARTBEAT_LOST_MS:
         return None
     can_see_it = header.pid_namespace == pid_namespace()
-    return None if can_see_it and Holder.of(header.pid) != Holder(header.pid, header.started) else header
+    return None if can_see_it and identify(header.pid) != Identity(header.pid, header.started) else header
 
 
 def ensure_agent(
@@ -80,11 +80,10 @@ def stop_agent(place: Place, header: Header, *, deadline_s: float) -> None:
             where=str(place.folder),
             next_step="run `enrich agent stop` in the container that started it",
         )
-    holder = Holder(header.pid, header.started)
+    agent = Identity(header.pid, header.started)
     end = time.monotonic() + deadline_s
-    with suppress(ProcessLookupError):
-        os.kill(header.pid, signal.SIGTERM)
-    while Holder.of(header.pid) == holder:
+    send(agent, signal.SIGTERM)
+    while identify(header.pid) == agent:
         if time.monotonic() > end:
             raise Unreachable(
                 f"the agent, process {header.pid}, did not end within {deadline_s:g} s",

@@ -8,11 +8,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from enrich.dev.process import Identity, identify, is_alive
+from enrich.dev.process import is_alive
 from enrich.dev.progress import shown
 from enrich.dev.stack import Addresses, Stack
 from enrich.errors import EnrichError
 from enrich.jars.cache import cache_folder
+from enrich.processes import Identity, identify
 
 # The owner's process id and start time: a stack whose owner was killed can be told from one in use.
 _NAME = re.compile(r"(\d+)-(\d+)-.*")

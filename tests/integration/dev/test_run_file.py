@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from enrich.dev import launch, process
-from enrich.dev.process import Identity
 from enrich.dev.runfile import SERVE, RunFile
 from enrich.dev.server import Command
+from enrich.processes import Identity, identify, send
 from tests.support.processes import is_running
 from tests.support.waiting import wait_until
 
@@ -164,13 +164,13 @@ def test_a_server_inherits_no_secret_and_no_open_file_of_ours(spawn, run_file, t
 
 
 def test_a_process_that_only_has_the_same_id_is_never_signalled(bystander):
-    real = process.identify(bystander.pid)
+    real = identify(bystander.pid)
     assert real is not None
     other = Identity(real.pid, real.started - 1)
     assert not process.is_alive(other)
-    assert process.send(other, signal.SIGKILL) is False
+    assert send(other, signal.SIGKILL) is False
     assert is_running(bystander.pid)
-    assert process.send(real, signal.SIGKILL) is True
+    assert send(real, signal.SIGKILL) is True
     assert bystander.wait(timeout=10) == -signal.SIGKILL
 
 
@@ -193,14 +193,14 @@ def test_a_record_that_cannot_be_read_is_none(run_file, content):
 
 
 def test_a_dead_process_that_nobody_reaped_does_not_count_as_alive(bystander):
-    one = process.identify(bystander.pid)
+    one = identify(bystander.pid)
     os.kill(bystander.pid, signal.SIGKILL)
-    wait_until(lambda: process.identify(bystander.pid) is None, what="its end")
+    wait_until(lambda: identify(bystander.pid) is None, what="its end")
     assert one is not None
 
 
 def test_the_start_time_of_a_process_is_told_in_wall_clock_time():
-    me = process.identify(os.getpid())
+    me = identify(os.getpid())
     assert me is not None
     assert time.time() - 24 * 3600 < process.started_at(me) <= time.time()
 
@@ -208,7 +208,7 @@ def test_the_start_time_of_a_process_is_told_in_wall_clock_time():
 def test_the_memory_of_a_server_is_that_of_its_session():
     with subprocess.Popen(["sleep", "60"], start_new_session=True) as child:
         try:
-            server = process.identify(child.pid)
+            server = identify(child.pid)
             assert server is not None
             wait_until(lambda: process.memory(server) > 0, what="a process that has begun")
         finally:

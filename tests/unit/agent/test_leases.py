@@ -4,7 +4,8 @@ import sys
 
 import pytest
 
-from enrich.agent.leases import Holder, LeaseWatch, grandparent, take_lease
+from enrich.agent.leases import LeaseWatch, grandparent, take_lease
+from enrich.processes import identify
 from tests.support.processes import kill
 from tests.support.waiting import wait_until
 
@@ -31,7 +32,7 @@ def test_no_lease_is_no_holder(watch):
 def test_a_lease_lasts_as_long_as_its_process_and_its_file_goes_with_it(tmp_path, watch, executor):
     take_lease(tmp_path / "leases", executor.pid)
     take_lease(tmp_path / "leases", executor.pid)
-    assert watch.living() == {Holder.of(executor.pid)}
+    assert watch.living() == {identify(executor.pid)}
     kill(executor.pid)
     wait_until(lambda: watch.living() == set(), what="the end of the lease")
     assert list((tmp_path / "leases").iterdir()) == []
