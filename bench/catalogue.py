@@ -27,5 +27,16 @@ BENCHMARKS = {
             _later("stack_start"),
             {"ready_s": ("<", 10)},
         ),
+        Benchmark(
+            "store_bootstrap",
+            "1 M JSON rows from a topic to a ready table, beside Kafka Streams restoring the same topic",
+            _later("store_bootstrap"),
+            {
+                "rows_per_s": (">=", 250_000),
+                "peak_mib": ("<", 600),
+                "steady_mib": ("<", 300),
+                "reader_mib": ("<", 40),
+            },
+        ),
     )
 }

@@ -11,7 +11,7 @@ LOCK_FILE = Path(__file__).with_name("jars.lock")
 
 _HEADER = """\
 # Java archives of enrich: sha256  set  group:artifact:version[:classifier:type]
-# Written by `python -m enrich.jars --lock` from the coordinates in enrich/jars/relock.py.
+# Written by `{command}` from the coordinates in {source}.
 """
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 # What a part of a coordinate may hold. It becomes a part of a path in the cache, so no slash and no leading dot.
@@ -56,9 +56,15 @@ def read_lock(path: Path = LOCK_FILE) -> tuple[Artifact, ...]:
     )
 
 
-def write_lock(artifacts: Iterable[Artifact], path: Path = LOCK_FILE) -> None:
+def write_lock(
+    artifacts: Iterable[Artifact],
+    path: Path = LOCK_FILE,
+    *,
+    command: str = "python -m enrich.jars --lock",
+    source: str = "enrich/jars/relock.py",
+) -> None:
     lines = [f"{a.sha256}  {a.set_name}  {a.coordinate}\n" for a in sorted(set(artifacts))]
-    path.write_text(_HEADER + "".join(lines), encoding="utf-8")
+    path.write_text(_HEADER.format(command=command, source=source) + "".join(lines), encoding="utf-8")
 
 
 def parse_coordinate(text: str, *, set_name: str, sha256: str = "") -> Artifact:

@@ -34,7 +34,7 @@ def relock() -> list[Artifact]:
         artifacts = [
             artifact
             for set_name, coordinates in RESOLVED.items()
-            for artifact in _resolve(set_name, coordinates, Path(folder))
+            for artifact in resolve(set_name, coordinates, Path(folder))
             if set_name != "spark" or not _is_shipped(artifact, shipped)
         ]
         artifacts += [_single(set_name, text, Path(folder)) for set_name, text in SINGLE.items()]
@@ -42,7 +42,7 @@ def relock() -> list[Artifact]:
     return artifacts
 
 
-def _resolve(set_name: str, coordinates: tuple[str, ...], folder: Path) -> list[Artifact]:
+def resolve(set_name: str, coordinates: tuple[str, ...], folder: Path) -> list[Artifact]:
     from jgo.maven import MavenContext
 
     context = MavenContext(repo_cache=folder)

@@ -1,0 +1,116 @@
+"""The agent as benchmarks meet it: a process of its own, started as a reader starts it, watched from outside."""
+
+import os
+import shutil
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from enrich.agent.header import Header
+from enrich.agent.leases import Holder
+from enrich.agent.place import place_of
+from enrich.agent.spawn import ensure_agent, living_agent, stop_agent
+from enrich.config import Pipeline
+from enrich.errors import Unreachable
+
+_DEADLINE_S = 120
+_LOOK_EVERY_S = 0.005
+_MEASURE_EVERY_S = 0.05  # often enough for a peak, seldom enough to leave the agent its processor
+_SETTLE_S = 3
+
+
+def private_mib(pid: int) -> float:
+    """Memory that is the process's own: what would be free again if it ended."""
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="utf-8").splitlines()
+    fields = dict(line.split(":", 1) for line in lines[1:])
+    return sum(int(fields[name].split()[0]) for name in ("Private_Clean", "Private_Dirty")) / 1024
+
+
+@dataclass(frozen=True)
+class Start:
+    """How an agent came to be ready."""
+
+    alive_s: float
+    """From the request to its first heartbeat: the interpreter and its imports."""
+    ready_s: float
+    """From the request to all tables ready."""
+    pid: int
+
+
+def start_agent(pipeline: Pipeline) -> Start:
+    """Starts the agent and returns once all its tables are ready."""
+    started = time.perf_counter()
+    header = ensure_agent(pipeline, holder=os.getpid)
+    alive_s = time.perf_counter() - started
+    wait_until_ready(pipeline)
+    return Start(alive_s, time.perf_counter() - started, header.pid)
+
+
+def wait_until_ready(pipeline: Pipeline, *tables: str) -> None:
+    """Raises Unreachable, with the reasons, when that takes minutes."""
+    end = time.perf_counter() + _DEADLINE_S
+    while True:
+        header = living_agent(place_of(pipeline))
+        waiting = {} if header is None else _waiting(header, tables)
+        if header is not None and not waiting:
+            return
+        if time.perf_counter() > end:
+            raise Unreachable(f"the agent is not ready: {waiting}", where=str(place_of(pipeline).folder))
+        time.sleep(_LOOK_EVERY_S)
+
+
+def kill_agent(pid: int) -> None:
+    """kill -9, and waits until the process is gone."""
+    holder = Holder.of(pid)
+    os.kill(pid, signal.SIGKILL)
+    while holder is not None and Holder.of(pid) == holder:
+        time.sleep(_LOOK_EVERY_S)
+
+
+def remove_agent(pipeline: Pipeline) -> None:
+    """Ends the agent, if one lives, and deletes its store."""
+    place = place_of(pipeline)
+    header = living_agent(place)
+    if header is not None:
+        stop_agent(place, header, deadline_s=30)
+    shutil.rmtree(pipeline.state_dir, ignore_errors=True)
+
+
+class MemoryWatch:
+    """The most private memory that an agent takes, from its first heartbeat on."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._place = place_of(pipeline)
+        self._stopped = threading.Event()
+        self.peak_mib = 0.0
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        thread = threading.Thread(target=self._watch)
+        thread.start()
+        try:
+            yield
+        finally:
+            self._stopped.set()
+            thread.join()
+
+    def _watch(self) -> None:
+        header: Header | None = None
+        while not self._stopped.wait(_MEASURE_EVERY_S):
+            header = header or living_agent(self._place)
+            if header is not None:
+                self.peak_mib = max(self.peak_mib, private_mib(header.pid))
+
+
+def steady_mib(pid: int) -> float:
+    """Private memory some time after the work is done."""
+    time.sleep(_SETTLE_S)
+    return private_mib(pid)
+
+
+def _waiting(header: Header, tables: tuple[str, ...]) -> dict[str, str | None]:
+    return {name: header.tables[name].reason for name in tables or header.tables if not header.tables[name].ready}
