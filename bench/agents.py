@@ -44,10 +44,15 @@ class Start:
 def start_agent(pipeline: Pipeline) -> Start:
     """Starts the agent and returns once all its tables are ready."""
     started = time.perf_counter()
-    header = ensure_agent(pipeline, holder=os.getpid)
+    pid = wait_until_alive(pipeline)
     alive_s = time.perf_counter() - started
     wait_until_ready(pipeline)
-    return Start(alive_s, time.perf_counter() - started, header.pid)
+    return Start(alive_s, time.perf_counter() - started, pid)
+
+
+def wait_until_alive(pipeline: Pipeline) -> int:
+    """Starts the agent if there is none. Returns its process id."""
+    return ensure_agent(pipeline, holder=os.getpid).pid
 
 
 def wait_until_ready(pipeline: Pipeline, *tables: str) -> None:
@@ -63,6 +68,12 @@ def wait_until_ready(pipeline: Pipeline, *tables: str) -> None:
         time.sleep(_LOOK_EVERY_S)
 
 
+def restarted_agent(pipeline: Pipeline) -> int:
+    """Ends the agent and starts another over the same store, which is alive when this returns."""
+    _stop(pipeline)
+    return wait_until_alive(pipeline)
+
+
 def kill_agent(pid: int) -> None:
     """kill -9, and waits until the process is gone."""
     holder = Holder.of(pid)
@@ -73,10 +84,7 @@ def kill_agent(pid: int) -> None:
 
 def remove_agent(pipeline: Pipeline) -> None:
     """Ends the agent, if one lives, and deletes its store."""
-    place = place_of(pipeline)
-    header = living_agent(place)
-    if header is not None:
-        stop_agent(place, header, deadline_s=30)
+    _stop(pipeline)
     shutil.rmtree(pipeline.state_dir, ignore_errors=True)
 
 
@@ -110,6 +118,13 @@ def steady_mib(pid: int) -> float:
     """Private memory some time after the work is done."""
     time.sleep(_SETTLE_S)
     return private_mib(pid)
+
+
+def _stop(pipeline: Pipeline) -> None:
+    place = place_of(pipeline)
+    header = living_agent(place)
+    if header is not None:
+        stop_agent(place, header, deadline_s=30)
 
 
 def _waiting(header: Header, tables: tuple[str, ...]) -> dict[str, str | None]:

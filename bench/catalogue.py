@@ -38,5 +38,17 @@ BENCHMARKS = {
                 "reader_mib": ("<", 40),
             },
         ),
+        Benchmark(
+            "store_restart",
+            "a store of 1 M rows, from kill -9 of its agent to ready again",
+            _later("store_restart"),
+            {"ready_s": ("<", 2)},
+        ),
+        Benchmark(
+            "store_visibility",
+            "from a producer to a reader in another process at 1,000 updates/s, also while a table loads",
+            _later("store_visibility"),
+            {"p95_ms": ("<", 100), "p95_ms_during_load": ("<", 200)},
+        ),
     )
 }
