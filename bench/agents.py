@@ -68,10 +68,12 @@ def wait_until_ready(pipeline: Pipeline, *tables: str) -> None:
         time.sleep(_LOOK_EVERY_S)
 
 
-def restarted_agent(pipeline: Pipeline) -> int:
-    """Ends the agent and starts another over the same store, which is alive when this returns."""
-    _stop(pipeline)
-    return wait_until_alive(pipeline)
+def end_agent(pipeline: Pipeline) -> None:
+    """Ends the agent, if one lives; its store stays."""
+    place = place_of(pipeline)
+    header = living_agent(place)
+    if header is not None:
+        stop_agent(place, header, deadline_s=30)
 
 
 def kill_agent(pid: int) -> None:
@@ -84,7 +86,7 @@ def kill_agent(pid: int) -> None:
 
 def remove_agent(pipeline: Pipeline) -> None:
     """Ends the agent, if one lives, and deletes its store."""
-    _stop(pipeline)
+    end_agent(pipeline)
     shutil.rmtree(pipeline.state_dir, ignore_errors=True)
 
 
@@ -118,13 +120,6 @@ def steady_mib(pid: int) -> float:
     """Private memory some time after the work is done."""
     time.sleep(_SETTLE_S)
     return private_mib(pid)
-
-
-def _stop(pipeline: Pipeline) -> None:
-    place = place_of(pipeline)
-    header = living_agent(place)
-    if header is not None:
-        stop_agent(place, header, deadline_s=30)
 
 
 def _waiting(header: Header, tables: tuple[str, ...]) -> dict[str, str | None]:

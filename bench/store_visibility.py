@@ -6,7 +6,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench.agents import remove_agent, restarted_agent, wait_until_alive, wait_until_ready
+from bench.agents import end_agent, remove_agent, wait_until_alive, wait_until_ready
 from bench.harness import Figures, cpu_seconds, say
 from bench.metadata import fill, pipeline_of
 from bench.updates import KEYS, Updates, Watching
@@ -40,8 +40,10 @@ def _round(folder: Path, bootstrap_servers: str, kept: str, loaded: str) -> dict
         used = cpu_seconds([pid])
         alone = _latencies(pipeline, bootstrap_servers, kept, first=KEYS)
         used = cpu_seconds([pid]) - used
+        # The agent must not see this topic before it is full, or it would follow it instead of loading it.
+        end_agent(pipeline)
         fill(bootstrap_servers, loaded)
-        restarted_agent(pipeline)
+        wait_until_alive(pipeline)
         wait_until_ready(pipeline, kept)
         during = _latencies(pipeline, bootstrap_servers, kept, first=_LATER, until_ready=loaded)
     finally:
