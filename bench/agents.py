@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from enrich.agent.header import Header
-from enrich.agent.leases import Holder
 from enrich.agent.place import place_of
 from enrich.agent.spawn import ensure_agent, living_agent, stop_agent
 from enrich.config import Pipeline
 from enrich.errors import Unreachable
+from enrich.processes import identify
 
 _DEADLINE_S = 120
 _LOOK_EVERY_S = 0.005
@@ -78,9 +78,9 @@ def end_agent(pipeline: Pipeline) -> None:
 
 def kill_agent(pid: int) -> None:
     """kill -9, and waits until the process is gone."""
-    holder = Holder.of(pid)
+    holder = identify(pid)
     os.kill(pid, signal.SIGKILL)
-    while holder is not None and Holder.of(pid) == holder:
+    while holder is not None and identify(pid) == holder:
         time.sleep(_LOOK_EVERY_S)
 
 
