@@ -52,6 +52,9 @@ class Agent:
         self._clock = clock
         self._verify = verify
         self._verifying: Future[object] | None = None
+        self._suspected = threading.Event()
+        self._refresh_wanted = threading.Event()
+        self._told: Header | None = None
         self._tailer = Tailer(new_store_consumer(connection))
         self._watch = TopicWatch([table.topic for table in tables.values()], connection, clock)
         self._stopping = threading.Event()
@@ -77,23 +80,30 @@ class Agent:
             # Until it is written nothing else is begun: a load that starts now could not tell what is of which topic.
             time.sleep(_WRITE_AGAIN_S)
         else:
+            if self._refresh_wanted.is_set():
+                self._refresh_wanted.clear()
+                self._watch.ask_now()
             self._hear()
             for keeper in self._keepers:
                 keeper.step()
             self._unwritten = self._updates(self._tailer.poll(_BATCH_RECORDS, _BATCH_SECONDS))
         self._publish()
         self._clean()
-        self._take_verification()
+        self._look_for_damage()
         self._write_header()
 
+    @property
+    def header(self) -> Header | None:
+        """What readers were told last."""
+        return self._told
+
     def suspect(self) -> None:
-        """Somebody found the store damaged, or it was not looked at for long: it is read as a whole."""
-        if self._verifying is None:
-            self._verifying = self._threads.submit(self._verify)
+        """Leaves word, from any thread, that somebody found the store damaged: it is read as a whole."""
+        self._suspected.set()
 
     def refresh(self) -> None:
-        """Somebody wants complete_through to move on now."""
-        self._watch.ask_now()
+        """Leaves word, from any thread, that somebody wants complete_through to move on now."""
+        self._refresh_wanted.set()
 
     def close(self) -> None:
         self._stopping.set()
@@ -151,7 +161,10 @@ class Agent:
         except Retryable as error:
             _log.warning("old versions cannot be removed now", extra={"reason": str(error)})
 
-    def _take_verification(self) -> None:
+    def _look_for_damage(self) -> None:
+        if self._verifying is None and self._suspected.is_set():
+            self._suspected.clear()
+            self._verifying = self._threads.submit(self._verify)
         if self._verifying is not None and self._verifying.done():
             verifying, self._verifying = self._verifying, None
             try:
@@ -170,6 +183,7 @@ class Agent:
             tables={keeper.name: self._state_of(keeper) for keeper in self._keepers},
         )
         self._header.write(header)
+        self._told = header
 
     def _state_of(self, keeper: Keeper) -> TableState:
         quarantine = self._store.tables[keeper.name].quarantine

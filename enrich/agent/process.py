@@ -17,7 +17,9 @@ from enrich.agent.agent import Agent
 from enrich.agent.header import HeaderWriter
 from enrich.agent.leases import LeaseWatch
 from enrich.agent.lock import StoreLock
+from enrich.agent.metrics import AgentMetrics
 from enrich.agent.place import Place, place_of
+from enrich.agent.requests import REFRESH, SUSPECT, RequestServer
 from enrich.agent.tables import topic_tables
 from enrich.config import Pipeline
 from enrich.config.wire import from_wire
@@ -27,9 +29,6 @@ from enrich.logs import JsonLines
 from stores.clock import SystemClock
 from stores.protocol import TableSpec
 from stores.rocks import RocksReader, RocksStore
-
-LINGER_S = 15 * 60
-"""How long the agent stays when nobody needs it any more: the next executor finds everything warm."""
 
 _log = logging.getLogger("enrich.agent")
 
@@ -57,7 +56,7 @@ def run(start: Start) -> int:
     _log_to(place)
     signal.signal(signal.SIGTERM, _told_to_stop)
     try:
-        _run(pipeline, place, lock, linger_s=start["linger_s"] or LINGER_S)
+        _run(pipeline, place, lock, linger_s=start["linger_s"] or pipeline.agent.linger.total_seconds())
     except _ToldToStop:
         _log.info("told to stop")
     except Fenced as error:
@@ -101,6 +100,11 @@ def _serve(pipeline: Pipeline, place: Place, lock: StoreLock, linger_s: float) -
         connection = librdkafka_settings(pipeline.kafka)
         agent = Agent(store, tables, connection, header, clock, verify=partial(_verify, place, specs))
         held.callback(agent.close)
+        metrics = AgentMetrics(pipeline.name, lambda: agent.header, lambda: {"budget": pipeline.memory.budget})
+        requests = RequestServer(place.folder, metrics.page, {REFRESH: agent.refresh, SUSPECT: agent.suspect})
+        held.callback(requests.close)
+        if pipeline.agent.metrics_port is not None:
+            requests.listen(pipeline.agent.metrics_address, pipeline.agent.metrics_port)
         _log.info("the agent runs", extra={"tables": ", ".join(tables), "folder": str(place.folder)})
         needed_until = time.monotonic() + linger_s
         looked_at = 0.0

@@ -33,9 +33,14 @@ def living_agent(place: Place) -> Header | None:
     except FileNotFoundError:
         return None
     try:
-        header = reader.read()
+        return living(reader)
     finally:
         reader.close()
+
+
+def living(reader: HeaderReader) -> Header | None:
+    """What the header says; None when whoever wrote it is silent or gone."""
+    header = reader.read()
     if header is None or SystemClock().now_ms() - header.heartbeat_ms > HEARTBEAT_LOST_MS:
         return None
     can_see_it = header.pid_namespace == pid_namespace()

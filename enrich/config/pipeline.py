@@ -5,6 +5,7 @@ from typing import Any
 
 from pydantic import Field, JsonValue, model_validator
 
+from enrich.config.agent import AgentSection
 from enrich.config.fields import NAME_PATTERN, LocalPath, Name, Section
 from enrich.config.kafka import KafkaSection
 from enrich.config.memory import Memory
@@ -25,6 +26,9 @@ class Pipeline(Section):
         description="Directory of the local stores on each host; its contents can be deleted at any time.",
     )
     memory: Memory = Field(default_factory=Memory, description="What the agent and its readers may take on a host.")
+    agent: AgentSection = Field(
+        default_factory=AgentSection, description="How long the agent stays, and where its metrics are."
+    )
     tables: Mapping[Name, Table] = Field(
         default_factory=dict, description="The tables, by name.", json_schema_extra=_NAMED
     )

@@ -72,6 +72,11 @@ class AgentLife:
                 part.close()
             self._running = None
 
+    def refresh(self) -> None:
+        """Leaves word that somebody wants complete_through to move on now."""
+        assert self._running is not None
+        self._running[0].refresh()
+
     def states(self) -> Mapping[str, TableState]:
         """What the agent says of its tables after one more turn of its loop."""
         assert self._running is not None

@@ -57,3 +57,13 @@ def test_a_record_that_cannot_become_a_row_stops_nothing_and_is_quarantined_and_
     reasons = [record.reason for record in caplog.records if record.message.startswith("a record cannot become a row")]
     assert "plan: expected text, got a whole number" in reasons
     assert len(reasons) == 2
+
+
+def test_who_asks_for_freshness_does_not_wait_for_the_next_round(cluster, topic, running, monkeypatch):
+    running.until_complete()
+    monkeypatch.setattr("enrich.agent.watch._ASK_EVERY_MS", 3_600_000)
+    produce(cluster, topic, ann="free")
+    running.until(lambda state: state.rows == 1, "the row")
+    stands = [running.state().complete_through for _ in range(20)][-1]
+    running.refresh()
+    running.until(lambda state: state.complete_through > stands, "a later moment")

@@ -91,7 +91,9 @@ def test_show_fills_in_defaults_and_masks_passwords() -> None:
     assert result.exit_code == 0
     assert result.stdout == (
         "name: plays\nkafka:\n  bootstrap_servers: localhost:9092\n  client: {}\nstate_dir: /data\n"
-        "memory:\n  budget: 2GiB\ntables:\n  a:\n    format: string\n    loader:\n"
+        "memory:\n  budget: 2GiB\n"
+        "agent:\n  linger: 15m\n  metrics_address: 127.0.0.1\n"
+        "tables:\n  a:\n    format: string\n    loader:\n"
         "      redis: redis://u:***@h\n    columns: value string\n    key: exact\n"
         "    refresh: 2m\n    expire: 30d\nstages: {}\n"
     )
