@@ -1,0 +1,84 @@
+"""Brokers that go away, and brokers that come back with less than they had acknowledged."""
+
+import shutil
+
+import pytest
+
+from enrich.dev import Stack
+from tests.support.agents import AgentLife, plans_table, produce_plans
+from tests.support.topics import Cluster
+from tests.support.waiting import wait_until
+
+TOPIC = "users"
+
+
+@pytest.fixture
+def stack(tmp_path):
+    stack = Stack(tmp_path / "stack")
+    stack.up()
+    yield stack
+    stack.reset(yes=True)
+
+
+@pytest.fixture
+def cluster(stack):
+    addresses = stack.addresses()
+    assert addresses is not None
+    cluster = Cluster({"bootstrap.servers": addresses.bootstrap_servers})
+    cluster.topics.create(TOPIC, config={"cleanup.policy": "compact"})
+    return cluster
+
+
+@pytest.fixture
+def life(cluster, tmp_path):
+    life = AgentLife(tmp_path / "agent", cluster.connection, plans_table(TOPIC))
+    (tmp_path / "agent").mkdir()
+    yield life
+    life.stop()
+
+
+def plans(numbers, plan):
+    return {f"k{number}": plan for number in numbers}
+
+
+@pytest.mark.parametrize("agent_is_away", [False, True], ids=["the agent follows", "the agent is away"])
+def test_a_topic_that_lost_its_tail_and_grew_again_beyond_it_is_loaded_anew(stack, cluster, life, agent_is_away):
+    """As after an unclean election: the offsets are there again, with other records. Only the leader's terms tell."""
+    produce_plans(cluster, TOPIC, **plans(range(10), "kept"))
+    life.start().until_complete()
+    stack.down()
+    (log,) = (stack.folder.path / "kafka" / "data").glob(f"{TOPIC}-0")
+    kept = stack.folder.path.parent / "kept"
+    shutil.copytree(log, kept)
+    stack.up()
+    produce_plans(cluster, TOPIC, **plans(range(10, 20), "lost"))
+    before = life.until_complete()
+    assert len(life.rows()) == 20
+    if agent_is_away:
+        life.stop()
+    stack.down()
+    shutil.rmtree(log)
+    shutil.copytree(kept, log)
+    stack.up()
+    produce_plans(cluster, TOPIC, **plans(range(20, 50), "new"))
+    if agent_is_away:
+        life.start()
+    wanted = {**plans(range(10), "kept"), **plans(range(20, 50), "new")}
+    life.until(lambda _: life.rows() == wanted, "the rows that the topic has")
+    assert life.until_complete().complete_through > before.complete_through
+
+
+def test_while_the_broker_is_away_the_last_rows_answer_and_are_said_to_be_old(stack, cluster, life):
+    produce_plans(cluster, TOPIC, ann="free")
+    life.start().until_complete()
+    stack.down()
+    gone = life.until(lambda state: state.reason is not None, "the reason")
+    assert "Kafka" in gone.reason or "brokers" in gone.reason
+    later = [life.state() for _ in range(20)][-1]
+    assert (later.ready, later.complete_through) == (True, gone.complete_through)
+    assert life.rows() == {"ann": "free"}
+    stack.up()
+    produce_plans(cluster, TOPIC, ann="pro")
+    back = life.until_complete()
+    assert back.reason is None
+    wait_until(lambda: life.rows() == {"ann": "pro"}, what="the update")
