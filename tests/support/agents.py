@@ -15,7 +15,7 @@ from stores.clock import SystemClock
 from stores.protocol import Clock, TableSpec
 from stores.rocks import RocksReader, RocksStore
 from stores.rocks.view import RocksTable
-from stores.table import HistoryFloor, Status
+from stores.table import TIMESTAMP, HistoryFloor, Offsets, Status
 from tests.support.topics import Cluster
 from tests.support.waiting import wait_until
 
@@ -120,9 +120,12 @@ class AgentLife:
         living = [version.key.decode() for version in self._view(table).scan() if version.value is not None]
         return {key: plan for key, (_, plan) in zip(living, self.answers(*living, table=table), strict=True) if plan}
 
-    def answers(self, *keys: str, table: str = "users") -> list[tuple[Status, str | None]]:
+    def answers(
+        self, *keys: str, table: str = "users", as_of: int | None = None, pin: Offsets | None = None
+    ) -> list[tuple[Status, str | None]]:
         """Status and plan of each key."""
-        found = self._view(table).lookup(pa.array(keys, pa.string()), ["plan"])
+        times = None if as_of is None else pa.array([as_of] * len(keys), TIMESTAMP)
+        found = self._view(table).lookup(pa.array(keys, pa.string()), ["plan"], as_of=times, pin=pin)
         plans = [None if value is None else value["plan"] for value in found.values.to_pylist()]
         return list(zip(map(Status, found.status.to_pylist()), plans, strict=True))
 
