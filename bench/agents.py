@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
+
 from enrich.agent.header import Header
 from enrich.agent.place import place_of
 from enrich.agent.spawn import ensure_agent, living_agent, stop_agent
@@ -23,11 +25,27 @@ _MEASURE_EVERY_S = 0.05  # often enough for a peak, seldom enough to leave the a
 _SETTLE_S = 3
 
 
-def private_mib(pid: int) -> float:
-    """Memory that is the process's own: what would be free again if it ended."""
-    lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="utf-8").splitlines()
-    fields = dict(line.split(":", 1) for line in lines[1:])
-    return sum(int(fields[name].split()[0]) for name in ("Private_Clean", "Private_Dirty")) / 1024
+def private_mib(*pids: int) -> float:
+    """Memory that belongs to these processes: what would be free again if all of them ended.
+
+    Of one process its private pages. What forked ones share with each other is private to none of them: of anonymous
+    memory their proportional shares add up to all of it.
+    """
+    return sum(_private_kib(pid) for pid in pids) / 1024
+
+
+def family(pid: int) -> list[int]:
+    """The agent and the processes that load tables for it."""
+    return [pid, *(child.pid for child in psutil.Process(pid).children(recursive=True))]
+
+
+def _private_kib(pid: int) -> int:
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="utf-8").splitlines()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0  # a load that has just ended
+    sizes = {name: int(size.split()[0]) for name, size in (line.split(":", 1) for line in lines[1:])}
+    return sizes["Private_Clean"] + max(sizes["Private_Dirty"], sizes["Pss_Anon"])
 
 
 @dataclass(frozen=True)
@@ -113,13 +131,13 @@ class MemoryWatch:
         while not self._stopped.wait(_MEASURE_EVERY_S):
             header = header or living_agent(self._place)
             if header is not None:
-                self.peak_mib = max(self.peak_mib, private_mib(header.pid))
+                self.peak_mib = max(self.peak_mib, private_mib(*family(header.pid)))
 
 
 def steady_mib(pid: int) -> float:
     """Private memory some time after the work is done."""
     time.sleep(_SETTLE_S)
-    return private_mib(pid)
+    return private_mib(*family(pid))
 
 
 def _waiting(header: Header, tables: tuple[str, ...]) -> dict[str, str | None]:

@@ -11,7 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from bench.agents import MemoryWatch, remove_agent, start_agent, steady_mib
+from bench.agents import MemoryWatch, family, remove_agent, start_agent, steady_mib
 from bench.harness import Figures, cpu_seconds, say
 from bench.kafka_streams import StreamsApp
 from bench.metadata import ROWS, fill, pipeline_of
@@ -52,7 +52,7 @@ def _ours(pipeline: Pipeline) -> dict[str, float]:
     try:
         with watch.watching():
             start = start_agent(pipeline)
-        used = cpu_seconds([start.pid])
+        used = cpu_seconds(family(start.pid))
         steady = steady_mib(start.pid)
         reader_mib = _reader_mib(pipeline)
     finally:

@@ -4,7 +4,7 @@ import statistics
 import tempfile
 from pathlib import Path
 
-from bench.agents import kill_agent, remove_agent, start_agent
+from bench.agents import family, kill_agent, remove_agent, start_agent
 from bench.harness import Figures, cpu_seconds, say
 from bench.metadata import fill, pipeline_of, produce
 from enrich.dev import temporary_stack
@@ -28,7 +28,7 @@ def run() -> Figures:
                 produce(stack.bootstrap_servers, TOPIC, range(MISSED))
                 start = start_agent(pipeline)
                 pid = start.pid
-                rounds.append({"ready_s": start.ready_s, "alive_s": start.alive_s, "cpu_s": cpu_seconds([pid])})
+                rounds.append({"ready_s": start.ready_s, "alive_s": start.alive_s, "cpu_s": cpu_seconds(family(pid))})
         finally:
             remove_agent(pipeline)
     return {name: statistics.median(figures[name] for figures in rounds) for name in rounds[0]}

@@ -6,7 +6,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench.agents import end_agent, remove_agent, wait_until_alive, wait_until_ready
+from bench.agents import end_agent, family, remove_agent, wait_until_alive, wait_until_ready
 from bench.harness import Figures, cpu_seconds, say
 from bench.metadata import fill, pipeline_of
 from bench.updates import KEYS, Updates, Watching
@@ -37,9 +37,9 @@ def _round(folder: Path, bootstrap_servers: str, kept: str, loaded: str) -> dict
         # The other topic is missing still, so its table waits and only this one is followed.
         pid = wait_until_alive(pipeline)
         wait_until_ready(pipeline, kept)
-        used = cpu_seconds([pid])
+        used = cpu_seconds(family(pid))
         alone = _latencies(pipeline, bootstrap_servers, kept, first=KEYS)
-        used = cpu_seconds([pid]) - used
+        used = cpu_seconds(family(pid)) - used
         # The agent must not see this topic before it is full, or it would follow it instead of loading it.
         end_agent(pipeline)
         fill(bootstrap_servers, loaded)
@@ -63,13 +63,11 @@ def _latencies(
     pipeline: Pipeline, bootstrap_servers: str, table: str, *, first: int, until_ready: str | None = None
 ) -> list[float]:
     """Milliseconds from an update's sending to its being seen, for some seconds or while another table loads."""
-    watching = Watching(pipeline, table)
     updates = Updates(bootstrap_servers, table, first)
     with updates.flowing():
+        watching = Watching(pipeline, table)  # by the time it is ready, the producer is under way
         begin = time.monotonic()
         if until_ready is None:
-            time.sleep(SETTLE_S)
-            begin = time.monotonic()
             time.sleep(SECONDS)
         else:
             wait_until_ready(pipeline, until_ready)

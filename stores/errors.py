@@ -1,5 +1,8 @@
 """The tree of errors, by what the caller should do. Drivers' errors are mapped to it once, at their boundary."""
 
+from functools import partial
+from typing import Any
+
 
 class EnrichError(Exception):
     """An error a person can act on: what happened, where (topic, partition, file, line), what to do next."""
@@ -9,6 +12,10 @@ class EnrichError(Exception):
         self.what = what
         self.where = where
         self.next_step = next_step
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # As it came: without this, an error that another process raised could not be read here.
+        return partial(type(self), self.what, where=self.where, next_step=self.next_step), ()
 
     def __str__(self) -> str:
         text = self.what if self.where is None else f"{self.what} ({self.where})"

@@ -12,7 +12,7 @@ from dataclasses import replace
 from enrich.agent.header import Header, HeaderWriter, TableState
 from enrich.agent.keeper import Keeper
 from enrich.agent.leases import pid_namespace
-from enrich.agent.loading import Loaded, Progress, load_table
+from enrich.agent.loading import Loaded, LoadTable, Progress, load_table
 from enrich.agent.tables import TopicTable
 from enrich.agent.tailer import Tailed, Tailer
 from enrich.agent.topic_keeper import TopicKeeper
@@ -43,6 +43,7 @@ class Agent:
         clock: Clock,
         *,
         verify: Callable[[], object] = lambda: None,
+        load: LoadTable = load_table,
     ) -> None:
         """`verify` reads the whole store and raises CorruptState for damage. It runs in the background, after a start
         with rows and whenever somebody suspects the store."""
@@ -51,6 +52,7 @@ class Agent:
         self._header = header
         self._clock = clock
         self._verify = verify
+        self._load_table = load
         self._verifying: Future[object] | None = None
         self._suspected = threading.Event()
         self._refresh_wanted = threading.Event()
@@ -114,7 +116,7 @@ class Agent:
         self._tailer.close()
 
     def _load(self, table: TopicTable, answer: Answer, tell: Callable[[Progress], None]) -> Loaded | None:
-        return load_table(
+        return self._load_table(
             self._store,
             table,
             answer,

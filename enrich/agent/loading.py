@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from enrich.agent.tables import TopicTable
 from enrich.agent.watch import PATIENCE_S, Answer
@@ -11,7 +12,7 @@ from enrich.errors import Retryable
 from enrich.kafka import Connection, Topics, new_admin_client, new_store_consumer, read_to_end
 from enrich.kafka.records import row_versions_of
 from stores.protocol import Clock, Quarantined
-from stores.rocks import RocksStore
+from stores.rocks import BulkLoad, RocksStore
 from stores.table import HistoryFloor, Offsets
 
 TOPIC_ID = "topic_id"
@@ -44,8 +45,30 @@ class Loaded:
     ends: Offsets
 
 
+class Loads(Protocol):
+    """What a load needs of the store: the store itself, or its stand-in in another process."""
+
+    def bulk(self, table: str) -> BulkLoad: ...
+
+
+class LoadTable(Protocol):
+    """How a table is loaded: `load_table` in this process, or by another one that calls it there."""
+
+    def __call__(
+        self,
+        store: RocksStore,
+        table: TopicTable,
+        answer: Answer,
+        connection: Connection,
+        clock: Clock,
+        tell: Callable[[Progress], None],
+        tell_quarantined: Callable[[Sequence[Quarantined]], None],
+        should_stop: Callable[[], bool],
+    ) -> Loaded | None: ...
+
+
 def load_table(
-    store: RocksStore,
+    store: Loads,
     table: TopicTable,
     answer: Answer,
     connection: Connection,

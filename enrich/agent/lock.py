@@ -12,7 +12,8 @@ class StoreLock:
 
     def __init__(self, path: Path, descriptor: int) -> None:
         self._path = path
-        self._descriptor = descriptor
+        self.descriptor = descriptor
+        """Whoever has it open holds the lock: a forked process must close it."""
         self._inode = os.fstat(descriptor).st_ino
 
     @classmethod
@@ -43,7 +44,7 @@ class StoreLock:
             )
 
     def release(self) -> None:
-        os.close(self._descriptor)
+        os.close(self.descriptor)
 
     def _is_at_its_path(self) -> bool:
         try:

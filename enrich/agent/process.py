@@ -16,6 +16,7 @@ from typing import TypedDict
 from enrich.agent.agent import Agent
 from enrich.agent.header import HeaderWriter
 from enrich.agent.leases import LeaseWatch
+from enrich.agent.load_processes import LoadProcesses
 from enrich.agent.lock import StoreLock
 from enrich.agent.metrics import AgentMetrics
 from enrich.agent.place import Place, place_of
@@ -54,9 +55,13 @@ def run(start: Start) -> int:
     if lock is None:
         return 0  # another agent has the store, which is what was wanted
     _log_to(place)
+    # Forked while there is one thread, no database and no client.
+    loads = LoadProcesses.forked(pipeline, place, held=[lock.descriptor])
     signal.signal(signal.SIGTERM, _told_to_stop)
     try:
-        _run(pipeline, place, lock, linger_s=start["linger_s"] or pipeline.agent.linger.total_seconds())
+        linger_s = start["linger_s"] or pipeline.agent.linger.total_seconds()
+        with contextlib.closing(loads):
+            _run(pipeline, place, lock, loads, linger_s=linger_s)
     except _ToldToStop:
         _log.info("told to stop")
     except Fenced as error:
@@ -71,10 +76,10 @@ def run(start: Start) -> int:
     return 0
 
 
-def _run(pipeline: Pipeline, place: Place, lock: StoreLock, linger_s: float) -> None:
+def _run(pipeline: Pipeline, place: Place, lock: StoreLock, loads: LoadProcesses, linger_s: float) -> None:
     while True:
         try:
-            _serve(pipeline, place, lock, linger_s)
+            _serve(pipeline, place, lock, loads, linger_s)
         except CorruptState as error:
             # The topics have everything. Readers of the old store are told that it was replaced.
             _log.error("the store is damaged and is made anew", extra={"reason": str(error)})
@@ -86,7 +91,7 @@ def _run(pipeline: Pipeline, place: Place, lock: StoreLock, linger_s: float) -> 
             return
 
 
-def _serve(pipeline: Pipeline, place: Place, lock: StoreLock, linger_s: float) -> None:
+def _serve(pipeline: Pipeline, place: Place, lock: StoreLock, loads: LoadProcesses, linger_s: float) -> None:
     clock = SystemClock()
     tables = topic_tables(pipeline)
     specs = {name: table.spec for name, table in tables.items()}
@@ -98,7 +103,8 @@ def _serve(pipeline: Pipeline, place: Place, lock: StoreLock, linger_s: float) -
         leases = LeaseWatch(place.leases)
         held.callback(leases.close)
         connection = librdkafka_settings(pipeline.kafka)
-        agent = Agent(store, tables, connection, header, clock, verify=partial(_verify, place, specs))
+        verify = partial(_verify, place, specs)
+        agent = Agent(store, tables, connection, header, clock, verify=verify, load=loads.load_table)
         held.callback(agent.close)
         metrics = AgentMetrics(pipeline.name, lambda: agent.header, lambda: {"budget": pipeline.memory.budget})
         requests = RequestServer(place.folder, metrics.page, {REFRESH: agent.refresh, SUSPECT: agent.suspect})

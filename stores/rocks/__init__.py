@@ -5,7 +5,7 @@ so that one write shows a publication of all of them at once. Why it looks as it
 Only `database.py` talks to RocksDB; its errors are mapped to our tree there and nowhere else.
 """
 
-from stores.rocks.bulk import BulkLoad
+from stores.rocks.bulk import BulkLoad, Reserved
 from stores.rocks.database import Sizes
 from stores.rocks.quarantine import QuarantineState
 from stores.rocks.reader import RocksReader
@@ -13,4 +13,14 @@ from stores.rocks.setting_aside import OTHER_REASONS, Room
 from stores.rocks.store import RocksStore
 from stores.rocks.verify import Verified
 
-__all__ = ["OTHER_REASONS", "BulkLoad", "QuarantineState", "RocksReader", "RocksStore", "Room", "Sizes", "Verified"]
+__all__ = [
+    "OTHER_REASONS",
+    "BulkLoad",
+    "QuarantineState",
+    "Reserved",
+    "RocksReader",
+    "RocksStore",
+    "Room",
+    "Sizes",
+    "Verified",
+]

@@ -8,7 +8,7 @@ Whatever happens before leaves rows that nobody can see; the next writer removes
 import contextlib
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -37,32 +37,36 @@ class Target(Protocol):
     def abandon(self, table_id: int) -> None: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Reserved:
+    """What a store sets apart for one load. It can be handed to another process."""
+
+    table: TableState
+    """Empty, under a number that nobody reads yet."""
+    waiting: Waiting
+    work: Path
+    """A directory for the load's files, on the file system of the database."""
+    budget: int
+    """Bytes of rows that the load may hold in memory."""
+    sizes: Sizes
+    room: Room
+    now: int
+
+
 class BulkLoad:
     """One load of one table. For one thread; publications of the store go on beside it."""
 
-    def __init__(
-        self,
-        target: Target,
-        spec: TableSpec,
-        table: TableState,
-        waiting: Waiting,
-        *,
-        work: Path,
-        budget: int,
-        sizes: Sizes,
-        room: Room,
-        now: int,
-    ) -> None:
+    def __init__(self, target: Target, spec: TableSpec, reserved: Reserved) -> None:
         self._target = target
         self._spec = spec
-        self._table = table
-        self._work = work
-        self._sizes = sizes
-        self._now = now
-        self._runs = SortedRuns(work, budget)
+        self._table = reserved.table
+        self._work = reserved.work
+        self._sizes = reserved.sizes
+        self._now = reserved.now
+        self._runs = SortedRuns(reserved.work, reserved.budget)
         self._masked = 0
-        self._aside = SetAside(room)
-        self._waiting = waiting
+        self._aside = SetAside(reserved.room)
+        self._waiting = reserved.waiting
 
     def add(self, versions: pa.RecordBatch) -> Sequence[Quarantined]:
         """Takes records (`ROW_VERSIONS`) in any order. Returns those that cannot become a version: `finish` shows them

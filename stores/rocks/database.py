@@ -35,6 +35,8 @@ class Sizes:
 
     block_cache: int = 32 * _MIB
     write_buffer: int = 16 * _MIB
+    bulk: int = 32 * _MIB
+    """Rows that one bulk load holds at a time."""
 
 
 def _options(sizes: Sizes, *, create: bool = False) -> Options:
@@ -56,6 +58,10 @@ def _options(sizes: Sizes, *, create: bool = False) -> Options:
     # small. Measured over 1 M rows, 35 publications/s of 20 rows, bytes written for each byte published: 14 (19 with
     # 8 files and 8 MiB). Universal compaction writes 5, but a bulk load's removal of old rows would rewrite all tables.
     options.set_level_zero_file_num_compaction_trigger(16)
+    # From so many files on a flush would wait for compaction. The usual 20 are reached in 0.1 s when the processor is
+    # busy; every publication then waited 1 to 2 s (measured, beside a bulk load). A reader probes a few more instead.
+    options.set_level_zero_slowdown_writes_trigger(200)
+    options.set_level_zero_stop_writes_trigger(400)
     options.set_level_compaction_dynamic_level_bytes(True)
     options.set_max_bytes_for_level_base(_MIB)
     options.set_target_file_size_base(_MIB)

@@ -10,7 +10,7 @@ from pathlib import Path
 from stores.answers import unknown_table
 from stores.errors import ConfigError, CorruptState, EnrichError, Retryable
 from stores.protocol import Clock, Publication, Quarantined, QuarantinePlace, TableSpec, TableUpdate
-from stores.rocks.bulk import BulkLoad
+from stores.rocks.bulk import BulkLoad, Reserved
 from stores.rocks.database import Database, Sizes
 from stores.rocks.directory import Directory
 from stores.rocks.expiry import expired
@@ -115,27 +115,34 @@ class RocksStore:
         `not_kept`: the number of those that it had no room for is set to zero as well.
         """
         with self._writing():
-            self._require_tables([table])
+            self._known(table)
             before = self._state.tables[table]
             gone = purged(self._database, before, places, not_kept=not_kept)
             self._show([replace(before, quarantine=gone.state)], {}, gone.deletes)
             return Publication(self.seq)
 
-    def bulk(self, table: str, *, budget: int = 64 << 20) -> BulkLoad:
+    def bulk(self, table: str, *, budget: int | None = None) -> BulkLoad:
         """Loads a table anew beside the rows that it holds, which go on answering until `finish` swaps them.
 
-        Publications go on meanwhile. `budget`: bytes of rows that the load may hold in memory.
+        Publications go on meanwhile. `budget`: bytes of rows that the load may hold in memory, if not the usual.
         """
+        return BulkLoad(self, self._specs[self._known(table)], self.reserve(table, budget=budget))
+
+    def reserve(self, table: str, *, budget: int | None = None) -> Reserved:
+        """What `bulk` begins with, for a load that another process prepares. See `Target` for how it goes on."""
         with self._writing():
-            self._require_tables([table])
-            work = self._directory.new_work()
+            self._known(table)
             table_id = self._new_table_id()
             self._loading.add(table_id)
-            waiting = Waiting(self._database, self._state.tables[table].table_id)
-            return BulkLoad(
-                self, self._specs[table], TableState(table, table_id, self._specs[table].key), waiting,
-                work=work, budget=budget, sizes=self._sizes, room=self._room, now=self._clock.now_ms(),
-            )  # fmt: skip
+            return Reserved(
+                TableState(table, table_id, self._specs[table].key),
+                Waiting(self._database, self._state.tables[table].table_id),
+                work=self._directory.new_work(),
+                budget=budget or self._sizes.bulk,
+                sizes=self._sizes,
+                room=self._room,
+                now=self._clock.now_ms(),
+            )
 
     def close(self) -> None:
         with self._lock, contextlib.ExitStack() as closing:
@@ -258,6 +265,10 @@ class RocksStore:
         for name in names:
             if name not in self._specs:
                 raise unknown_table(name, list(self._specs))
+
+    def _known(self, name: str) -> str:
+        self._require_tables([name])
+        return name
 
     def _new_table_id(self) -> int:
         used = {table.table_id for table in self._state.tables.values()} | self._loading

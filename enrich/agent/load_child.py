@@ -1,0 +1,86 @@
+"""A process that loads one table and ends: it reads the topic, decodes, sorts and writes the files of a bulk load.
+
+The agent stays the only writer of the store: whatever touches the database, this process asks of it (`Target`). It
+dies with the agent, and all memory that a load took is free again when it ends.
+"""
+
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from functools import partial
+from logging.handlers import WatchedFileHandler
+from multiprocessing.connection import Connection as Pipe
+from pathlib import Path
+from typing import cast
+
+from enrich.agent.load_requests import Job, Outcome, ask
+from enrich.agent.loading import load_table
+from enrich.agent.place import Place
+from enrich.agent.tables import topic_tables
+from enrich.config import Pipeline
+from enrich.errors import EnrichError
+from enrich.logs import JsonLines
+from stores.clock import SystemClock
+from stores.protocol import Publication, TableSpec
+from stores.rocks import BulkLoad, Reserved
+from stores.rocks.setting_aside import SetAside, Waiting
+from stores.rocks.state import TableState
+
+_log = logging.getLogger("enrich.agent.load")
+
+
+class _StoreOfAgent:
+    """The agent's store, as a load sees it: `Loads` and `Target`."""
+
+    def __init__(self, pipe: Pipe, spec: TableSpec) -> None:
+        self._pipe = pipe
+        self._spec = spec
+
+    def bulk(self, table: str) -> BulkLoad:
+        return BulkLoad(self, self._spec, cast("Reserved", ask(self._pipe, "reserve", table)))
+
+    def ingest(self, files: Sequence[Path]) -> None:
+        ask(self._pipe, "ingest", files)
+
+    def write_unseen(self, puts: Mapping[bytes, bytes]) -> None:
+        ask(self._pipe, "write_unseen", puts)
+
+    def swap(self, table: TableState, masked: int, aside: SetAside, waiting: Waiting) -> Publication:
+        return cast("Publication", ask(self._pipe, "swap", table, masked, aside, waiting))
+
+    def abandon(self, table_id: int) -> None:
+        ask(self._pipe, "abandon", table_id)
+
+
+def load(pipe: Pipe, pipeline: Pipeline, place: Place) -> int:
+    """The process's life. Returns its exit code."""
+    _log_to(place)
+    try:
+        job: Job = pipe.recv()
+        table = topic_tables(pipeline)[job.table]
+        loaded = load_table(
+            _StoreOfAgent(pipe, table.spec),
+            table,
+            job.answer,
+            job.connection,
+            SystemClock(),
+            partial(ask, pipe, "tell"),
+            partial(ask, pipe, "tell_quarantined"),
+            partial(ask, pipe, "should_stop"),
+        )
+        pipe.send(Outcome(loaded))
+    except EnrichError as error:
+        pipe.send(error)
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        return 1  # the agent is gone, and with it whoever wanted the table
+    except Exception:  # noqa: BLE001 - the process's top: a bug is logged, and the agent tells that the load ended
+        _log.exception("this is a bug in enrich; the load ends", extra={"pid": os.getpid()})
+        return 1
+    return 0
+
+
+def _log_to(place: Place) -> None:
+    # The agent rotates the file: this handler notices, and then goes on in the new one.
+    handler = WatchedFileHandler(place.log, encoding="utf-8")
+    handler.setFormatter(JsonLines())
+    logging.basicConfig(handlers=[handler], level=logging.INFO, force=True)

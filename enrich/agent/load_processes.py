@@ -1,0 +1,154 @@
+"""Loads tables in processes of their own: publications of the others keep their pace, memory comes back at the end.
+
+A load in a thread of the agent holds the interpreter's lock for up to a second at a time, while updates of all other
+tables wait (docs/adr/0010). The processes are forked from a template, itself forked from the agent before it has
+threads, a database or clients: forking with these would be unsafe, starting Python anew costs half a second and more
+memory. Template and loads are killed by the kernel when their parent dies: none outlives the agent.
+"""
+
+import ctypes
+import logging
+import os
+import shutil
+import signal
+import socket
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from multiprocessing.connection import Connection as Pipe
+from types import FrameType
+
+from enrich.agent import load_child
+from enrich.agent.load_requests import Job, serve
+from enrich.agent.loading import Loaded, Progress, load_table
+from enrich.agent.place import Place
+from enrich.agent.tables import TopicTable
+from enrich.agent.watch import Answer
+from enrich.config import Pipeline
+from enrich.errors import EnrichError, Retryable
+from enrich.kafka import Connection
+from stores.protocol import Clock, Quarantined
+from stores.rocks import Reserved, RocksStore
+
+_log = logging.getLogger(__name__)
+
+_PR_SET_PDEATHSIG = 1
+
+
+class LoadProcesses:
+    """The agent's hand on the template."""
+
+    def __init__(self, template: socket.socket) -> None:
+        self._template = template
+
+    @classmethod
+    def forked(cls, pipeline: Pipeline, place: Place, *, held: Sequence[int] = ()) -> "LoadProcesses":
+        """To be called by a process that has one thread. `held`: open files that nobody else may keep open."""
+        ours, theirs = socket.socketpair()
+        parent = os.getpid()
+        if os.fork() == 0:
+            _die_with(parent)
+            for descriptor in (ours.detach(), *held):
+                os.close(descriptor)
+            try:
+                _serve_forks(theirs, pipeline, place)
+            finally:
+                os._exit(1)  # whatever happened: it must never go on as a second agent
+        theirs.close()
+        return cls(ours)
+
+    def close(self) -> None:
+        """Ends the template. Loads that run end by themselves: each asks again and again whether it should stop."""
+        self._template.close()
+
+    def load_table(
+        self,
+        store: RocksStore,
+        table: TopicTable,
+        answer: Answer,
+        connection: Connection,
+        clock: Clock,
+        tell: Callable[[Progress], None],
+        tell_quarantined: Callable[[Sequence[Quarantined]], None],
+        should_stop: Callable[[], bool],
+    ) -> Loaded | None:
+        """As `load_table` does it. Raises Retryable when the process that loads was killed."""
+        pipe = self._new_process()
+        if pipe is None:
+            _log.warning("no process can be made for a load; the agent does it itself", extra={"table": table.name})
+            return load_table(store, table, answer, connection, clock, tell, tell_quarantined, should_stop)
+        reserved: list[Reserved] = []
+
+        def reserve(name: str) -> Reserved:
+            reserved.append(store.reserve(name))
+            return reserved[-1]
+
+        answers: dict[str, Callable[..., object]] = {
+            "reserve": reserve,
+            "ingest": store.ingest,
+            "write_unseen": store.write_unseen,
+            "swap": store.swap,
+            "abandon": store.abandon,
+            "tell": tell,
+            "tell_quarantined": tell_quarantined,
+            "should_stop": should_stop,
+        }
+        with pipe:
+            try:
+                pipe.send(Job(table.name, answer, connection))
+                return serve(pipe, answers)
+            except (EOFError, BrokenPipeError, ConnectionResetError):
+                _give_up(store, reserved)
+                raise Retryable(
+                    "the process that loaded the table ended before it was done",
+                    where=f"table {table.name}",
+                    next_step="it is loaded again; if this repeats, see agent.log and the kernel's log (memory?)",
+                ) from None
+
+    def _new_process(self) -> Pipe | None:
+        """A pipe to a new process; None when the template is gone."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            try:
+                socket.send_fds(self._template, [b"+"], [theirs.fileno()])
+            except OSError:
+                ours.close()
+                return None
+        return Pipe(ours.detach())
+
+
+def _give_up(store: RocksStore, reserved: Sequence[Reserved]) -> None:
+    """What the ended process would have done. On a full disk the next agent does it."""
+    for one in reserved:
+        if store.tables[one.table.name].table_id == one.table.table_id:
+            continue  # it had been shown already
+        shutil.rmtree(one.work, ignore_errors=True)
+        with suppress(EnrichError):
+            store.abandon(one.table.table_id)
+
+
+def _serve_forks(requests: socket.socket, pipeline: Pipeline, place: Place) -> None:
+    """The template's life: a process for each pipe that comes, until the agent closes its end of the socket."""
+    signal.signal(signal.SIGCHLD, _reap)
+    while True:
+        word, descriptors, _, _ = socket.recv_fds(requests, 1, 1)
+        if not word:
+            os._exit(0)
+        parent = os.getpid()
+        if os.fork() == 0:
+            _die_with(parent)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            requests.close()
+            os._exit(load_child.load(Pipe(descriptors[0]), pipeline, place))
+        os.close(descriptors[0])
+
+
+def _die_with(parent: int) -> None:
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it died before the kernel knew
+        os._exit(1)
+
+
+def _reap(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the signature of a handler
+    with suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass

@@ -1,0 +1,63 @@
+"""What the agent and a process that loads a table for it say to each other, over a pipe that only they have.
+
+The loading process asks, the agent answers, one at a time. What is sent are pickled objects of this very program:
+both ends are forks of one process.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from multiprocessing.connection import Connection as Pipe
+from typing import Any
+
+from enrich.agent.loading import Loaded
+from enrich.agent.watch import Answer
+from enrich.errors import EnrichError
+from enrich.kafka import Connection
+
+
+@dataclass(frozen=True)
+class Job:
+    """The first word, the agent's: what to load."""
+
+    table: str
+    answer: Answer
+    connection: Connection
+
+
+@dataclass(frozen=True)
+class Request:
+    """Something that only the agent can do or know."""
+
+    name: str
+    arguments: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The last word: how the load ended."""
+
+    loaded: Loaded | None
+
+
+def ask(pipe: Pipe, name: str, *arguments: Any) -> Any:
+    """The loading process's side of a request. Raises what the agent's side raised."""
+    pipe.send(Request(name, arguments))
+    answer = pipe.recv()
+    if isinstance(answer, EnrichError):
+        raise answer
+    return answer
+
+
+def serve(pipe: Pipe, answers: Mapping[str, Callable[..., Any]]) -> Loaded | None:
+    """The agent's side, until the load has ended. Raises what ended it; EOFError when its process did."""
+    while True:
+        said = pipe.recv()
+        if isinstance(said, EnrichError):
+            raise said
+        if isinstance(said, Outcome):
+            return said.loaded
+        try:
+            answer = answers[said.name](*said.arguments)
+        except EnrichError as error:
+            answer = error
+        pipe.send(answer)

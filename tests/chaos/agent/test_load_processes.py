@@ -1,0 +1,98 @@
+"""Tables are loaded by processes of their own: killed at any moment they leave nothing, and they outlive nobody."""
+
+import json
+import shutil
+from pathlib import Path
+
+import psutil
+import pytest
+
+from enrich.agent.place import place_of
+from enrich.agent.reading import AgentReader
+from enrich.agent.spawn import ensure_agent, living_agent
+from enrich.config import load_text
+from tests.support.processes import is_running, kill
+from tests.support.seed import random_source, rounds
+from tests.support.waiting import wait_until
+
+ROWS = 20_000
+
+
+@pytest.fixture
+def pipeline(cluster, stack, new_topic, tmp_path):
+    topic = new_topic(partitions=2, cleanup_policy="compact")
+    cluster.produce(topic, ((f"user:{n}".encode(), json.dumps({"plan": f"p{n}"}).encode()) for n in range(ROWS)))
+    pipeline = load_text(
+        f"name: test\nkafka: {{bootstrap_servers: '{stack.bootstrap_servers}'}}\nstate_dir: {tmp_path}/state\n"
+        f"tables:\n  users: {{topic: {topic}, format: json, columns: 'plan string'}}\n"
+    )
+    yield pipeline
+    wait_until(lambda: end_agent(pipeline), what="the end of the agent")
+
+
+def end_agent(pipeline):
+    header = living_agent(place_of(pipeline))
+    if header is not None and is_running(header.pid):
+        kill(header.pid)
+    return header is None
+
+
+def loading(agent_pid):
+    """The processes that load: children of the agent's only child."""
+    return [child for template in psutil.Process(agent_pid).children() for child in template.children()]
+
+
+def one_loading(agent_pid):
+    processes = wait_until(lambda: loading(agent_pid), what="a process that loads")
+    return processes[0].pid
+
+
+def test_a_load_whose_process_was_killed_is_begun_again(pipeline):
+    choice = random_source("kill a load")
+    for _ in range(rounds(2, 20)):
+        agent = ensure_agent(pipeline).pid
+        pid = one_loading(agent)
+        if choice.random() < 0.5:
+            wait_until(lambda: work_of(pipeline), what="the load's directory")
+        kill(pid)
+        reader = AgentReader(pipeline)
+        snapshot = reader.wait_until_ready(deadline_s=30)
+        keys = {version.key.decode() for version in snapshot.table("users").scan()}
+        assert keys == {f"user:{n}" for n in range(ROWS)}
+        assert snapshot.header.pid == agent
+        wait_until(lambda: not work_of(pipeline), what="no file of a load")
+        reader.close()
+        wait_until(lambda: end_agent(pipeline), what="the end of the agent")
+        remove_store(pipeline)
+
+
+def test_neither_template_nor_load_outlives_an_agent_that_is_killed(pipeline):
+    agent = ensure_agent(pipeline).pid
+    one_loading(agent)
+    family = psutil.Process(agent).children(recursive=True)
+    assert len(family) >= 2
+    kill(agent)
+    psutil.wait_procs(family, timeout=10)
+    assert not [process for process in family if process.is_running()]
+
+
+def test_no_other_process_holds_the_lock_of_an_agent(pipeline):
+    agent = ensure_agent(pipeline).pid
+    one_loading(agent)
+    lock = str(place_of(pipeline).lock)
+    assert lock in open_files(agent)
+    for process in psutil.Process(agent).children(recursive=True):
+        assert lock not in open_files(process.pid)
+
+
+def open_files(pid):
+    return [str(descriptor.readlink()) for descriptor in Path(f"/proc/{pid}/fd").iterdir()]
+
+
+def work_of(pipeline):
+    folder = place_of(pipeline).rows / "bulk"
+    return list(folder.iterdir()) if folder.exists() else []
+
+
+def remove_store(pipeline):
+    shutil.rmtree(pipeline.state_dir)
