@@ -6,6 +6,7 @@ Only `database.py` talks to RocksDB; its errors are mapped to our tree there and
 """
 
 from stores.rocks.bulk import BulkLoad, Reserved
+from stores.rocks.changes import EVERYTHING, Changes
 from stores.rocks.database import Sizes
 from stores.rocks.quarantine import QuarantineState
 from stores.rocks.reader import RocksReader
@@ -14,8 +15,10 @@ from stores.rocks.store import RocksStore
 from stores.rocks.verify import Verified
 
 __all__ = [
+    "EVERYTHING",
     "OTHER_REASONS",
     "BulkLoad",
+    "Changes",
     "QuarantineState",
     "Reserved",
     "RocksReader",

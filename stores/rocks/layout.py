@@ -5,6 +5,7 @@
     H table escaped-key timestamp partition offset        a version that a newer one superseded
     Q table due escaped-key timestamp partition offset    when that version may go -> offset, timestamp of its successor
     X table partition offset timestamp                    a record in quarantine (quarantine.py)
+    C place-in-the-ring                                   which keys a publication changed (changes.py)
 
 History is ordered by time, so that an as-of question is one seek. Within one partition of a key that order is also the
 order of offsets, unless timestamps went back: then the entry of the newest version says so (`UNORDERED`).
@@ -21,6 +22,7 @@ LATEST = b"L"
 HISTORY = b"H"
 QUEUE = b"Q"
 QUARANTINE = b"X"
+CHANGES = b"C"
 _OF_TABLES = (LATEST, HISTORY, QUEUE, QUARANTINE)
 
 TOMBSTONE = 1

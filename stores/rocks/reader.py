@@ -10,6 +10,7 @@ from pathlib import Path
 from stores.answers import superseded_snapshot, unknown_table
 from stores.errors import CorruptState, EnrichError, Fatal, Retryable
 from stores.protocol import TableSpec
+from stores.rocks.changes import Changes, changes_between
 from stores.rocks.database import Database, Sizes
 from stores.rocks.directory import Directory
 from stores.rocks.state import StoreState, read_state
@@ -138,3 +139,7 @@ class RocksSnapshot:
 
     def table(self, name: str) -> RocksTable:
         return self._reader.table(name, self._state, self._taken)
+
+    def changes_since(self, seq: Seq) -> Changes:
+        """The keys whose newest version may be another than at that seq, by table; everything where that is unknown."""
+        return changes_between(self._reader.require_current(self._taken), seq, self.seq)

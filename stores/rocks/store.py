@@ -7,10 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
+
 from stores.answers import unknown_table
 from stores.errors import ConfigError, CorruptState, EnrichError, Retryable
 from stores.protocol import Clock, Publication, Quarantined, QuarantinePlace, TableSpec, TableUpdate
 from stores.rocks.bulk import BulkLoad, Reserved
+from stores.rocks.changes import EVERYTHING, Everything, entry
 from stores.rocks.database import Database, Sizes
 from stores.rocks.directory import Directory
 from stores.rocks.expiry import expired
@@ -80,6 +83,7 @@ class RocksStore:
             self._require_tables(updates)
             puts: dict[bytes, bytes] = {}
             changed: list[TableState] = []
+            keys: dict[str, pa.BinaryArray | Everything] = {}
             quarantined: list[Quarantined] = []
             masked = 0
             for name, update in updates.items():
@@ -88,9 +92,10 @@ class RocksStore:
                 aside = published(self._database, before, came.quarantined, self._room)
                 puts.update(aside.puts(before.table_id))
                 changed.append(replace(self._folded(name, update, came, puts), quarantine=aside.state))
+                keys[name] = came.versions.column("key")
                 quarantined += came.quarantined
                 masked += came.masked
-            self._show(changed, puts)
+            self._show(changed, puts, keys=keys)
             return Publication(self.seq, tuple(quarantined), masked)
 
     def remove_expired(self) -> Publication:
@@ -168,7 +173,8 @@ class RocksStore:
             old = self._state.tables[table.name]
             aside = carried_over(self._database, old, waiting, aside)
             shown = replace(table, quarantine=aside.state)
-            self._show([shown], aside.puts(table.table_id), ranges=table_ranges(old.table_id))
+            puts, gone = aside.puts(table.table_id), table_ranges(old.table_id)
+            self._show([shown], puts, ranges=gone, keys={table.name: EVERYTHING})
             self._loading.discard(table.table_id)
             publication = Publication(self.seq, masked_networks=masked)
         if old.rows:
@@ -237,11 +243,15 @@ class RocksStore:
         puts: Mapping[bytes, bytes],
         deletes: Sequence[bytes] = (),
         ranges: Sequence[tuple[bytes, bytes]] = (),
+        keys: Mapping[str, pa.BinaryArray | Everything] | None = None,
     ) -> None:
-        """Publishes: one write, one flush, and only then the watermark and the state that acknowledge it."""
+        """Publishes: one write, one flush, and only then the watermark and the state that acknowledge it.
+
+        `keys`: those of which the newest version is another, by table.
+        """
         state = self._state.with_tables(changed)
         rows = state.rows(*(table.name for table in changed))
-        self._database.write({**puts, **rows}, deletes, ranges)
+        self._database.write({**puts, **rows, **entry(state.seq.counter, keys or {})}, deletes, ranges)
         self._database.flush()
         self._watermark.raise_to(state.seq)
         self._state = state
