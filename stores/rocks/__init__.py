@@ -6,6 +6,7 @@ Only `database.py` talks to RocksDB; its errors are mapped to our tree there and
 """
 
 from stores.rocks.bulk import BulkLoad, Reserved
+from stores.rocks.cached_reader import CachedReader
 from stores.rocks.changes import EVERYTHING, Changes
 from stores.rocks.database import Sizes
 from stores.rocks.quarantine import QuarantineState
@@ -18,6 +19,7 @@ __all__ = [
     "EVERYTHING",
     "OTHER_REASONS",
     "BulkLoad",
+    "CachedReader",
     "Changes",
     "QuarantineState",
     "Reserved",

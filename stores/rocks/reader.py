@@ -9,7 +9,7 @@ from pathlib import Path
 
 from stores.answers import superseded_snapshot, unknown_table
 from stores.errors import CorruptState, EnrichError, Fatal, Retryable
-from stores.protocol import TableSpec
+from stores.protocol import KeyKind, TableSpec
 from stores.rocks.changes import Changes, changes_between
 from stores.rocks.database import Database, Sizes
 from stores.rocks.directory import Directory
@@ -61,6 +61,9 @@ class RocksReader:
     def close(self) -> None:
         self._close_database()
         self._clean_up()
+
+    def key_kind(self, table: str) -> KeyKind:
+        return self._specs[table].key
 
     def require_current(self, taken: int) -> Database:
         """The database, while it still stands where the snapshot was taken."""
@@ -139,6 +142,10 @@ class RocksSnapshot:
 
     def table(self, name: str) -> RocksTable:
         return self._reader.table(name, self._state, self._taken)
+
+    def require_current(self) -> None:
+        """Raises Retryable once the reader has taken a newer one."""
+        self._reader.require_current(self._taken)
 
     def changes_since(self, seq: Seq) -> Changes:
         """The keys whose newest version may be another than at that seq, by table; everything where that is unknown."""
