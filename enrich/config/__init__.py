@@ -14,6 +14,9 @@ from enrich.config.memory import Memory
 from enrich.config.pipeline import Pipeline
 from enrich.config.problems import ConfigProblems, Problem
 from enrich.config.stage import Lookup, OnMiss, Profile, Replay, Sink, Source, Stage, Writeback
+from enrich.config.sync import Sync
+from enrich.config.sync_targets import Delete, PostgresTarget, RedisForm, RedisTarget, Target
+from enrich.config.sync_writeback import SyncWriteback
 from enrich.config.table import Access, Compaction, Freshness, KeyKind, Loader, OnStale, Table, Then
 from enrich.config.wire import from_wire, to_wire
 
@@ -24,6 +27,7 @@ __all__ = [
     "Columns",
     "Compaction",
     "ConfigProblems",
+    "Delete",
     "Format",
     "Framing",
     "Freshness",
@@ -37,9 +41,12 @@ __all__ = [
     "OnStale",
     "Password",
     "Pipeline",
+    "PostgresTarget",
     "Problem",
     "Profile",
     "Protocol",
+    "RedisForm",
+    "RedisTarget",
     "Registry",
     "Replay",
     "Role",
@@ -48,7 +55,10 @@ __all__ = [
     "Sink",
     "Source",
     "Stage",
+    "Sync",
+    "SyncWriteback",
     "Table",
+    "Target",
     "Then",
     "Writeback",
     "from_wire",

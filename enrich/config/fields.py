@@ -114,7 +114,7 @@ def one_of(kind: type[Choice]) -> BeforeValidator:
     return BeforeValidator(check)
 
 
-def _matching(pattern: str, expected: str) -> BeforeValidator:
+def matching(pattern: str, expected: str) -> BeforeValidator:
     def check(value: object) -> str:
         if isinstance(value, str) and re.fullmatch(pattern, value) and value not in (".", ".."):
             return str(value)
@@ -199,17 +199,17 @@ Text = Annotated[str, BeforeValidator(as_text), WithJsonSchema(_TEXT)]
 Flag = Annotated[bool, BeforeValidator(as_flag), WithJsonSchema({"type": "boolean"})]
 Name = Annotated[
     str,
-    _matching(NAME_PATTERN, "a name of at most 63 letters, digits, _ and - that starts with a letter or digit"),
+    matching(NAME_PATTERN, "a name of at most 63 letters, digits, _ and - that starts with a letter or digit"),
     WithJsonSchema({"type": "string", "pattern": NAME_PATTERN}),
 ]
 Identifier = Annotated[
     str,
-    _matching(IDENTIFIER_PATTERN, "a name of letters, digits and _"),
+    matching(IDENTIFIER_PATTERN, "a name of letters, digits and _"),
     WithJsonSchema({"type": "string", "pattern": IDENTIFIER_PATTERN}),
 ]
 Topic = Annotated[
     str,
-    _matching(TOPIC_PATTERN, "a topic name of at most 249 letters, digits, . _ and -"),
+    matching(TOPIC_PATTERN, "a topic name of at most 249 letters, digits, . _ and -"),
     WithJsonSchema({"type": "string", "pattern": TOPIC_PATTERN}),
 ]
 LocalPath = Annotated[str, BeforeValidator(as_local_path), WithJsonSchema(_TEXT)]

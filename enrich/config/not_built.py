@@ -9,7 +9,7 @@ from typing import Any
 from enrich.config.problems import Finding, Path
 
 NOT_BUILT: Mapping[str, str] = {
-    "sync": "not built yet: this release has no sync service; remove the section",
+    "sync.sources": "not built yet: this release has no sources; remove the section",
 }
 """Paths, in which `*` stands for any name or number (`stages.*.lookups.*.key`), and what to tell their users."""
 

@@ -10,6 +10,7 @@ from enrich.config.fields import NAME_PATTERN, LocalPath, Name, Section
 from enrich.config.kafka import KafkaSection
 from enrich.config.memory import Memory
 from enrich.config.stage import Stage
+from enrich.config.sync import Sync, filled_sync
 from enrich.config.table import Table
 
 _NAMED: dict[str, JsonValue] = {"propertyNames": {"pattern": NAME_PATTERN}}
@@ -36,11 +37,18 @@ class Pipeline(Section):
         default_factory=dict, description="The stages, by name.", json_schema_extra=_NAMED
     )
 
+    sync: Sync | None = Field(
+        default=None, description="What the sync service moves between topics and external stores."
+    )
+
     @model_validator(mode="before")
     @classmethod
     def _fill_in(cls, data: object) -> object:
-        """A checkpoint's default has the names of pipeline and stage in it, which a stage does not know."""
-        if not isinstance(data, Mapping) or not isinstance(data.get("stages"), Mapping):
+        """Defaults that have other parts of the pipeline in them, such as a checkpoint's, which has its name."""
+        if not isinstance(data, Mapping):
+            return data
+        data = {**data, **filled_sync(data)}
+        if not isinstance(data.get("stages"), Mapping):
             return data
         stages: dict[str, Any] = {}
         for name, stage in data["stages"].items():

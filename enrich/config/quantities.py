@@ -62,11 +62,24 @@ def size_text(size: int) -> str:
     return f"{size}B"
 
 
+def _as_list(value: object) -> object:
+    if isinstance(value, list | tuple):
+        return tuple(value)
+    raise Wrong(f"expected a list of durations such as [30s, 5m], got {told(value)}")
+
+
 Duration = Annotated[
     timedelta,
     BeforeValidator(parse_duration),
     PlainSerializer(duration_text),
     WithJsonSchema({"anyOf": [{"type": "string", "pattern": DURATION_PATTERN}, {"const": 0}]}),
+]
+DurationList = Annotated[
+    tuple[Duration, ...],
+    BeforeValidator(_as_list),
+    WithJsonSchema(
+        {"type": "array", "items": {"anyOf": [{"type": "string", "pattern": DURATION_PATTERN}, {"const": 0}]}}
+    ),
 ]
 Size = Annotated[
     int,

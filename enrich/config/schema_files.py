@@ -29,6 +29,9 @@ def read_schema_files(document: Document) -> None:
 def _encoded(data: Any) -> Iterator[tuple[Path, dict[str, Any]]]:
     for name, table in _items(data, "tables"):
         yield ("tables", name), table
+    if isinstance(data, Mapping):
+        for name, route in _items(data.get("sync"), "writeback"):
+            yield ("sync", "writeback", name), route
     for name, stage in _items(data, "stages"):
         if isinstance(stage.get("source"), dict):
             yield ("stages", name, "source"), stage["source"]

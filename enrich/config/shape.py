@@ -27,6 +27,14 @@ _STAND_INS: Mapping[tuple[str, str], Any] = {
     ("Lookup", "key"): "1 + 1",
     ("Lookup", "as"): "stand_in",
     ("Stage", "checkpoint"): "stand-in:checkpoint",
+    ("SyncWriteback", "format"): "string",
+    ("SyncWriteback", "topic"): "stand-in.rows",
+    ("SyncWriteback", "columns"): "value string",
+    ("SyncWriteback", "dlq"): "stand-in.dlq",
+    ("RedisTarget", "url"): "redis://stand-in",
+    ("PostgresTarget", "dsn"): "postgresql://stand-in",
+    ("PostgresTarget", "table"): "stand-in",
+    ("PostgresTarget", "key"): ["stand_in"],
 }
 """For required keys that are missing or wrong, so that the rest can still be checked. Never seen by anyone."""
 

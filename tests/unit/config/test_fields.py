@@ -128,7 +128,7 @@ def test_a_client_setting_that_breaks_a_guarantee_is_refused_with_the_reason(set
 
 def test_what_is_not_built_is_refused_by_name() -> None:
     assert told(changed(("sync.sources", {}))) == [
-        "sync: not built yet: this release has no sync service; remove the section"
+        "sync.sources: not built yet: this release has no sources; remove the section"
     ]
 
 

@@ -14,7 +14,13 @@ PAGE = (Path(__file__).parents[3] / "docs" / "configuration.md").read_text()
 ROWS = [line.strip().strip("|").split(" | ") for line in PAGE.splitlines() if re.match(r"\| `[a-z_]+(\.|`)", line)]
 DOCUMENTED = {row[0].strip().strip("`"): [cell.strip() for cell in row[1:]] for row in ROWS if len(row) == 4}
 KEYS = dict(every_key())
-DERIVED = {"tables.<name>.format", "tables.<name>.columns", "stages.<name>.checkpoint"}
+DERIVED = {
+    "tables.<name>.format",
+    "tables.<name>.columns",
+    "stages.<name>.checkpoint",
+    "sync.writeback.<name>.columns",
+    "sync.writeback.<name>.dlq",
+}
 
 
 def test_every_key_is_in_the_page_and_no_other() -> None:
@@ -32,7 +38,7 @@ def _shown(value: Any, path: str) -> Iterator[tuple[str, str]]:
     """Keys as the page writes them, and values as a file would."""
     if isinstance(value, dict):
         for key, inner in value.items():
-            named = "<name>" if path in ("tables", "stages") else key
+            named = "<name>" if path in ("tables", "stages", "sync.writeback") else key
             yield from _shown(inner, f"{path}.{named}" if path else named)
     elif isinstance(value, list):
         for inner in value:
@@ -44,11 +50,14 @@ def _shown(value: Any, path: str) -> Iterator[tuple[str, str]]:
 def test_the_defaults_in_the_page_are_the_loaders() -> None:
     tables = "{a: {topic: a, format: string}, b: {loader: {redis: redis://h}, format: string}}"
     stage = "{source: {topic: s, format: string}, sink: {topic: t}, lookups: [{table: a, key: value, as: x}]}"
-    shown = dict(_shown(as_data(load_text(f"{HEAD}tables: {tables}\nstages: {{s: {stage}}}", {})), ""))
+    redis, postgres = "{redis: {url: redis://h}}", "{postgres: {dsn: postgresql://h, table: t, key: [id]}}"
+    routes = f"{{r: {{topic: a, format: string, to: {redis}}}, p: {{topic: a, format: string, to: {postgres}}}}}"
+    text = f"{HEAD}tables: {tables}\nstages: {{s: {stage}}}\nsync: {{writeback: {routes}}}"
+    shown = dict(_shown(as_data(load_text(text, {})), ""))
     for key, (_, default, _) in DOCUMENTED.items():
         written = re.fullmatch(r"`([^`]+)`", default)
         if written is not None and key in shown:
-            told = written[1].replace("<pipeline>", "plays").replace("<stage>", "s")
+            told = written[1].replace("<pipeline>", "plays").replace("<stage>", "s").replace("<route>", "p")
             assert shown[key] in (told, str(Path(told).absolute())), key
 
 

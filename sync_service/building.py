@@ -1,0 +1,15 @@
+"""From the configuration to the routes: the one place that knows all kinds of them."""
+
+from enrich.config import Pipeline
+from enrich.errors import ConfigError
+from sync_service.routes import Route
+
+
+def routes_of(pipeline: Pipeline) -> list[Route]:
+    """All routes of the section `sync`. Raises ConfigError when there is none. Connects to nothing."""
+    routes: list[Route] = []
+    if not routes:
+        raise ConfigError(
+            f"the pipeline {pipeline.name} has nothing to sync", next_step="name routes under `sync.writeback`"
+        )
+    return routes

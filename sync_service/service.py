@@ -1,0 +1,108 @@
+"""Runs all routes of a pipeline: each in a thread, started again after what passes, all stopped together."""
+
+import logging
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+from enrich.errors import ConfigError, EnrichError, Fatal, Retryable, WouldLoseData
+from sync_service.backoff import Backoff
+from sync_service.routes import Route, RouteState, RouteStatus
+
+_log = logging.getLogger("enrich.sync")
+
+# How soon a held route sees that a person has decided.
+_HELD_S = 15.0
+# A route that ran so long has recovered: its next failure is a first one.
+_RECOVERED_S = 60.0
+
+
+class Service:
+    """Lives from `run` to `stop`. One wrong route stops nothing but itself, except for a wrong configuration."""
+
+    def __init__(self, routes: Sequence[Route], *, held_s: float = _HELD_S, most_pause_s: float = 30.0) -> None:
+        self._stopping = threading.Event()
+        self._runners = [_Runner(route, self._stopping, held_s, most_pause_s) for route in routes]
+
+    def run(self) -> None:
+        """Returns after `stop`, once every route has finished. Raises the ConfigError of a route once the others have
+        finished, and the first error when every route has stopped for good."""
+        for runner in self._runners:
+            runner.start()
+        for runner in self._runners:
+            runner.join()
+        failures = [runner.failure for runner in self._runners if runner.failure is not None]
+        wrong = next((failure for failure in failures if isinstance(failure, ConfigError)), None)
+        if wrong is not None:
+            raise wrong
+        if failures and len(failures) == len(self._runners):
+            raise failures[0]
+
+    def stop(self) -> None:
+        """Asks all routes to finish; may be called by a signal's handler."""
+        self._stopping.set()
+
+    @property
+    def is_stopping(self) -> bool:
+        return self._stopping.is_set()
+
+    def statuses(self) -> list[RouteStatus]:
+        return [runner.status() for runner in self._runners]
+
+
+class _Runner(threading.Thread):
+    """Keeps one route running."""
+
+    def __init__(self, route: Route, stopping: threading.Event, held_s: float, most_pause_s: float) -> None:
+        # A daemon: a driver that never returns must not keep the process from ending after the stop's deadline.
+        super().__init__(name=f"route {route.name}", daemon=True)
+        self.failure: EnrichError | None = None
+        self._route = route
+        self._stopping = stopping
+        self._held_s = held_s
+        self._backoff = Backoff(0.2, most_pause_s)
+        self._told: tuple[RouteState, str, int] | None = None
+        """Why the route does not run now: its state meanwhile, the error, and when that was."""
+
+    def run(self) -> None:
+        while not self._stopping.is_set():
+            started = time.monotonic()
+            self._told = None
+            try:
+                self._route.run(self._stopping)
+            except Retryable as error:
+                if time.monotonic() - started > _RECOVERED_S:
+                    self._backoff.reset()
+                self._pause(RouteState.waiting, error, self._backoff.next_s())
+            except WouldLoseData as error:
+                self._pause(RouteState.held, error, self._held_s)
+            except EnrichError as error:
+                self._give_up(error)
+                return
+            except Exception as error:  # noqa: BLE001 - the top of this thread: nothing may end it unseen
+                _log.exception("this is a bug in enrich; please report it", extra={"route": self._route.name})
+                self._give_up(Fatal(f"a bug in enrich: {type(error).__name__}", where=f"route {self._route.name}"))
+                return
+            else:
+                return
+
+    def status(self) -> RouteStatus:
+        status, told = self._route.status(), self._told
+        if told is None:
+            return status
+        state, text, when = told
+        return replace(status, state=state, last_error=text, last_error_ms=when, rows_per_s=0.0)
+
+    def _pause(self, state: RouteState, error: EnrichError, seconds: float) -> None:
+        self._told = state, str(error), time.time_ns() // 1_000_000
+        extra = {"route": self._route.name, "again_in_s": round(seconds, 1)}
+        _log.warning("the route does not run: %s", error, extra=extra)
+        self._stopping.wait(seconds)
+
+    def _give_up(self, error: EnrichError) -> None:
+        self.failure = error
+        self._told = RouteState.stopped, str(error), time.time_ns() // 1_000_000
+        _log.error("the route stopped: %s", error, extra={"route": self._route.name})
+        if isinstance(error, ConfigError):
+            self._stopping.set()
