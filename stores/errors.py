@@ -34,6 +34,10 @@ class BadRecord(EnrichError):
     """One record cannot be used: to the DLQ (events) or the quarantine (metadata), and go on."""
 
 
+class RefusedForNow(BadRecord):
+    """One record is refused by what others have written: it may be taken later, so try it again before giving up."""
+
+
 class CorruptState(EnrichError):
     """Local state is damaged: rebuild it from its topic."""
 

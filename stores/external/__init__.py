@@ -1,4 +1,24 @@
 """External stores (Redis, PostgreSQL). For the sync service only: the stream never calls them.
 
-For now the boundaries where their drivers' errors become ours; versioned writes stand here next.
+`protocol.py` says what a versioned store is: rows under keys, written only where they are newer. `RedisStore` and
+`PostgresStore` are the two there are; one suite of tests runs over both. Drivers and their errors stay in this folder.
 """
+
+from stores.external.postgres_store import PostgresStore
+from stores.external.postgres_table import PostgresPlace
+from stores.external.protocol import LARGEST_VERSION, StoredRows, VersionedRows, VersionedStore, Written
+from stores.external.redis_clients import RedisAddress
+from stores.external.redis_store import RedisPlace, RedisStore
+
+__all__ = [
+    "LARGEST_VERSION",
+    "PostgresPlace",
+    "PostgresStore",
+    "RedisAddress",
+    "RedisPlace",
+    "RedisStore",
+    "StoredRows",
+    "VersionedRows",
+    "VersionedStore",
+    "Written",
+]

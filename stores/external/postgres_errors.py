@@ -7,11 +7,16 @@ from contextlib import contextmanager
 import psycopg
 from psycopg import errors
 
-from stores.errors import BadRecord, ConfigError, EnrichError, Fatal, Retryable, Unreachable
+from stores.errors import BadRecord, ConfigError, EnrichError, Fatal, RefusedForNow, Retryable, Unreachable
 
 _BY_CODE: dict[type[psycopg.Error], type[EnrichError]] = {
     errors.ReadOnlySqlTransaction: Retryable,  # a failover is under way
     errors.SqlserverRejectedEstablishmentOfSqlconnection: ConfigError,
+    # What other rows decide: a parent that comes later, a value that another row gives up.
+    errors.ForeignKeyViolation: RefusedForNow,
+    errors.UniqueViolation: RefusedForNow,
+    errors.ExclusionViolation: RefusedForNow,
+    errors.RaiseException: RefusedForNow,  # by a trigger
     errors.ProtocolViolation: Fatal,
     errors.DatabaseDropped: ConfigError,
     errors.ConfigurationLimitExceeded: ConfigError,

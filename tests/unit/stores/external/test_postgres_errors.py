@@ -4,7 +4,7 @@ import psycopg
 import pytest
 from psycopg import errors
 
-from stores.errors import BadRecord, ConfigError, Fatal, Retryable, Unreachable
+from stores.errors import BadRecord, ConfigError, Fatal, RefusedForNow, Retryable, Unreachable
 from stores.external.postgres_errors import BY_CLASS, BY_DRIVER_CLASS, mapped, postgres_errors
 
 CLASSES = [cls for _, cls in inspect.getmembers(errors, inspect.isclass) if issubclass(cls, psycopg.Error)]
@@ -28,6 +28,8 @@ def test_every_error_of_the_driver_without_a_sqlstate_is_named():
         (errors.StatementCompletionUnknown("x"), Retryable),
         (errors.ReadOnlySqlTransaction("x"), Retryable),
         (errors.NotNullViolation("x"), BadRecord),
+        (errors.ForeignKeyViolation("x"), RefusedForNow),
+        (errors.RaiseException("x"), RefusedForNow),
         (errors.NumericValueOutOfRange("x"), BadRecord),
         (errors.UndefinedTable("x"), ConfigError),
         (errors.InsufficientPrivilege("x"), ConfigError),

@@ -1,0 +1,86 @@
+"""One connection to PostgreSQL that cannot hang: what takes too long is cut off, and the next call connects anew."""
+
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import psycopg
+
+from stores.errors import ConfigError, Unreachable
+from stores.external.postgres_errors import mapped
+
+# The kernel must not wait for minutes on a host that is gone.
+_OPTIONS: dict[str, Any] = {
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "application_name": "enrich sync",
+}
+
+
+class PostgresSession:
+    """Opened at the first call; after an error that leaves it in doubt, closed and opened again at the next."""
+
+    def __init__(self, dsn: str, deadline_s: float = 10.0) -> None:
+        self._dsn = dsn
+        self._deadline_s = deadline_s
+        self._connection: psycopg.Connection | None = None
+        self.where = shown(dsn)
+
+    @contextmanager
+    def connection(self, deadline_s: float | None = None) -> Iterator[psycopg.Connection]:
+        """Raises errors of our tree; Unreachable when the deadline passed."""
+        connection = self._opened()
+        cut_off = threading.Event()
+
+        def cut() -> None:
+            cut_off.set()
+            # Of a copy: the driver may close its own at any moment. A server that stands still answers no cancel.
+            with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(connection.fileno())) as copy:
+                copy.shutdown(socket.SHUT_RDWR)
+
+        timer = threading.Timer(deadline_s or self._deadline_s, cut)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield connection
+        except psycopg.Error as error:
+            if cut_off.is_set():
+                self.close()
+                raise Unreachable(
+                    f"PostgreSQL did not answer within {deadline_s or self._deadline_s:g} s", where=self.where
+                ) from error
+            if connection.closed or connection.broken or isinstance(error, psycopg.OperationalError):
+                self.close()
+            raise mapped(error, self.where) from error
+        finally:
+            timer.cancel()
+
+    def close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(psycopg.Error):
+                connection.close()
+
+    def _opened(self) -> psycopg.Connection:
+        if self._connection is None:
+            try:
+                connect_s = max(2, round(self._deadline_s / 2))
+                self._connection = psycopg.connect(self._dsn, autocommit=True, connect_timeout=connect_s, **_OPTIONS)
+            except psycopg.ProgrammingError as error:  # the text is not a dsn; it may hold the password
+                raise ConfigError("not an address of PostgreSQL", next_step="correct the dsn") from error
+            except psycopg.Error as error:
+                raise mapped(error, self.where) from None
+        return self._connection
+
+
+def shown(dsn: str) -> str:
+    """Host and database, for messages: never the password."""
+    try:
+        parts = psycopg.conninfo.conninfo_to_dict(dsn)
+    except psycopg.Error:
+        return "PostgreSQL"
+    return f"PostgreSQL {parts.get('host', 'localhost')}:{parts.get('port', 5432)}/{parts.get('dbname', '')}"

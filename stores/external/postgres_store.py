@@ -1,0 +1,249 @@
+"""A PostgreSQL table as a versioned store: one upsert a batch, that changes a row only if it is newer."""
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import psycopg
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from stores.errors import BadRecord, ConfigError
+from stores.external.postgres_session import PostgresSession
+from stores.external.postgres_statements import MARKERS, NOTES, Statements, array_literal
+from stores.external.postgres_table import PostgresPlace, read_table
+from stores.external.protocol import StoredRows, VersionedRows, Written
+from stores.external.texts import texts_of
+
+_SCANNED = 5_000
+_SCAN_DEADLINE_S = 3_600.0
+
+_LOCK = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 7306))"
+_MARK = """
+INSERT INTO enrich_sync_markers AS m (target, key, version, expires)
+SELECT %s, s.k, s.v, now() + %s * interval '1 millisecond' FROM unnest(%s::bytea[], %s::bigint[]) AS s(k, v)
+ON CONFLICT (target, key) DO UPDATE SET version = excluded.version, expires = excluded.expires
+WHERE excluded.version > m.version
+"""
+_UNMARK_SEEN = """
+DELETE FROM enrich_sync_markers m USING unnest(%s::bytea[], %s::bigint[]) AS s(k, v)
+WHERE m.target = %s AND m.key = s.k AND m.version = s.v
+"""
+_FORGET = "DELETE FROM enrich_sync_markers WHERE expires < now()"
+
+
+class PostgresStore:
+    """See `VersionedStore`. Connects at the first call."""
+
+    def __init__(self, dsn: str, place: PostgresPlace, deadline_s: float = 10.0) -> None:
+        """The dsn may hold a password: it is never shown."""
+        self._place = place
+        self._session = PostgresSession(dsn, deadline_s)
+        self._made: Statements | None = None
+        self._has_notes = False
+        self._target = place.table
+
+    def check(self) -> list[str]:
+        self._made = None
+        self._statements()
+        return []
+
+    def incarnation(self) -> str:
+        with self._session.connection() as connection:
+            # A promoted replica is another server, with another start; a restarted one may have lost writes that
+            # asked for no flush.
+            row = connection.execute("SELECT pg_postmaster_start_time()::text").fetchone()
+        return str(row[0]) if row else ""
+
+    def write(self, rows: VersionedRows, seen: pa.Int64Array | None = None) -> Written:
+        parts, refused = self._key_parts(rows.keys.to_pylist())
+        good = [index for index in range(len(rows)) if index not in refused]
+        # Two writers that lock the same rows in different orders wait for each other for ever.
+        order = pc.sort_indices(rows.keys.take(pa.array(good, pa.int64()))).to_pylist()
+        indexes = [good[place] for place in order]
+        if not indexes:
+            return Written(0, refused)
+        rows, before = rows.take(indexes), None if seen is None else seen.take(pa.array(indexes, pa.int64()))
+        keys = [array_literal(pa.array([part[index] for index in indexes], pa.string())) for part in parts]
+        statements = self._statements()
+        with self._session.connection() as connection:
+            if self._place.deleted_column is None:
+                applied = self._write_hard(connection, statements, rows, keys, before)
+            elif before is None:
+                applied = self._upsert(connection, statements, rows, keys)
+            else:
+                with connection.transaction():
+                    connection.execute(statements.forget_version, [*keys, array_literal(texts_of(before))])
+                    applied = self._upsert(connection, statements, rows, keys)
+        return Written(applied, refused)
+
+    def _upsert(self, connection: Any, statements: Statements, rows: VersionedRows, keys: list[str]) -> int:
+        deleted = array_literal(rows.values.is_null().cast(pa.string()))
+        parameters = [*keys, *self._literals(rows.values), array_literal(texts_of(rows.versions)), deleted]
+        return int(connection.execute(statements.upsert, parameters).rowcount)
+
+    def _write_hard(
+        self, connection: Any, statements: Statements, rows: VersionedRows, keys: list[str], seen: pa.Array | None
+    ) -> int:
+        """A removed row is remembered in a table of ours. One writer at a time: a row and the mark of its removal are
+        in two tables, and what two writers do to them at once would not be in order."""
+        raw, versions = array_literal(rows.keys), array_literal(texts_of(rows.versions))
+        with connection.transaction():
+            connection.execute(_LOCK, [self._target])
+            if seen is not None:
+                connection.execute(statements.forget_version, [*keys, array_literal(texts_of(seen))])
+                connection.execute(_UNMARK_SEEN, [raw, array_literal(texts_of(seen)), self._target])
+            applied = 0
+            living = rows.values.is_valid()
+            if pc.any(living).as_py():
+                some = [array_literal(_texts(key, living)) for key in self._key_columns(rows.keys)]
+                kept = VersionedRows(rows.keys.filter(living), rows.versions.filter(living), rows.values.filter(living))
+                parameters = [*some, *self._literals(kept.values)]
+                parameters += [array_literal(texts_of(kept.versions)), array_literal(kept.keys), self._target]
+                applied += connection.execute(statements.upsert, parameters).rowcount
+            gone = pc.invert(living)
+            if pc.any(gone).as_py():
+                some = [array_literal(_texts(key, gone)) for key in self._key_columns(rows.keys)]
+                versions = array_literal(texts_of(rows.versions.filter(gone)))
+                connection.execute(statements.delete, [*some, versions])
+                marks = [self._target, self._place.marker_ms, array_literal(rows.keys.filter(gone)), versions]
+                applied += connection.execute(_MARK, marks).rowcount
+        return int(applied)
+
+    def scan(self) -> Iterator[StoredRows]:
+        statements = self._statements()
+        count = len(self._place.key)
+        with (
+            self._session.connection(_SCAN_DEADLINE_S) as connection,
+            connection.transaction(),
+            connection.cursor(name="enrich_scan") as cursor,
+        ):
+            cursor.execute(statements.scan)
+            while rows := cursor.fetchmany(_SCANNED):
+                keys = [self._joined(row[1 : 1 + count]) for row in rows]
+                yield StoredRows(keys, [row[0] for row in rows], [_encoded(row[1 + count :]) for row in rows])
+
+    def fetch(self, keys: Sequence[bytes]) -> StoredRows:
+        parts, refused = self._key_parts(keys)
+        for bad in refused.values():
+            raise bad
+        with self._session.connection() as connection:
+            literals = [array_literal(pa.array(part, pa.string())) for part in parts]
+            rows = connection.execute(self._statements().fetch, literals).fetchall()
+        texts = [_encoded(row[2:]) if row[0] else None for row in rows]
+        return StoredRows(keys, [row[1] for row in rows], texts)
+
+    def spelled_keys(self, keys: Sequence[bytes]) -> list[bytes]:
+        parts, refused = self._key_parts(keys)
+        for bad in refused.values():
+            raise bad
+        with self._session.connection() as connection:
+            literals = [array_literal(pa.array(part, pa.string())) for part in parts]
+            rows = connection.execute(self._statements().spelled_keys, literals).fetchall()
+        return [self._joined(row) for row in rows]
+
+    def spelled(self, values: pa.StructArray) -> list[tuple[bytes | None, ...] | None]:
+        valid = values.is_valid().to_pylist()
+        if not self._place.columns:
+            return [() if one else None for one in valid]
+        with self._session.connection() as connection:
+            rows = connection.execute(self._statements().spelled, self._literals(values)).fetchall()
+        return [_encoded(row) if one else None for row, one in zip(rows, valid, strict=True)]
+
+    def load_note(self, name: str) -> str | None:
+        self._make_table_of_notes()
+        with self._session.connection() as connection:
+            row = connection.execute("SELECT note FROM enrich_sync_notes WHERE name = %s", [name]).fetchone()
+        return None if row is None else str(row[0])
+
+    def save_note(self, name: str, note: str, replacing: str | None) -> bool:
+        self._make_table_of_notes()
+        if replacing is None:
+            statement = "INSERT INTO enrich_sync_notes VALUES (%s, %s) ON CONFLICT DO NOTHING"
+            parameters = [name, note]
+        else:
+            statement = "UPDATE enrich_sync_notes SET note = %s WHERE name = %s AND note = %s"
+            parameters = [note, name, replacing]
+        with self._session.connection() as connection:
+            return bool(connection.execute(statement, parameters).rowcount)
+
+    def close(self) -> None:
+        self._session.close()
+
+    def _statements(self) -> Statements:
+        if self._made is None:
+            with self._session.connection() as connection:
+                self._made = Statements(read_table(connection, self._place), self._place)
+            if self._place.deleted_column is None:
+                self._make("enrich_sync_markers", MARKERS)
+                with self._session.connection() as connection:
+                    connection.execute(_FORGET)
+        return self._made
+
+    def _make_table_of_notes(self) -> None:
+        if not self._has_notes:
+            self._make("enrich_sync_notes", NOTES)
+            self._has_notes = True
+
+    def _make(self, table: str, statement: str) -> None:
+        with self._session.connection() as connection:
+            if connection.execute("SELECT to_regclass(%s) IS NOT NULL", [table]).fetchone() == (True,):
+                return
+            try:
+                connection.execute(statement)
+            except psycopg.errors.InsufficientPrivilege as error:
+                raise ConfigError(
+                    f"the table {table}, in which the sync service keeps what it must remember, is not there, "
+                    "and this user may not create it",
+                    where=self._session.where,
+                    next_step=f"create it: {' '.join(statement.split())}",
+                ) from error
+            except (psycopg.errors.UniqueViolation, psycopg.errors.DuplicateTable):
+                return  # another instance was faster
+
+    def _literals(self, values: pa.StructArray) -> list[str]:
+        columns = [texts_of(pc.struct_field(values, name)) for name in self._place.columns.values()]
+        return [array_literal(column) for column in columns]
+
+    def _key_columns(self, keys: pa.Array) -> list[list[str | None]]:
+        return self._key_parts(keys.to_pylist())[0]
+
+    def _key_parts(self, keys: Sequence[bytes]) -> tuple[list[list[str | None]], dict[int, BadRecord]]:
+        """For each column of the key its texts, and the keys that have not one part a column."""
+        count, refused = len(self._place.key), dict[int, BadRecord]()
+        parts: list[list[str | None]] = [[] for _ in range(count)]
+        for index, key in enumerate(keys):
+            found = _parts(key, count)
+            if found is None:
+                what = "UTF-8 text" if count == 1 else f"a JSON array of {count} texts or numbers"
+                refused[index] = BadRecord(f"the key is not {what}", where=f"table {self._place.table}")
+                found = [None] * count
+            for column, part in zip(parts, found, strict=True):
+                column.append(part)
+        return parts, refused
+
+    def _joined(self, parts: Sequence[str]) -> bytes:
+        return (parts[0] if len(parts) == 1 else json.dumps(list(parts), separators=(",", ":"))).encode()
+
+
+def _parts(key: bytes, count: int) -> list[str | None] | None:
+    try:
+        text = key.decode()
+        if "\0" in text:  # PostgreSQL has no such text
+            return None
+        if count == 1:
+            return [text]
+        values = json.loads(text, parse_float=str, parse_int=str)
+    except ValueError:
+        return None
+    if not isinstance(values, list) or len(values) != count or not all(isinstance(v, str | bool) for v in values):
+        return None
+    return [str(value).lower() if isinstance(value, bool) else value for value in values]
+
+
+def _texts(values: list[str | None], wanted: pa.BooleanArray) -> pa.Array:
+    return pa.array(values, pa.string()).filter(wanted)
+
+
+def _encoded(texts: Sequence[str | None]) -> tuple[bytes | None, ...]:
+    return tuple(None if text is None else text.encode() for text in texts)

@@ -1,0 +1,44 @@
+"""Connects to Redis: one server, a cluster, or the master that sentinels name."""
+
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+from redis.sentinel import Sentinel
+
+
+@dataclass(frozen=True)
+class RedisAddress:
+    url: str
+    """Of the server, of a node of the cluster, or of a sentinel. May hold a password: never shown."""
+    cluster: bool = False
+    sentinel: str | None = None
+    """The name of the master that the sentinel watches."""
+    deadline_s: float = 5.0
+
+    @property
+    def shown(self) -> str:
+        parts = urlsplit(self.url)
+        return f"Redis {parts.hostname or 'localhost'}:{parts.port or 6379}" if parts.scheme != "unix" else "Redis"
+
+
+def connect(address: RedisAddress) -> Any:
+    """A client that opens its connections when they are needed, and repeats nothing by itself: the caller decides."""
+    options: dict[str, Any] = {
+        "socket_timeout": address.deadline_s,
+        "socket_connect_timeout": min(address.deadline_s, 3.0),
+        "socket_keepalive": True,
+    }
+    if address.cluster:
+        return redis.RedisCluster.from_url(address.url, **options)
+    once = Retry(NoBackoff(), 0)
+    if address.sentinel is None:
+        return redis.Redis.from_url(address.url, retry=once, **options)
+    parts = urlsplit(address.url)
+    login = {"username": parts.username, "password": parts.password}
+    database = parts.path.strip("/")
+    sentinels = Sentinel([(parts.hostname, parts.port or 26379)], sentinel_kwargs=options)  # type: ignore[no-untyped-call] # redis left it so
+    return sentinels.master_for(address.sentinel, retry=once, db=int(database or 0), **login, **options)  # type: ignore[no-untyped-call] # the same

@@ -1,0 +1,185 @@
+"""Redis as a versioned store: rows under keys of a template, compared and set by a script, a batch a call."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from redis import exceptions as redis_exceptions
+from redis.crc import key_slot
+
+from stores.errors import BadRecord, ConfigError, RefusedForNow
+from stores.external.protocol import StoredRows, VersionedRows, Written
+from stores.external.redis_clients import RedisAddress, connect
+from stores.external.redis_errors import redis_errors
+from stores.external.redis_rows import HashRows, RedisRows, TextRows, rows_read
+
+# Redis does nothing else while a script runs: 1,000 rows take it about 5 ms.
+_ROWS_A_CALL = 1_000
+_SCANNED = 1_000
+
+_SAVE_NOTE = """
+local old = redis.call('GET', KEYS[1])
+if (ARGV[2] == '' and not old) or old == ARGV[2] then redis.call('SET', KEYS[1], ARGV[1]) return 1 end
+return 0
+"""
+
+
+@dataclass(frozen=True)
+class RedisPlace:
+    """Which keys hold the rows, and in which form."""
+
+    key: str
+    """A template with `{key}` once."""
+    columns: Sequence[str]
+    as_json: bool = False
+    ttl_ms: int = 0
+    marker_ms: int = 86_400_000
+    """How long a deleted key is remembered."""
+
+
+class RedisStore:
+    """See `VersionedStore`. Connects at the first call."""
+
+    def __init__(self, address: RedisAddress, place: RedisPlace) -> None:
+        self._address = address
+        self._place = place
+        self._where = address.shown
+        self._rows: RedisRows = TextRows() if place.as_json else HashRows(place.columns)
+        before, _, after = place.key.partition("{key}")
+        self._before, self._after = before.encode(), after.encode()
+        self._opened: Any = None
+        self._loaded: dict[str, str] = {}
+
+    def check(self) -> list[str]:
+        with redis_errors(self._where):
+            memory = self._info("memory")
+            replication = self._info("replication")
+        warnings = []
+        policy = str(memory.get("maxmemory_policy", "noeviction"))
+        if policy != "noeviction":
+            warnings.append(
+                f"{self._where} may evict rows (maxmemory-policy {policy}): set it to noeviction, "
+                "or rows and the marks of deleted ones can vanish"
+            )
+        if replication.get("role") == "slave":
+            warnings.append(f"{self._where} is a replica: it takes no writes until it is promoted")
+        return warnings
+
+    def incarnation(self) -> str:
+        with redis_errors(self._where):
+            return str(self._info("server").get("run_id", ""))
+
+    def write(self, rows: VersionedRows, seen: pa.Int64Array | None = None) -> Written:
+        before = [None] * len(rows) if seen is None else seen.to_pylist()
+        keys = [self._before + key + self._after for key in rows.keys.to_pylist()]
+        arguments = self._rows.arguments(rows, before)
+        head = self._rows.head(self._place.ttl_ms, self._place.marker_ms)
+        applied, refused = 0, {}
+        for call in self._calls(keys):
+            # Those with a row first: when memory is full, the script then stops before it has written anything.
+            call.sort(key=lambda index: not rows.values[index].is_valid) if rows.values.null_count else None
+            flat = [argument for index in call for argument in arguments[index]]
+            answer = self._run(self._rows.script, [keys[index] for index in call], [*head, *flat])
+            applied += int(answer[0])
+            for index, reason in zip(answer[1::2], answer[2::2], strict=True):
+                refused[call[index]] = self._refusal(bytes(reason).decode("utf-8", "replace"))
+        return Written(applied, refused)
+
+    def _refusal(self, reason: str) -> BadRecord:
+        return RefusedForNow(
+            f"Redis: {reason}", where=self._where, next_step="another program uses this key: remove it"
+        )
+
+    def scan(self) -> Iterator[StoredRows]:
+        pattern = _glob(self._before) + b"*" + _glob(self._after)
+        keys: list[bytes] = []
+        with redis_errors(self._where):
+            for key in self._client.scan_iter(match=pattern, count=_SCANNED, _type=self._rows.kind):
+                keys.append(bytes(key))
+                if len(keys) == _SCANNED:
+                    yield self._read(keys, living=True)
+                    keys = []
+        if keys:
+            yield self._read(keys, living=True)
+
+    def fetch(self, keys: Sequence[bytes]) -> StoredRows:
+        return self._read([self._before + key + self._after for key in keys], living=False)
+
+    def spelled_keys(self, keys: Sequence[bytes]) -> list[bytes]:
+        return list(keys)
+
+    def spelled(self, values: pa.StructArray) -> list[tuple[bytes | None, ...] | None]:
+        return self._rows.spelled(values)
+
+    def load_note(self, name: str) -> str | None:
+        with redis_errors(self._where):
+            note = self._client.get(name)
+        return None if note is None else note.decode()
+
+    def save_note(self, name: str, note: str, replacing: str | None) -> bool:
+        return bool(self._run(_SAVE_NOTE, [name.encode()], [note, replacing or ""]))
+
+    def close(self) -> None:
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
+
+    @property
+    def _client(self) -> Any:
+        if self._opened is None:
+            with redis_errors(self._where):
+                try:
+                    self._opened = connect(self._address)
+                except ValueError as error:
+                    raise ConfigError(f"not an address of Redis: {error}", next_step="correct the url") from None
+        return self._opened
+
+    def _info(self, section: str) -> Mapping[str, Any]:
+        info = self._client.info(section)
+        if self._address.cluster and not any(isinstance(value, str) for value in info.values()):
+            nodes = sorted(info.items())  # one answer a node
+            return {key: ",".join(str(one.get(key, "")) for _, one in nodes) for key in nodes[0][1]}
+        return dict(info)
+
+    def _calls(self, keys: Sequence[bytes]) -> Iterator[list[int]]:
+        """Indexes of the rows that go in one call: a script of a cluster may only touch keys of one slot."""
+        if not self._address.cluster:
+            for start in range(0, len(keys), _ROWS_A_CALL):
+                yield list(range(start, min(start + _ROWS_A_CALL, len(keys))))
+            return
+        slots: dict[int, list[int]] = defaultdict(list)
+        for index, key in enumerate(keys):
+            slots[key_slot(key)].append(index)
+        yield from slots.values()
+
+    def _run(self, script: str, keys: list[bytes], arguments: list[Any]) -> Any:
+        with redis_errors(self._where):
+            if script not in self._loaded:
+                self._loaded[script] = _sha(self._client.script_load(script))
+            try:
+                return self._client.evalsha(self._loaded[script], len(keys), *keys, *arguments)
+            except redis_exceptions.NoScriptError:  # the server was restarted
+                self._loaded[script] = _sha(self._client.script_load(script))
+                return self._client.evalsha(self._loaded[script], len(keys), *keys, *arguments)
+
+    def _read(self, stored: Sequence[bytes], *, living: bool) -> StoredRows:
+        with redis_errors(self._where):
+            pipeline = self._client.pipeline(transaction=False)
+            for key in stored:
+                pipeline.execute_command(self._rows.read_command, key)
+            answers = pipeline.execute(raise_on_error=False)
+        # A key of another type is not ours to read, but its row is missing.
+        answers = [None if isinstance(answer, redis_exceptions.ResponseError) else answer for answer in answers]
+        keys = [key[len(self._before) : len(key) - len(self._after)] for key in stored]
+        return rows_read(keys, answers, self._rows, living=living)
+
+
+def _sha(answer: str | bytes) -> str:
+    return answer.decode() if isinstance(answer, bytes) else answer
+
+
+def _glob(text: bytes) -> bytes:
+    return re.sub(rb"([*?\[\]\\])", rb"\\\1", text)

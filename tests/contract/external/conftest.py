@@ -1,0 +1,18 @@
+from collections.abc import Iterator
+
+import pytest
+
+from enrich.dev import Addresses, temporary_stack
+from tests.contract.external.places import KINDS, Place, new_place
+
+
+@pytest.fixture(scope="session")
+def servers() -> Iterator[Addresses]:
+    with temporary_stack(["postgres"], quiet=True) as addresses:
+        yield addresses
+
+
+@pytest.fixture(params=KINDS)
+def place(request: pytest.FixtureRequest, servers: Addresses) -> Iterator[Place]:
+    with new_place(request.param, servers) as made:
+        yield made
