@@ -88,6 +88,14 @@ def stack(request: pytest.FixtureRequest) -> Iterator[Addresses]:
 
 
 @pytest.fixture(scope="session")
+def servers(request: pytest.FixtureRequest) -> Iterator[Addresses]:
+    """The same with PostgreSQL, for the tests of external stores."""
+    with ExitStack() as held:
+        start = partial(held.enter_context, temporary_stack(["postgres"], quiet=True))
+        yield _started(request.config, "the embedded stack with PostgreSQL", start)
+
+
+@pytest.fixture(scope="session")
 def cluster(stack: Addresses) -> Cluster:
     assert stack.bootstrap_servers is not None
     return Cluster({"bootstrap.servers": stack.bootstrap_servers})

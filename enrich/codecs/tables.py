@@ -12,10 +12,10 @@ from stores.protocol import Decoder
 
 if TYPE_CHECKING:  # processes that only decode must not wait for pydantic to load
     from enrich.config import Registry as RegistrySection
-    from enrich.config import Table
+    from enrich.config import SyncWriteback, Table
 
 
-def decoder_for(table: "Table", schemas: SchemaSource | None = None) -> Decoder:
+def decoder_for(table: "Table | SyncWriteback", schemas: SchemaSource | None = None) -> Decoder:
     """`schemas` answers for the ids of Confluent's framing. Raises ConfigError for columns that the format cannot
     fill."""
     columns: pa.Schema = table.columns.arrow

@@ -1,7 +1,7 @@
 """A producer that cannot lose a record quietly: the first failed delivery is raised at the next call."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -11,7 +11,8 @@ from enrich.errors import EnrichError, Unreachable
 from enrich.kafka.clients import Connection, new_producer
 from enrich.kafka.errors import kafka_errors, mapped
 
-Headers = Mapping[str, bytes]
+Headers = Mapping[str, bytes] | Sequence[tuple[str, bytes | None]]
+"""A sequence where a name may be there twice."""
 
 
 class DeliveringProducer:
@@ -39,7 +40,7 @@ class DeliveringProducer:
         self._raise_failure()
         place: dict[str, Any] = {}
         if headers:
-            place["headers"] = list(headers.items())
+            place["headers"] = list(headers.items() if isinstance(headers, Mapping) else headers)
         if timestamp_ms is not None:
             place["timestamp"] = timestamp_ms
         if partition is not None:

@@ -1,11 +1,18 @@
 """Kafka messages as row versions: the columns in which a table's records reach an engine."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import pyarrow as pa
 from confluent_kafka import Message
 
 from stores.table import ROW_VERSIONS
+
+
+def headers_of(message: Message) -> list[tuple[str, bytes | None]]:
+    """In their order; a name may be there twice."""
+    headers: Any = message.headers()  # a list of pairs, whatever the client's types say
+    return headers or []
 
 
 def row_versions_of(messages: Sequence[Message]) -> pa.RecordBatch:

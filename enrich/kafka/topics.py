@@ -5,13 +5,13 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import IsolationLevel, TopicCollection, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.cimpl import NewTopic
 
-from enrich.errors import EnrichError, Unreachable
+from enrich.errors import ConfigError, EnrichError, Unreachable
 from enrich.kafka.errors import kafka_errors
 
 COMPACTED: Mapping[str, str] = {"cleanup.policy": "compact"}
@@ -39,6 +39,19 @@ class Topics:
         """Returns once the topic can be used. Raises ConfigError if it is there already."""
         new = NewTopic(name, num_partitions=partitions, replication_factor=replication, config=dict(config or {}))
         self._only(self._admin.create_topics([new], **self._deadlines()), f"topic {name}")
+
+    def ensure(self, name: str, *, partitions: int = 1, config: Mapping[str, str] | None = None) -> bool:
+        """Makes the topic unless it is there already, as it is; tells whether it was made."""
+        if self.exists(name):
+            return False
+        try:
+            self.create(name, partitions=partitions, config=config)
+        except ConfigError as error:
+            reason = error.__cause__.args[0] if isinstance(error.__cause__, KafkaException) else None
+            if isinstance(reason, KafkaError) and reason.code() == KafkaError.TOPIC_ALREADY_EXISTS:
+                return False  # somebody else was faster
+            raise
+        return True
 
     def delete(self, name: str) -> None:
         self._only(self._admin.delete_topics([name], **self._deadlines()), f"topic {name}")

@@ -2,14 +2,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from enrich.dev import Addresses, temporary_stack
+from enrich.dev import Addresses
 from tests.contract.external.places import KINDS, Place, new_place
-
-
-@pytest.fixture(scope="session")
-def servers() -> Iterator[Addresses]:
-    with temporary_stack(["postgres"], quiet=True) as addresses:
-        yield addresses
 
 
 @pytest.fixture(params=KINDS)

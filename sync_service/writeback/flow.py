@@ -1,0 +1,290 @@
+"""A consumer group that reads a topic, has the records written, and commits: in this order, so nothing is lost.
+
+What is read and not yet written is at most one batch a partition: a partition whose batch the store does not take is
+paused until it does, while the others go on.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+
+from enrich.errors import EnrichError, Retryable
+from enrich.kafka import kafka_errors
+from enrich.kafka.errors import mapped
+from sync_service.writeback.positions import Committed, Marks, Partition, start_of
+
+_log = logging.getLogger("enrich.sync")
+
+_COMMIT_S = 1.0
+_POLL_S = 0.02
+_MOST_RECORDS = 5_000
+_FIRST_RECORDS = 100
+# Of records read at once. Together with the client's queue (16 MiB) and what decoding takes, well below 300 MiB.
+_MOST_BYTES = 8 * 2**20
+# What all partitions may hold together while they wait for the store; then none is read.
+_MOST_PENDING_BYTES = 4 * _MOST_BYTES
+_DEADLINE_S = 10.0
+# The topic was there when the route began: it is being made again, or the brokers have just forgotten it.
+_GONE = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
+
+
+class Sink(Protocol):
+    """Takes records to the store."""
+
+    def take(self, messages: Sequence[Message]) -> None:
+        """All are in the store or on their way elsewhere when it returns. Raises Retryable: then all come again."""
+
+    def settle(self) -> str:
+        """Makes sure that what was taken may be committed, and returns the store's incarnation. Raises when not."""
+
+
+@dataclass(frozen=True)
+class FlowPlan:
+    """What a flow reads and from where."""
+
+    topic: str
+    generation: int
+    starts: Mapping[int, int]
+    rewind_ms: int
+    wait_ms: int = 0
+    """Records are taken once they are so old: for retry topics."""
+    most_records: int = _MOST_RECORDS
+    """In one batch."""
+
+
+class Flow:
+    """Lives for one `run`. All of it, the client's callbacks too, happens in the caller's thread."""
+
+    def __init__(
+        self,
+        consumer: Consumer,
+        plan: FlowPlan,
+        sink: Sink,
+        clock_ms: Callable[[], int] = lambda: time.time_ns() // 10**6,
+    ) -> None:
+        self._consumer = consumer
+        self._plan = plan
+        self._sink = sink
+        self._clock_ms = clock_ms
+        self._partitions: dict[int, Partition] = {}
+        self._incarnation = ""
+        self._most = _FIRST_RECORDS
+        self._next_commit = 0.0
+        self._full = False
+        self._fault: EnrichError | None = None
+        self.trouble: Retryable | None = None
+        """Why some partition waits."""
+        self.trouble_ms: int | None = None
+        self.rewinds = 0
+
+    def run(self, stopping: threading.Event) -> None:
+        """Returns after `stopping` is set, with all that was written committed. Raises what the service must know."""
+        self._incarnation = self._sink.settle()
+        with kafka_errors(f"topic {self._plan.topic}"):
+            self._consumer.subscribe(
+                [self._plan.topic], on_assign=self._assign, on_revoke=self._revoke, on_lost=self._lose
+            )
+        while not stopping.is_set():
+            self._take(self._poll())
+            self._write()
+            if time.monotonic() >= self._next_commit:
+                self._commit_if_settled()
+        self._commit_if_settled()
+
+    def lag(self) -> int | None:
+        """Records of the assigned partitions that are not yet written; None before anything is known."""
+        total = 0
+        for partition in list(self._partitions.values()):
+            try:
+                _, high = self._consumer.get_watermark_offsets(
+                    TopicPartition(self._plan.topic, partition.number), cached=True
+                )
+            except (RuntimeError, TypeError):  # closed meanwhile, or nothing known
+                return None
+            total += max(0, high - partition.position) if high >= 0 else 0
+        return total
+
+    @property
+    def assigned(self) -> list[int]:
+        return sorted(self._partitions)
+
+    @property
+    def waiting(self) -> list[int]:
+        """The partitions whose records the store did not take."""
+        return sorted(p.number for p in list(self._partitions.values()) if p.pending and p.backoff.tries)
+
+    def _poll(self) -> list[Message]:
+        with kafka_errors(f"topic {self._plan.topic}"):
+            messages = self._consumer.consume(self._most, _POLL_S)
+        if self._fault is not None:
+            fault, self._fault = self._fault, None
+            raise fault
+        records = []
+        for message in messages:
+            error = message.error()
+            if error is None:
+                records.append(message)
+            elif error.code() in _GONE:
+                raise Retryable(f"Kafka: {error.str()}", where=f"topic {self._plan.topic}")
+            elif error.code() != KafkaError._PARTITION_EOF and not error.retriable():
+                raise mapped(error, f"topic {message.topic()}, partition {message.partition()}")
+        if records:
+            average = sum(len(message) for message in records) // len(records) + 1
+            self._most = max(1, min(self._plan.most_records, 2 * self._most, _MOST_BYTES // average))
+        return records
+
+    def _take(self, messages: Sequence[Message]) -> None:
+        for message in messages:
+            partition = self._partitions.get(message.partition())  # type: ignore[arg-type] # a record has one
+            if partition is not None:  # else it was revoked by the poll that returned the record
+                partition.pending.append(message)
+
+    def _write(self) -> None:
+        now = time.monotonic()
+        due = [partition for partition in self._partitions.values() if partition.pending and partition.due <= now]
+        if self._plan.wait_ms:
+            due = [partition for partition in due if self._is_old_enough(partition)]
+        fresh = [partition for partition in due if not partition.backoff.tries]
+        for group in ([fresh] if fresh else []) + [[partition] for partition in due if partition.backoff.tries]:
+            try:
+                self._sink.take([message for partition in group for message in partition.pending])
+            except Retryable as error:
+                self._told(error)
+                for partition in group:
+                    self._hold(partition, partition.backoff.next_s())
+            else:
+                for partition in group:
+                    partition.written()
+                    self._release(partition)
+        self._throttle()
+        if self.trouble is not None and not self.waiting:
+            self.trouble = None
+
+    def _throttle(self) -> None:
+        """While too much waits for the store, nothing is read: memory is bounded however many partitions there are."""
+        waiting = [partition for partition in self._partitions.values() if partition.pending]
+        if not waiting and not self._full:
+            return
+        self._full = sum(len(m) for partition in waiting for m in partition.pending) > _MOST_PENDING_BYTES
+        for partition in self._partitions.values():
+            if not partition.pending:
+                self._hold(partition, 0.0) if self._full else self._release(partition)
+
+    def _is_old_enough(self, partition: Partition) -> bool:
+        """Records of a retry topic stand in the order of their times, so the newest pending one decides."""
+        rest_ms = partition.pending[-1].timestamp()[1] + self._plan.wait_ms - self._clock_ms()
+        if rest_ms > 0:
+            self._hold(partition, min(rest_ms / 1000, 1.0))
+        return rest_ms <= 0
+
+    def _hold(self, partition: Partition, seconds: float) -> None:
+        partition.due = time.monotonic() + seconds
+        if not partition.paused:
+            with kafka_errors():
+                self._consumer.pause([TopicPartition(self._plan.topic, partition.number)])
+            partition.paused = True
+
+    def _release(self, partition: Partition) -> None:
+        if partition.paused:
+            with kafka_errors():
+                self._consumer.resume([TopicPartition(self._plan.topic, partition.number)])
+            partition.paused = False
+
+    def _commit_if_settled(self) -> None:
+        self._next_commit = time.monotonic() + _COMMIT_S
+        try:
+            if not self._commit(self._partitions.values()):
+                self._rewind()
+        except Retryable as error:  # the same is committed the next time, or read again: both are right
+            self._told(error)
+            _log.debug("not committed: %s", error)
+
+    def _commit(self, partitions: Iterable[Partition]) -> bool:
+        """False when the store is another now: what it acknowledged before does not count."""
+        incarnation = self._sink.settle()
+        if incarnation != self._incarnation:
+            return False
+        now_ms, offsets, done = self._clock_ms(), [], []
+        for partition in partitions:
+            if partition.committed != partition.position:
+                partition.marks.add(now_ms, partition.position)
+                note = Committed(self._plan.generation, incarnation, partition.marks.all()).to_text()
+                offsets.append(TopicPartition(self._plan.topic, partition.number, partition.position, note))
+                done.append(partition)
+        if offsets:
+            with kafka_errors(f"topic {self._plan.topic}"):
+                self._consumer.commit(offsets=offsets, asynchronous=False)
+            for partition in done:
+                partition.committed = partition.position
+        return True
+
+    def _rewind(self) -> None:
+        """The store is another: the last writes may be gone, though it had acknowledged them."""
+        self._incarnation = incarnation = self._sink.settle()
+        self.rewinds += 1
+        for partition in self._partitions.values():
+            known = Committed(self._plan.generation, incarnation, partition.marks.all())
+            rewound = known.rewound(self._clock_ms(), self._plan.rewind_ms)
+            start = max(partition.position if rewound is None else rewound, self._plan.starts.get(partition.number, 0))
+            _log.warning(
+                "the store was restarted or replaced: going back",
+                extra={
+                    "topic": self._plan.topic,
+                    "partition": partition.number,
+                    "from": partition.position,
+                    "to": start,
+                },
+            )
+            partition.pending.clear()
+            partition.position, partition.committed = start, None
+            partition.marks.forget_after(start)
+            with kafka_errors():
+                self._consumer.seek(TopicPartition(self._plan.topic, partition.number, start))
+            self._release(partition)
+
+    def _assign(self, consumer: Consumer, assigned: list[TopicPartition]) -> None:
+        try:
+            with kafka_errors(f"topic {self._plan.topic}"):
+                committed = consumer.committed(assigned, timeout=_DEADLINE_S)
+            starts = [self._begin(place) for place in committed]
+            with kafka_errors():
+                consumer.incremental_assign(starts)
+        except EnrichError as error:  # raised inside the client it would lose its kind
+            self._fault = error
+
+    def _begin(self, committed: TopicPartition) -> TopicPartition:
+        current = Committed(self._plan.generation, self._incarnation, ())
+        start, why = start_of(committed, dict(self._plan.starts), current, self._clock_ms(), self._plan.rewind_ms)
+        known = Committed.from_text(committed.metadata)
+        marks = Marks(
+            self._plan.rewind_ms, known.marks if known is not None and known.generation == current.generation else ()
+        )
+        marks.forget_after(start)
+        marks.add(self._clock_ms(), start)
+        at = committed.offset if committed.offset >= 0 else None
+        self._partitions[committed.partition] = Partition(committed.partition, start, marks, at)
+        extra = {"topic": self._plan.topic, "partition": committed.partition, "offset": start, "because": why}
+        _log.info("a partition was assigned", extra=extra)
+        return TopicPartition(self._plan.topic, committed.partition, start)
+
+    def _revoke(self, consumer: Consumer, revoked: list[TopicPartition]) -> None:
+        leaving = [self._partitions[place.partition] for place in revoked if place.partition in self._partitions]
+        try:
+            self._commit(leaving)
+        except EnrichError as error:  # the next owner reads again what is not committed
+            _log.info("not committed at the end of an assignment: %s", error)
+        self._lose(consumer, revoked)
+
+    def _lose(self, consumer: Consumer, lost: list[TopicPartition]) -> None:  # noqa: ARG002 - a callback's signature
+        for place in lost:
+            self._partitions.pop(place.partition, None)
+
+    def _told(self, error: Retryable) -> None:
+        if self.trouble is None:
+            _log.warning("waiting: %s", error, extra={"topic": self._plan.topic})
+        self.trouble, self.trouble_ms = error, self._clock_ms()

@@ -1,0 +1,101 @@
+"""Where a record goes that the store does not take: to the next retry topic while it may pass, else to the DLQ."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import Message
+
+from enrich.errors import BadRecord, EnrichError, RefusedForNow
+from enrich.kafka import DeliveringProducer
+from enrich.kafka.dead_letters import Origin, dead_letter
+from enrich.kafka.records import headers_of
+from sync_service.writeback.versions import HEADER
+
+_PLACE = ("enrich.topic", "enrich.partition", "enrich.offset")
+
+
+@dataclass(frozen=True)
+class Ways:
+    """From one topic of a route."""
+
+    route: str
+    dlq: str
+    retry_topic: str | None
+    """None: there is no (further) try."""
+    from_retry_topic: bool = False
+
+
+class BrokenProducer(Exception):
+    """A record could not be sent on: the route must begin again, with another producer."""
+
+    def __init__(self, error: EnrichError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+@contextmanager
+def _producing() -> Iterator[None]:
+    try:
+        yield
+    except EnrichError as error:
+        raise BrokenProducer(error) from error
+
+
+class Onward:
+    """Sends records on, with their original place and version. Nothing is safe before `flush` has returned."""
+
+    def __init__(self, producer: DeliveringProducer, ways: Ways) -> None:
+        self._producer = producer
+        self._ways = ways
+
+    def refused(self, message: Message, version: int | None, error: BadRecord) -> bool:
+        """True when the record will be tried again."""
+        if self._ways.retry_topic is None or not isinstance(error, RefusedForNow):
+            self.bury(message, version, error.what)
+            return False
+        origin = origin_of(message, from_retry_topic=self._ways.from_retry_topic)
+        own: dict[str, Any] = dict(zip(_PLACE, (origin.topic, origin.partition, origin.offset), strict=True))
+        headers = [(name, content) for name, content in _versioned(origin, version) if name not in own]
+        headers += [(name, str(content).encode()) for name, content in own.items()]
+        with _producing():
+            self._producer.produce(self._ways.retry_topic, origin.key, origin.value, headers=headers)
+        return True
+
+    def bury(self, message: Message, version: int | None, reason: str) -> None:
+        origin = origin_of(message, from_retry_topic=self._ways.from_retry_topic)
+        versioned = Origin(
+            origin.topic, origin.partition, origin.offset, origin.key, origin.value, _versioned(origin, version)
+        )
+        letter = dead_letter(versioned, reason, stage=self._ways.route)
+        with _producing():
+            self._producer.produce(self._ways.dlq, letter.key, letter.value, headers=letter.headers)
+
+    def flush(self) -> None:
+        with _producing():
+            self._producer.flush()
+
+
+def origin_of(message: Message, *, from_retry_topic: bool) -> Origin:
+    """Where the record stood first: what came through a retry topic says so in its headers."""
+    headers = headers_of(message)
+    known = dict(headers) if from_retry_topic else {}
+    place = [known.get(name) for name in _PLACE]
+    if all(part is not None for part in place):
+        topic, partition, offset = place[0].decode(), int(place[1]), int(place[2])  # type: ignore[union-attr,arg-type] # not None
+    else:
+        topic, partition, offset = message.topic() or "", message.partition() or 0, message.offset() or 0
+    key, value = message.key(), message.value()
+    return Origin(topic, partition, offset, _bytes(key), _bytes(value), headers)
+
+
+def _versioned(origin: Origin, version: int | None) -> list[tuple[str, bytes | None]]:
+    headers = list(origin.headers)
+    if version is not None and HEADER not in dict(headers):
+        headers.append((HEADER, str(version).encode()))
+    return headers
+
+
+def _bytes(content: str | bytes | None) -> bytes | None:
+    return content.encode() if isinstance(content, str) else content

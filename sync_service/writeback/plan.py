@@ -1,0 +1,63 @@
+"""What a route is to do, from its section of the configuration: names, stores, topics."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from enrich.config import Delete, Pipeline, RedisForm, SyncWriteback
+from enrich.config.quantities import duration_text
+from stores.external import PostgresPlace, PostgresStore, RedisAddress, RedisPlace, RedisStore, VersionedStore
+
+
+@dataclass(frozen=True)
+class WritebackPlan:
+    """One route of the section `sync.writeback`."""
+
+    pipeline: str
+    name: str
+    section: SyncWriteback
+
+    @property
+    def group(self) -> str:
+        return f"enrich.sync.{self.pipeline}.{self.name}"
+
+    @property
+    def retry_topics(self) -> list[tuple[str, timedelta]]:
+        """For each pause its topic."""
+        pauses = sorted(self.section.retries)
+        return [(f"{self.pipeline}.{self.name}.retry.{duration_text(pause)}", pause) for pause in pauses]
+
+    @property
+    def rewind_ms(self) -> int:
+        return _milliseconds(self.section.rewind)
+
+    @property
+    def marker_ms(self) -> int:
+        """A deleted key is remembered until no older version of it can come any more: not by a rewind, not from a
+        retry topic, not from the DLQ."""
+        return _milliseconds(self.section.rewind + sum(self.section.retries, timedelta()) + self.section.dlq_retention)
+
+    def open_store(self) -> VersionedStore:
+        """Connects to nothing yet."""
+        redis, postgres, names = self.section.to.redis, self.section.to.postgres, self.section.columns.names
+        if redis is not None:
+            address = RedisAddress(redis.url.get_secret_value(), redis.cluster, redis.sentinel)
+            ttl_ms = 0 if redis.ttl is None else _milliseconds(redis.ttl)
+            as_json = redis.as_ is RedisForm.json
+            return RedisStore(address, RedisPlace(redis.key, names, as_json, ttl_ms, self.marker_ms))
+        assert postgres is not None  # noqa: S101 - the configuration's rules: one of the two
+        deleted = postgres.deleted_column if postgres.delete is Delete.soft else None
+        own = {*postgres.key, postgres.version_column, deleted}
+        columns = postgres.columns
+        if columns is None:
+            columns = {name: name for name in names if name not in own}
+        place = PostgresPlace(postgres.table, postgres.key, columns, postgres.version_column, deleted, self.marker_ms)
+        return PostgresStore(postgres.dsn.get_secret_value(), place)
+
+
+def plans_of(pipeline: Pipeline) -> list[WritebackPlan]:
+    sync = pipeline.sync
+    return [] if sync is None else [WritebackPlan(pipeline.name, *item) for item in sync.writeback.items()]
+
+
+def _milliseconds(duration: timedelta) -> int:
+    return duration // timedelta(milliseconds=1)

@@ -1,0 +1,154 @@
+"""A write-back route: one topic, or one of its retry topics, to one store."""
+
+import logging
+import threading
+import time
+from contextlib import ExitStack, closing
+from typing import Any
+
+from enrich.codecs import decoder_for, schemas_of
+from enrich.config import Pipeline
+from enrich.config.client_settings import Role
+from enrich.kafka import (
+    Connection,
+    DeliveringProducer,
+    Topics,
+    librdkafka_settings,
+    new_admin_client,
+    new_group_consumer,
+)
+from stores.protocol import Decoder
+from sync_service.meters import Meter
+from sync_service.routes import Route, RouteKind, RouteState, RouteStatus
+from sync_service.writeback.flow import Flow, FlowPlan
+from sync_service.writeback.generation import Gate, Generation
+from sync_service.writeback.onward import BrokenProducer, Onward, Ways
+from sync_service.writeback.plan import WritebackPlan, plans_of
+from sync_service.writeback.records import RecordReader
+from sync_service.writeback.sink import StoreSink
+
+_log = logging.getLogger("enrich.sync")
+
+_KAFKA_DEADLINE_S = 10.0
+_RETRY_RECORDS = 100
+
+
+class Clients:
+    """Makes the Kafka clients and the decoders of a pipeline's routes."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self.consumer: Connection = librdkafka_settings(pipeline.kafka, Role.consumer)
+        self.producer: Connection = librdkafka_settings(pipeline.kafka, Role.producer)
+        self.common: Connection = librdkafka_settings(pipeline.kafka, Role.common)
+        self._schemas = schemas_of(pipeline.kafka.registry)
+
+    def decoder(self, plan: WritebackPlan) -> Decoder:
+        return decoder_for(plan.section, self._schemas)
+
+    def topics(self) -> Topics:
+        return Topics(new_admin_client(self.common), _KAFKA_DEADLINE_S)
+
+
+class WritebackRoute:
+    """See `Route`. `tier` is the number of a retry topic; without it the route reads the topic itself."""
+
+    kind = RouteKind.writeback
+
+    def __init__(self, plan: WritebackPlan, clients: Clients, tier: int | None = None) -> None:
+        self._plan = plan
+        self._clients = clients
+        self._tier = tier
+        topics = plan.retry_topics
+        self._topic = plan.section.topic if tier is None else topics[tier][0]
+        following = 0 if tier is None else tier + 1
+        retry_topic = topics[following][0] if following < len(topics) else None
+        self._ways = Ways(plan.name, plan.section.dlq, retry_topic, tier is not None)
+        self._meter = Meter("records_read")
+        self._flow: Flow | None = None
+        self._warnings: list[str] = []
+        self._rewinds = 0
+
+    @property
+    def name(self) -> str:
+        return self._plan.name if self._tier is None else f"{self._plan.name}.retry-{self._tier + 1}"
+
+    def run(self, stopping: threading.Event) -> None:
+        try:
+            with ExitStack() as held:
+                self._run(held, stopping)
+        except BrokenProducer as broken:
+            raise broken.error from broken
+        finally:
+            if self._flow is not None:
+                self._rewinds += self._flow.rewinds
+            self._flow = None
+
+    def _run(self, held: ExitStack, stopping: threading.Event) -> None:
+        store = held.enter_context(closing(self._plan.open_store()))
+        self._warnings = store.check()
+        for warning in self._warnings:
+            _log.warning(warning, extra={"route": self.name})
+        topics = self._clients.topics()
+        make_topics(self._plan, topics)
+        gate, generation = None, None
+        if self._tier is None:
+            gate = Gate(store, topics, self._topic, self._plan.pipeline, self._plan.name)
+            generation = gate.enter()
+        producer = held.enter_context(DeliveringProducer(self._clients.producer))
+        group = self._plan.group if self._tier is None else f"{self._plan.group}.retry-{self._tier + 1}"
+        consumer = new_group_consumer(self._clients.consumer, group)
+        held.callback(consumer.close)
+        reader = RecordReader(self._clients.decoder(self._plan), self._plan.section.version, generation)
+        checked = None if gate is None or generation is None else (gate, generation)
+        sink = StoreSink(store, reader, Onward(producer, self._ways), self._meter, checked)
+        self._flow = Flow(consumer, self._flow_plan(generation), sink)
+        self._flow.run(stopping)
+
+    def _flow_plan(self, generation: Generation | None) -> FlowPlan:
+        if generation is not None:
+            return FlowPlan(self._topic, generation.number, generation.starts, self._plan.rewind_ms)
+        pause = self._plan.retry_topics[self._tier or 0][1]
+        wait_ms = round(pause.total_seconds() * 1000)
+        return FlowPlan(self._topic, 0, {}, self._plan.rewind_ms, wait_ms, _RETRY_RECORDS)
+
+    def status(self) -> RouteStatus:
+        flow, totals = self._flow, dict(self._meter.totals())
+        details: dict[str, Any] = {"topic": self._topic, "warnings": list(self._warnings)}
+        totals["rewinds"] = self._rewinds + (0 if flow is None else flow.rewinds)
+        if flow is None:
+            return RouteStatus(self.name, self.kind, counters=totals, details=details)
+        trouble, waiting = flow.trouble, flow.waiting
+        details |= {"partitions": flow.assigned, "waiting": waiting}
+        return RouteStatus(
+            self.name,
+            self.kind,
+            RouteState.waiting if waiting else RouteState.running,
+            lag=flow.lag(),
+            rows_per_s=round(self._meter.per_second(), 1),
+            last_error=None if trouble is None else str(trouble),
+            last_error_ms=flow.trouble_ms,
+            last_progress_ms=time.time_ns() // 10**6 if trouble is None else None,
+            counters=totals,
+            gauges={
+                "partitions": len(flow.assigned),
+                "partitions_waiting": len(waiting),
+                "warnings": len(self._warnings),
+            },
+            details=details,
+        )
+
+
+def make_topics(plan: WritebackPlan, topics: Topics) -> None:
+    """Retry topics and the DLQ, where they are not there yet. Raises ConfigError without the rights for it."""
+    for name in (plan.section.dlq, *(name for name, _ in plan.retry_topics)):
+        topics.ensure(name, partitions=len(topics.partitions(plan.section.topic)))
+
+
+def writeback_routes(pipeline: Pipeline) -> list[Route]:
+    """All routes of the section `sync.writeback`, each followed by those of its retry topics."""
+    clients = Clients(pipeline)
+    return [
+        WritebackRoute(plan, clients, tier)
+        for plan in plans_of(pipeline)
+        for tier in (None, *range(len(plan.retry_topics)))
+    ]

@@ -1,0 +1,93 @@
+"""The version of each record: its header `enrich.version`, else the declared column, else generation and offset."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from confluent_kafka import Message
+
+from enrich.kafka.records import headers_of
+from stores.external import LARGEST_VERSION
+from sync_service.writeback.generation import OFFSETS, Generation
+
+HEADER = "enrich.version"
+
+Versions = npt.NDArray[np.int64]
+Bad = dict[int, str]
+"""Index of a record -> why it has no version."""
+
+_DAY_MS = 86_400_000
+
+
+def versions_of(
+    messages: Sequence[Message],
+    records: pa.RecordBatch,
+    rows: pa.StructArray,
+    column: str | None,
+    generation: Generation | None,
+) -> tuple[Versions, Bad]:
+    """`records` are the messages as a batch of ROW_VERSIONS, `rows` their decoded values."""
+    if column is not None:
+        versions, bad = _declared(records, rows, column)
+    elif generation is not None:
+        versions, bad = _by_offset(records, generation), {}
+    else:
+        versions, bad = np.zeros(len(messages), np.int64), dict.fromkeys(range(len(messages)), f"no header {HEADER}")
+    for index, message in enumerate(messages):
+        headers = headers_of(message)
+        if headers:
+            _take_header(index, headers, versions, bad)
+    for index in np.flatnonzero((versions < 0) | (versions > LARGEST_VERSION)).tolist():
+        bad[index] = f"its version is not between 0 and {LARGEST_VERSION}"
+    return versions, bad
+
+
+def _by_offset(records: pa.RecordBatch, generation: Generation) -> Versions:
+    partitions = records.column("partition").to_numpy()
+    offsets = records.column("offset").to_numpy()
+    starts = np.zeros(int(partitions.max(initial=0)) + 1, np.int64)
+    for partition, start in generation.starts.items():
+        if partition < len(starts):
+            starts[partition] = start
+    versions: Versions = (generation.number - (offsets < starts[partitions])) * OFFSETS + offsets
+    return versions
+
+
+def _declared(records: pa.RecordBatch, rows: pa.StructArray, column: str) -> tuple[Versions, Bad]:
+    values = pc.struct_field(rows, column)
+    kind = values.type
+    # A tombstone has no columns: the time of its record stands in where versions are times.
+    stand_in = None
+    if pa.types.is_timestamp(kind):
+        stand_in = pc.multiply(records.column("timestamp"), 1000)
+    elif pa.types.is_date(kind):
+        stand_in = pc.divide(records.column("timestamp"), _DAY_MS)
+        values = values.cast(pa.int32())
+    numbers = values.cast(pa.int64())
+    bad: Bad = {}
+    missing = numbers.is_null().to_numpy(zero_copy_only=False)
+    if missing.any():
+        deleted = records.column("value").is_null().to_numpy(zero_copy_only=False)
+        if stand_in is not None:
+            numbers = pc.if_else(pa.array(missing & deleted), stand_in, numbers)
+        else:
+            bad.update(
+                (index, f"a tombstone has no column {column}: it needs the header {HEADER}")
+                for index in np.flatnonzero(missing & deleted).tolist()
+            )
+        bad.update((index, f"{column}, its version, is null") for index in np.flatnonzero(missing & ~deleted).tolist())
+    versions: Versions = pc.fill_null(numbers, 0).to_numpy(zero_copy_only=False).astype(np.int64)
+    return versions, bad
+
+
+def _take_header(index: int, headers: Sequence[tuple[str, bytes | None]], versions: Versions, bad: Bad) -> None:
+    for name, content in headers:
+        if name != HEADER:
+            continue
+        if content is not None and content.isdigit() and len(content) <= 18:
+            versions[index] = int(content)
+            bad.pop(index, None)
+        else:
+            bad[index] = f"the header {HEADER} is not a whole number"

@@ -1,0 +1,119 @@
+"""The sync service under test: pipelines made in code, run in a thread, and stores read by clients of their own."""
+
+import itertools
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from typing import Any
+
+import psycopg
+import redis
+
+from enrich.config import Pipeline, load_text
+from enrich.dev import Addresses
+from enrich.errors import EnrichError
+from sync_service.building import routes_of
+from sync_service.routes import RouteStatus
+from sync_service.service import Service
+from tests.support.topics import Cluster
+from tests.support.waiting import wait_until
+
+_NUMBERS = itertools.count()
+
+Row = tuple[int, dict[str, Any]]
+"""Version and columns."""
+
+
+class SyncWorld:
+    """Servers, and places in them that belong to one test."""
+
+    def __init__(self, servers: Addresses, held: ExitStack) -> None:
+        assert servers.bootstrap_servers and servers.redis_url and servers.postgres_dsn
+        self.name = f"w{next(_NUMBERS)}"
+        self.servers = servers
+        self.cluster = Cluster({"bootstrap.servers": servers.bootstrap_servers})
+        self.redis: Any = held.enter_context(closing(redis.Redis.from_url(servers.redis_url, decode_responses=True)))
+        self.postgres: Any = held.enter_context(psycopg.connect(servers.postgres_dsn, autocommit=True))
+        self.topic = f"{self.name}.rows"
+
+    def make_topic(self, partitions: int = 3) -> None:
+        self.cluster.topics.create(self.topic, partitions=partitions, config={"cleanup.policy": "compact"})
+
+    def make_table(self, columns: str = "plan text, rps int", key: str = "id text PRIMARY KEY") -> None:
+        more = "version bigint NOT NULL, deleted boolean NOT NULL"
+        self.postgres.execute(f"CREATE TABLE {self.name} ({key}, {columns}, {more})")
+
+    def to_redis(self, url: str | None = None, **more: Any) -> dict[str, Any]:
+        return {"redis": {"url": url or self.servers.redis_url, "key": f"{self.name}:{{key}}", **more}}
+
+    def to_postgres(self, **more: Any) -> dict[str, Any]:
+        return {"postgres": {"dsn": self.servers.postgres_dsn, "table": self.name, "key": ["id"], **more}}
+
+    def data(self, to: dict[str, Any], **more: Any) -> dict[str, Any]:
+        """A configuration file with one route, `out`."""
+        route = {"topic": self.topic, "format": "json", "columns": "plan string, rps int", "to": to, **more}
+        return {
+            "name": self.name,
+            "kafka": {"bootstrap_servers": self.servers.bootstrap_servers},
+            "sync": {"listen": "127.0.0.1:0", "writeback": {"out": route}},
+        }
+
+    def pipeline(self, to: dict[str, Any], **more: Any) -> Pipeline:
+        return load_text(json.dumps(self.data(to, **more)), {})
+
+    def produce(self, *rows: tuple[str, dict[str, Any] | None]) -> None:
+        """Key and columns; None is a tombstone."""
+        self.cluster.produce(
+            self.topic, ((key.encode(), None if row is None else json.dumps(row).encode()) for key, row in rows)
+        )
+
+    def in_redis(self) -> dict[str, dict[str, str]]:
+        """All hashes but those of deleted keys."""
+        keys = list(self.redis.scan_iter(f"{self.name}:*", count=1000))
+        pipeline = self.redis.pipeline()
+        for key in keys:
+            pipeline.hgetall(key)
+        rows = zip(keys, pipeline.execute(), strict=True)
+        return {key.removeprefix(f"{self.name}:"): row for key, row in rows if "_deleted" not in row}
+
+    def in_postgres(self) -> dict[str, tuple[Any, ...]]:
+        read = f"SELECT id, plan, rps, version FROM {self.name} WHERE NOT deleted"  # noqa: S608 - our own name
+        return {row[0]: row[1:] for row in self.postgres.execute(read)}
+
+
+class Running:
+    """A service in a thread of this process."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self.service = Service(routes_of(pipeline), held_s=0.2, most_pause_s=0.5)
+        self.error: EnrichError | None = None
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self.service.run()
+        except EnrichError as error:
+            self.error = error
+
+    def status(self, route: str = "out") -> RouteStatus:
+        return next(status for status in self.service.statuses() if status.name == route)
+
+    def stop(self) -> None:
+        self.service.stop()
+        self._thread.join(30)
+        assert not self._thread.is_alive()
+
+    def wait_ended(self) -> EnrichError | None:
+        wait_until(lambda: not self._thread.is_alive(), what="the end of the service")
+        return self.error
+
+
+@contextmanager
+def running(pipeline: Pipeline) -> Iterator[Running]:
+    service = Running(pipeline)
+    try:
+        yield service
+    finally:
+        service.stop()
