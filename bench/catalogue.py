@@ -50,5 +50,17 @@ BENCHMARKS = {
             _later("store_visibility"),
             {"p95_ms": ("<", 100), "p95_ms_during_load": ("<", 200)},
         ),
+        Benchmark(
+            "sync_redis",
+            "rows of 100 bytes from a topic to Redis, one instance of the sync service",
+            _later("sync_redis"),
+            {"rows_per_s": (">=", 80_000)},
+        ),
+        Benchmark(
+            "sync_postgres",
+            "rows of 100 bytes from a topic to PostgreSQL, one instance of the sync service",
+            _later("sync_postgres"),
+            {"rows_per_s": (">=", 40_000)},
+        ),
     )
 }
