@@ -11,7 +11,8 @@ from enrich.dev import temporary_stack
 
 ROUNDS = 3
 _TABLE = """
-CREATE TABLE {} (id text PRIMARY KEY, plan text, region text, rps int, version bigint NOT NULL, deleted boolean NOT NULL)
+CREATE TABLE {} (
+    id text PRIMARY KEY, plan text, region text, rps int, version bigint NOT NULL, deleted boolean NOT NULL)
 """
 
 
@@ -24,7 +25,7 @@ def run() -> Figures:
             say(f"round {number + 1}/{ROUNDS}")
             table = f"rows{number}"
             with psycopg.connect(addresses.postgres_dsn or "", autocommit=True) as client:
-                client.execute(_TABLE.format(table))  # type: ignore[arg-type] # a name of ours
+                client.execute(_TABLE.format(table))
                 to = {"postgres": {"dsn": addresses.postgres_dsn, "table": table, "key": ["id"]}}
 
                 def count(client: Any = client, table: str = table) -> int:

@@ -1,4 +1,4 @@
-"""What the benchmarks of the sync service share: servers, a topic of rows of 100 bytes, and the service as a process."""
+"""What the benchmarks of the sync service share: a topic of rows of 100 bytes, and the service as a process."""
 
 import json
 import os

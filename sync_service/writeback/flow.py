@@ -76,6 +76,7 @@ class Flow:
         self._most = _FIRST_RECORDS
         self._next_commit = 0.0
         self._full = False
+        self._patient_until = time.monotonic() + _DEADLINE_S
         self._fault: EnrichError | None = None
         self.trouble: Retryable | None = None
         """Why some partition waits."""
@@ -129,6 +130,8 @@ class Flow:
             error = message.error()
             if error is None:
                 records.append(message)
+            elif error.code() in _GONE and not self._partitions and time.monotonic() < self._patient_until:
+                continue  # a topic that was just made is not known to every broker at once
             elif error.code() in _GONE:
                 raise Retryable(f"Kafka: {error.str()}", where=f"topic {self._plan.topic}")
             elif error.code() != KafkaError._PARTITION_EOF and not error.retriable():

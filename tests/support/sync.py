@@ -9,10 +9,13 @@ from typing import Any
 
 import psycopg
 import redis
+from confluent_kafka.cimpl import NewPartitions
 
 from enrich.config import Pipeline, load_text
 from enrich.dev import Addresses
 from enrich.errors import EnrichError
+from enrich.kafka import new_admin_client
+from enrich.kafka.records import headers_of
 from sync_service.building import routes_of
 from sync_service.routes import RouteStatus
 from sync_service.service import Service
@@ -40,6 +43,12 @@ class SyncWorld:
     def make_topic(self, partitions: int = 3) -> None:
         self.cluster.topics.create(self.topic, partitions=partitions, config={"cleanup.policy": "compact"})
 
+    def add_partitions(self, count: int) -> None:
+        """Until the topic has so many."""
+        admin = new_admin_client(self.cluster.connection)
+        for future in admin.create_partitions([NewPartitions(self.topic, count)]).values():
+            future.result(30)
+
     def make_table(self, columns: str = "plan text, rps int", key: str = "id text PRIMARY KEY") -> None:
         more = "version bigint NOT NULL, deleted boolean NOT NULL"
         self.postgres.execute(f"CREATE TABLE {self.name} ({key}, {columns}, {more})")
@@ -52,7 +61,9 @@ class SyncWorld:
 
     def data(self, to: dict[str, Any], **more: Any) -> dict[str, Any]:
         """A configuration file with one route, `out`."""
-        route = {"topic": self.topic, "format": "json", "columns": "plan string, rps int", "to": to, **more}
+        # Without retry topics, unless a test is about them: each is a consumer group that takes its time to form.
+        route = {"topic": self.topic, "format": "json", "columns": "plan string, rps int", "to": to, "retries": []}
+        route |= more
         return {
             "name": self.name,
             "kafka": {"bootstrap_servers": self.servers.bootstrap_servers},
@@ -67,6 +78,20 @@ class SyncWorld:
         self.cluster.produce(
             self.topic, ((key.encode(), None if row is None else json.dumps(row).encode()) for key, row in rows)
         )
+
+    def dead_letters(self, count: int = 1) -> dict[str, dict[str, str]]:
+        """By their keys: headers, and the value under "value"; empty while they are fewer than so many."""
+        if not self.cluster.topics.exists(f"{self.name}.out.dlq"):
+            return {}
+        messages = self.cluster.messages(f"{self.name}.out.dlq")
+        letters = {
+            str(message.key() or b"", "utf-8"): {
+                "value": str(message.value() or b"", "utf-8"),
+                **{name: str(content or b"", "utf-8") for name, content in headers_of(message)},
+            }
+            for message in messages
+        }
+        return letters if len(letters) >= count else {}
 
     def in_redis(self) -> dict[str, dict[str, str]]:
         """All hashes but those of deleted keys."""

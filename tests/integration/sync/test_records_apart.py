@@ -1,0 +1,86 @@
+"""Records that the store does not take go their own way, alone: their neighbours are written, and none is lost."""
+
+import json
+
+from tests.support.sync import SyncWorld, running
+from tests.support.waiting import wait_until
+
+
+def test_a_record_that_cannot_be_decoded_is_buried_with_its_reason_and_its_place(world: SyncWorld) -> None:
+    world.make_topic(partitions=1)
+    rows = [(f"k{n}".encode(), json.dumps({"plan": "p", "rps": n}).encode()) for n in range(500)]
+    rows[250] = (b"poison", b'{"plan": "secret-payload", "rps": "many"}')
+    world.cluster.produce(world.topic, rows)
+    with running(world.pipeline(world.to_redis())):
+        wait_until(lambda: len(world.in_redis()) == 499, what="all good rows")
+        letters = wait_until(lambda: world.dead_letters(), what="a dead letter")
+    place = f"{world.topic}/0/250"
+    assert letters.keys() == {place}
+    letter = letters[place]
+    assert letter["value"] == '{"plan": "secret-payload", "rps": "many"}'
+    assert (letter["enrich.topic"], letter["enrich.partition"], letter["enrich.offset"]) == (world.topic, "0", "250")
+    assert (letter["enrich.key"], letter["enrich.stage"]) == ("poison", "out")
+    assert "rps" in letter["enrich.reason"] and "many" not in letter["enrich.reason"]
+    assert letter["enrich.version"] == str(2**40 + 250)
+
+
+def test_a_row_that_the_table_refuses_is_found_among_good_ones(world: SyncWorld) -> None:
+    world.make_topic(partitions=1)
+    world.make_table("plan text CHECK (plan <> 'bad'), rps smallint")
+    rows = [(f"k{n}", {"plan": "p", "rps": n}) for n in range(300)]
+    rows[7], rows[255] = ("bad", {"plan": "bad", "rps": 1}), ("large", {"plan": "p", "rps": 70_000})
+    world.produce(*rows)
+    with running(world.pipeline(world.to_postgres())):
+        wait_until(lambda: len(world.in_postgres()) == 298, what="all good rows")
+        letters = wait_until(lambda: world.dead_letters(2), what="two dead letters")
+    assert {letter["enrich.key"] for letter in letters.values()} == {"bad", "large"}
+
+
+def test_a_null_key_is_buried(world: SyncWorld) -> None:
+    world.cluster.topics.create(world.topic)
+    world.cluster.produce(world.topic, [(None, b'{"plan": "x"}'), (b"a", b'{"plan": "x"}')])
+    with running(world.pipeline(world.to_redis())):
+        wait_until(lambda: world.in_redis().keys() == {"a"} and world.dead_letters())
+    (letter,) = world.dead_letters().values()
+    assert letter["enrich.reason"] == "its key is null" and "enrich.key" not in letter
+
+
+def test_a_row_whose_parent_comes_later_is_written_from_a_retry_topic(world: SyncWorld) -> None:
+    world.make_topic(partitions=1)
+    world.postgres.execute(f"CREATE TABLE {world.name}_plans (plan text PRIMARY KEY)")
+    world.make_table(f"plan text REFERENCES {world.name}_plans, rps int")
+    insert = f"INSERT INTO {world.name}_plans VALUES (%s)"  # noqa: S608 - our own name
+    world.postgres.execute(insert, ["known"])
+    world.produce(("early", {"plan": "later", "rps": 1}), ("good", {"plan": "known", "rps": 2}))
+    with running(world.pipeline(world.to_postgres(), retries=["500ms", "5s"])) as service:
+        wait_until(lambda: world.in_postgres().keys() == {"good"}, what="the neighbour")
+        wait_until(lambda: service.status().counters.get("rows_retried_later") == 1)
+        world.postgres.execute(insert, ["later"])
+        wait_until(lambda: world.in_postgres().keys() == {"early", "good"}, what="the row that came early")
+    assert world.in_postgres()["early"][2] == 2**40
+    assert world.dead_letters() == {}
+
+
+def test_a_row_that_stays_refused_is_buried_after_the_last_retry_with_its_first_place(world: SyncWorld) -> None:
+    world.make_topic(partitions=1)
+    world.redis.rpush(f"{world.name}:taken", "by another program")
+    world.produce(("taken", {"plan": "x", "rps": 1}), ("a", {"plan": "x", "rps": 2}))
+    with running(world.pipeline(world.to_redis(), retries=["100ms", "200ms"])):
+        letters = wait_until(lambda: world.dead_letters(), what="the dead letter")
+        keys = world.redis.keys(f"{world.name}:*")
+    assert letters.keys() == {f"{world.topic}/0/0"}
+    assert "WRONGTYPE" in letters[f"{world.topic}/0/0"]["enrich.reason"]
+    assert sorted(keys) == [f"{world.name}:a", f"{world.name}:taken"]
+
+
+def test_a_late_retry_does_not_overwrite_what_came_meanwhile(world: SyncWorld) -> None:
+    world.make_topic(partitions=1)
+    world.redis.rpush(f"{world.name}:taken", "by another program")
+    world.produce(("taken", {"plan": "old", "rps": 1}))
+    with running(world.pipeline(world.to_redis(), retries=["1s"])) as service:
+        wait_until(lambda: service.status().counters.get("rows_retried_later") == 1)
+        world.redis.delete(f"{world.name}:taken")
+        world.produce(("taken", {"plan": "new", "rps": 2}))
+        wait_until(lambda: world.redis.exists(f"{world.name}:taken"))
+        wait_until(lambda: service.status("out.retry-1").counters["records_read"] == 1, what="the retry")
+    assert world.redis.hget(f"{world.name}:taken", "plan") == "new"

@@ -1,0 +1,79 @@
+"""What a person has to correct ends the service at once, with a message that says what to do, and no secret in it."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from enrich.errors import ConfigError
+from tests.support.sync import SyncWorld, running
+
+
+def start(world: SyncWorld, to: dict[str, Any], folder: Path) -> subprocess.CompletedProcess[str]:
+    file = folder / "pipeline.yaml"
+    file.write_text(json.dumps(world.data(to)))
+    command = [sys.executable, "-m", "sync_service", "-c", str(file)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, env={**os.environ})
+
+
+def test_a_wrong_password_of_postgres(world: SyncWorld, tmp_path: Path) -> None:
+    world.make_topic()
+    dsn = (world.servers.postgres_dsn or "").partition("@")[2]
+    done = start(world, world.to_postgres(dsn=f"postgresql://enrich:hunter2@{dsn}"), tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert "password authentication failed" in done.stderr and "hunter2" not in done.stderr
+
+
+def test_a_wrong_password_of_redis(world: SyncWorld, tmp_path: Path) -> None:
+    world.make_topic()
+    world.redis.acl_setuser(world.name, enabled=True, passwords=["+right"], keys=["*"], categories=["+@all"])
+    url = (world.servers.redis_url or "").removeprefix("redis://")
+    done = start(world, world.to_redis(f"redis://{world.name}:hunter2@{url}"), tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert "correct the url" in done.stderr and "hunter2" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("table", "told"),
+    [
+        (None, "there is no table"),
+        ("id text PRIMARY KEY, plan text, rps int, version bigint", "has no column deleted"),
+        ("id text PRIMARY KEY, plan text, rps int, version int, deleted boolean", "version is integer"),
+        ("id text, plan text, rps int, version bigint, deleted boolean", "no primary key or unique constraint on (id)"),
+        (
+            "id text PRIMARY KEY, plan text NOT NULL, rps int, version bigint, deleted boolean",
+            "plan is NOT NULL, and the mark of a deleted key has no value for it",
+        ),
+        (
+            "id text PRIMARY KEY, plan text, rps int, version bigint, deleted boolean, more int NOT NULL",
+            "nothing fills more",
+        ),
+    ],
+)
+def test_a_table_that_cannot_hold_the_rows(world: SyncWorld, table: str | None, told: str) -> None:
+    world.make_topic()
+    if table is not None:
+        world.postgres.execute(f"CREATE TABLE {world.name} ({table})")
+    with running(world.pipeline(world.to_postgres())) as service:
+        error = service.wait_ended()
+    assert isinstance(error, ConfigError) and told in str(error)
+
+
+def test_a_topic_that_is_not_there(world: SyncWorld) -> None:
+    with running(world.pipeline(world.to_redis())) as service:
+        error = service.wait_ended()
+    assert isinstance(error, ConfigError) and "create the topic" in str(error)
+
+
+def test_a_user_without_rights(world: SyncWorld) -> None:
+    world.make_topic()
+    world.make_table()
+    world.postgres.execute(f"CREATE ROLE {world.name} LOGIN PASSWORD 'p'; GRANT SELECT ON {world.name} TO {world.name}")
+    address = (world.servers.postgres_dsn or "").partition("@")[2]
+    with running(world.pipeline(world.to_postgres(dsn=f"postgresql://{world.name}:p@{address}"))) as service:
+        error = service.wait_ended()
+    assert "lacks the right to INSERT, UPDATE" in str(error)
