@@ -25,7 +25,7 @@ class StoreSink:
     ) -> None:
         self._store = store
         self._reader = reader
-        self._writer = RowWriter(store)
+        self._writer = RowWriter(store.write)
         self._onward = onward
         self._meter = meter
         self._gate = gate

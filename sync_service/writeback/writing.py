@@ -4,18 +4,21 @@ import time
 from collections.abc import Callable
 
 from enrich.errors import BadRecord, Retryable, Unreachable
-from stores.external import VersionedRows, VersionedStore, Written
+from stores.external import VersionedRows, Written
 from sync_service.backoff import Backoff
 
 # A deadlock or a failover's first moments pass in less; everything longer waits without holding up other partitions.
 _QUICK_TRIES = 3
 
 
+Write = Callable[[VersionedRows], Written]
+
+
 class RowWriter:
     """Writes rows to a store that answers, and says which rows it does not take."""
 
-    def __init__(self, store: VersionedStore, sleep: Callable[[float], object] = time.sleep) -> None:
-        self._store = store
+    def __init__(self, write: Write, sleep: Callable[[float], object] = time.sleep) -> None:
+        self._write = write
         self._sleep = sleep
         self.retries = 0
 
@@ -38,7 +41,7 @@ class RowWriter:
         pauses = Backoff(0.02, 0.2)
         while True:
             try:
-                return self._store.write(rows)
+                return self._write(rows)
             except Unreachable:
                 raise
             except Retryable:

@@ -3,7 +3,7 @@
 import itertools
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from typing import Any
 
@@ -39,6 +39,7 @@ class SyncWorld:
         self.redis: Any = held.enter_context(closing(redis.Redis.from_url(servers.redis_url, decode_responses=True)))
         self.postgres: Any = held.enter_context(psycopg.connect(servers.postgres_dsn, autocommit=True))
         self.topic = f"{self.name}.rows"
+        self.has_table = False
 
     def make_topic(self, partitions: int = 3) -> None:
         self.cluster.topics.create(self.topic, partitions=partitions, config={"cleanup.policy": "compact"})
@@ -50,6 +51,7 @@ class SyncWorld:
             future.result(30)
 
     def make_table(self, columns: str = "plan text, rps int", key: str = "id text PRIMARY KEY") -> None:
+        self.has_table = True
         more = "version bigint NOT NULL, deleted boolean NOT NULL"
         self.postgres.execute(f"CREATE TABLE {self.name} ({key}, {columns}, {more})")
 
@@ -62,7 +64,14 @@ class SyncWorld:
     def data(self, to: dict[str, Any], **more: Any) -> dict[str, Any]:
         """A configuration file with one route, `out`."""
         # Without retry topics, unless a test is about them: each is a consumer group that takes its time to form.
-        route = {"topic": self.topic, "format": "json", "columns": "plan string, rps int", "to": to, "retries": []}
+        route = {
+            "topic": self.topic,
+            "format": "json",
+            "columns": "plan string, rps int",
+            "to": to,
+            "retries": [],
+            "reconcile": 0,
+        }
         route |= more
         return {
             "name": self.name,
@@ -102,6 +111,30 @@ class SyncWorld:
         rows = zip(keys, pipeline.execute(), strict=True)
         return {key.removeprefix(f"{self.name}:"): row for key, row in rows if "_deleted" not in row}
 
+    def everything(self) -> dict[str, tuple[Any, ...]]:
+        """Version, plan and rps of every living row, wherever this test has them."""
+        if self.has_table:
+            return {key: (version, plan, rps) for key, (plan, rps, version) in self.in_postgres().items()}
+        found = {}
+        for name in self.redis.scan_iter(f"{self.name}:*", count=1000):
+            row = self.redis.hgetall(name) if self.redis.type(name) == "hash" else json.loads(self.redis.get(name))
+            if "_deleted" not in row:
+                rps = None if row.get("rps") is None else int(row["rps"])
+                found[name.removeprefix(f"{self.name}:")] = (int(row["_version"]), row.get("plan"), rps)
+        return found
+
+    def put_extra(self, key: str) -> None:
+        """A row that no record of the topic explains."""
+        if self.has_table:
+            insert = f"INSERT INTO {self.name} VALUES (%s, 'extra', 1, %s, false) "  # noqa: S608 - our own name
+            insert += "ON CONFLICT (id) DO UPDATE SET deleted = false"
+            self.postgres.execute(insert, [key, 2**40])
+        elif any(self.redis.type(name) == "string" for name in self.redis.scan_iter(f"{self.name}:k2*")):
+            self.redis.set(f"{self.name}:{key}", json.dumps({"_version": 2**40, "plan": "extra", "rps": 1}))
+        else:
+            self.redis.delete(f"{self.name}:{key}")
+            self.redis.hset(f"{self.name}:{key}", mapping={"_version": 2**40, "plan": "extra", "rps": 1})
+
     def in_postgres(self) -> dict[str, tuple[Any, ...]]:
         read = f"SELECT id, plan, rps, version FROM {self.name} WHERE NOT deleted"  # noqa: S608 - our own name
         return {row[0]: row[1:] for row in self.postgres.execute(read)}
@@ -133,6 +166,24 @@ class Running:
     def wait_ended(self) -> EnrichError | None:
         wait_until(lambda: not self._thread.is_alive(), what="the end of the service")
         return self.error
+
+
+@contextmanager
+def while_doing(something: Callable[[], None]) -> Iterator[None]:
+    """Does it again and again in another thread, as long as the block runs."""
+    stopping = threading.Event()
+
+    def repeat() -> None:
+        while not stopping.wait(0.005):
+            something()
+
+    thread = threading.Thread(target=repeat)
+    thread.start()
+    try:
+        yield
+    finally:
+        stopping.set()
+        thread.join()
 
 
 @contextmanager

@@ -1,0 +1,190 @@
+"""All of a reconciliation: compare, repair when asked, and raise the generation when the topic is another now."""
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from enrich.errors import Retryable, WouldLoseData
+from stores.external import VersionedStore
+from sync_service.reconcile.comparing import Comparison, Difference
+from sync_service.reconcile.repairing import Repair
+from sync_service.reconcile.topic import TopicReading
+from sync_service.writeback.generation import OFFSETS, Generation, note_name
+from sync_service.writeback.plan import WritebackPlan
+from sync_service.writeback.records import RecordReader
+from sync_service.writeback.route import Clients
+
+# A repair that would delete more has more likely read the wrong topic.
+_GUARD_SHARE = 0.2
+_GUARD_ROWS = 100
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a reconciliation found and did."""
+
+    route: str
+    rows: int
+    """That the store should have."""
+    differences: Sequence[Difference]
+    generation: int
+    raised: str | None = None
+    """Why the generation was raised, or has to be."""
+    repaired: bool = False
+    refused: int = 0
+    """Rows that the store did not take when they were repaired."""
+    unwritable: int = 0
+    """Records of the topic that cannot be rows: they are in the DLQ."""
+    seconds: float = 0.0
+
+    @property
+    def agrees(self) -> bool:
+        """Topic and store agree now."""
+        return not self.refused and (self.repaired or not (self.differences or self.raised))
+
+
+class Reconciliation:
+    """Of one write-back route. Opens its own connections; the route may run, be held or not be started meanwhile."""
+
+    def __init__(self, plan: WritebackPlan, clients: Clients, stopping: threading.Event | None = None) -> None:
+        self._plan = plan
+        self._clients = clients
+        self._stopping = stopping or threading.Event()
+        self._topic = plan.section.topic
+        self._topics = clients.topics()
+        self._note = note_name(plan.pipeline, plan.name)
+
+    def run(self, *, repair: bool, yes: bool = False, raise_generation: bool = False) -> Report:
+        """Raises WouldLoseData for a repair that would delete much, unless `yes`."""
+        began = time.monotonic()
+        with closing(self._plan.open_store()) as store:
+            store.check()
+            note = store.load_note(self._note)
+            known = None if note is None else Generation.from_text(note)
+            # The id first: were the topic made again in between, the partitions would be those of an unknown one.
+            topic_id, ends = self._topics.topic_id(self._topic), self._ends()
+            raised = _why_raised(known, topic_id, ends) or ("as was asked for" if raise_generation else None)
+            if known is None or raised is None:
+                now = known or Generation(1, topic_id, dict.fromkeys(ends, 0))
+                return self._compare(store, now, ends, repair=repair, yes=yes, began=began)
+            return self._raise(store, note, known, topic_id, ends, raised, repair=repair, yes=yes, began=began)
+
+    def _compare(
+        self, store: VersionedStore, now: Generation, ends: Mapping[int, int], *, repair: bool, yes: bool, began: float
+    ) -> Report:
+        reading = self._reading(store, now)
+        comparison = Comparison(reading, store, self._ends, self._stopping.wait)
+        differences, refused = self._without_expired(comparison.differences(ends)), 0
+        if repair and differences:
+            self._guard(differences, comparison.rows, None, yes=yes)
+            repairing = Repair(reading, store, self._row)
+            repairing.write(differences, self._ends())
+            refused = repairing.refused
+        return Report(
+            self._plan.name,
+            comparison.rows,
+            differences,
+            now.number,
+            repaired=repair and bool(differences),
+            refused=refused,
+            unwritable=reading.unwritable,
+            seconds=round(time.monotonic() - began, 3),
+        )
+
+    def _raise(
+        self,
+        store: VersionedStore,
+        note: str | None,
+        known: Generation,
+        topic_id: str,
+        ends: Mapping[int, int],
+        raised: str,
+        *,
+        repair: bool,
+        yes: bool,
+        began: float,
+    ) -> Report:
+        """All rows are written again with versions of the generation between; the route then begins at the ends, in the
+        one after it. So whatever order the records of the past have, they cannot come before what follows."""
+        number = known.number
+        reading = self._reading(store, Generation(number + 2, topic_id, ends))
+        comparison = Comparison(reading, store, self._ends, self._stopping.wait)
+        differences, refused = comparison.of_content(ends), 0
+        if self._plan.section.version is None and raised == "as was asked for":
+            number = max(number, comparison.largest_version // OFFSETS)
+        now = Generation(number + 2, topic_id, ends)
+        if repair:
+            self._guard(differences, comparison.rows, raised, yes=yes)
+            if now.number != known.number + 2:
+                reading = self._reading(store, now)
+                comparison = Comparison(reading, store, self._ends, self._stopping.wait)
+                differences = comparison.of_content(ends)
+            repairing = Repair(reading, store, self._row)
+            repairing.write_all(comparison.expected.hashes, comparison.expected.versions, ends)
+            repairing.write([one for one in differences if one.kind == "extra"], ends)
+            refused = repairing.refused
+            if not store.save_note(self._note, now.to_text(), note):
+                raise Retryable(
+                    "another reconciliation raised the generation meanwhile",
+                    where=f"route {self._plan.name}",
+                    next_step="run it again",
+                )
+        return Report(
+            self._plan.name,
+            comparison.rows,
+            differences,
+            now.number if repair else known.number,
+            raised,
+            repair,
+            refused,
+            reading.unwritable,
+            round(time.monotonic() - began, 3),
+        )
+
+    def _reading(self, store: VersionedStore, generation: Generation) -> TopicReading:
+        reader = RecordReader(self._clients.decoder(self._plan), self._plan.section.version, generation)
+        return TopicReading(self._clients.consumer, self._topic, reader, store, generation, self._check)
+
+    def _check(self) -> None:
+        if self._stopping.is_set():
+            raise Retryable("the reconciliation was stopped", where=f"route {self._plan.name}")
+
+    def _ends(self) -> Mapping[int, int]:
+        return self._topics.end_offsets(self._topic)
+
+    def _without_expired(self, differences: Sequence[Difference]) -> Sequence[Difference]:
+        """Where rows have a time to live, one that is missing has come to its end."""
+        redis = self._plan.section.to.redis
+        if redis is None or redis.ttl is None:
+            return differences
+        return [difference for difference in differences if difference.kind != "missing"]
+
+    @property
+    def _row(self) -> pa.StructType:
+        return pa.struct(list(self._plan.section.columns.arrow))
+
+    def _guard(self, differences: Sequence[Difference], rows: int, raised: str | None, *, yes: bool) -> None:
+        deletes = sum(difference.kind == "extra" for difference in differences)
+        another = raised is not None and deletes > 0
+        if yes or not (another or deletes > max(_GUARD_ROWS, _GUARD_SHARE * (rows + deletes))):
+            return
+        why = f"and the topic {raised}" if another else f"and keep {rows:,}"
+        raise WouldLoseData(
+            f"this would delete {deletes:,} rows that the topic does not have, {why}",
+            where=f"route {self._plan.name}",
+            next_step="look at them without --repair; say --yes if that is what you want",
+        )
+
+
+def _why_raised(known: Generation | None, topic_id: str, ends: Mapping[int, int]) -> str | None:
+    if known is None:
+        return None
+    if topic_id != known.topic_id:
+        return "was made again"
+    if ends.keys() != known.starts.keys():
+        return f"has {len(ends)} partitions and had {len(known.starts)}"
+    return None
