@@ -2,23 +2,33 @@
 
 import argparse
 import logging
+import os
 import signal
 import sys
+import threading
 from types import FrameType
 
 from enrich.cli.output import DONE, FAILED, exit_code, print_error
-from enrich.config import load
+from enrich.config import Pipeline, load
 from enrich.errors import EnrichError
 from enrich.logs import LogFormat, LogLevel, setup_logs
 from sync_service.building import routes_of
+from sync_service.http import StatusServer
+from sync_service.reconcile.command import reconcile
 from sync_service.service import Service
+
+# After so long without an end a driver hangs; what is not committed is read again by the next instance.
+_STOP_S = 25.0
 
 
 def main() -> int:
     options = _options()
-    setup_logs(LogFormat(options.log_format), LogLevel(options.log_level))
+    setup_logs(LogFormat(options.log_format), LogLevel(options.log_level or _level(options.command)))
     try:
-        _run(options.config)
+        pipeline = load(options.config)
+        if options.command == "reconcile":
+            return reconcile(pipeline, options)
+        _run(pipeline)
     except EnrichError as error:
         print_error(error)
         return exit_code(error)
@@ -28,25 +38,48 @@ def main() -> int:
     return DONE
 
 
-def _run(config: str) -> None:
-    service = Service(routes_of(load(config)))
+def _run(pipeline: Pipeline) -> None:
+    service = Service(routes_of(pipeline))
+    listen = "127.0.0.1:0" if pipeline.sync is None else pipeline.sync.listen
+    status = StatusServer(service, pipeline.name, listen)
 
     def stop(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the signature of a handler
+        if not service.is_stopping:
+            deadline = threading.Timer(_STOP_S, os._exit, [FAILED])
+            deadline.daemon = True
+            deadline.start()
         service.stop()
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
-    service.run()
+    status.start()
+    try:
+        service.run()
+    finally:
+        status.stop()
+
+
+def _level(command: str) -> LogLevel:
+    return LogLevel.info if command == "run" else LogLevel.warning
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m sync_service", description="Runs the routes of the section `sync`."
     )
-    parser.add_argument("command", nargs="?", choices=["run"], default="run")
+    parser.add_argument("command", nargs="?", choices=["run", "reconcile"], default="run")
+    parser.add_argument("routes", nargs="*", help="for reconcile: routes under sync.writeback; without any, all")
     parser.add_argument("-c", "--config", required=True, help="the pipeline's configuration file")
+    parser.add_argument("--repair", action="store_true", help="for reconcile: write what differs")
+    parser.add_argument("--yes", action="store_true", help="for reconcile: also delete many rows")
+    parser.add_argument(
+        "--raise-generation",
+        action="store_true",
+        help="for reconcile: with --repair, write all rows again with newer versions",
+    )
+    parser.add_argument("--json", action="store_true", help="for reconcile: one JSON object a line")
     parser.add_argument("--log-format", choices=list(LogFormat), default=LogFormat.text)
-    parser.add_argument("--log-level", choices=list(LogLevel), default=LogLevel.info)
+    parser.add_argument("--log-level", choices=list(LogLevel))
     return parser.parse_args()
 
 

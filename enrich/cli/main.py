@@ -8,7 +8,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from enrich.cli import agent, config, demo, dev, output, quarantine, table
+from enrich.cli import agent, config, demo, dev, output, quarantine, sync, table
 from enrich.errors import EnrichError
 from enrich.logs import LogFormat, LogLevel, setup_logs
 
@@ -24,6 +24,7 @@ app.add_typer(dev.app, name="dev")
 app.add_typer(agent.app, name="agent")
 app.add_typer(table.app, name="table")
 app.add_typer(quarantine.app, name="quarantine")
+app.add_typer(sync.app, name="sync")
 app.add_typer(config.app, name="config")
 app.command("demo")(demo.demo)
 

@@ -2,9 +2,14 @@
 
 import itertools
 import json
+import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
+from http.client import HTTPConnection
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -193,3 +198,65 @@ def running(pipeline: Pipeline) -> Iterator[Running]:
         yield service
     finally:
         service.stop()
+
+
+class Program:
+    """The service as a process, as containers run it."""
+
+    def __init__(self, world: SyncWorld, folder: Path, to: dict[str, Any], **more: Any) -> None:
+        folder.mkdir(exist_ok=True)
+        self.config = folder / "pipeline.yaml"
+        data = world.data(to, **more)
+        data["sync"]["listen"] = f"127.0.0.1:{free_port()}"
+        self.config.write_text(json.dumps(data))
+        self.port = int(data["sync"]["listen"].partition(":")[2])
+        self._errors = (folder / "stderr").open("wb")
+        command = [sys.executable, "-m", "sync_service", "-c", str(self.config)]
+        self.process = subprocess.Popen(command, stderr=self._errors, stdout=self._errors)
+
+    @property
+    def log(self) -> str:
+        return Path(self._errors.name).read_text()
+
+    def get(self, path: str) -> tuple[int, str]:
+        """Code and body; (0, "") while nothing answers."""
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=10)
+        try:
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+        except OSError:
+            return 0, ""
+        finally:
+            connection.close()
+
+    def route(self, name: str = "out") -> dict[str, Any]:
+        """Its status; empty while nothing answers."""
+        code, body = self.get("/status")
+        routes = json.loads(body)["routes"] if code == 200 else []
+        return next((route for route in routes if route["name"] == name), {})
+
+    def stop(self) -> int:
+        self.process.terminate()
+        return self.process.wait(60)
+
+    def end(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait(30)
+        self._errors.close()
+
+
+@contextmanager
+def program(world: SyncWorld, folder: Path, to: dict[str, Any], **more: Any) -> Iterator[Program]:
+    started = Program(world, folder, to, **more)
+    try:
+        yield started
+    finally:
+        started.end()
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])

@@ -51,8 +51,8 @@ def alter(world: SyncWorld, source: random.Random, number: int) -> str:
             "newer": f"SET version = {version}",
             "stale": "SET version = 5, rps = -1",
         }
-        statement = f"UPDATE {world.name} {change[way]}" if way != "lost" else f"DELETE FROM {world.name}"
-        world.postgres.execute(f"{statement} WHERE id = %s", [key])
+        begin = "DELETE FROM" if way == "lost" else "UPDATE"
+        world.postgres.execute(f"{begin} {world.name} {change.get(way, '')} WHERE id = %s", [key])
         return key
     name = f"{world.name}:{key}"
     if way == "lost":

@@ -1,0 +1,124 @@
+"""`enrich sync`: moves rows between topics and external stores. The work is done by the program `sync_service`."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+from enrich.cli.output import DIFFERENCE, print_json
+from enrich.logs import LogLevel
+
+app = typer.Typer(no_args_is_help=True, help="Rows between topics and external stores, in both directions.")
+
+ConfigFile = Annotated[Path, typer.Option("--config", "-c", help="The pipeline's configuration file.")]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
+
+_ANSWER_S = 5.0
+
+
+@app.command()
+def run(context: typer.Context, config: ConfigFile) -> None:
+    """Runs all routes of the section `sync` until it is told to stop; SIGTERM finishes and commits.
+
+    Example: enrich sync run -c pipeline.yaml
+    """
+    _become_program(context, "run", "-c", str(config))
+
+
+@app.command()
+def reconcile(
+    context: typer.Context,
+    config: ConfigFile,
+    routes: Annotated[list[str] | None, typer.Argument(metavar="[ROUTE]...", help="Without any, all.")] = None,
+    repair: Annotated[bool, typer.Option("--repair", help="Write what differs.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Also where many rows would be deleted.")] = False,
+    raise_generation: Annotated[
+        bool, typer.Option("--raise-generation", help="With --repair: all rows again, with newer versions.")
+    ] = False,
+    json: AsJson = False,
+) -> None:
+    """Compares topics with the stores they are written to; exits with 1 when something differs that was not repaired.
+
+    Example: enrich sync reconcile users_to_redis --repair -c pipeline.yaml
+    """
+    flags = {"--repair": repair, "--yes": yes, "--raise-generation": raise_generation, "--json": json}
+    given = [flag for flag, wanted in flags.items() if wanted]
+    _become_program(context, "reconcile", *(routes or []), "-c", str(config), *given)
+
+
+@app.command()
+def status(config: ConfigFile, json: AsJson = False) -> None:
+    """What the service on this host does, route by route; exits with 1 when a route does not run.
+
+    Example: enrich sync status -c pipeline.yaml
+    """
+    from enrich.config import load
+    from enrich.errors import ConfigError
+
+    pipeline = load(config)
+    if pipeline.sync is None:
+        raise ConfigError(f"the pipeline {pipeline.name} has no section `sync`", where=str(config))
+    routes = _ask(pipeline.sync.listen)["routes"]
+    if json:
+        for route in routes:
+            print_json(route)
+    else:
+        _print_people(routes)
+    if any(route["state"] != "running" for route in routes):
+        raise typer.Exit(DIFFERENCE)
+
+
+def _become_program(context: typer.Context, *arguments: str) -> NoReturn:
+    """This process becomes the program, so that signals and the exit code are the program's own."""
+    given = context.find_root().params
+    options = ["--log-format", str(given["log_format"].value)]
+    if given["log_level"] is not LogLevel.warning:  # which is the commands' default, and too quiet for a service
+        options += ["--log-level", str(given["log_level"].value)]
+    os.execv(sys.executable, [sys.executable, "-m", "sync_service", *arguments, *options])  # noqa: S606 - our own program
+
+
+def _ask(listen: str) -> dict[str, Any]:
+    import http.client
+    import json
+
+    from enrich.errors import Unreachable
+
+    host, _, port = listen.rpartition(":")
+    host = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}.get(host, host)  # noqa: S104 - compared, not listened on
+    connection = http.client.HTTPConnection(host.strip("[]"), int(port), timeout=_ANSWER_S)
+    try:
+        connection.request("GET", "/status")
+        answer = json.loads(connection.getresponse().read())
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        raise Unreachable(
+            f"no sync service answers: {error}",
+            where=listen,
+            next_step="start it with `enrich sync run -c FILE`, or ask on the host where it runs",
+        ) from error
+    finally:
+        connection.close()
+    return dict(answer)
+
+
+def _print_people(routes: list[dict[str, Any]]) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table("route", "state", "lag", "rows/s", "so far", "note")
+    for route in routes:
+        color = {"running": "green", "stopped": "red", "held": "red"}.get(route["state"], "yellow")
+        counters = ", ".join(
+            f"{count:,} {name.replace('_', ' ')}" for name, count in route["counters"].items() if count
+        )
+        table.add_row(
+            escape(route["name"]),
+            f"[{color}]{route['state']}[/]",
+            "" if route["lag"] is None else f"{route['lag']:,}",
+            f"{route['rows_per_s']:,.0f}",
+            escape(counters),
+            escape("; ".join([*filter(None, [route["last_error"]]), *route["details"].get("warnings", [])])),
+        )
+    Console(highlight=False).print(table)

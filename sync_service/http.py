@@ -1,0 +1,93 @@
+"""How the service is, over HTTP: /healthz and /readyz for orchestrators, /metrics for Prometheus, /status for all."""
+
+import json
+import logging
+import threading
+from collections.abc import Iterator
+from dataclasses import asdict
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from enrich.errors import ConfigError
+from sync_service.metrics import exposition
+from sync_service.routes import RouteState, RouteStatus
+from sync_service.service import Service
+
+_log = logging.getLogger("enrich.sync")
+
+
+class StatusServer:
+    """Answers in threads of its own from `start` to `stop`."""
+
+    def __init__(self, service: Service, pipeline: str, listen: str) -> None:
+        """Raises ConfigError when the address cannot be had."""
+        host, _, port = listen.rpartition(":")
+        try:
+            self._server = _Server((host.strip("[]"), int(port)), service, pipeline)
+        except OSError as error:
+            raise ConfigError(
+                f"cannot listen on {listen}: {error.strerror}", where="sync.listen", next_step="choose another address"
+            ) from error
+        self._thread = threading.Thread(target=self._server.serve_forever, name="status", daemon=True)
+
+    @property
+    def address(self) -> str:
+        host, port = self._server.server_address[:2]
+        return f"{host!s}:{port}"
+
+    def start(self) -> None:
+        self._thread.start()
+        _log.info("the status is told on http://%s/status", self.address)
+
+    def stop(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, address: tuple[str, int], service: Service, pipeline: str) -> None:
+        self.service = service
+        self.pipeline = pipeline
+        super().__init__(address, _Handler)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+    server_version = "enrich-sync"
+    timeout = 10  # of a client that says nothing
+
+    def do_GET(self) -> None:
+        statuses = self.server.service.statuses()
+        match self.path.partition("?")[0]:
+            case "/healthz":
+                self._answer(200, "application/json", json.dumps({"healthy": True}))
+            case "/readyz":
+                reasons = dict(_not_ready(statuses))
+                body = {"ready": not reasons, "not_ready": reasons}
+                self._answer(503 if reasons else 200, "application/json", json.dumps(body))
+            case "/metrics":
+                self._answer(200, "text/plain; version=0.0.4; charset=utf-8", exposition(statuses))
+            case "/status":
+                body = {"pipeline": self.server.pipeline, "routes": [asdict(status) for status in statuses]}
+                self._answer(200, "application/json", json.dumps(body, default=str))
+            case _:
+                self._answer(404, "text/plain", "try /healthz, /readyz, /metrics or /status\n")
+
+    def _answer(self, code: int, kind: str, body: str) -> None:
+        content = body.encode()
+        self.send_response(code)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing: a scrape every few seconds is no news."""
+
+
+def _not_ready(statuses: list[RouteStatus]) -> Iterator[tuple[str, str]]:
+    for status in statuses:
+        if status.state is not RouteState.running:
+            yield status.name, status.last_error or status.state.value

@@ -1,0 +1,99 @@
+"""`enrich sync reconcile`: what differs, as a table for people or one JSON object a line."""
+
+import argparse
+from typing import Any
+
+from enrich.cli.output import DIFFERENCE, DONE, print_json
+from enrich.config import Pipeline
+from enrich.errors import ConfigError
+from sync_service.reconcile.comparing import Difference
+from sync_service.reconcile.reconciliation import Reconciliation, Report
+from sync_service.writeback.plan import WritebackPlan, plans_of
+from sync_service.writeback.route import Clients
+
+_SHOWN = 50
+
+
+def reconcile(pipeline: Pipeline, options: argparse.Namespace) -> int:
+    """Returns the exit code: 1 when something differs that was not repaired."""
+    clients = Clients(pipeline)
+    agrees = True
+    for plan in _chosen(pipeline, options.routes):
+        report = Reconciliation(plan, clients).run(
+            repair=options.repair, yes=options.yes, raise_generation=options.raise_generation
+        )
+        agrees = agrees and report.agrees
+        if options.json:
+            _print_json(report)
+        else:
+            _print_people(report)
+    return DONE if agrees else DIFFERENCE
+
+
+def _chosen(pipeline: Pipeline, names: list[str]) -> list[WritebackPlan]:
+    plans = {plan.name: plan for plan in plans_of(pipeline)}
+    unknown = next((name for name in names if name not in plans), None)
+    if unknown is not None or not plans:
+        what = f"there is no write-back route `{unknown}`" if unknown else "the pipeline has no write-back routes"
+        raise ConfigError(what, next_step=f"choose from {', '.join(plans)}" if plans else "name some under sync")
+    return [plans[name] for name in names] if names else list(plans.values())
+
+
+def _print_json(report: Report) -> None:
+    for difference in report.differences:
+        print_json({"route": report.route, "difference": _told(difference)})
+    print_json(
+        {
+            "route": report.route,
+            "rows": report.rows,
+            "differences": len(report.differences),
+            "repaired": report.repaired,
+            "refused": report.refused,
+            "unwritable": report.unwritable,
+            "generation": report.generation,
+            "raised": report.raised,
+            "agrees": report.agrees,
+            "seconds": report.seconds,
+        }
+    )
+
+
+def _told(difference: Difference) -> dict[str, Any]:
+    return {
+        "key": difference.key.decode("utf-8", "backslashreplace"),
+        "kind": difference.kind,
+        "topic_version": difference.topic_version,
+        "store_version": difference.store_version,
+    }
+
+
+def _print_people(report: Report) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    console = Console(highlight=False)
+    count = len(report.differences)
+    verdict = "[green]agrees[/]" if not count else f"[yellow]{count:,} differ[/]"
+    console.print(f"{escape(report.route)}: {report.rows:,} rows, {verdict} ({report.seconds:.1f} s)")
+    if count:
+        table = Table("key", "what", "version in the topic", "version in the store")
+        for difference in report.differences[:_SHOWN]:
+            told = _told(difference)
+            table.add_row(
+                escape(told["key"]), told["kind"], _number(told["topic_version"]), _number(told["store_version"])
+            )
+        console.print(table)
+        if count > _SHOWN:
+            console.print(f"... and {count - _SHOWN:,} more: --json names all")
+    if report.raised is not None:
+        done = f"it is {report.generation} now" if report.repaired else "--repair raises it"
+        console.print(f"the generation: the topic {escape(report.raised)}; {done}")
+    if report.repaired:
+        console.print(f"repaired; {report.refused:,} rows were refused by the store" if report.refused else "repaired")
+    if report.unwritable:
+        console.print(f"{report.unwritable:,} records cannot be rows: see the DLQ")
+
+
+def _number(version: int | None) -> str:
+    return "" if version is None else str(version)
