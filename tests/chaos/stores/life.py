@@ -60,6 +60,10 @@ def assert_whole(view) -> None:
         (version.key, version.value) for version in map(version_at, bad)
     ]
     assert view.quarantine.records == len(bad)
+    assert_rows(view)
+
+
+def assert_rows(view) -> None:
     newest = expected(end_of(view))
     keys = list(newest)
     found = view.lookup(pa.array(keys, pa.binary()), ["offset"])
