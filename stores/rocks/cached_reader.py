@@ -14,9 +14,9 @@ from stores.table import Found, Offsets, Seq
 
 
 class CachedReader:
-    """Answers as its reader does. Pays where the same keys are asked again and again: see docs/adr/0011."""
+    """Answers as its reader does. Pays where the same keys are asked again and again: see docs/adr/0012."""
 
-    def __init__(self, reader: RocksReader, *, most: int = 50_000) -> None:
+    def __init__(self, reader: RocksReader, *, most: int = 20_000) -> None:
         """`most`: answers that are kept of each table."""
         self._reader = reader
         self._most = most

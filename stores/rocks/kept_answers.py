@@ -1,7 +1,7 @@
 """Answers to questions about now, kept as they were given: decoded, in columns, found again by one look into a dict.
 
 RocksDB keeps its blocks in memory anyway; what costs is all that follows. So answers are kept and not rows: see
-docs/adr/0011.
+docs/adr/0012.
 """
 
 from collections.abc import Iterable, Sequence
