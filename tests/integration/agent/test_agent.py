@@ -3,6 +3,7 @@
 import pytest
 
 from stores.clock import SystemClock
+from stores.rocks import Room
 from stores.table import Status
 from tests.support.agents import AgentLife, plans_table
 from tests.support.agents import produce_plans as produce
@@ -57,6 +58,21 @@ def test_a_record_that_cannot_become_a_row_stops_nothing_and_is_quarantined_and_
     reasons = [record.reason for record in caplog.records if record.message.startswith("a record cannot become a row")]
     assert "plan: expected text, got a whole number" in reasons
     assert len(reasons) == 2
+
+
+@pytest.fixture
+def little_room(monkeypatch):
+    monkeypatch.setattr("stores.rocks.store.Room", lambda: Room(records=1))
+
+
+def test_a_full_quarantine_is_said_and_all_records_are_counted(little_room, cluster, topic, running):
+    cluster.produce(topic, [(b"bob", b"no json"), (b"eve", b"no json")])
+    running.until(lambda state: state.ready, "the load")
+    produce(cluster, topic, ann="free")
+    cluster.produce(topic, [(b"zoe", b"no json")])
+    state = running.until(lambda state: (state.rows, state.quarantined) == (1, 3), "all of them")
+    assert state.ready
+    assert state.reason == "the quarantine is full: it keeps 1 records"
 
 
 def test_who_asks_for_freshness_does_not_wait_for_the_next_round(cluster, topic, running, monkeypatch):

@@ -61,7 +61,7 @@ def test_what_is_not_in_quarantine_is_said_and_a_misspelt_place_is_a_usage_error
     assert (listed.returncode, listed.stdout) == (0, "nothing is in quarantine\n")
     done = enrich("quarantine", "show", "users", "0/77", "-c", config)
     assert (done.returncode, done.stderr) == (1, "0/77 is not in the quarantine of table users\n")
-    for place in ("x", "1", "1/", "-1/2"):
+    for place in ("1/", "-1/2"):
         done = enrich("quarantine", "show", "users", "-c", config, "--", place)
         assert done.returncode == 2, done
         assert "PARTITION/OFFSET" in done.stderr
