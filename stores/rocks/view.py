@@ -1,27 +1,28 @@
 """Answers look-ups on one table at one seq: one batched get for the distinct keys, one decode for the distinct rows."""
 
-import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from stores.answers import chosen, is_expired, require_columns, require_reached
 from stores.errors import ConfigError, CorruptState
 from stores.keys import key_bytes, milliseconds
 from stores.networks import parse_network
 from stores.protocol import KeyKind, Quarantined, TableSpec
+from stores.rocks.answered import Answer, Answered, answered, newest
 from stores.rocks.database import Database
 from stores.rocks.layout import LATEST, TOMBSTONE, Entry, decode, end_of, prefix
 from stores.rocks.network_rows import network_key, network_text, networks_around
 from stores.rocks.past import Past
 from stores.rocks.quarantine import QuarantineState, quarantined_records
 from stores.rocks.state import TableState
-from stores.table import TIMESTAMP, Found, HistoryFloor, Offsets, RowVersion, Status
+from stores.table import Found, HistoryFloor, Offsets, RowVersion, Status
 
 _Question = tuple[bytes, int | None]
 """A key and a time."""
-_Answer = tuple[Status, Entry | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,19 +62,26 @@ class RocksTable:
         require_reached(self.positions, pin)
         probes = key_bytes(keys)
         if as_of is None:
-            # Without a time the answer depends on the key alone: look each distinct key up once.
+            # Without a time the answer depends on the key alone: look each distinct key up once, in the order in which
+            # they stand in the database (a third faster).
             encoded = probes.dictionary_encode()
-            answers = self._answers(database, [(key, None) for key in encoded.dictionary.to_pylist()], pin)
-            answers.append((Status.NULL_KEY, None))
-            which = encoded.indices.fill_null(len(answers) - 1)
+            order = pc.sort_indices(encoded.dictionary)
+            distinct = encoded.dictionary.take(order).to_pylist()
+            place_of = np.empty(len(distinct), np.int64)
+            place_of[order.to_numpy()] = np.arange(len(distinct))
+            which = pa.array(place_of).take(encoded.indices)
+            if pin is None and self._spec.key is KeyKind.EXACT:
+                begin = prefix(LATEST, self._table.table_id)
+                rows = database.get_many([begin + key for key in distinct])
+                return self._gather(newest(rows), which, columns)
+            answers = self._answers(database, [(key, None) for key in distinct], pin)
         else:
             asked = list(zip(probes.to_pylist(), milliseconds(as_of).to_pylist(), strict=True))
             whole = [(key, time) for key, time in dict.fromkeys(asked) if key is not None and time is not None]
             answers = self._answers(database, whole, pin)
-            answers.append((Status.NULL_KEY, None))
             places = {question: place for place, question in enumerate(whole)}
-            which = pa.array([places.get(question, len(whole)) for question in asked], pa.int64())
-        return self._gather(answers, which, columns)
+            which = pa.array([places.get(question) for question in asked], pa.int64())
+        return self._gather(answered(answers), which, columns)
 
     def scan(self, prefix_: bytes = b"") -> Iterator[RowVersion]:
         """See `RawRows`. For a cidr table the prefix is one of the network's text, the order that of the networks."""
@@ -112,12 +120,10 @@ class RocksTable:
         except ValueError as error:
             raise ConfigError(f"{key!r} is no network: {error}", next_step="write it as 10.0.0.0/8") from error
 
-    def _answers(self, database: Database, questions: Sequence[_Question], pin: Offsets | None) -> list[_Answer]:
+    def _answers(self, database: Database, questions: Sequence[_Question], pin: Offsets | None) -> list[Answer]:
         keys = list(dict.fromkeys(key for key, _ in questions))
         if self._spec.key is KeyKind.EXACT:
             rows = self._rows(database, keys)
-            if pin is None and all(time is None for _, time in questions):
-                return [_newest(rows[key]) for key, _ in questions]
             candidates: dict[bytes, list[bytes] | None] = {key: [key] for key in keys}
         else:
             candidates = {key: networks_around(key, self._table.lengths) for key in keys}
@@ -138,7 +144,7 @@ class RocksTable:
         past: Past,
         time: int | None,
         pin: Offsets | None,
-    ) -> _Answer:
+    ) -> Answer:
         if candidates is None:
             return Status.BAD_KEY, None
         if is_expired(self.floors, time, pin):
@@ -152,41 +158,29 @@ class RocksTable:
             deleted = deleted or entry
         return (Status.MISS, None) if deleted is None else (Status.DELETED, deleted)
 
-    def _gather(self, answers: Sequence[_Answer], which: pa.Array, columns: Sequence[str]) -> Found:
-        entries = [entry for _, entry in answers]
-
-        def position(name: str, kind: pa.DataType) -> pa.Array:
-            values = [None if entry is None else getattr(entry, name) for entry in entries]
-            return pa.array(values, kind).take(which)
-
-        hits = [entry for status, entry in answers if status is Status.HIT and entry is not None]
-        rows = itertools.count()
-        row_of = pa.array([next(rows) if status is Status.HIT else None for status, _ in answers], pa.int64())
+    def _gather(self, answers: Answered, which: pa.Array, columns: Sequence[str]) -> Found:
+        """`which`: the answer to each key; null for a key of which a part is null."""
+        hits = answers.payload.is_valid()
+        row_of = pc.if_else(hits, pc.subtract(pc.cumulative_sum(hits.cast(pa.int64())), 1), None)
         return Found(
-            values=chosen(self._decoded(hits), columns).take(row_of.take(which)),
-            status=pa.array([status for status, _ in answers], pa.int8()).take(which),
-            partition=position("partition", pa.int32()),
-            offset=position("offset", pa.int64()),
-            timestamp=position("timestamp", TIMESTAMP),
+            values=chosen(self._decoded(answers, hits), columns).take(row_of.take(which)),
+            status=answers.status.take(which).fill_null(Status.NULL_KEY),
+            partition=answers.partition.take(which),
+            offset=answers.offset.take(which),
+            timestamp=answers.timestamp.take(which),
         )
 
-    def _decoded(self, hits: Sequence[Entry]) -> pa.StructArray:
-        decoded = self._spec.decoder.decode(pa.array([entry.payload for entry in hits], pa.binary()))
+    def _decoded(self, answers: Answered, hits: pa.BooleanArray) -> pa.StructArray:
+        decoded = self._spec.decoder.decode(answers.payload.filter(hits))
         for index, reason in decoded.bad.items():
             # It could be decoded when it was published, so it is no longer what was published.
+            partition, offset = (column.filter(hits)[index] for column in (answers.partition, answers.offset))
             raise CorruptState(
                 f"a row of table `{self._table.name}` cannot be decoded: {reason}",
-                where=f"partition {hits[index].partition}, offset {hits[index].offset}",
+                where=f"partition {partition}, offset {offset}",
                 next_step="rebuild the table",
             )
         return decoded.rows
-
-
-def _newest(entries: list[Entry]) -> _Answer:
-    if not entries:
-        return Status.MISS, None
-    entry = entries[0] if len(entries) == 1 else max(entries)
-    return (Status.DELETED if entry.flags & TOMBSTONE else Status.HIT), entry
 
 
 def _row_version(key: bytes, entry: Entry) -> RowVersion:
