@@ -1,7 +1,9 @@
 """Sorts more row versions than memory holds: sorted runs in files, merged a range of keys at a time."""
 
 import bisect
+import itertools
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
@@ -10,7 +12,30 @@ import pyarrow as pa
 from stores.rocks.errors import mapped_files
 
 _ORDER = ["key", "partition", "offset"]
-_SAMPLES_FOR_A_RANGE = 16
+_PIECES_OF_A_RUN = 64
+"""A range takes a few pieces of each run: as much is read beyond what it needs as one piece holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Sorted versions in a file. Read a few pieces at a time: were it mapped, all of it would count as our memory."""
+
+    path: Path
+    first_keys: list[bytes]
+    """Of each piece."""
+
+    def between(self, begin: bytes | None, end: bytes | None) -> pa.Table:
+        """The versions whose keys are at `begin` or after, and before `end`."""
+        # The piece before may end with the key that a piece begins with.
+        first = 0 if begin is None else max(0, bisect.bisect_left(self.first_keys, begin) - 1)
+        last = len(self.first_keys) if end is None else bisect.bisect_left(self.first_keys, end)
+        with mapped_files(self.path), pa.OSFile(str(self.path)) as file:
+            pieces = pa.ipc.open_file(file)
+            batches = [pieces.get_batch(number) for number in range(first, last)]
+            versions = pa.Table.from_batches(batches, pieces.schema)
+        start = 0 if begin is None else _first_at_or_after(versions, begin)
+        stop = len(versions) if end is None else _first_at_or_after(versions, end)
+        return versions.slice(start, stop - start)
 
 
 class SortedRuns:
@@ -21,7 +46,7 @@ class SortedRuns:
         self._budget = budget
         self._pending: list[pa.RecordBatch] = []
         self._pending_bytes = 0
-        self._runs: list[pa.Table] = []
+        self._runs: list[_Run] = []
         self._bytes = 0
 
     def add(self, versions: pa.RecordBatch) -> None:
@@ -40,12 +65,8 @@ class SortedRuns:
         if self._pending:
             self._spill()
         splits = self._splits()
-        starts = [0] * len(self._runs)
-        for split in [*splits, None]:
-            ends = [len(run) if split is None else _first_at_or_after(run, split) for run in self._runs]
-            slices = [run.slice(a, b - a) for run, a, b in zip(self._runs, starts, ends, strict=True)]
-            starts = ends
-            together = pa.concat_tables(slices)
+        for begin, end in itertools.pairwise([None, *splits, None]):
+            together = pa.concat_tables([run.between(begin, end) for run in self._runs])
             if len(together):
                 yield _sorted(together)
 
@@ -57,21 +78,18 @@ class SortedRuns:
     def _spill(self) -> None:
         table = self._sorted_pending().combine_chunks()
         path = self._work / f"run-{len(self._runs)}.arrow"
+        rows = -(-len(table) // _PIECES_OF_A_RUN)
         with mapped_files(path), pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
-            writer.write_table(table)
+            writer.write_table(table, max_chunksize=rows)
+        first_keys = table.column("key").take(pa.array(range(0, len(table), rows))).to_pylist()
         self._bytes += table.nbytes
-        # Mapped, not read: what has been merged can leave memory again.
-        self._runs.append(pa.ipc.open_file(pa.memory_map(str(path))).read_all())
+        self._runs.append(_Run(path, first_keys))
 
     def _splits(self) -> list[bytes]:
         """Keys that cut all runs together into ranges of about the same size."""
         ranges = max(1, -(-self._bytes * 2 // self._budget))
-        samples: list[bytes] = []
-        for run in self._runs:
-            step = max(1, len(run) // (ranges * _SAMPLES_FOR_A_RANGE))
-            samples += run.column("key").take(pa.array(range(0, len(run), step))).to_pylist()
-        samples.sort()
-        return sorted({samples[len(samples) * part // ranges] for part in range(1, ranges)})
+        keys = sorted(key for run in self._runs for key in run.first_keys)
+        return sorted({keys[len(keys) * part // ranges] for part in range(1, ranges)})
 
 
 def _sorted(versions: pa.Table) -> pa.Table:
