@@ -8,11 +8,11 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 import psutil
 
 from enrich.agent.header import Header
+from enrich.agent.memory_use import private_bytes
 from enrich.agent.place import place_of
 from enrich.agent.spawn import ensure_agent, living_agent, stop_agent
 from enrich.config import Pipeline
@@ -26,26 +26,13 @@ _SETTLE_S = 3
 
 
 def private_mib(*pids: int) -> float:
-    """Memory that belongs to these processes: what would be free again if all of them ended.
-
-    Of one process its private pages. What forked ones share with each other is private to none of them: of anonymous
-    memory their proportional shares add up to all of it.
-    """
-    return sum(_private_kib(pid) for pid in pids) / 1024
+    """Memory that belongs to these processes: see `private_bytes`."""
+    return private_bytes(pids) / 2**20
 
 
 def family(pid: int) -> list[int]:
     """The agent and the processes that load tables for it."""
     return [pid, *(child.pid for child in psutil.Process(pid).children(recursive=True))]
-
-
-def _private_kib(pid: int) -> int:
-    try:
-        lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="utf-8").splitlines()
-    except (FileNotFoundError, ProcessLookupError):
-        return 0  # a load that has just ended
-    sizes = {name: int(size.split()[0]) for name, size in (line.split(":", 1) for line in lines[1:])}
-    return sizes["Private_Clean"] + max(sizes["Private_Dirty"], sizes["Pss_Anon"])
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Loads tables in processes of their own: publications of the others keep their pace, memory comes back at the end.
 
 A load in a thread of the agent holds the interpreter's lock for up to a second at a time, while updates of all other
-tables wait (docs/adr/0010). The processes are forked from a template, itself forked from the agent before it has
+tables wait (docs/adr/0011). The processes are forked from a template, itself forked from the agent before it has
 threads, a database or clients: forking with these would be unsafe, starting Python anew costs half a second and more
 memory. Template and loads are killed by the kernel when their parent dies: none outlives the agent.
 """
@@ -12,6 +12,7 @@ import os
 import shutil
 import signal
 import socket
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection as Pipe
@@ -32,17 +33,20 @@ from stores.rocks import Reserved, RocksStore
 _log = logging.getLogger(__name__)
 
 _PR_SET_PDEATHSIG = 1
+_LOOK_EVERY_S = 0.1
 
 
 class LoadProcesses:
     """The agent's hand on the template."""
 
-    def __init__(self, template: socket.socket) -> None:
+    def __init__(self, template: socket.socket, at_once: int) -> None:
         self._template = template
+        self._turns = threading.BoundedSemaphore(at_once)
 
     @classmethod
-    def forked(cls, pipeline: Pipeline, place: Place, *, held: Sequence[int] = ()) -> "LoadProcesses":
-        """To be called by a process that has one thread. `held`: open files that nobody else may keep open."""
+    def forked(cls, pipeline: Pipeline, place: Place, at_once: int, *, held: Sequence[int] = ()) -> "LoadProcesses":
+        """To be called by a process that has one thread. So many loads run `at_once`, the others wait for their turn.
+        `held`: open files that nobody else may keep open."""
         ours, theirs = socket.socketpair()
         parent = os.getpid()
         if os.fork() == 0:
@@ -54,7 +58,7 @@ class LoadProcesses:
             finally:
                 os._exit(1)  # whatever happened: it must never go on as a second agent
         theirs.close()
-        return cls(ours)
+        return cls(ours, at_once)
 
     def close(self) -> None:
         """Ends the template. Loads that run end by themselves: each asks again and again whether it should stop."""
@@ -72,6 +76,25 @@ class LoadProcesses:
         should_stop: Callable[[], bool],
     ) -> Loaded | None:
         """As `load_table` does it. Raises Retryable when the process that loads was killed."""
+        while not self._turns.acquire(timeout=_LOOK_EVERY_S):
+            if should_stop():
+                return None
+        try:
+            return self._load(store, table, answer, connection, clock, tell, tell_quarantined, should_stop)
+        finally:
+            self._turns.release()
+
+    def _load(
+        self,
+        store: RocksStore,
+        table: TopicTable,
+        answer: Answer,
+        connection: Connection,
+        clock: Clock,
+        tell: Callable[[Progress], None],
+        tell_quarantined: Callable[[Sequence[Quarantined]], None],
+        should_stop: Callable[[], bool],
+    ) -> Loaded | None:
         pipe = self._new_process()
         if pipe is None:
             _log.warning("no process can be made for a load; the agent does it itself", extra={"table": table.name})

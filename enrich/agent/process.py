@@ -18,18 +18,20 @@ from enrich.agent.header import HeaderWriter
 from enrich.agent.leases import LeaseWatch
 from enrich.agent.load_processes import LoadProcesses
 from enrich.agent.lock import StoreLock
+from enrich.agent.memory_use import memory_use, reader_sizes, store_sizes
 from enrich.agent.metrics import AgentMetrics
 from enrich.agent.place import Place, place_of
 from enrich.agent.requests import REFRESH, SUSPECT, RequestServer
 from enrich.agent.tables import topic_tables
 from enrich.config import Pipeline
+from enrich.config.memory_shares import memory_shares
 from enrich.config.wire import from_wire
 from enrich.errors import CorruptState, EnrichError, Fenced
 from enrich.kafka.settings import librdkafka_settings
 from enrich.logs import JsonLines
 from stores.clock import SystemClock
 from stores.protocol import TableSpec
-from stores.rocks import RocksReader, RocksStore
+from stores.rocks import RocksReader, RocksStore, Sizes
 
 _log = logging.getLogger("enrich.agent")
 
@@ -56,7 +58,8 @@ def run(start: Start) -> int:
         return 0  # another agent has the store, which is what was wanted
     _log_to(place)
     # Forked while there is one thread, no database and no client.
-    loads = LoadProcesses.forked(pipeline, place, held=[lock.descriptor])
+    shares = memory_shares(pipeline.memory)
+    loads = LoadProcesses.forked(pipeline, place, shares.loads_at_once, held=[lock.descriptor])
     signal.signal(signal.SIGTERM, _told_to_stop)
     try:
         linger_s = start["linger_s"] or pipeline.agent.linger.total_seconds()
@@ -96,17 +99,18 @@ def _serve(pipeline: Pipeline, place: Place, lock: StoreLock, loads: LoadProcess
     tables = topic_tables(pipeline)
     specs = {name: table.spec for name, table in tables.items()}
     with contextlib.ExitStack() as held:
-        store = RocksStore(place.rows, specs, clock)
+        shares = memory_shares(pipeline.memory)
+        store = RocksStore(place.rows, specs, clock, sizes=store_sizes(shares))
         held.callback(store.close)
         header = HeaderWriter(place.header)
         held.callback(header.close)
         leases = LeaseWatch(place.leases)
         held.callback(leases.close)
         connection = librdkafka_settings(pipeline.kafka)
-        verify = partial(_verify, place, specs)
+        verify = partial(_verify, place, specs, reader_sizes(shares))
         agent = Agent(store, tables, connection, header, clock, verify=verify, load=loads.load_table)
         held.callback(agent.close)
-        metrics = AgentMetrics(pipeline.name, lambda: agent.header, lambda: {"budget": pipeline.memory.budget})
+        metrics = AgentMetrics(pipeline.name, lambda: agent.header, partial(memory_use, shares, store))
         requests = RequestServer(place.folder, metrics.page, {REFRESH: agent.refresh, SUSPECT: agent.suspect})
         held.callback(requests.close)
         if pipeline.agent.metrics_port is not None:
@@ -124,8 +128,8 @@ def _serve(pipeline: Pipeline, place: Place, lock: StoreLock, loads: LoadProcess
         _log.info("nobody has needed the agent for long; it leaves", extra={"seconds": linger_s})
 
 
-def _verify(place: Place, specs: Mapping[str, TableSpec]) -> None:
-    with contextlib.closing(RocksReader(place.rows, specs)) as reader:
+def _verify(place: Place, specs: Mapping[str, TableSpec], sizes: Sizes) -> None:
+    with contextlib.closing(RocksReader(place.rows, specs, sizes=sizes)) as reader:
         reader.verify()
 
 

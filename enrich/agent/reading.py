@@ -9,11 +9,13 @@ import pyarrow as pa
 
 from enrich.agent.header import Header, HeaderReader
 from enrich.agent.leases import grandparent
+from enrich.agent.memory_use import reader_sizes
 from enrich.agent.place import place_of
 from enrich.agent.requests import REFRESH, SUSPECT, ask
 from enrich.agent.spawn import ensure_agent, living
 from enrich.agent.tables import topic_tables
 from enrich.config import Pipeline
+from enrich.config.memory_shares import memory_shares
 from enrich.errors import CorruptState, Retryable, Unreachable
 from stores.answers import unknown_table
 from stores.freshness import ViewWrapper
@@ -200,5 +202,6 @@ class AgentReader:
 
     def _open(self) -> RocksReader:
         if self._reader is None:
-            self._reader = RocksReader(self._place.rows, self._specs)
+            sizes = reader_sizes(memory_shares(self._pipeline.memory))
+            self._reader = RocksReader(self._place.rows, self._specs, sizes=sizes)
         return self._reader

@@ -105,7 +105,8 @@ def _start(pipeline: Pipeline, linger_s: float | None) -> None:
         input=json.dumps({"pipeline": to_wire(pipeline), "linger_s": linger_s}).encode(),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        env={**environment, "PYTHONPATH": os.pathsep.join(sys.path)},
+        # By default glibc keeps memory of its own for each of the many threads of RocksDB, librdkafka and Arrow.
+        env={**environment, "PYTHONPATH": os.pathsep.join(sys.path), "MALLOC_ARENA_MAX": "2"},
         check=True,
     )
 

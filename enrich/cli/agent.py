@@ -39,6 +39,7 @@ def status(config: ConfigFile, json: AsJson = False) -> None:
         typer.echo(f"no agent runs for {place.folder}; the first reader starts one")
     else:
         _print_people(header, tables)
+        _print_memory(place.folder)
     if not tables or not all(table["ready"] for table in tables):
         raise typer.Exit(DIFFERENCE)
 
@@ -93,6 +94,25 @@ def _print_people(header: "Header", tables: list[dict[str, Any]]) -> None:
         behind = "" if table["behind_s"] is None else f"{max(table['behind_s'], 0):.1f} s ago"
         shown.add_row(table["table"], state, f"{table['rows']:,}", behind, escape(_note(table)))
     console.print(shown)
+
+
+def _print_memory(folder: Path) -> None:
+    from prometheus_client.parser import text_string_to_metric_families
+
+    from enrich.agent.requests import METRICS, ask
+    from enrich.errors import Unreachable
+
+    try:
+        page = ask(folder, "GET", METRICS).decode()
+    except Unreachable as error:
+        typer.echo(f"memory: {error}")
+        return
+    samples = [sample for family in text_string_to_metric_families(page) for sample in family.samples]
+    mib = {s.labels["part"]: f"{s.value / 2**20:,.0f}" for s in samples if s.name == "enrich_agent_memory_bytes"}
+    typer.echo(
+        f"memory: agent {mib['agent']} of {mib['agent_share']} MiB, loads {mib['loads']} of {mib['loads_share']} MiB, "
+        f"{mib['readers_share']} MiB for readers; budget {mib['budget']} MiB"
+    )
 
 
 def _note(table: dict[str, Any]) -> str:

@@ -5,13 +5,9 @@ from collections.abc import Iterator
 from enrich.config.client_settings import AT_MOST
 from enrich.config.kafka import KafkaSection, Registry, Security
 from enrich.config.memory import Memory
+from enrich.config.memory_shares import least_shares
 from enrich.config.problems import Finding, Path
 from enrich.config.quantities import size_text
-
-# What an agent needs before it holds a single row (block cache, write buffers, consumers' queues), and what a reader
-# keeps open at the least.
-AGENT_MINIMUM = 128 * 2**20
-READER_MINIMUM = 4 * 2**20
 
 _JAVA_REQUEST_TIMEOUT_MS = 30_000
 _JAVA_LINGER_MS = 5
@@ -27,10 +23,11 @@ def kafka_rules(kafka: KafkaSection) -> Iterator[Finding]:
 
 def memory_rules(memory: Memory) -> Iterator[Finding]:
     readers = memory.max_readers or 1
-    least = AGENT_MINIMUM + readers * READER_MINIMUM
+    least = least_shares(readers).assigned
     if memory.budget < least:
         path: Path = ("memory", "budget")
-        message = f"{size_text(memory.budget)} is too little: the agent and {readers} readers need {size_text(least)}"
+        count = "one reader" if readers == 1 else f"{readers} readers"
+        message = f"{size_text(memory.budget)} is too little: the agent and {count} need {size_text(least)}"
         yield Finding(path, message, about=(path, ("memory", "max_readers")))
 
 

@@ -13,5 +13,7 @@ class Memory(Section):
 
     budget: Size = Field(default=2 * 2**30, description="Memory of the agent and all readers of a host together.")
     max_readers: Annotated[int, Between(1, 1024)] | None = Field(
-        default=None, description="How many Python workers read on one host at most; without it, the host's cores."
+        default=None,
+        description="How many Python workers read on one host at most; without it, the host's cores, or as many as the "
+        "budget holds.",
     )

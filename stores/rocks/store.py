@@ -149,6 +149,11 @@ class RocksStore:
                 now=self._clock.now_ms(),
             )
 
+    def memory(self) -> Mapping[str, int]:
+        """Bytes that the database holds in memory now, by what they are for."""
+        with self._lock:
+            return self._database.memory()
+
     def close(self) -> None:
         with self._lock, contextlib.ExitStack() as closing:
             closing.callback(self._watermark.close)

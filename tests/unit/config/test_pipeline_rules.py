@@ -141,7 +141,7 @@ REFUSED: list[Refused] = [
         "a budget feeds its readers",
         [("memory", {"budget": "256MiB", "max_readers": 64})],
         "memory.budget",
-        "256MiB is too little: the agent and 64 readers need 384MiB",
+        "256MiB is too little: the agent and 64 readers need 2502MiB",
     ),
 ]
 
