@@ -14,6 +14,7 @@ from stores.rocks.reader import RocksReader
 from stores.rocks.setting_aside import OTHER_REASONS, Room
 from stores.rocks.store import RocksStore
 from stores.rocks.verify import Verified
+from stores.rocks.whole import WholeTable
 
 __all__ = [
     "EVERYTHING",
@@ -28,4 +29,5 @@ __all__ = [
     "Room",
     "Sizes",
     "Verified",
+    "WholeTable",
 ]

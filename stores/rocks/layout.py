@@ -118,6 +118,10 @@ def escaped(key: bytes) -> bytes:
     return key.replace(b"\0", b"\0\xff") + b"\0\0"
 
 
+def unescaped(form: bytes) -> bytes:
+    return form[:-2].replace(b"\0\xff", b"\0")
+
+
 def history_prefix(table_id: int, key: bytes) -> bytes:
     return prefix(HISTORY, table_id) + escaped(key)
 

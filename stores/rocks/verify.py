@@ -3,6 +3,7 @@ this finds rows that are no longer there at all."""
 
 from dataclasses import dataclass, replace
 from itertools import islice
+from pathlib import Path
 
 import numpy as np
 
@@ -24,6 +25,9 @@ class Verified:
     digest: int
     quarantined: int = 0
 
+    def with_rows(self, count: int, digest: int) -> "Verified":
+        return replace(self, rows=self.rows + count, digest=added(self.digest, digest, 0))
+
 
 def verify(database: Database, table: TableState) -> Verified:
     """Raises CorruptState when count or digest differ from what the publications said."""
@@ -31,15 +35,20 @@ def verify(database: Database, table: TableState) -> Verified:
     rows = database.scan(begin, end_of(begin))
     found = Verified(0, 0)
     while piece := list(islice(rows, _ROWS_AT_A_TIME)):
-        found = Verified(found.rows + len(piece), added(found.digest, _digest(piece), 0))
+        found = found.with_rows(len(piece), digest_of_rows(piece))
+    require_whole(found, table, database.path)
+    return replace(found, quarantined=_verified_quarantine(database, table))
+
+
+def require_whole(found: Verified, table: TableState, path: Path) -> None:
+    """Raises CorruptState when a scan did not find what the publications said."""
     if (found.rows, found.digest) != (table.rows, table.digest):
         raise CorruptState(
             f"table `{table.name}` holds {found.rows} rows with digest {found.digest:016x}, "
             f"it should hold {table.rows} with {table.digest:016x}",
-            where=str(database.path),
+            where=str(path),
             next_step="rebuild the table",
         )
-    return replace(found, quarantined=_verified_quarantine(database, table))
 
 
 def _verified_quarantine(database: Database, table: TableState) -> int:
@@ -59,7 +68,7 @@ def _verified_quarantine(database: Database, table: TableState) -> int:
     return records
 
 
-def _digest(rows: list[tuple[bytes, bytes]]) -> int:
+def digest_of_rows(rows: list[tuple[bytes, bytes]]) -> int:
     size = HEADERS.itemsize
     headers = np.frombuffer(b"".join(value[:size] for _, value in rows), HEADERS)
     sizes = np.fromiter((len(value) for _, value in rows), np.int64, len(rows))

@@ -19,6 +19,7 @@ from stores.rocks.network_rows import network_key, network_text, networks_around
 from stores.rocks.past import Past
 from stores.rocks.quarantine import QuarantineState, quarantined_records
 from stores.rocks.state import TableState
+from stores.rocks.whole import WholeTable
 from stores.table import Found, HistoryFloor, Offsets, RowVersion, Status
 
 _Question = tuple[bytes, int | None]
@@ -111,6 +112,10 @@ class RocksTable:
     def quarantined(self) -> Iterator[Quarantined]:
         """See `RawRows`."""
         return quarantined_records(self._database().scan, self._table.name, self._table.table_id)
+
+    def whole(self) -> WholeTable:
+        """All its rows as they are stored: for snapshots of it, and to compare it with its topic."""
+        return WholeTable(self._table, self._database)
 
     def _stored_key(self, key: bytes) -> bytes:
         if self._spec.key is KeyKind.EXACT:

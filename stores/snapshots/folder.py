@@ -1,0 +1,95 @@
+"""Where snapshots stand: LOCATION/<pipeline>/<table>/<time>-<store>-<seq>, the newest last in the order of names.
+
+A directory whose name begins with a dot is one that is being written or removed. It becomes, or stops being, a
+snapshot by one rename.
+"""
+
+import os
+import re
+import shutil
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+from stores.errors import ConfigError, CorruptState
+from stores.snapshots.files import file_errors
+from stores.snapshots.manifest import Manifest
+from stores.snapshots.snapshot import Snapshot, open_snapshot
+
+_NAME = re.compile(r"\d{8}T\d{6}\.\d{3}Z-[0-9a-f]{8}-\d+\.\d+")
+_ABANDONED_S = 3600
+"""Nobody has written to a directory for so long: its process is gone. By time, since it may be another host's."""
+
+
+def newest_first(folder: Path) -> Iterator[Snapshot | CorruptState | ConfigError]:
+    """The snapshots of a table by the times in their names; for one without a good manifest, what is wrong with it."""
+    for name in _names(folder):
+        try:
+            yield open_snapshot(folder / name)
+        except (CorruptState, ConfigError) as error:
+            yield error
+
+
+def remove_older(folder: Path, keep: int) -> list[Path]:
+    """Removes all but the newest ones. Returns what went."""
+    gone = []
+    for name in _names(folder)[keep:]:
+        hidden = folder / f".{name}.{uuid.uuid4().hex[:8]}"
+        with file_errors(folder / name), suppress(FileNotFoundError):  # another export may tidy up as well
+            (folder / name).rename(hidden)
+            shutil.rmtree(hidden)
+            gone.append(folder / name)
+    return gone
+
+
+@contextmanager
+def hidden_until_whole(folder: Path, name: str) -> Iterator[Path]:
+    """A directory to write a snapshot into. It gets its name when the block ends well, and is removed otherwise."""
+    work = folder / f".{name}.{uuid.uuid4().hex[:8]}"
+    with file_errors(work):
+        folder.mkdir(parents=True, exist_ok=True)
+        _sweep(folder)
+        work.mkdir()
+    try:
+        yield work
+        with file_errors(folder / name):
+            sync(work)
+            work.rename(folder / name)
+            sync(folder)
+    except BaseException:
+        shutil.rmtree(work, ignore_errors=True)
+        raise
+
+
+def name_of(manifest: Manifest) -> str:
+    taken = datetime.fromtimestamp(manifest.taken_at / 1000, UTC).strftime("%Y%m%dT%H%M%S")
+    seq = manifest.seq
+    return f"{taken}.{manifest.taken_at % 1000:03}Z-{seq.store[:8]}-{seq.generation}.{seq.counter}"
+
+
+def sync(directory: Path) -> None:
+    """Returns once the names in a directory are on disk."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _names(folder: Path) -> list[str]:
+    with file_errors(folder), suppress(FileNotFoundError):
+        return sorted((path.name for path in folder.iterdir() if _NAME.fullmatch(path.name)), reverse=True)
+    return []
+
+
+def _sweep(folder: Path) -> None:
+    """Removes what ended processes left half written or half removed."""
+    for path in folder.iterdir():
+        if path.name.startswith("."):
+            with suppress(OSError):
+                touched = max(one.stat().st_mtime for one in (path, *path.iterdir()))
+                if time.time() - touched > _ABANDONED_S:
+                    shutil.rmtree(path, ignore_errors=True)
