@@ -9,6 +9,7 @@ from enrich.config.agent import AgentSection
 from enrich.config.fields import NAME_PATTERN, LocalPath, Name, Section
 from enrich.config.kafka import KafkaSection
 from enrich.config.memory import Memory
+from enrich.config.snapshots import Snapshots
 from enrich.config.stage import Stage
 from enrich.config.sync import Sync, filled_sync
 from enrich.config.table import Table
@@ -29,6 +30,9 @@ class Pipeline(Section):
     memory: Memory = Field(default_factory=Memory, description="What the agent and its readers may take on a host.")
     agent: AgentSection = Field(
         default_factory=AgentSection, description="How long the agent stays, and where its metrics are."
+    )
+    snapshots: Snapshots | None = Field(
+        default=None, description="Where snapshots of tables are kept, and from where a cold host starts."
     )
     tables: Mapping[Name, Table] = Field(
         default_factory=dict, description="The tables, by name.", json_schema_extra=_NAMED

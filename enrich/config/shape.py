@@ -16,6 +16,7 @@ _STAND_INS: Mapping[tuple[str, str], Any] = {
     ("KafkaSection", "bootstrap_servers"): "stand-in:9092",
     ("Security", "protocol"): "PLAINTEXT",
     ("Registry", "url"): "http://stand-in",
+    ("Snapshots", "path"): "/stand-in",
     ("Table", "format"): "string",
     ("Table", "columns"): "value string",
     ("Source", "format"): "string",
