@@ -68,5 +68,10 @@ BENCHMARKS = {
             _later("sync_postgres"),
             {"rows_per_s": (">=", 40_000)},
         ),
+        Benchmark(
+            "snapshots",
+            "export and verify of 1 M rows, and a cold host that starts from the snapshot beside one from the topic",
+            _later("snapshots"),
+        ),
     )
 }

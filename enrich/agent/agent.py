@@ -8,11 +8,14 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 
 from enrich.agent.header import Header, HeaderWriter, TableState
+from enrich.agent.imports import Imports
 from enrich.agent.keeper import Keeper
 from enrich.agent.leases import pid_namespace
 from enrich.agent.loading import Loaded, LoadTable, Progress, load_table
+from enrich.agent.snapshots import HeadStarts, load_from_newest
 from enrich.agent.tables import TopicTable
 from enrich.agent.tailer import Tailed, Tailer
 from enrich.agent.topic_keeper import TopicKeeper
@@ -22,6 +25,7 @@ from enrich.kafka import Connection, new_store_consumer
 from enrich.processes import Identity, identify
 from stores.protocol import Clock, Quarantined, TableUpdate
 from stores.rocks import RocksStore
+from stores.snapshots import Snapshot
 
 _log = logging.getLogger(__name__)
 
@@ -44,15 +48,20 @@ class Agent:
         *,
         verify: Callable[[], object] = lambda: None,
         load: LoadTable = load_table,
+        head_starts: HeadStarts | None = None,
+        imports: Imports | None = None,
     ) -> None:
         """`verify` reads the whole store and raises CorruptState for damage. It runs in the background, after a start
-        with rows and whenever somebody suspects the store."""
+        with rows and whenever somebody suspects the store. `head_starts`: snapshots that a load may begin with;
+        `imports`: where people ask to take one in."""
         self._store = store
         self._connection = connection
         self._header = header
         self._clock = clock
         self._verify = verify
         self._load_table = load
+        self._head_starts = head_starts
+        self._imports = imports
         self._verifying: Future[object] | None = None
         self._suspected = threading.Event()
         self._refresh_wanted = threading.Event()
@@ -62,9 +71,11 @@ class Agent:
         self._stopping = threading.Event()
         # Two tables at a time, so that one long load does not hold up all others; and one thread to verify.
         self._threads = ThreadPoolExecutor(max_workers=3, thread_name_prefix="agent")
-        self._keepers: list[Keeper] = [
-            TopicKeeper(table, store, self._tailer, self._load, self._threads, clock) for table in tables.values()
-        ]
+        self._topic_keepers = {
+            table.name: TopicKeeper(table, store, self._tailer, self._load, self._threads, clock)
+            for table in tables.values()
+        }
+        self._keepers: list[Keeper] = [*self._topic_keepers.values()]
         self._unwritten: Mapping[str, TableUpdate] = {}
         self._write_failure: EnrichError | None = None
         self._cleaned_at_ms = clock.now_ms()
@@ -85,6 +96,8 @@ class Agent:
             if self._refresh_wanted.is_set():
                 self._refresh_wanted.clear()
                 self._watch.ask_now()
+            if self._imports is not None:
+                self._imports.hand_out(self._topic_keepers)
             self._hear()
             for keeper in self._keepers:
                 keeper.step()
@@ -115,8 +128,11 @@ class Agent:
         self._watch.close()
         self._tailer.close()
 
-    def _load(self, table: TopicTable, answer: Answer, tell: Callable[[Progress], None]) -> Loaded | None:
-        return self._load_table(
+    def _load(
+        self, table: TopicTable, answer: Answer, tell: Callable[[Progress], None], chosen: Snapshot | None
+    ) -> Loaded | None:
+        load = partial(
+            self._load_table,
             self._store,
             table,
             answer,
@@ -126,6 +142,7 @@ class Agent:
             _tell_quarantined,
             self._stopping.is_set,
         )
+        return load(chosen) if chosen is not None else load_from_newest(table, self._head_starts, load)
 
     def _hear(self) -> None:
         answers = self._watch.answers()

@@ -67,6 +67,7 @@ def load(pipe: Pipe, pipeline: Pipeline, place: Place) -> int:
             partial(ask, pipe, "tell"),
             partial(ask, pipe, "tell_quarantined"),
             partial(ask, pipe, "should_stop"),
+            job.head_start,
         )
         pipe.send(Outcome(loaded))
     except EnrichError as error:

@@ -29,6 +29,7 @@ from enrich.errors import EnrichError, Retryable
 from enrich.kafka import Connection
 from stores.protocol import Clock, Quarantined
 from stores.rocks import Reserved, RocksStore
+from stores.snapshots import Snapshot
 
 _log = logging.getLogger(__name__)
 
@@ -74,13 +75,14 @@ class LoadProcesses:
         tell: Callable[[Progress], None],
         tell_quarantined: Callable[[Sequence[Quarantined]], None],
         should_stop: Callable[[], bool],
+        head_start: Snapshot | None = None,
     ) -> Loaded | None:
         """As `load_table` does it. Raises Retryable when the process that loads was killed."""
         while not self._turns.acquire(timeout=_LOOK_EVERY_S):
             if should_stop():
                 return None
         try:
-            return self._load(store, table, answer, connection, clock, tell, tell_quarantined, should_stop)
+            return self._load(store, table, answer, connection, clock, tell, tell_quarantined, should_stop, head_start)
         finally:
             self._turns.release()
 
@@ -94,11 +96,12 @@ class LoadProcesses:
         tell: Callable[[Progress], None],
         tell_quarantined: Callable[[Sequence[Quarantined]], None],
         should_stop: Callable[[], bool],
+        head_start: Snapshot | None,
     ) -> Loaded | None:
         pipe = self._new_process()
         if pipe is None:
             _log.warning("no process can be made for a load; the agent does it itself", extra={"table": table.name})
-            return load_table(store, table, answer, connection, clock, tell, tell_quarantined, should_stop)
+            return load_table(store, table, answer, connection, clock, tell, tell_quarantined, should_stop, head_start)
         reserved: list[Reserved] = []
 
         def reserve(name: str) -> Reserved:
@@ -117,7 +120,7 @@ class LoadProcesses:
         }
         with pipe:
             try:
-                pipe.send(Job(table.name, answer, connection))
+                pipe.send(Job(table.name, answer, connection, head_start))
                 return serve(pipe, answers)
             except (EOFError, BrokenPipeError, ConnectionResetError):
                 _give_up(store, reserved)

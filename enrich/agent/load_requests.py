@@ -13,6 +13,7 @@ from enrich.agent.loading import Loaded
 from enrich.agent.watch import Answer
 from enrich.errors import EnrichError
 from enrich.kafka import Connection
+from stores.snapshots import Snapshot
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,7 @@ class Job:
     table: str
     answer: Answer
     connection: Connection
+    head_start: Snapshot | None
 
 
 @dataclass(frozen=True)

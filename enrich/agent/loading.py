@@ -6,19 +6,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from enrich.agent.notes import EPOCHS, TOPIC_ID, epochs_of
+from enrich.agent.snapshots import TopicNow, joined_floors, require_fits
 from enrich.agent.tables import TopicTable
 from enrich.agent.watch import PATIENCE_S, Answer
 from enrich.errors import Retryable
-from enrich.kafka import Connection, Topics, new_admin_client, new_store_consumer, read_to_end
+from enrich.kafka import Connection, Topics, TopicSettings, new_admin_client, new_store_consumer, read_to_end
 from enrich.kafka.records import row_versions_of
 from stores.protocol import Clock, Quarantined
 from stores.rocks import BulkLoad, RocksStore
+from stores.snapshots import Snapshot
 from stores.table import HistoryFloor, Offsets
-
-TOPIC_ID = "topic_id"
-EPOCHS = "leader_epochs"
-"""The notes that a table has with its positions: of which topic they are, and of which leader's term (JSON) the last
-record of each partition is. Whoever goes on from there can tell that the topic is another, or was cut short since."""
 
 _CLOCKS_DIFFER_MS = 60_000
 """How much later it may be for the broker that compacts than for this host."""
@@ -64,6 +62,7 @@ class LoadTable(Protocol):
         tell: Callable[[Progress], None],
         tell_quarantined: Callable[[Sequence[Quarantined]], None],
         should_stop: Callable[[], bool],
+        head_start: Snapshot | None = None,
     ) -> Loaded | None: ...
 
 
@@ -76,10 +75,13 @@ def load_table(
     tell: Callable[[Progress], None],
     tell_quarantined: Callable[[Sequence[Quarantined]], None],
     should_stop: Callable[[], bool],
+    head_start: Snapshot | None = None,
 ) -> Loaded | None:
     """Reads the topic from its start to the ends that it has now and shows the rows in one step.
 
-    Returns None when told to stop. Raises what Kafka and the store raise; the table then stays as it was.
+    With a head start it takes in the snapshot and reads the topic from there. Returns None when told to stop. Raises
+    WouldLoseData for a snapshot that does not fit, CorruptState for a damaged one, and what Kafka and the store raise;
+    the table then stays as it was.
     """
     topics = Topics(new_admin_client(connection), deadline_s=PATIENCE_S)
     topic_id = topics.topic_id(table.topic)
@@ -87,13 +89,25 @@ def load_table(
     ends = topics.end_offsets(table.topic)
     starts = topics.start_offsets(table.topic)
     floors = _floors(topics, table, answer, asked_at, ends)
+    epochs: dict[int, int] = {}
+    if head_start is not None:
+        settings = answer.settings or TopicSettings()
+        require_fits(head_start, table, TopicNow(table.topic, topic_id, starts, ends, settings, asked_at))
+        starts, epochs = dict(head_start.manifest.positions), epochs_of(head_start.manifest.notes)
+        floors = joined_floors(head_start.manifest, floors)
     consumer = new_store_consumer(connection)
     load = store.bulk(table.name)
     try:
         started, records = time.monotonic(), 0
         positions = dict(starts)
-        epochs: dict[int, int] = {}
-        for messages in read_to_end(consumer, table.topic, starts, ends, stalled_s=PATIENCE_S):
+        for versions in () if head_start is None else head_start.versions():
+            tell_quarantined(load.add(versions))
+            records += len(versions)
+            tell(Progress(records, _left(starts, ends), records / (time.monotonic() - started)))
+            if should_stop():
+                load.abandon()
+                return None
+        for messages in read_to_end(consumer, table.topic, starts, ends, epochs=epochs, stalled_s=PATIENCE_S):
             versions = row_versions_of(messages)
             tell_quarantined(load.add(versions))
             records += len(messages)

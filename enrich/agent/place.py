@@ -46,6 +46,11 @@ class Place:
         return self.folder / "damaged"
 
     @property
+    def imports(self) -> Path:
+        """Requests to take a snapshot in, and their outcomes."""
+        return self.folder / "imports"
+
+    @property
     def log(self) -> Path:
         return self.folder / "agent.log"
 

@@ -10,11 +10,13 @@ import time
 from collections.abc import Mapping
 from functools import partial
 from logging.handlers import RotatingFileHandler
+from pathlib import Path
 from types import FrameType
 from typing import TypedDict
 
 from enrich.agent.agent import Agent
 from enrich.agent.header import HeaderWriter
+from enrich.agent.imports import Imports
 from enrich.agent.leases import LeaseWatch
 from enrich.agent.load_processes import LoadProcesses
 from enrich.agent.lock import StoreLock
@@ -22,6 +24,7 @@ from enrich.agent.memory_use import memory_use, reader_sizes, store_sizes
 from enrich.agent.metrics import AgentMetrics
 from enrich.agent.place import Place, place_of
 from enrich.agent.requests import REFRESH, SUSPECT, RequestServer
+from enrich.agent.snapshots import HeadStarts
 from enrich.agent.tables import topic_tables
 from enrich.config import Pipeline
 from enrich.config.memory_shares import memory_shares
@@ -107,8 +110,19 @@ def _serve(pipeline: Pipeline, place: Place, lock: StoreLock, loads: LoadProcess
         leases = LeaseWatch(place.leases)
         held.callback(leases.close)
         connection = librdkafka_settings(pipeline.kafka)
-        verify = partial(_verify, place, specs, reader_sizes(shares))
-        agent = Agent(store, tables, connection, header, clock, verify=verify, load=loads.load_table)
+        snapshots = pipeline.snapshots
+        head_starts = None if snapshots is None else HeadStarts(Path(snapshots.path), pipeline.name)
+        agent = Agent(
+            store,
+            tables,
+            connection,
+            header,
+            clock,
+            verify=partial(_verify, place, specs, reader_sizes(shares)),
+            load=loads.load_table,
+            head_starts=head_starts,
+            imports=Imports(place.imports),
+        )
         held.callback(agent.close)
         metrics = AgentMetrics(pipeline.name, lambda: agent.header, partial(memory_use, shares, store))
         requests = RequestServer(place.folder, metrics.page, {REFRESH: agent.refresh, SUSPECT: agent.suspect})

@@ -22,6 +22,7 @@ from stores.freshness import ViewWrapper
 from stores.protocol import Quarantined, TableSpec
 from stores.rocks import QuarantineState, RocksReader
 from stores.rocks.view import RocksTable
+from stores.rocks.whole import WholeTable
 from stores.table import Found, Offsets, RowVersion, Seq
 
 _REOPEN_S = 10
@@ -73,6 +74,9 @@ class FreshView(ViewWrapper):
 
     def quarantined(self) -> Iterator[Quarantined]:
         return self.view.quarantined()
+
+    def whole(self) -> WholeTable:
+        return self.view.whole()
 
 
 @dataclass(frozen=True)

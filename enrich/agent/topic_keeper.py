@@ -12,7 +12,9 @@ from concurrent.futures import Executor, Future
 
 from enrich.agent.completeness import Completeness, Ends
 from enrich.agent.header import TableState
-from enrich.agent.loading import EPOCHS, TOPIC_ID, Loaded, Progress
+from enrich.agent.imports import Import
+from enrich.agent.loading import Loaded, Progress
+from enrich.agent.notes import EPOCHS, TOPIC_ID, epochs_of
 from enrich.agent.tables import TopicTable
 from enrich.agent.tailer import Tailed, Tailer
 from enrich.agent.watch import Answer
@@ -22,13 +24,10 @@ from enrich.kafka.records import row_versions_of
 from stores.backoff import Backoff
 from stores.protocol import Clock, TableUpdate
 from stores.rocks import RocksStore
+from stores.snapshots import Snapshot
 from stores.table import Offsets, row_versions
 
 _log = logging.getLogger(__name__)
-
-_SAFE_SHARE = 0.5
-"""Of delete.retention.ms: who was away for longer may have missed a tombstone. The rest is for clocks that differ and
-for catching up."""
 
 _SILENCE_MS = 60_000
 """After this long without an answer of the brokers it is checked whether the absence was too long."""
@@ -36,8 +35,8 @@ _SILENCE_MS = 60_000
 _SAVE_EVERY_MS = 60_000
 """How often a table that does not change saves up to when it is complete, to be compared after a restart."""
 
-Load = Callable[[TopicTable, Answer, Callable[[Progress], None]], Loaded | None]
-"""Loads a table whole. None when it was told to stop."""
+Load = Callable[[TopicTable, Answer, Callable[[Progress], None], Snapshot | None], Loaded | None]
+"""Loads a table whole, from this snapshot when one is given. None when it was told to stop."""
 
 
 class TopicKeeper:
@@ -58,6 +57,7 @@ class TopicKeeper:
         self._follows = False
         self._must_rebuild: str | None = None
         """Why the rows cannot be kept up to date from where they are."""
+        self._import: Import | None = None
         self._loading: Future[Loaded | None] | None = None
         self._progress: Progress | None = None
         self._failure: str | None = None
@@ -90,7 +90,17 @@ class TopicKeeper:
         # Only now: the ends of another topic of this name would prove nothing.
         self._completeness.asked(Ends(answer.asked_at_ms, answer.ends.offsets))
 
+    def take_in(self, wanted: Import) -> None:
+        """Loads the table anew from a snapshot, beside the rows that it has. `wanted` hears how that ends."""
+        if self._import is not None:
+            wanted.refuse("another import into this table is under way")
+            return
+        self._import = wanted
+
     def step(self) -> None:
+        if self._loading is None and self._follows and self._import is not None:
+            self._follows = False
+            self._tailer.leave(self.topic)
         if self._loading is not None:
             if self._loading.done():
                 self._take_load(self._loading)
@@ -146,6 +156,11 @@ class TopicKeeper:
     def _begin(self, answer: Answer) -> None:
         """Follows on from where the rows are, or loads them."""
         self._require_compacted(answer.settings)
+        if self._import is not None:
+            self._import.begun = True
+            self._progress = None
+            self._loading = self._threads.submit(self._load, self._table, answer, self._tell, self._import.snapshot)
+            return
         kept = self._store.tables[self.name]
         if kept.positions and self._must_rebuild is None:
             self._must_rebuild = self._why_rebuild(answer, was_away=True)
@@ -156,17 +171,23 @@ class TopicKeeper:
         if self._must_rebuild is not None:
             _log.warning("a table is loaded anew", extra={"table": self.name, "reason": self._must_rebuild})
         self._progress = None
-        self._loading = self._threads.submit(self._load, self._table, answer, self._tell)
+        self._loading = self._threads.submit(self._load, self._table, answer, self._tell, None)
 
     def _tell(self, progress: Progress) -> None:
         self._progress = progress
 
     def _take_load(self, load: Future[Loaded | None]) -> None:
         self._loading = self._progress = None
+        wanted = self._import if self._import is not None and self._import.begun else None
+        if wanted is not None:
+            self._import = None
         try:
             loaded = load.result()
         except EnrichError as error:
-            self._failed(error)
+            if wanted is None:
+                self._failed(error)
+            else:
+                wanted.refuse(str(error))  # the rows are what they were, and are followed on
             return
         if loaded is None:
             return
@@ -176,10 +197,12 @@ class TopicKeeper:
         self._completeness.asked(Ends(loaded.asked_at_ms, loaded.ends))
         self._follow(None)
         self._recovered()
+        if wanted is not None:
+            wanted.done(self._store.tables[self.name].rows)
 
     def _follow(self, answer: Answer | None) -> None:
         """Reads on from where the rows are, and new partitions from their first record on."""
-        epochs = {int(partition): epoch for partition, epoch in json.loads(self._notes.get(EPOCHS, "{}")).items()}
+        epochs = epochs_of(self._notes)
         positions = self._store.tables[self.name].positions
         added = () if answer is None else [p for p in answer.ends.offsets if p not in positions]
         if not self._follows:
@@ -211,13 +234,13 @@ class TopicKeeper:
         if answer.ends.topic_id != self._notes.get(TOPIC_ID):
             return "the topic was deleted and made again"
         through = self._completeness.complete_through or self._store.tables[self.name].complete_through or 0
-        kept_ms = (answer.settings or TopicSettings()).delete_retention_ms
+        settings = answer.settings or TopicSettings()
         away_ms = answer.asked_at_ms - through
-        if not was_away or away_ms <= kept_ms * _SAFE_SHARE:
+        if not was_away or away_ms <= settings.safe_absence_ms:
             return None
         return (
             f"last complete {away_ms / 1000:,.0f} s ago: tombstones may have been missed, "
-            f"since the topic keeps them for {kept_ms / 1000:,.0f} s"
+            f"since the topic keeps them for {settings.delete_retention_ms / 1000:,.0f} s"
         )
 
     def _failed(self, error: EnrichError) -> None:
@@ -243,6 +266,8 @@ class TopicKeeper:
             return self._failure
         if self._no_answer is not None:
             return str(self._no_answer)
+        if self._import is not None:
+            return f"taking in {self._import.snapshot.path}"
         if self._must_rebuild is not None:
             return f"loading anew: {self._must_rebuild}"
         if is_ready:

@@ -8,7 +8,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from enrich.cli import agent, config, demo, dev, output, quarantine, sync, table
+from enrich.cli import agent, config, demo, dev, output, quarantine, sync, table, table_snapshots
 from enrich.errors import EnrichError
 from enrich.logs import LogFormat, LogLevel, setup_logs
 
@@ -25,6 +25,7 @@ app.add_typer(agent.app, name="agent")
 app.add_typer(table.app, name="table")
 app.add_typer(quarantine.app, name="quarantine")
 app.add_typer(sync.app, name="sync")
+table_snapshots.add_commands(table.app)
 app.add_typer(config.app, name="config")
 app.command("demo")(demo.demo)
 

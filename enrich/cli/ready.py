@@ -52,10 +52,10 @@ def _progress(table: str) -> "Iterator[Any]":
         yield lambda _: None
         return
     with console.status(f"waiting for table {table}") as status:
+        yield lambda header: status.update(f"table {table}: {how_far(header, table)}")
 
-        def tell(header: "Header") -> None:
-            state = header.tables[table]
-            records = f", {state.progress['records']:,.0f} records" if state.progress else ""
-            status.update(f"table {table}: {state.reason or 'ready'}{records}")
 
-        yield tell
+def how_far(header: "Header", table: str) -> str:
+    state = header.tables[table]
+    records = f", {state.progress['records']:,.0f} records" if "records" in state.progress else ""
+    return f"{state.reason or 'ready'}{records}"

@@ -17,19 +17,24 @@ def read_to_end(
     start_offsets: Mapping[int, int],
     end_offsets: Mapping[int, int],
     *,
+    epochs: Mapping[int, int] | None = None,
     stalled_s: float = 30.0,
 ) -> Iterator[list[Message]]:
     """Batches of all committed records in [start, end) of each partition, in offset order within a partition.
 
     The consumer is one of `new_store_consumer`. Reading is over when every partition has reached its end: at the end
     of a partition compaction and transaction markers leave no message, so the end-of-partition event counts, never
-    the last message. Raises Unreachable after `stalled_s` without progress.
+    the last message. `epochs`: of which leader's term the record before each start is; the brokers then tell whether it
+    was cut off since (CorruptState). Raises Unreachable after `stalled_s` without progress.
     """
     unfinished = {p for p, end in end_offsets.items() if start_offsets.get(p, 0) < end}
     if not unfinished:
         return
     with kafka_errors(f"topic {topic}"):
-        consumer.assign([TopicPartition(topic, p, start_offsets.get(p, 0)) for p in unfinished])
+        known = epochs or {}
+        consumer.assign(
+            [TopicPartition(topic, p, start_offsets.get(p, 0), leader_epoch=known.get(p, -1)) for p in unfinished]
+        )
     last_progress = time.monotonic()
     while unfinished:
         batch = []

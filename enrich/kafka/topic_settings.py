@@ -3,6 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+_SAFE_SHARE = 0.5
+"""Of delete.retention.ms. The rest is for clocks that differ and for catching up."""
+
 
 @dataclass(frozen=True)
 class TopicSettings:
@@ -23,6 +26,11 @@ class TopicSettings:
             int(settings.get("delete.retention.ms", default.delete_retention_ms)),
             int(settings.get("min.compaction.lag.ms", default.min_compaction_lag_ms)),
         )
+
+    @property
+    def safe_absence_ms(self) -> float:
+        """Who was away for longer may have missed a tombstone."""
+        return self.delete_retention_ms * _SAFE_SHARE
 
     @property
     def is_compacted_only(self) -> bool:

@@ -8,6 +8,8 @@ import pyarrow as pa
 
 from enrich.agent.agent import Agent
 from enrich.agent.header import HeaderReader, HeaderWriter, TableState
+from enrich.agent.imports import Imports
+from enrich.agent.snapshots import HeadStarts
 from enrich.agent.tables import TopicTable
 from enrich.codecs import JsonDecoder
 from enrich.kafka import Connection
@@ -15,6 +17,7 @@ from stores.clock import SystemClock
 from stores.protocol import Clock, TableSpec
 from stores.rocks import RocksReader, RocksStore
 from stores.rocks.view import RocksTable
+from stores.snapshots import Origin, Snapshot, export_table
 from stores.table import TIMESTAMP, HistoryFloor, Offsets, Status
 from tests.support.topics import Cluster
 from tests.support.waiting import wait_until
@@ -47,7 +50,15 @@ class ShiftedClock:
 class AgentLife:
     """The tables of one folder. Starts with the first `start`; every start after that is a restart."""
 
-    def __init__(self, folder: Path, connection: Connection, *tables: TopicTable, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        connection: Connection,
+        *tables: TopicTable,
+        clock: Clock | None = None,
+        head_starts: HeadStarts | None = None,
+    ) -> None:
+        self._head_starts = head_starts
         self._folder = folder
         self._connection = connection
         self._tables = {table.name: table for table in tables}
@@ -56,10 +67,41 @@ class AgentLife:
         self._running: tuple[Agent, RocksStore, HeaderWriter] | None = None
         self._reader: RocksReader | None = None
 
+    @property
+    def imports(self) -> Path:
+        return self._folder / "imports"
+
+    def export(self, location: Path, table: str = "users") -> Snapshot:
+        """A snapshot of the table as its readers see it."""
+        if self._reader is None:
+            self._reader = RocksReader(self._folder / "rows", self._specs)
+        snapshot = self._reader.snapshot()
+        source = snapshot.table(table).whole()
+        known = self._tables[table]
+        origin = Origin(
+            pipeline="test",
+            table=table,
+            topic=known.topic,
+            definition=known.definition,
+            seq=snapshot.seq,
+            taken_at=SystemClock().now_ms(),
+            complete_through=source.state.complete_through or 0,
+            notes=source.state.notes,
+        )
+        return export_table(source, origin, location)
+
     def start(self) -> "AgentLife":
         store = RocksStore(self._folder / "rows", self._specs, self._clock)
         header = HeaderWriter(self._folder / "header")
-        agent = Agent(store, self._tables, self._connection, header, self._clock)
+        agent = Agent(
+            store,
+            self._tables,
+            self._connection,
+            header,
+            self._clock,
+            head_starts=self._head_starts,
+            imports=Imports(self.imports),
+        )
         self._running = agent, store, header
         return self
 

@@ -2,10 +2,13 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 from confluent_kafka import Message
 
+from enrich.errors import ConfigError
 from enrich.kafka import (
     Connection,
     DeliveringProducer,
@@ -14,6 +17,7 @@ from enrich.kafka import (
     new_store_consumer,
     read_to_end,
 )
+from tests.support.waiting import wait_until
 
 
 @dataclass(frozen=True)
@@ -25,6 +29,19 @@ class Cluster:
     @property
     def topics(self) -> Topics:
         return Topics(new_admin_client(self.connection))
+
+    def make_again(self, topic: str, **settings: Any) -> None:
+        """Deletes the topic and makes another of its name, which the brokers know when it returns."""
+
+        def is_known() -> bool:
+            with suppress(ConfigError):
+                return bool(self.topics.topic_id(topic))
+            return False
+
+        self.topics.delete(topic)
+        wait_until(lambda: not self.topics.exists(topic), what="the topic's end")
+        self.topics.create(topic, config={"cleanup.policy": "compact"}, **settings)
+        wait_until(is_known, what="the new topic")
 
     def produce(self, topic: str, records: Iterable[tuple[bytes | None, bytes | None]]) -> None:
         """Produces (key, value) records; all are acknowledged when it returns."""

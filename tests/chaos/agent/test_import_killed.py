@@ -1,0 +1,75 @@
+"""The agent is killed while it takes a snapshot in: the table is the old one or the new one, never a part of either."""
+
+import json
+import time
+
+import pytest
+
+from enrich.agent.exporting import export_from_reader
+from enrich.agent.imports import ImportRequest
+from enrich.agent.place import place_of
+from enrich.agent.reading import AgentReader
+from enrich.agent.spawn import living_agent
+from enrich.config import load_text
+from stores.clock import SystemClock
+from tests.support.processes import is_running, kill
+from tests.support.seed import random_source, rounds
+from tests.support.waiting import wait_until
+
+ROWS = 30_000
+PIPELINE = """
+name: test
+kafka: {{bootstrap_servers: "{servers}"}}
+state_dir: {state_dir}
+tables:
+  users: {{topic: {topic}, format: json, columns: "plan string"}}
+"""
+
+
+@pytest.fixture
+def topic(cluster, new_topic):
+    name = new_topic(partitions=2, cleanup_policy="compact")
+    cluster.produce(name, ((b"u%d" % n, json.dumps({"plan": str(n)}).encode()) for n in range(ROWS)))
+    return name
+
+
+@pytest.fixture
+def pipeline(stack, topic, tmp_path):
+    text = PIPELINE.format(servers=stack.bootstrap_servers, state_dir=tmp_path / "state", topic=topic)
+    pipeline = load_text(text)
+    yield pipeline
+    header = living_agent(place_of(pipeline))
+    if header is not None and is_running(header.pid):
+        kill(header.pid)
+
+
+def test_kill_9_at_any_instant_of_an_import_leaves_a_whole_table(cluster, pipeline, topic, tmp_path):
+    random = random_source("kill an import")
+    snapshot = export_from_reader(
+        pipeline,
+        "users",
+        tmp_path / "snapshots",
+        SystemClock(),
+        deadline_s=60,
+        tell_waiting=lambda _: None,
+        tell_rows=lambda *_: None,
+    )
+    place = place_of(pipeline)
+    reader = AgentReader(pipeline)
+    interrupted = 0
+    for number in range(rounds(4, 30)):
+        pid = reader.header().pid
+        request = ImportRequest(place.imports, "users", snapshot.path)
+        cluster.produce(topic, [(b"newest", json.dumps({"plan": str(number)}).encode())])
+        wait_until(lambda: not list(place.imports.glob("*.request")), what="the agent's taking the request")
+        time.sleep(random.uniform(0, 0.6))  # the instant of the kill is what is random
+        kill(pid)
+        view = reader.wait_until_ready(deadline_s=60).table("users")
+        assert sum(version.value is not None for version in view.scan()) == ROWS + 1
+        assert view.versions(b"newest")[-1].value == b'{"plan": "%d"}' % number
+        outcome = wait_until(request.outcome, what="the outcome")
+        assert outcome is not None
+        interrupted += outcome.refused is not None
+        assert outcome.rows is None or outcome.rows >= ROWS
+    reader.close()
+    assert interrupted
