@@ -62,7 +62,7 @@ def new_store_consumer(connection: Connection) -> Consumer:
         return Consumer({**_logged(connection), **_CONSUMER_HABITS, **own})
 
 
-def new_group_consumer(connection: Connection, group: str) -> Consumer:
+def new_group_consumer(connection: Connection, group: str, **extra: Any) -> Consumer:
     """A member of a group, rebalanced cooperatively, that commits when its caller says so; a new group starts at the
     beginning of its topics."""
     own = {
@@ -71,7 +71,7 @@ def new_group_consumer(connection: Connection, group: str) -> Consumer:
         "partition.assignment.strategy": "cooperative-sticky",
     }
     with kafka_errors():
-        return Consumer({**_logged(connection), **_CONSUMER_HABITS, **own})
+        return Consumer({**_logged(connection), **_CONSUMER_HABITS, **own, **extra})
 
 
 def new_admin_client(connection: Connection) -> AdminClient:

@@ -2,8 +2,8 @@
 
 import os
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 
 import psutil
 
@@ -25,6 +25,15 @@ def frozen(pid: int) -> Iterator[None]:
         yield
     finally:
         os.kill(pid, signal.SIGCONT)
+
+
+@contextmanager
+def all_frozen(pids: Iterable[int]) -> Iterator[None]:
+    """All of them stand still inside the block."""
+    with ExitStack() as held:
+        for pid in pids:
+            held.enter_context(frozen(pid))
+        yield
 
 
 def is_running(pid: int) -> bool:

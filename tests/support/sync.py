@@ -44,6 +44,7 @@ class SyncWorld:
         self.redis: Any = held.enter_context(closing(redis.Redis.from_url(servers.redis_url, decode_responses=True)))
         self.postgres: Any = held.enter_context(psycopg.connect(servers.postgres_dsn, autocommit=True))
         self.topic = f"{self.name}.rows"
+        self._held = held
         self.has_table = False
 
     def make_topic(self, partitions: int = 3) -> None:
@@ -118,15 +119,29 @@ class SyncWorld:
 
     def everything(self) -> dict[str, tuple[Any, ...]]:
         """Version, plan and rps of every living row, wherever this test has them."""
-        if self.has_table:
-            return {key: (version, plan, rps) for key, (plan, rps, version) in self.in_postgres().items()}
+        return self.rows_in_postgres() if self.has_table else self.rows_in_redis()
+
+    def rows_in_postgres(self) -> dict[str, tuple[Any, ...]]:
+        return {key: (version, plan, rps) for key, (plan, rps, version) in self.in_postgres().items()}
+
+    def rows_in_redis(self) -> dict[str, tuple[Any, ...]]:
+        names = list(self.redis.scan_iter(f"{self.name}:*", count=1000))
+        pipeline = self.redis.pipeline()
+        for name in names:
+            pipeline.type(name)
+        for name, kind in zip(names, pipeline.execute(), strict=True):
+            (pipeline.hgetall if kind == "hash" else pipeline.get)(name)
         found = {}
-        for name in self.redis.scan_iter(f"{self.name}:*", count=1000):
-            row = self.redis.hgetall(name) if self.redis.type(name) == "hash" else json.loads(self.redis.get(name))
-            if "_deleted" not in row:
+        for name, answer in zip(names, pipeline.execute(), strict=True):
+            row = json.loads(answer) if isinstance(answer, str) else answer
+            if row and "_deleted" not in row:
                 rps = None if row.get("rps") is None else int(row["rps"])
                 found[name.removeprefix(f"{self.name}:")] = (int(row["_version"]), row.get("plan"), rps)
         return found
+
+    def reconnect(self) -> None:
+        """After a server was killed."""
+        self.postgres = self._held.enter_context(psycopg.connect(self.servers.postgres_dsn or "", autocommit=True))
 
     def put_extra(self, key: str) -> None:
         """A row that no record of the topic explains."""
@@ -203,10 +218,9 @@ def running(pipeline: Pipeline) -> Iterator[Running]:
 class Program:
     """The service as a process, as containers run it."""
 
-    def __init__(self, world: SyncWorld, folder: Path, to: dict[str, Any], **more: Any) -> None:
+    def __init__(self, folder: Path, data: dict[str, Any]) -> None:
         folder.mkdir(exist_ok=True)
         self.config = folder / "pipeline.yaml"
-        data = world.data(to, **more)
         data["sync"]["listen"] = f"127.0.0.1:{free_port()}"
         self.config.write_text(json.dumps(data))
         self.port = int(data["sync"]["listen"].partition(":")[2])
@@ -249,7 +263,7 @@ class Program:
 
 @contextmanager
 def program(world: SyncWorld, folder: Path, to: dict[str, Any], **more: Any) -> Iterator[Program]:
-    started = Program(world, folder, to, **more)
+    started = Program(folder, world.data(to, **more))
     try:
         yield started
     finally:
