@@ -57,11 +57,11 @@ class Gate:
         self._route = route
 
     def enter(self) -> Generation:
-        """The route's generation, the first one if it has none. Raises WouldLoseData for an unknown topic, ConfigError
-        for one that is not there and never was."""
+        """The route's generation, the first one if it has none. Raises WouldLoseData for an unknown topic, Retryable
+        for one that is not there."""
         known = self._store.load_note(self._note)
         if known is None:
-            topic_id, partitions = self._topics.topic_id(self._topic), self._topics.partitions(self._topic)
+            topic_id, partitions = self.topic_now()
             first = Generation(1, topic_id, dict.fromkeys(partitions, 0))
             if self._store.save_note(self._note, first.to_text(), None):
                 return first
@@ -77,14 +77,22 @@ class Gate:
 
         Raises WouldLoseData when the topic is another now or has other partitions.
         """
-        try:
-            topic_id, partitions = self._topics.topic_id(self._topic), self._topics.partitions(self._topic)
-        except ConfigError as error:
-            raise Retryable(f"the topic is not there: {error.what}", where=f"topic {self._topic}") from error
+        topic_id, partitions = self.topic_now()
         if topic_id != generation.topic_id:
             raise self._unknown("was made again since this route wrote its rows")
         if set(partitions) != set(generation.starts):
             raise self._unknown(f"has {len(partitions)} partitions and had {len(generation.starts)}")
+
+    def topic_now(self) -> tuple[str, list[int]]:
+        """A topic that is not there may still come, so the route waits: services start in any order."""
+        try:
+            return self._topics.topic_id(self._topic), self._topics.partitions(self._topic)
+        except ConfigError as error:
+            if self._topics.exists(self._topic):
+                raise
+            raise Retryable(
+                "the topic is not there", where=f"topic {self._topic}", next_step="create it, or correct its name"
+            ) from error
 
     def _unknown(self, what: str) -> WouldLoseData:
         return WouldLoseData(

@@ -93,17 +93,15 @@ class WritebackRoute:
         for warning in self._warnings:
             _log.warning(warning, extra={"route": self.name})
         topics = self._clients.topics()
-        make_topics(self._plan, topics)
-        gate, generation = None, None
-        if self._tier is None:
-            gate = Gate(store, topics, self._topic, self._plan.pipeline, self._plan.name)
-            generation = gate.enter()
+        gate = Gate(store, topics, self._plan.section.topic, self._plan.pipeline, self._plan.name)
+        generation = gate.enter() if self._tier is None else None
+        make_topics(self._plan, topics, len(gate.topic_now()[1]))
         producer = held.enter_context(DeliveringProducer(self._clients.producer))
         group = self._plan.group if self._tier is None else f"{self._plan.group}.retry-{self._tier + 1}"
         consumer = new_group_consumer(self._clients.consumer, group, **_SMALL_QUEUE)
         held.callback(consumer.close)
         reader = RecordReader(self._clients.decoder(self._plan), self._plan.section.version, generation)
-        checked = None if gate is None or generation is None else (gate, generation)
+        checked = None if generation is None else (gate, generation)
         sink = StoreSink(store, reader, Onward(producer, self._ways), self._meter, checked)
         self._flow = Flow(consumer, self._flow_plan(generation), sink)
         self._flow.run(stopping)
@@ -142,10 +140,10 @@ class WritebackRoute:
         )
 
 
-def make_topics(plan: WritebackPlan, topics: Topics) -> None:
+def make_topics(plan: WritebackPlan, topics: Topics, partitions: int) -> None:
     """Retry topics and the DLQ, where they are not there yet. Raises ConfigError without the rights for it."""
     for name in (plan.section.dlq, *(name for name, _ in plan.retry_topics)):
-        topics.ensure(name, partitions=len(topics.partitions(plan.section.topic)))
+        topics.ensure(name, partitions=partitions)
 
 
 def writeback_routes(pipeline: Pipeline) -> list[Route]:

@@ -11,6 +11,7 @@ import pytest
 
 from enrich.errors import ConfigError
 from tests.support.sync import SyncWorld, running
+from tests.support.waiting import wait_until
 
 
 def start(world: SyncWorld, to: dict[str, Any], folder: Path) -> subprocess.CompletedProcess[str]:
@@ -63,10 +64,12 @@ def test_a_table_that_cannot_hold_the_rows(world: SyncWorld, table: str | None, 
     assert isinstance(error, ConfigError) and told in str(error)
 
 
-def test_a_topic_that_is_not_there(world: SyncWorld) -> None:
-    with running(world.pipeline(world.to_redis())) as service:
-        error = service.wait_ended()
-    assert isinstance(error, ConfigError) and "create the topic" in str(error)
+def test_a_topic_that_is_not_there_is_waited_for(world: SyncWorld) -> None:
+    with running(world.pipeline(world.to_redis(), retries=["1s"])) as service:
+        wait_until(lambda: "the topic is not there" in (service.status().last_error or ""))
+        world.make_topic()
+        world.produce(("a", {"plan": "x"}))
+        wait_until(lambda: "a" in world.in_redis())
 
 
 def test_a_user_without_rights(world: SyncWorld) -> None:

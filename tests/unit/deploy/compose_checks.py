@@ -5,8 +5,8 @@ import re
 from collections.abc import Callable, Collection
 
 from tests.unit.deploy.commands import command_problems
-from tests.unit.deploy.compose import OUR_IMAGE, Compose
-from tests.unit.deploy.installed import ROOT, locked_jars, our_code_knows, project, spark_knows
+from tests.unit.deploy.compose import OUR_IMAGE, Compose, Service
+from tests.unit.deploy.installed import ROOT, locked_jars, our_code_knows, project, read, spark_knows
 
 _SERVICE_KEYS = {
     *("build", "command", "depends_on", "environment", "healthcheck", "hostname", "image", "init"),
@@ -96,8 +96,15 @@ def environment_problems(compose: Compose) -> list[str]:
         f"{name}: nobody reads {variable}"
         for name, service in compose.services.items()
         for variable in service.environment
-        if service.image_name != "apache/kafka" and not is_read(variable, _OF_IMAGES.get(service.image_name, set()))
+        if service.image_name != "apache/kafka"
+        and not is_read(variable, _OF_IMAGES.get(service.image_name, set()) | _read_by_files(service))
     ]
+
+
+def _read_by_files(service: Service) -> set[str]:
+    """What the pipeline's file that the service is given takes from the environment."""
+    files = (read(mount.source) for mount in service.mounts if service.is_ours and mount.is_file_of_the_repository)
+    return {name for text in files for name in re.findall(r"\$\{(\w+)", text)}
 
 
 def is_read(variable: str, others: Collection[str] = ()) -> bool:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from tests.unit.deploy.compose import Compose, Service
+from tests.unit.deploy.installed import read
 
 # Where the images listen that are not told to listen elsewhere.
 _OF_IMAGES = {
@@ -14,13 +15,16 @@ _OF_IMAGES = {
 }
 _ITSELF = {"127.0.0.1", "localhost"}
 _ADDRESS = re.compile(r"(?<![\w.:-])(?:\d+@)?(?P<host>127\.0\.0\.1|[a-z][a-z0-9-]*):(?P<port>\d{2,5})(?!\d)")
+_LISTEN = re.compile(r"^\s+listen: [\d.]+:(\d+)", re.MULTILINE)  # of a pipeline's file
 _LISTENER = re.compile(r"(\w+)://([^:,]*):(\d+)")
 
 
 def listening(service: Service) -> set[int]:
     if service.is_ours:
         options = zip(service.command, service.command[1:], strict=False)
-        return {int(value) for option, value in options if option in ("--port", "--webui-port")}
+        told = {int(value) for option, value in options if option in ("--port", "--webui-port")}
+        files = (read(mount.source) for mount in service.mounts if mount.is_file_of_the_repository)
+        return told | {int(port) for text in files for port in _LISTEN.findall(text)}
     if service.image_name == "apache/kafka":
         return {port for _, _, port in listeners(service, "KAFKA_LISTENERS")}
     return _OF_IMAGES[service.image_name]

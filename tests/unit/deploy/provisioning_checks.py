@@ -37,6 +37,8 @@ def prometheus_problems(compose: Compose, text: str, spark_metrics: str) -> list
             problems += address_problems(compose, target, where)
             service = compose.services.get(target.partition(":")[0])
             path = job.get("metrics_path", "/metrics")
+            if service is not None and "sync_service" in service.command:
+                continue  # it answers at Prometheus' own path
             if service is not None and service.is_ours and path not in {f"{one}/" for one in paths}:
                 problems.append(f"{where}: Spark has no metrics at {path}")
     names = [job["job_name"] for job in raw["scrape_configs"]]

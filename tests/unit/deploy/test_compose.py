@@ -2,10 +2,11 @@
 
 import pytest
 
+from enrich.config import load_text
 from tests.unit.deploy.compose import parse_compose, parse_unfilled
 from tests.unit.deploy.compose_checks import CHECKS, kafka_settings, password_problems, unknown_kafka_settings
 from tests.unit.deploy.installed import read
-from tests.unit.deploy.ports import listener_problems, port_problems
+from tests.unit.deploy.ports import address_problems, listener_problems, port_problems
 
 TEXT = read("docker-compose.yml")
 ALL_CHECKS = (*CHECKS, port_problems)
@@ -31,9 +32,18 @@ def test_its_services_are_the_ones_that_the_product_works_with():
     assert parse_compose(TEXT).services.keys() == services
 
 
-def test_what_is_not_built_yet_starts_only_when_asked_for():
-    asked_for = {name for name, service in parse_compose(TEXT).services.items() if service.raw.get("profiles")}
-    assert asked_for == {"sync"}
+def test_every_service_starts_without_being_asked_for():
+    assert [name for name, service in parse_compose(TEXT).services.items() if service.raw.get("profiles")] == []
+
+
+def test_the_file_of_the_sync_service_is_a_good_one_with_addresses_that_are_listened_on():
+    text = read("deploy/sync/sync.yaml")
+    pipeline = load_text(text, {"REDIS_PASSWORD": "x"})
+    assert pipeline.sync is not None and pipeline.sync.writeback
+    compose = parse_compose(TEXT)
+    named = [pipeline.kafka.bootstrap_servers]
+    named += [route.to.redis.url.get_secret_value() for route in pipeline.sync.writeback.values() if route.to.redis]
+    assert [problem for one in named for problem in address_problems(compose, one.split("@")[-1], "sync.yaml")] == []
 
 
 @pytest.mark.parametrize(
@@ -45,7 +55,11 @@ def test_what_is_not_built_yet_starts_only_when_asked_for():
         ("      - spark-class\n", "      - pytest\n", "no such program in the image: pytest"),
         ('"-m", "sync_service"', '"-m", "sync_servant"', "sync: no such module: sync_servant"),
         ('"-m", "sync_service"', '"-m", "stores"', "sync: not a module that can be run: stores"),
-        ('["python", "-m", "sync_service"]', "python -m sync_service", "sync: not in exec form"),
+        (
+            '["python", "-m", "sync_service", "--config", "/etc/enrich/sync.yaml"]',
+            "python -m sync_service",
+            "sync: not in exec form",
+        ),
         ("import json, sys", "import jason, sys", "health check: no such module: jason"),
         ("sys.exit(not ", "sys.exit(not not(", "spark-worker: health check: not Python"),
     ],
