@@ -73,5 +73,11 @@ BENCHMARKS = {
             "export and verify of 1 M rows, and a cold host that starts from the snapshot beside one from the topic",
             _later("snapshots"),
         ),
+        Benchmark(
+            "sync_latency",
+            "from a record's production to its row in the store, at 2,000 rows/s",
+            _later("sync_latency"),
+            {"redis_p95_ms": ("<", 100), "postgres_p95_ms": ("<", 100)},
+        ),
     )
 }

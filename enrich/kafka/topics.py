@@ -69,6 +69,11 @@ class Topics:
         """Raises ConfigError if the topic does not exist."""
         return sorted(partition.id for partition in self._describe(name).partitions)
 
+    def identity(self, name: str) -> tuple[str, list[int]]:
+        """Id and partitions, of one moment. Raises ConfigError if the topic does not exist."""
+        described = self._describe(name)
+        return str(described.topic_id), sorted(partition.id for partition in described.partitions)
+
     def end_offsets(self, name: str) -> dict[int, int]:
         """For each partition the last stable offset: everything below it is committed or aborted for good."""
         return self._offsets(name, OffsetSpec.latest())  # type: ignore[no-untyped-call] # the client left it untyped

@@ -21,7 +21,9 @@ from sync_service.writeback.positions import Committed, Marks, Partition, start_
 _log = logging.getLogger("enrich.sync")
 
 _COMMIT_S = 1.0
-_POLL_S = 0.02
+# Half of it is what a row waits at least; a thousandth of a core is what it costs.
+_POLL_S = 0.01
+_POLL_RETRIES_S = 0.1
 _MOST_RECORDS = 5_000
 _FIRST_RECORDS = 100
 # Of records read at once. Together with the client's queue (16 MiB) and what decoding takes, well below 300 MiB.
@@ -121,7 +123,7 @@ class Flow:
 
     def _poll(self) -> list[Message]:
         with kafka_errors(f"topic {self._plan.topic}"):
-            messages = self._consumer.consume(self._most, _POLL_S)
+            messages = self._consumer.consume(self._most, _POLL_RETRIES_S if self._plan.wait_ms else _POLL_S)
         if self._fault is not None:
             fault, self._fault = self._fault, None
             raise fault

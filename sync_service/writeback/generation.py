@@ -86,7 +86,7 @@ class Gate:
     def topic_now(self) -> tuple[str, list[int]]:
         """A topic that is not there may still come, so the route waits: services start in any order."""
         try:
-            return self._topics.topic_id(self._topic), self._topics.partitions(self._topic)
+            return self._topics.identity(self._topic)
         except ConfigError as error:
             if self._topics.exists(self._topic):
                 raise
