@@ -21,7 +21,7 @@ from enrich.agent.lock import StoreLock
 from enrich.agent.metrics import AgentMetrics
 from enrich.agent.place import Place, place_of
 from enrich.agent.requests import REFRESH, SUSPECT, RequestServer
-from enrich.agent.tables import topic_tables
+from enrich.agent.tables import all_tables
 from enrich.config import Pipeline
 from enrich.config.wire import from_wire
 from enrich.errors import CorruptState, EnrichError, Fenced
@@ -93,7 +93,7 @@ def _run(pipeline: Pipeline, place: Place, lock: StoreLock, loads: LoadProcesses
 
 def _serve(pipeline: Pipeline, place: Place, lock: StoreLock, loads: LoadProcesses, linger_s: float) -> None:
     clock = SystemClock()
-    tables = topic_tables(pipeline)
+    tables = all_tables(pipeline)
     specs = {name: table.spec for name, table in tables.items()}
     with contextlib.ExitStack() as held:
         store = RocksStore(place.rows, specs, clock)

@@ -1,11 +1,10 @@
-"""The tables of a pipeline as the agent needs them: from which topic, and with which rows."""
+"""The tables of a pipeline as the agent needs them: from where, and with which rows."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from enrich.codecs import SchemaSource, decoder_for, schemas_of
 from enrich.config import Compaction, Pipeline, Table
-from enrich.errors import ConfigError
 from stores.protocol import KeyKind, TableSpec
 
 
@@ -19,15 +18,33 @@ class TopicTable:
     must_be_compacted: bool
 
 
-def topic_tables(pipeline: Pipeline) -> Mapping[str, TopicTable]:
-    """All tables of the pipeline. Raises ConfigError for one of a kind that is not built yet."""
+@dataclass(frozen=True)
+class LoaderTable:
+    """A table that comes straight from an external source, read again at an interval."""
+
+    name: str
+    section: Table
+    spec: TableSpec
+    refresh_ms: int
+    expire_ms: int
+
+
+def all_tables(pipeline: Pipeline) -> Mapping[str, TopicTable | LoaderTable]:
+    """All tables of the pipeline. Raises ConfigError for columns that a table's format cannot fill."""
     schemas = schemas_of(pipeline.kafka.registry)
-    return {name: _topic_table(name, table, schemas) for name, table in pipeline.tables.items()}
+    return {name: _table(name, table, schemas) for name, table in pipeline.tables.items()}
 
 
-def _topic_table(name: str, table: Table, schemas: SchemaSource | None) -> TopicTable:
-    if table.topic is None:
-        raise ConfigError(f"table `{name}`: loaders are not built yet", next_step="give it a topic")
+def topic_tables(pipeline: Pipeline) -> Mapping[str, TopicTable]:
+    """Those that mirror a topic."""
+    return {name: table for name, table in all_tables(pipeline).items() if isinstance(table, TopicTable)}
+
+
+def _table(name: str, table: Table, schemas: SchemaSource | None) -> TopicTable | LoaderTable:
     history_ms = round(table.history.total_seconds() * 1000)
     spec = TableSpec(table.columns.arrow, decoder_for(table, schemas), history_ms, KeyKind(table.key.value))
-    return TopicTable(name, table.topic, spec, table.compaction is Compaction.required)
+    if table.topic is not None:
+        return TopicTable(name, table.topic, spec, table.compaction is Compaction.required)
+    # A loaded configuration has both: they have defaults where there is a loader.
+    refresh_s, expire_s = (0 if each is None else each.total_seconds() for each in (table.refresh, table.expire))
+    return LoaderTable(name, table, spec, round(refresh_s * 1000), round(expire_s * 1000))

@@ -55,7 +55,7 @@ def _progress(table: str) -> "Iterator[Any]":
 
         def tell(header: "Header") -> None:
             state = header.tables[table]
-            records = f", {state.progress['records']:,.0f} records" if state.progress else ""
+            records = f", {state.progress['records']:,.0f} records" if "records" in state.progress else ""
             status.update(f"table {table}: {state.reason or 'ready'}{records}")
 
         yield tell
