@@ -122,7 +122,7 @@ class Agent:
     def _keeper_of(self, table: TopicTable | LoaderTable) -> Keeper:
         if isinstance(table, TopicTable):
             return TopicKeeper(table, self._store, self._tailer, self._load, self._threads, self._clock)
-        source = source_of(table.name, table.section)
+        source = source_of(table.name, table.section, self._store.path.with_name("loading") / table.name)
         refresher = Refresher(table.name, table.spec, source, self._store, self._clock, _tell_quarantined)
         return LoaderKeeper(table, refresher, self._store, self._loader_threads, self._clock)
 
