@@ -65,7 +65,8 @@ def test_rows_are_got_and_scanned_and_the_status_tells_how_the_table_is(config, 
     assert [row["key"] for row in lines(enrich("table", "scan", "limits", "-c", config, "--json"))] == ["ann", "bob"]
 
     client.delete("limit:bob")
-    wait_until(lambda: enrich("table", "get", "limits", "bob", "-c", config).returncode == 1, what="the deletion")
+    reader = AgentReader(load(config))
+    wait_until(lambda: versions(reader)["bob"].value is None, what="the deletion")
     (status,) = lines(enrich("agent", "status", "-c", config, "--json"))
     assert (status["ready"], status["rows"], status["quarantined"], status["reason"]) == (True, 2, 1, None)
     assert status["behind_s"] < 30
@@ -73,7 +74,9 @@ def test_rows_are_got_and_scanned_and_the_status_tells_how_the_table_is(config, 
     assert (bad["partition"], "reason" in bad) == (0, True)
 
     server.kill()
-    wait_until(lambda: "Redis" in enrich("agent", "status", "-c", config).stdout, what="the reason")
+    wait_until(lambda: "Redis" in str(reader.header().tables["limits"].reason), what="the reason")
+    reader.close()
+    assert "Redis" in enrich("agent", "status", "-c", config).stdout
     assert lines(enrich("table", "get", "limits", "ann", "-c", config, "--json")) == [row]
     for path in place_of(load(config)).folder.rglob("*"):
         assert not path.is_file() or SECRET.encode() not in path.read_bytes(), path
