@@ -124,7 +124,7 @@ class Agent:
             return TopicKeeper(table, self._store, self._tailer, self._load, self._threads, self._clock)
         source = source_of(table.name, table.section, self._store.path.with_name("loading") / table.name)
         refresher = Refresher(table.name, table.spec, source, self._store, self._clock, _tell_quarantined)
-        return LoaderKeeper(table, refresher, self._store, self._loader_threads, self._clock)
+        return LoaderKeeper(table, refresher, self._store, self._loader_threads, self._clock, self.suspect)
 
     def _load(self, table: TopicTable, answer: Answer, tell: Callable[[Progress], None]) -> Loaded | None:
         return self._load_table(

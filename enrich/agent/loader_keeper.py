@@ -8,6 +8,7 @@ import logging
 import random
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 
@@ -16,7 +17,7 @@ from enrich.agent.loaders.refreshing import Refreshed, Refresher
 from enrich.agent.tables import LoaderTable
 from enrich.agent.tailer import Tailed
 from enrich.agent.watch import Answer
-from enrich.errors import EnrichError
+from enrich.errors import CorruptState, EnrichError
 from stores.backoff import Backoff
 from stores.protocol import Clock, TableUpdate
 from stores.rocks import RocksStore
@@ -46,13 +47,21 @@ class LoaderKeeper:
     topic = None
 
     def __init__(
-        self, table: LoaderTable, refresher: Refresher, store: RocksStore, threads: Executor, clock: Clock
+        self,
+        table: LoaderTable,
+        refresher: Refresher,
+        store: RocksStore,
+        threads: Executor,
+        clock: Clock,
+        suspect: Callable[[], None],
     ) -> None:
+        """`suspect` is called when the store looks damaged."""
         self._table = table
         self._refresher = refresher
         self._store = store
         self._threads = threads
         self._clock = clock
+        self._suspect = suspect
         self._stopping = threading.Event()
         self._through = store.tables[table.name].complete_through
         self._to_be_through: int | None = None
@@ -153,6 +162,8 @@ class LoaderKeeper:
         try:
             came = running.result()
         except EnrichError as error:
+            if isinstance(error, CorruptState):
+                self._suspect()
             self._failed(error)
             return
         self._came = came

@@ -1,6 +1,5 @@
 """Rows from Redis: strings in the table's format, and for json hashes too."""
 
-import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -8,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 import pyarrow as pa
 
 from enrich.agent.loaders.source import SOURCE_ROWS, SourceBatch
+from enrich.agent.loaders.texts import is_json, is_text_in_json, quoted
 from stores.external.redis_reading import RedisEntries, RedisReader
 
 _DELETED = b"_deleted"
@@ -57,38 +57,20 @@ class HashRows:
     be the JSON of a value."""
 
     def __init__(self, columns: pa.Schema) -> None:
-        self._is_text = {field.name.encode(): _is_text_in_json(field.type) for field in columns}
+        self._is_text = {field.name.encode(): is_text_in_json(field.type) for field in columns}
 
     def as_json(self, fields: Mapping[bytes, bytes]) -> bytes:
         """The columns alone. A value that does not fit its column is found bad when the row is decoded."""
         return b"{%b}" % b",".join(
-            b"%b:%b" % (_quoted(name), value if not self._is_text[name] and _is_json(value) else _quoted(value))
+            b"%b:%b" % (_quoted(name), value if not self._is_text[name] and is_json(value) else _quoted(value))
             for name, value in fields.items()
             if name in self._is_text
         )
 
 
-def _is_text_in_json(kind: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_string(kind)
-        or pa.types.is_binary(kind)
-        or pa.types.is_date(kind)
-        or pa.types.is_timestamp(kind)
-        or pa.types.is_decimal(kind)
-    )
-
-
-def _is_json(text: bytes) -> bool:
-    try:
-        json.loads(text)
-    except (ValueError, RecursionError):
-        return False
-    return True
-
-
 def _quoted(text: bytes) -> bytes:
     # What is no UTF-8 goes through unchanged, so that the decoder finds it bad and says so.
-    return json.dumps(text.decode("utf-8", "surrogateescape"), ensure_ascii=False).encode("utf-8", "surrogateescape")
+    return quoted(text.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
 
 def fixed_beginning(pattern: str) -> str:

@@ -60,7 +60,31 @@ def test_a_key_of_several_columns_has_their_types(folder, tmp_path):
     with loader_agent(folder, section(path, key="[tenant, id]", columns="id bigint, rps int")) as agent:
         state = agent.until_ready()
         assert list(agent.rows()) == ['["a \\"b\\"",7]']
-        assert state.reason == "1 rows have no key: it, or a part of it, is null"
+        assert state.reason == "1 rows have no key: it, or a part of it, is null or of another type"
+
+
+def test_a_value_that_does_not_fit_sets_its_row_aside_in_csv_and_refuses_the_other_files(folder, tmp_path):
+    path = tmp_path / "limits.csv"
+    put(path, 'id,rps,flag,more\nann,1,True,"{""a"":1}"\nbob,x,,\neve,007,,\nzoe,,maybe,\ndan,,,{\n')
+    columns = "rps int, flag boolean, more struct<a:int>"
+    with loader_agent(folder, section(path, columns=columns)) as agent:
+        state = agent.until_ready()
+        assert agent.rows() == {"ann": {"rps": 1, "flag": True, "more": {"a": 1}}}
+        assert state.quarantined == 4
+    path = tmp_path / "limits.json"
+    put(path, '{"id": "ann", "rps": 1}\n{"id": "bob", "rps": "x"}\n')
+    with loader_agent(folder / "json", section(path)) as agent:
+        refused = agent.until(lambda state: "not a whole file" in (state.reason or ""), "the reason")
+        assert "in row 1" in str(refused.reason)
+
+
+def test_a_key_that_does_not_fit_its_column_is_said(folder, tmp_path):
+    path = tmp_path / "limits.csv"
+    put(path, "tenant,id,rps\na,7,1\nb,x,2\nc,99999999999999999999,3\n")
+    with loader_agent(folder, section(path, key="[tenant, id]", columns="id bigint, rps int")) as agent:
+        state = agent.until_ready()
+        assert list(agent.rows()) == ['["a",7]']
+        assert str(state.reason).startswith("2 rows have no key")
 
 
 def test_a_missing_file_is_the_reason_and_later_its_absence_leaves_the_rows(folder, tmp_path):
@@ -83,7 +107,7 @@ def test_a_missing_file_is_the_reason_and_later_its_absence_leaves_the_rows(fold
         ("id,rps\nann,1\nbob,2", "its last line does not end"),
         ("id,rps\nann,1\nbob\n", "more or fewer values"),
         ("id,other\nann,1\n", "no column rps"),
-        ('id,rps\nann,"1\n', "not a whole file"),
+        ('id,rps\nann,1\nbob,"1\neve,2\n', "a quote is not closed"),
     ],
 )
 def test_a_file_that_is_not_whole_leaves_the_rows_and_says_why(folder, tmp_path, text, reason):

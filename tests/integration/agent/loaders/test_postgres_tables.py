@@ -76,7 +76,7 @@ def test_a_row_without_a_key_is_said_and_one_of_another_type_is_set_aside(server
     with loader_agent(folder, section(servers, postgres)) as agent:
         state = agent.until_ready()
         assert (agent.rows(), state.quarantined) == ({}, 1)
-        assert state.reason == "1 rows have no key: it, or a part of it, is null"
+        assert state.reason == "1 rows have no key: it, or a part of it, is null or of another type"
 
 
 def test_a_key_in_two_rows_is_said_and_the_same_row_is_taken_each_time(servers, postgres, folder):

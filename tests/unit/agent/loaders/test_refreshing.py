@@ -85,7 +85,8 @@ def test_a_table_is_ready_when_its_rows_are_written_and_not_when_they_were_read(
     table = all_tables(pipeline)["t"]
     assert isinstance(table, LoaderTable)
     with ThreadPoolExecutor(1) as threads:
-        keeper = LoaderKeeper(table, refresher_of(ListedSource([(b"a", b"{}")]), store, clock), store, threads, clock)
+        refresher = refresher_of(ListedSource([(b"a", b"{}")]), store, clock)
+        keeper = LoaderKeeper(table, refresher, store, threads, clock, suspect=lambda: None)
 
         def update():
             keeper.step()
