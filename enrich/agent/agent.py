@@ -66,7 +66,7 @@ class Agent:
         # Two tables at a time, so that one long load does not hold up all others; and one thread to verify.
         self._threads = ThreadPoolExecutor(max_workers=3, thread_name_prefix="agent")
         # Of their own: a server that does not answer holds up no topic.
-        self._loader_threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="loader")
+        self._loader_threads = ThreadPoolExecutor(max_workers=4, thread_name_prefix="loader")
         self._keepers: list[Keeper] = [self._keeper_of(table) for table in tables.values()]
         self._unwritten: Mapping[str, TableUpdate] = {}
         self._write_failure: EnrichError | None = None

@@ -5,7 +5,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pyarrow as pa
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from enrich.agent.loaders.refreshing import Refresher
@@ -16,6 +16,7 @@ from stores.table import RowVersion
 from tests.support.clock import ManualClock
 from tests.support.directories import fast_directory
 from tests.support.listed_source import ListedSource
+from tests.support.seed import rounds
 
 COLUMNS = pa.schema([("n", pa.int32())])
 SPEC = TableSpec(COLUMNS, JsonDecoder(COLUMNS))
@@ -28,6 +29,7 @@ lives = st.lists(st.lists(contents, min_size=1, max_size=5), min_size=1, max_siz
 """What the source has at each refresh of each life of the agent."""
 
 
+@settings(max_examples=rounds(60, 2_000))
 @given(lives, st.sampled_from([0, 1, 5_000]))
 def test_a_table_is_its_source_after_each_refresh_and_restart(lives, most_in_one_write):
     clock = ManualClock()
