@@ -50,7 +50,8 @@ class RedisReader:
         self._where = where
         try:
             self._pool = redis.ConnectionPool.from_url(url)
-        except (ValueError, redis.RedisError):
+            self._pool.connection_class(**self._pool.connection_kwargs)  # connects to nothing yet
+        except (ValueError, TypeError, redis.RedisError):  # TypeError: a setting that there is not, after `?`
             # Its text may quote a part of the address, and so of the password.
             raise ConfigError(
                 "this is no address of a Redis", where=where, next_step="write it as redis://user:password@host:6379/0"

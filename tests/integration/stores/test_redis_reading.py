@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from enrich.errors import Retryable, Unreachable
+from enrich.errors import ConfigError, Retryable, Unreachable
 from stores.external.redis_reading import RedisReader
 from tests.support.redis_server import redis_server
 from tests.support.seed import rounds
@@ -84,6 +84,13 @@ def test_keys_that_are_deleted_or_become_something_else_meanwhile_are_as_they_ar
     assert found[hashed.encode()] == {b"a": b"1"}
     assert not {gone.encode(), listed.encode()} & set(found)
     assert [entries.others for entries in rest if entries.others] == [{"list": 1}]
+
+
+@pytest.mark.parametrize("end", ["?s3cret=1", "?socket_timeout=s3cret", "0:s3cret"])
+def test_what_cannot_be_an_address_is_refused_without_quoting_it(end):
+    with pytest.raises(ConfigError, match="no address of a Redis") as raised:
+        RedisReader(f"redis://127.0.0.1:1{end}")
+    assert "s3cret" not in str(raised.value)
 
 
 def test_settings_in_the_address_do_not_change_what_is_read(server):
