@@ -14,9 +14,11 @@ from enrich.agent.header import Header, HeaderWriter, TableState
 from enrich.agent.imports import Imports
 from enrich.agent.keeper import Keeper
 from enrich.agent.leases import pid_namespace
+from enrich.agent.loader_keeper import LoaderKeeper
+from enrich.agent.loaders import Refresher, source_of
 from enrich.agent.loading import Loaded, LoadTable, Progress, load_table
 from enrich.agent.snapshots import HeadStarts, load_from_newest
-from enrich.agent.tables import TopicTable
+from enrich.agent.tables import LoaderTable, TopicTable
 from enrich.agent.tailer import Tailed, Tailer
 from enrich.agent.topic_keeper import TopicKeeper
 from enrich.agent.watch import Answer, TopicWatch
@@ -41,7 +43,7 @@ class Agent:
     def __init__(
         self,
         store: RocksStore,
-        tables: Mapping[str, TopicTable],
+        tables: Mapping[str, TopicTable | LoaderTable],
         connection: Connection,
         header: HeaderWriter,
         clock: Clock,
@@ -67,15 +69,15 @@ class Agent:
         self._refresh_wanted = threading.Event()
         self._told: Header | None = None
         self._tailer = Tailer(new_store_consumer(connection))
-        self._watch = TopicWatch([table.topic for table in tables.values()], connection, clock)
+        topics = [table.topic for table in tables.values() if isinstance(table, TopicTable)]
+        self._watch = TopicWatch(topics, connection, clock)
         self._stopping = threading.Event()
         # Two tables at a time, so that one long load does not hold up all others; and one thread to verify.
         self._threads = ThreadPoolExecutor(max_workers=3, thread_name_prefix="agent")
-        self._topic_keepers = {
-            table.name: TopicKeeper(table, store, self._tailer, self._load, self._threads, clock)
-            for table in tables.values()
-        }
-        self._keepers: list[Keeper] = [*self._topic_keepers.values()]
+        # Of their own: a server that does not answer holds up no topic.
+        self._loader_threads = ThreadPoolExecutor(max_workers=4, thread_name_prefix="loader")
+        self._keepers: list[Keeper] = [self._keeper_of(table) for table in tables.values()]
+        self._topic_keepers = {keeper.name: keeper for keeper in self._keepers if isinstance(keeper, TopicKeeper)}
         self._unwritten: Mapping[str, TableUpdate] = {}
         self._write_failure: EnrichError | None = None
         self._cleaned_at_ms = clock.now_ms()
@@ -125,8 +127,16 @@ class Agent:
         for keeper in self._keepers:
             keeper.close()
         self._threads.shutdown(wait=True, cancel_futures=True)
+        self._loader_threads.shutdown(wait=True, cancel_futures=True)
         self._watch.close()
         self._tailer.close()
+
+    def _keeper_of(self, table: TopicTable | LoaderTable) -> Keeper:
+        if isinstance(table, TopicTable):
+            return TopicKeeper(table, self._store, self._tailer, self._load, self._threads, self._clock)
+        source = source_of(table.name, table.section, self._store.path.with_name("loading") / table.name)
+        refresher = Refresher(table.name, table.spec, source, self._store, self._clock, _tell_quarantined)
+        return LoaderKeeper(table, refresher, self._store, self._loader_threads, self._clock, self.suspect)
 
     def _load(
         self, table: TopicTable, answer: Answer, tell: Callable[[Progress], None], chosen: Snapshot | None

@@ -25,7 +25,7 @@ from enrich.agent.metrics import AgentMetrics
 from enrich.agent.place import Place, place_of
 from enrich.agent.requests import REFRESH, SUSPECT, RequestServer
 from enrich.agent.snapshots import HeadStarts
-from enrich.agent.tables import topic_tables
+from enrich.agent.tables import all_tables
 from enrich.config import Pipeline
 from enrich.config.memory_shares import memory_shares
 from enrich.config.wire import from_wire
@@ -99,7 +99,7 @@ def _run(pipeline: Pipeline, place: Place, lock: StoreLock, loads: LoadProcesses
 
 def _serve(pipeline: Pipeline, place: Place, lock: StoreLock, loads: LoadProcesses, linger_s: float) -> None:
     clock = SystemClock()
-    tables = topic_tables(pipeline)
+    tables = all_tables(pipeline)
     specs = {name: table.spec for name, table in tables.items()}
     with contextlib.ExitStack() as held:
         shares = memory_shares(pipeline.memory)

@@ -13,7 +13,7 @@ from enrich.agent.memory_use import reader_sizes
 from enrich.agent.place import place_of
 from enrich.agent.requests import REFRESH, SUSPECT, ask
 from enrich.agent.spawn import ensure_agent, living
-from enrich.agent.tables import topic_tables
+from enrich.agent.tables import all_tables
 from enrich.config import Pipeline
 from enrich.config.memory_shares import memory_shares
 from enrich.errors import CorruptState, Retryable, Unreachable
@@ -107,7 +107,7 @@ class AgentReader:
         self._place = place_of(pipeline)
         self._holder = holder
         self._header: HeaderReader | None = None
-        self._specs = {name: table.spec for name, table in topic_tables(pipeline).items()}
+        self._specs = {name: table.spec for name, table in all_tables(pipeline).items()}
         self._reader: RocksReader | None = None
 
     @property

@@ -1,4 +1,4 @@
-"""The tables of a pipeline as the agent needs them: from which topic, and with which rows."""
+"""The tables of a pipeline as the agent needs them: from where, and with which rows."""
 
 import hashlib
 import json
@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from enrich.codecs import SchemaSource, decoder_for, schemas_of
 from enrich.config import Compaction, Pipeline, Table
-from enrich.errors import ConfigError
 from stores.protocol import KeyKind, TableSpec
 
 _DECIDES_NOTHING = {"topic", "compaction", "history", "freshness", "access"}
@@ -25,18 +24,36 @@ class TopicTable:
     """A digest of all that decides which records of the topic become rows: see `_definition`."""
 
 
-def topic_tables(pipeline: Pipeline) -> Mapping[str, TopicTable]:
-    """All tables of the pipeline. Raises ConfigError for one of a kind that is not built yet."""
+@dataclass(frozen=True)
+class LoaderTable:
+    """A table that comes straight from an external source, read again at an interval."""
+
+    name: str
+    section: Table
+    spec: TableSpec
+    refresh_ms: int
+    expire_ms: int
+
+
+def all_tables(pipeline: Pipeline) -> Mapping[str, TopicTable | LoaderTable]:
+    """All tables of the pipeline. Raises ConfigError for columns that a table's format cannot fill."""
     schemas = schemas_of(pipeline.kafka.registry)
-    return {name: _topic_table(name, table, schemas) for name, table in pipeline.tables.items()}
+    return {name: _table(name, table, schemas) for name, table in pipeline.tables.items()}
 
 
-def _topic_table(name: str, table: Table, schemas: SchemaSource | None) -> TopicTable:
-    if table.topic is None:
-        raise ConfigError(f"table `{name}`: loaders are not built yet", next_step="give it a topic")
+def topic_tables(pipeline: Pipeline) -> Mapping[str, TopicTable]:
+    """Those that mirror a topic."""
+    return {name: table for name, table in all_tables(pipeline).items() if isinstance(table, TopicTable)}
+
+
+def _table(name: str, table: Table, schemas: SchemaSource | None) -> TopicTable | LoaderTable:
     history_ms = round(table.history.total_seconds() * 1000)
     spec = TableSpec(table.columns.arrow, decoder_for(table, schemas), history_ms, KeyKind(table.key.value))
-    return TopicTable(name, table.topic, spec, table.compaction is Compaction.required, _definition(table))
+    if table.topic is not None:
+        return TopicTable(name, table.topic, spec, table.compaction is Compaction.required, _definition(table))
+    # A loaded configuration has both: they have defaults where there is a loader.
+    refresh_s, expire_s = (0 if each is None else each.total_seconds() for each in (table.refresh, table.expire))
+    return LoaderTable(name, table, spec, round(refresh_s * 1000), round(expire_s * 1000))
 
 
 def _definition(table: Table) -> str:

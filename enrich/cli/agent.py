@@ -117,7 +117,8 @@ def _print_memory(folder: Path) -> None:
 
 def _note(table: dict[str, Any]) -> str:
     progress = table["progress"]
-    if progress is None:
+    if progress is None or "records" not in progress:
         quarantined = f"{table['quarantined']:,} in quarantine: enrich quarantine list {table['table']}"
         return table["reason"] or (quarantined if table["quarantined"] else "")
-    return f"loading: {progress['records']:,} records, {progress['to_come']:,} to come, {progress['per_second']:,.0f}/s"
+    to_come = f"{progress['to_come']:,} to come, " if "to_come" in progress else ""
+    return f"loading: {progress['records']:,} records, {to_come}{progress['per_second']:,.0f}/s"

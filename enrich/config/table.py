@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from datetime import timedelta
 from enum import StrEnum
+from pathlib import PurePath
 from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
@@ -11,6 +12,9 @@ from enrich.config.columns import ColumnList
 from enrich.config.encoding import Encoded, default_framing
 from enrich.config.fields import LocalPath, Names, PostgresDsn, RedisUrl, Section, Text, Topic, fills_in, one_of
 from enrich.config.quantities import Duration
+
+FILE_ENDINGS = (".csv", ".json", ".jsonl", ".ndjson", ".parquet")
+_FILE_FORMATS = {ending: "json" if "json" in ending else ending[1:] for ending in FILE_ENDINGS}
 
 ONLY_WITH_TOPIC = ("compaction", "history", "freshness", "access")
 ONLY_WITH_LOADER = ("refresh", "expire")
@@ -72,8 +76,17 @@ class Loader(Section):
     pattern: Text | None = Field(default=None, description="Which of its keys, as in Redis' SCAN; without it, all.")
     postgres: PostgresDsn | None = Field(default=None, description="Address of a PostgreSQL database.")
     table: Text | None = Field(default=None, description="The PostgreSQL table that is read.")
-    file: LocalPath | None = Field(default=None, description="A CSV, JSON or Parquet file on each host.")
+    file: LocalPath | None = Field(
+        default=None,
+        description="A CSV, JSON (one object a line) or Parquet file on each host, by the end of its name.",
+    )
     key: Names | None = Field(default=None, description="Which columns of the PostgreSQL table or file are the key.")
+
+    @property
+    def file_format(self) -> str | None:
+        """csv, json or parquet, as the file's name ends; None for any other name, and without a file."""
+        ending = "" if self.file is None else PurePath(self.file).suffix.lower()
+        return _FILE_FORMATS.get(ending)
 
     @property
     def given(self) -> tuple[str, ...]:

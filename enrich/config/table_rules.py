@@ -8,7 +8,7 @@ from enrich.config.encoding import Encoded, Format, Framing
 from enrich.config.kafka import KafkaSection
 from enrich.config.problems import Finding, Path
 from enrich.config.quantities import duration_text
-from enrich.config.table import ONLY_WITH_LOADER, ONLY_WITH_TOPIC, Freshness, Loader, OnStale, Table
+from enrich.config.table import FILE_ENDINGS, ONLY_WITH_LOADER, ONLY_WITH_TOPIC, Freshness, Loader, OnStale, Table
 from enrich.config.words import listed
 
 _ONLY_WITH = {"pattern": ("redis",), "table": ("postgres",), "key": ("postgres", "file")}
@@ -74,6 +74,8 @@ def _loader_rules(table: Table, loader: Loader, here: Path) -> Iterator[Finding]
     for name in ("table", "key"):
         if kind in _ONLY_WITH[name] and getattr(loader, name) is None:
             yield Finding((*at, name), f"needed with {kind}", about=((*at, name),))
+    if kind == "file" and loader.file_format is None:
+        yield Finding((*at, "file"), f"expected a name that ends with {listed(FILE_ENDINGS)}")
     if kind != "redis" and table.format != Format.json:
         message = f"rows of {kind} have no encoding of their own: leave format out"
         yield Finding((*here, "format"), message, about=about)

@@ -1,4 +1,4 @@
-"""External stores (Redis, PostgreSQL). For the sync service only: the stream never calls them.
+"""External stores (Redis, PostgreSQL). For the sync service and the agent's loaders: the stream never calls them.
 
 `protocol.py` says what a versioned store is: rows under keys, written only where they are newer. `RedisStore` and
 `PostgresStore` are the two there are; one suite of tests runs over both. Drivers and their errors stay in this folder.

@@ -69,6 +69,11 @@ class RocksStore:
             when_it_fails.pop_all()
 
     @property
+    def path(self) -> Path:
+        """Where readers open it."""
+        return self._directory.path
+
+    @property
     def seq(self) -> Seq:
         return self._state.seq
 

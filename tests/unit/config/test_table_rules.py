@@ -78,6 +78,12 @@ REFUSED: list[Refused] = [
         "needed with file",
     ),
     (
+        "a file's name says what is in it",
+        [("tables.limits", {"loader": {"file": "/r.xml", "key": ["id"]}, "columns": "a int"})],
+        "tables.limits.loader.file",
+        "expected a name that ends with .csv, .json, .jsonl, .ndjson or .parquet",
+    ),
+    (
         "rows have no format",
         [("tables.limits", {"loader": {"file": "/r.csv", "key": ["id"]}, "format": "string"})],
         "tables.limits.format",

@@ -1,0 +1,186 @@
+"""CSV, JSON and Parquet files of the local disk as Arrow batches. Messages never quote what stands in a file."""
+
+import re
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from enum import StrEnum
+from pathlib import Path
+from types import TracebackType
+
+import pyarrow as pa
+import pyarrow.csv as arrow_csv
+import pyarrow.json as arrow_json
+import pyarrow.parquet as parquet
+
+from stores.errors import ConfigError, Retryable
+from stores.external.file_columns import as_read, as_wanted
+
+_BLOCK = 4 << 20
+_ROWS = 65_536
+_ROW = re.compile(r"(?:Row #|in row )(\d+)")
+
+
+class FileFormat(StrEnum):
+    csv = "csv"
+    json = "json"
+    parquet = "parquet"
+
+
+class Reading(AbstractContextManager["Reading"]):
+    """A file that is open. `batches` may be called again, and gives the same rows."""
+
+    def __init__(self, path: Path, where: str, columns: pa.Schema | None) -> None:
+        self._path = path
+        self._where = where
+        with self._errors():
+            self.schema: pa.Schema = self._open(columns)
+
+    @abstractmethod
+    def _open(self, wanted: pa.Schema | None) -> pa.Schema:
+        """Raises ConfigError for wanted columns that the file does not have."""
+
+    @abstractmethod
+    def _batches(self) -> Iterator[pa.RecordBatch]: ...
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Raises Retryable where the file is not what its format asks for."""
+        with self._errors():
+            yield from self._batches()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        return None
+
+    def _refused(self, what: str, next_step: str | None = None) -> Retryable:
+        return Retryable(f"not a whole file: {what}", where=self._where, next_step=next_step or "put it there again")
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except (pa.ArrowException, OSError) as error:
+            row = _ROW.search(str(error))
+            place = f" in row {row[1]}" if row else ""
+            raise self._refused(f"{_told(error)}{place}") from None
+
+
+def _told(error: Exception) -> str:
+    """Of Arrow's message what it says before it quotes the file."""
+    text = str(error)
+    for sign, told in (
+        ("Expected", "a row has more or fewer values than there are columns"),
+        ("conversion error", "a value does not fit its column's type"),
+        ("CSV parse error", "it cannot be read as CSV"),
+        ("JSON parse error", "it cannot be read as JSON, one object a line"),
+        ("Parquet", "it cannot be read as Parquet"),
+        ("UTF8", "a text is not UTF-8"),
+    ):
+        if sign in text:
+            return told
+    return "it cannot be read"
+
+
+class CsvReading(Reading):
+    """A header, commas, double quotes. An empty value is null, one in quotes is an empty text."""
+
+    def _open(self, wanted: pa.Schema | None) -> pa.Schema:
+        with self._path.open("rb") as file:
+            header = file.readline()
+            if not header.strip():
+                raise self._refused("it is empty, not even a header is there")
+            file.seek(-1, 2)
+            if file.read(1) not in (b"\n", b"\r"):
+                raise self._refused("its last line does not end", "if nothing is missing, end the file with a newline")
+        # Nothing but the header is read: the names in it, as Arrow understands them.
+        names = arrow_csv.read_csv(pa.BufferReader(header.rstrip(b"\r\n") + b"\n")).column_names
+        if len(set(names)) < len(names):
+            raise self._refused("two columns of its header have the same name")
+        self._wanted = wanted or pa.schema([(name, pa.string()) for name in names])
+        _require(self._wanted.names, names, self._where)
+        return self._wanted
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        convert = arrow_csv.ConvertOptions(
+            include_columns=self._wanted.names,
+            column_types={field.name: as_read(field, self._where, "csv") for field in self._wanted},
+            null_values=[""],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+        )
+        reader = arrow_csv.open_csv(
+            self._path,
+            arrow_csv.ReadOptions(block_size=_BLOCK, use_threads=False),
+            arrow_csv.ParseOptions(newlines_in_values=True),
+            convert,
+        )
+        for batch in reader:
+            yield as_wanted(batch, self._wanted)
+
+
+class JsonReading(Reading):
+    """One object a line. Fields that no column names are ignored; those that are missing are null."""
+
+    def _open(self, wanted: pa.Schema | None) -> pa.Schema:
+        if wanted is None:
+            raise ConfigError("a JSON file needs columns", where=self._where, next_step='columns: "id bigint, ..."')
+        with self._path.open("rb") as file:
+            if file.read(1) == b"[":
+                raise self._refused("it is one array", "write one object a line (jq -c '.[]' does)")
+        self._wanted = wanted
+        return wanted
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        if self._path.stat().st_size == 0:
+            return
+        schema = pa.schema([(field.name, as_read(field, self._where, "json")) for field in self._wanted])
+        reader = arrow_json.open_json(
+            self._path,
+            arrow_json.ReadOptions(block_size=_BLOCK, use_threads=False),
+            arrow_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
+        )
+        for batch in reader:
+            yield as_wanted(batch, self._wanted)
+
+
+class ParquetReading(Reading):
+    """The file's own types, or those of the wanted columns where these can hold its values."""
+
+    def _open(self, wanted: pa.Schema | None) -> pa.Schema:
+        self._file = parquet.ParquetFile(self._path)
+        own: pa.Schema = self._file.schema_arrow.remove_metadata()
+        if wanted is not None:
+            _require(wanted.names, own.names, self._where)
+        self._wanted = wanted or pa.schema([pa.field(f.name, _plain(f.type), f.nullable) for f in own])
+        for field in self._wanted:
+            as_read(field, self._where, "parquet")
+        return self._wanted
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        for batch in self._file.iter_batches(_ROWS, columns=self._wanted.names):
+            yield as_wanted(batch, self._wanted)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._file.close()
+
+
+FORMATS: Mapping[FileFormat, type[Reading]] = {
+    FileFormat.csv: CsvReading,
+    FileFormat.json: JsonReading,
+    FileFormat.parquet: ParquetReading,
+}
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def _require(wanted: list[str], there: list[str], where: str) -> None:
+    missing = [name for name in wanted if name not in there]
+    if missing:
+        raise Retryable(
+            f"the file has no column {', '.join(missing)}", where=where, next_step=f"its columns: {', '.join(there)}"
+        )

@@ -1,0 +1,118 @@
+"""Reads the keys of a Redis that match a pattern, with their values, in batches: all of them or none.
+
+Nothing is locked meanwhile: each value is as it was at some moment of the reading.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Any
+
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from stores.errors import ConfigError, Retryable
+from stores.external.redis_errors import redis_errors
+
+_KEYS_A_CALL = 500
+
+Value = bytes | Mapping[bytes, bytes]
+"""A string's bytes, or the fields of a hash."""
+
+
+@dataclass(frozen=True, slots=True)
+class RedisEntries:
+    """Keys and their values; how many keys hold something else, by its type."""
+
+    keys: Sequence[bytes]
+    values: Sequence[Value]
+    others: Mapping[str, int] = field(default_factory=dict)
+
+
+class RedisReader:
+    """One database of one server, by its address."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        stopping: Callable[[], bool] = lambda: False,
+        stalled_s: float = 5.0,
+        where: str | None = None,
+    ) -> None:
+        """Every wait ends after `stalled_s` (Unreachable). `where` stands in errors, and must hold no password.
+
+        Raises ConfigError for what is no address of a Redis.
+        """
+        self._stopping = stopping
+        self._where = where
+        try:
+            self._pool = redis.ConnectionPool.from_url(url)
+            self._pool.connection_class(**self._pool.connection_kwargs)  # connects to nothing yet
+        except (ValueError, TypeError, redis.RedisError):  # TypeError: a setting that there is not, after `?`
+            # Its text may quote a part of the address, and so of the password.
+            raise ConfigError(
+                "this is no address of a Redis", where=where, next_step="write it as redis://user:password@host:6379/0"
+            ) from None
+        settings = {"socket_timeout": stalled_s, "socket_connect_timeout": stalled_s, "decode_responses": False}
+        self._pool.connection_kwargs.update(settings, retry=Retry(NoBackoff(), 0), retry_on_error=[])
+
+    def entries(self, pattern: str | None = None) -> Iterator[RedisEntries]:
+        """Each key once. Raises what `redis_errors` says, and Retryable when the server was emptied meanwhile."""
+        with redis_errors(self._where), closing(redis.Redis(connection_pool=self._pool)) as client:
+            try:
+                keys = self._keys(client, pattern)
+                for start in range(0, len(keys), _KEYS_A_CALL):
+                    self._require_going_on()
+                    yield _entries(client, keys[start : start + _KEYS_A_CALL])
+                self._require_still_there(client, keys[:_KEYS_A_CALL])
+            finally:
+                self._pool.disconnect()
+
+    def _keys(self, client: Any, pattern: str | None) -> list[bytes]:
+        # Redis names a key again when its table of keys grows or shrinks meanwhile.
+        keys: dict[bytes, None] = {}
+        cursor = -1
+        while cursor != 0:
+            self._require_going_on()
+            cursor, some = client.scan(max(cursor, 0), match=pattern, count=_KEYS_A_CALL)
+            keys.update(dict.fromkeys(some))
+        return list(keys)
+
+    def _require_still_there(self, client: Any, first: Sequence[bytes]) -> None:
+        """A FLUSHALL in the middle would otherwise leave a half that looks whole: it takes the first keys as well."""
+        if first and client.exists(*first) < len(first) / 2:
+            raise Retryable("most of the keys were deleted while they were read", where=self._where)
+
+    def _require_going_on(self) -> None:
+        if self._stopping():
+            raise Retryable("reading Redis was ended, as we are to stop", where=self._where)
+
+
+def _entries(client: Any, keys: Sequence[bytes]) -> RedisEntries:
+    found: dict[bytes, Value] = {}
+    others: Counter[str] = Counter()
+    # MGET has no answer for keys of other types, as if they were gone.
+    unclear = []
+    for key, value in zip(keys, client.mget(keys), strict=True):
+        if value is None:
+            unclear.append(key)
+        else:
+            found[key] = value
+    types = _each(client, "type", unclear)
+    hashes = [key for key, kind in zip(unclear, types, strict=True) if kind == b"hash"]
+    others.update(kind.decode() for kind in types if kind not in (b"none", b"string", b"hash"))
+    fields_of = zip(hashes, _each(client, "hgetall", hashes), strict=True)
+    found.update({key: fields for key, fields in fields_of if fields})  # without fields: it was deleted just now
+    return RedisEntries(list(found), list(found.values()), dict(others))
+
+
+def _each(client: Any, command: str, keys: Sequence[bytes]) -> list[Any]:
+    if not keys:
+        return []
+    pipeline = client.pipeline(transaction=False)
+    for key in keys:
+        getattr(pipeline, command)(key)
+    return list(pipeline.execute())

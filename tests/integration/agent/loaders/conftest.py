@@ -1,0 +1,20 @@
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.directories import fast_directory
+from tests.support.redis_server import RedisServer, redis_server
+
+
+@pytest.fixture
+def server(tmp_path) -> Iterator[RedisServer]:
+    """A Redis of this test's own."""
+    with redis_server(tmp_path) as server:
+        yield server
+
+
+@pytest.fixture
+def folder():
+    """Where the agent's store is."""
+    with fast_directory() as directory:
+        yield directory

@@ -1,0 +1,195 @@
+"""Files are read whole or not at all."""
+
+import gzip
+import os
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import pytest
+
+from stores.errors import ConfigError, Retryable
+from stores.external.file_formats import FileFormat
+from stores.external.files import FileReader
+
+ROWS = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("name", pa.string()),
+        ("price", pa.decimal128(10, 2)),
+        ("raw", pa.binary()),
+        ("day", pa.date32()),
+        ("at", pa.timestamp("us", tz="UTC")),
+        ("good", pa.bool_()),
+    ]
+)
+EXPECTED = [
+    {
+        "id": 1,
+        "name": "a, b\nc",
+        "price": Decimal("1.50"),
+        "raw": b"\x00\xff",
+        "day": date(2026, 1, 31),
+        "at": datetime(2026, 1, 31, 10, tzinfo=UTC),
+        "good": True,
+    },
+    {
+        "id": 2,
+        "name": "",
+        "price": None,
+        "raw": None,
+        "day": None,
+        "at": datetime(2026, 1, 31, 12, 0, 0, 500000, tzinfo=UTC),
+        "good": False,
+    },
+    {"id": 3, "name": None, "price": Decimal("-2.00"), "raw": b"", "day": None, "at": None, "good": None},
+]
+CSV = (
+    "id,name,price,raw,day,at,good,more\n"
+    '1,"a, b\nc",1.50,AP8=,2026-01-31,2026-01-31T12:00:00+02:00,true,x\n'
+    '2,"",,,,2026-01-31T12:00:00.5,false,\n'
+    '3,,-2.00,"",,,,\n'
+)
+JSON = (
+    '{"id":1,"name":"a, b\\nc","price":"1.50","raw":"AP8=","day":"2026-01-31","at":"2026-01-31T12:00:00+02:00",'
+    '"good":true,"more":{}}\n'
+    '{"id":2,"name":"","at":"2026-01-31T12:00:00.5","good":false}\n'
+    '{"price":"-2.00","id":3,"raw":""}\n'
+)
+
+
+def written(path, content):
+    """A file that rests already: what was written this moment is not read."""
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    os.utime(path, (1_000, 1_000))
+    return path
+
+
+def rows_of(path, kind, columns=None):
+    with FileReader(str(path), kind, columns).copied(path.parent / "work") as reading:
+        first = [row for batch in reading.batches() for row in batch.to_pylist()]
+        again = [row for batch in reading.batches() for row in batch.to_pylist()]
+    assert first == again
+    assert list((path.parent / "work").iterdir()) == []
+    return first
+
+
+@pytest.mark.parametrize(("kind", "content"), [("csv", CSV), ("json", JSON)])
+def test_typed_columns_are_what_the_file_says(tmp_path, kind, content):
+    assert rows_of(written(tmp_path / "f", content), FileFormat(kind), ROWS) == EXPECTED
+
+
+def test_a_parquet_file_has_its_own_types_or_those_that_were_wanted(tmp_path):
+    path = tmp_path / "f.parquet"
+    parquet.write_table(pa.Table.from_pylist(EXPECTED, ROWS), path)
+    os.utime(path, (1_000, 1_000))
+    assert rows_of(path, FileFormat.parquet) == EXPECTED
+    wanted = pa.schema([("good", pa.bool_()), ("id", pa.string())])
+    assert rows_of(path, FileFormat.parquet, wanted)[0] == {"good": True, "id": "1"}
+
+
+def test_a_csv_file_without_declared_columns_is_text(tmp_path):
+    path = written(tmp_path / "f.csv", "id,n\n007,\n8,1.0\n")
+    assert rows_of(path, FileFormat.csv) == [{"id": "007", "n": None}, {"id": "8", "n": "1.0"}]
+
+
+def test_a_compressed_file_is_read_as_what_is_in_it(tmp_path):
+    path = written(tmp_path / "f.csv.gz", gzip.compress(b"id\n1\n"))
+    assert rows_of(path, FileFormat.csv) == [{"id": "1"}]
+    with pytest.raises(Retryable, match="cannot be read"):
+        rows_of(written(path, path.read_bytes()[:-6]), FileFormat.csv)
+
+
+@pytest.mark.parametrize("kind", ["csv", "json", "parquet"])
+def test_a_file_cut_short_inside_a_row_is_refused_wherever_it_was_cut(tmp_path, kind):
+    whole = {"csv": CSV, "json": JSON}.get(kind, "").encode()
+    path = tmp_path / "f"
+    if kind == "parquet":
+        parquet.write_table(pa.Table.from_pylist(EXPECTED, ROWS), path)
+        whole = path.read_bytes()
+    ends_of_rows = {i + 1 for i, byte in enumerate(whole) if byte == ord("\n")} if kind != "parquet" else {len(whole)}
+    if kind == "csv":
+        ends_of_rows.remove(whole.index(b"\nc") + 1)
+    if kind == "json":
+        ends_of_rows |= {end - 1 for end in ends_of_rows} | {0}  # an object is whole without its newline
+    for end in range(len(whole)):
+        written(path, whole[:end])
+        if end in ends_of_rows:
+            rows_of(path, FileFormat(kind), ROWS)
+        else:
+            with pytest.raises(Retryable, match=r"not a whole file|has no column"):
+                rows_of(path, FileFormat(kind), ROWS)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("", "empty"),
+        ("id,name\n1,a\nsecret\n", "more or fewer values"),
+        ("id,id\n1,2\n", "same name"),
+        ("id,name\nsecret,a\n", "does not fit"),
+        ("other\n1\n", "no column id, name"),
+    ],
+)
+def test_what_is_wrong_with_a_csv_file_is_told_without_its_values(tmp_path, content, said):
+    path = written(tmp_path / "f.csv", content)
+    with pytest.raises(Retryable, match=said) as raised:
+        rows_of(path, FileFormat.csv, pa.schema([("id", pa.int64()), ("name", pa.string())]))
+    assert "secret" not in str(raised.value)
+    assert raised.value.where == f"file {path}"
+
+
+def test_a_file_that_changes_while_it_is_copied_is_refused(tmp_path, monkeypatch):
+    path = written(tmp_path / "f.csv", "id\n" + "1\n" * 2_000_000)
+
+    def stopping():
+        """Called after each piece: another process writes in the middle of the copy."""
+        with path.open("r+b") as file:
+            file.truncate(100)
+        return False
+
+    reader = FileReader(str(path), FileFormat.csv, stopping=stopping)
+    with pytest.raises(Retryable, match="changed while it was read"), reader.copied(tmp_path / "work"):
+        pass
+
+
+def test_a_file_that_was_written_this_moment_is_left_to_rest(tmp_path):
+    path = tmp_path / "f.csv"
+    path.write_text("id\n1\n")
+    written_at = path.stat().st_mtime
+    early = FileReader(str(path), FileFormat.csv, now_s=lambda: written_at + 1)
+    with pytest.raises(Retryable, match="this moment"), early.copied(tmp_path / "work"):
+        pass
+    later = FileReader(str(path), FileFormat.csv, now_s=lambda: written_at + 3)
+    with later.copied(tmp_path / "work") as reading:
+        assert sum(batch.num_rows for batch in reading.batches()) == 1
+
+
+def test_a_look_tells_when_a_file_was_replaced_by_one_of_the_same_size(tmp_path):
+    path = written(tmp_path / "f.csv", "id\n1\n")
+    reader = FileReader(str(path), FileFormat.csv)
+    before = reader.look()
+    assert before.known and reader.look() == before
+    other = written(tmp_path / "other", "id\n2\n")
+    other.rename(path)
+    assert reader.look() != before
+
+
+def test_a_file_of_another_file_system_is_read_through_fsspec(tmp_path):
+    import fsspec
+
+    with fsspec.open("memory://there/f.csv", "wb") as file:
+        file.write(b"id\n1\n")
+    reader = FileReader("memory://there/f.csv", FileFormat.csv)
+    with reader.copied(tmp_path) as reading:
+        assert [batch.to_pylist() for batch in reading.batches()] == [[{"id": "1"}]]
+
+
+def test_a_missing_file_may_come_later_and_an_unknown_file_system_never_does(tmp_path):
+    with pytest.raises(Retryable, match="no such file"):
+        FileReader(str(tmp_path / "none"), FileFormat.csv).look()
+    with pytest.raises(ConfigError, match="address cannot be used"):
+        FileReader("nowhere://x", FileFormat.csv).look()
+    with pytest.raises(ConfigError, match="needs columns"):
+        rows_of(written(tmp_path / "f.json", "{}\n"), FileFormat.json)
