@@ -1,7 +1,7 @@
 """Loads tables in processes of their own: publications of the others keep their pace, memory comes back at the end.
 
 A load in a thread of the agent holds the interpreter's lock for up to a second at a time, while updates of all other
-tables wait (docs/adr/0011). The processes are forked from a template, itself forked from the agent before it has
+tables wait (docs/adr/0016). The processes are forked from a template, itself forked from the agent before it has
 threads, a database or clients: forking with these would be unsafe, starting Python anew costs half a second and more
 memory. Template and loads are killed by the kernel when their parent dies: none outlives the agent.
 """

@@ -2,9 +2,13 @@
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
 
 from enrich.agent.notes import EPOCHS, TOPIC_ID, epochs_of
 from enrich.agent.snapshots import TopicNow, joined_floors, require_fits
@@ -107,18 +111,27 @@ def load_table(
             if should_stop():
                 load.abandon()
                 return None
-        for messages in read_to_end(consumer, table.topic, starts, ends, epochs=epochs, stalled_s=PATIENCE_S):
-            versions = row_versions_of(messages)
-            tell_quarantined(load.add(versions))
-            records += len(messages)
-            for partition, last in {message.partition() or 0: message for message in messages}.items():
-                positions[partition] = (last.offset() or 0) + 1
-                if (epoch := last.leader_epoch()) is not None:
-                    epochs[partition] = epoch
-            tell(Progress(records, _left(positions, ends), records / (time.monotonic() - started)))
-            if should_stop():
-                load.abandon()
-                return None
+        # One batch is decoded and sorted, which leaves the interpreter to others, while the next one is read.
+        with ThreadPoolExecutor(1, thread_name_prefix="load") as thread:
+            adding: Future[Sequence[Quarantined]] | None = None
+            for messages in read_to_end(consumer, table.topic, starts, ends, epochs=epochs, stalled_s=PATIENCE_S):
+                versions = row_versions_of(messages)
+                if adding is not None:
+                    tell_quarantined(adding.result())
+                adding = thread.submit(load.add, versions)
+                records += len(messages)
+                for partition, at in _last_places(versions):
+                    positions[partition] = (messages[at].offset() or 0) + 1
+                    if (epoch := messages[at].leader_epoch()) is not None:
+                        epochs[partition] = epoch
+                tell(Progress(records, _left(positions, ends), records / (time.monotonic() - started)))
+                if should_stop():
+                    break
+            if adding is not None:
+                tell_quarantined(adding.result())
+        if should_stop():
+            load.abandon()
+            return None
         if topics.topic_id(table.topic) != topic_id:
             raise Retryable("the topic was deleted and made again while it was read", where=f"topic {table.topic}")
         load.finish(ends, floors, asked_at, notes={TOPIC_ID: topic_id, EPOCHS: json.dumps(epochs)})
@@ -142,6 +155,13 @@ def _floors(
     firsts = topics.offsets_at(table.topic, proven + 1)
     # A partition whose very first record is that young never was compacted: it is whole from its start.
     return {p: HistoryFloor(min(firsts[p], end), proven) for p, end in ends.items() if firsts[p] > 0}
+
+
+def _last_places(versions: pa.RecordBatch) -> Iterator[tuple[int, int]]:
+    """Each partition with the place of its last record in the batch."""
+    partitions = versions.column("partition").to_numpy()
+    for partition in np.unique(partitions).tolist():
+        yield partition, int(np.flatnonzero(partitions == partition)[-1])
 
 
 def _left(positions: Mapping[int, int], ends: Mapping[int, int]) -> int:
