@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -71,9 +72,16 @@ def test_neither_template_nor_load_outlives_an_agent_that_is_killed(pipeline):
     one_loading(agent)
     family = psutil.Process(agent).children(recursive=True)
     assert len(family) >= 2
-    kill(agent)
-    psutil.wait_procs(family, timeout=10)
-    assert not [process for process in family if process.is_running()]
+    for process in family:
+        process.suspend()  # it cannot notice anything by itself
+    try:
+        kill(agent)
+        _, left = psutil.wait_procs(family, timeout=10)
+        assert not [process for process in left if is_running(process.pid)]
+    finally:
+        for process in family:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
 
 
 def test_no_other_process_holds_the_lock_of_an_agent(pipeline):
