@@ -69,7 +69,8 @@ def test_a_load_whose_process_was_killed_is_begun_again(pipeline):
 
 def test_neither_template_nor_load_outlives_an_agent_that_is_killed(pipeline):
     agent = ensure_agent(pipeline).pid
-    one_loading(agent)
+    # Once it has asked for a directory it is past its first steps, of which one is to tell the kernel.
+    wait_until(lambda: work_of(pipeline), what="the load's directory")
     family = psutil.Process(agent).children(recursive=True)
     assert len(family) >= 2
     for process in family:
