@@ -1,0 +1,28 @@
+"""What a writer is told: the state of a table as its durable truth has it, and what a publication adds."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from stores.table import HistoryFloor, Offsets
+
+
+@dataclass(frozen=True)
+class Known:
+    """What the durable truth knows of a table at a seq, all of it."""
+
+    positions: Offsets = field(default_factory=dict)
+    floors: Mapping[int, HistoryFloor] = field(default_factory=dict)
+    """Versions that no question above them can ask for go with the next merge."""
+    complete_through: int | None = None
+
+
+@dataclass(frozen=True)
+class Change(Known):
+    """What a publication changes in one table, and the table's state after it."""
+
+    versions: pa.RecordBatch | None = None
+    """`ROW_VERSIONS`, keys as the table stores them (see `network_keys`); the values are not looked at."""
+    rows: pa.StructArray | None = None
+    """Their decoded values: null for a tombstone."""

@@ -1,0 +1,154 @@
+"""A file of named sections: written once, from front to back, and afterwards only mapped.
+
+    magic | sections, each at a multiple of 64 | footer (JSON) | length and checksum of the footer, magic
+
+The footer has the checksum of all that stands before it, so the checksum of the footer stands for the whole file.
+"""
+
+import contextlib
+import errno
+import json
+import mmap
+import struct
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from stores.segments.compiled import Bytes
+from stores.segments.errors import damaged, mapped_files
+from stores.segments.hashing import checksum
+
+_MAGIC = b"enrichS1"
+_END = struct.Struct("<QQ8s")
+_ALIGNMENT = 64
+
+
+class Stamp(NamedTuple):
+    """What the file system says of a file that nobody has touched since: any write gives it another change time."""
+
+    size: int
+    inode: int
+    changed_ns: int
+
+    @classmethod
+    def of(cls, path: Path) -> "Stamp":
+        """Raises FileNotFoundError."""
+        found = path.stat()
+        return cls(found.st_size, found.st_ino, found.st_ctime_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A whole file, as its manifest describes it."""
+
+    name: str
+    checksum: int
+    stamp: Stamp
+    """When its writer had just written or verified it. Another one: verify before you believe."""
+
+
+class FileWriter:
+    """Writes one file. Nobody reads it before `finish` has returned and a manifest names it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._sections: dict[str, tuple[int, int]] = {}
+        with mapped_files(path):
+            self._file = path.open("xb", buffering=1 << 18)
+            self._file.write(_MAGIC)
+
+    def add(self, name: str, parts: "Iterable[memoryview | bytes]") -> None:
+        with mapped_files(self._path):
+            padding = -self._file.tell() % _ALIGNMENT
+            self._file.write(bytes(padding))
+            start = self._file.tell()
+            for part in parts:
+                self._file.write(part)
+            self._sections[name] = (start, self._file.tell() - start)
+
+    def finish(self, facts: Mapping[str, Any]) -> Written:
+        """Ends the file with its footer, in which `facts` stand beside the sections."""
+        with mapped_files(self._path):
+            self._file.flush()
+            body = checksum(_content(self._path))
+            document = {**facts, "sections": self._sections, "body": body}
+            footer = json.dumps(document, separators=(",", ":")).encode()
+            check = checksum(_read_only(footer))
+            self._file.write(footer + _END.pack(len(footer), check, _MAGIC))
+            self._file.close()
+            return Written(self._path.name, check, Stamp.of(self._path))
+
+    def abandon(self) -> None:
+        with contextlib.suppress(OSError):
+            self._file.close()
+        with contextlib.suppress(OSError):
+            self._path.unlink()
+
+
+class MappedFile:
+    """A file that is mapped for as long as somebody holds a section of it."""
+
+    def __init__(self, path: Path, written: Written, *, is_trusted: bool) -> None:
+        """Raises FileNotFoundError when it is gone, CorruptState when it is not as it was written.
+
+        `is_trusted`: its sections need not be read again if nobody has touched the file since it was verified.
+        """
+        self.path = path
+        self._stamp = Stamp.of(path)
+        # Before anything is read: the mapping of a file that was cut kills whoever reads beyond its end.
+        if self._stamp.size != written.stamp.size:
+            raise damaged(path, f"has {self._stamp.size} bytes, it was written with {written.stamp.size}")
+        self._content = _content(path)
+        self._written = written
+        self.facts = self._footer()
+        if not is_trusted or self._stamp != written.stamp:
+            self._verify()
+
+    def section(self, name: str) -> Bytes:
+        start, length = self.facts["sections"][name]
+        return self._content[start : start + length]
+
+    def require_untouched(self) -> None:
+        """Raises CorruptState when somebody has written something else to the file since it was mapped."""
+        try:
+            self.require_there()
+        except FileNotFoundError:
+            return  # what is mapped stays, whatever happens to the name
+
+    def require_there(self) -> None:
+        """The same, and FileNotFoundError when the file is gone or another one has its name."""
+        stamp = Stamp.of(self.path)
+        if stamp == self._stamp:
+            return
+        if stamp.inode != self._stamp.inode:
+            raise FileNotFoundError(errno.ENOENT, "another file has its name", str(self.path))
+        if stamp.size != self._stamp.size:
+            raise damaged(self.path, f"has {stamp.size} bytes, it was written with {self._stamp.size}")
+        self._verify()
+        self._stamp = stamp
+
+    def _verify(self) -> None:
+        if checksum(self._content[: self._body]) != self._footer()["body"]:
+            raise damaged(self.path, "is not as it was written: it has another checksum")
+
+    def _footer(self) -> dict[str, Any]:
+        end = len(self._content) - _END.size
+        length, check, magic = _END.unpack(self._content[max(end, 0) :].tobytes()) if end > 0 else (0, 0, b"")
+        footer = self._content[max(end - length, 0) : max(end, 0)]
+        if magic != _MAGIC or check != self._written.checksum or checksum(footer) != check:
+            raise damaged(self.path, "is not as it was written: its footer has another checksum")
+        self._body = end - length
+        facts: dict[str, Any] = json.loads(footer.tobytes())
+        return facts
+
+
+def _content(path: Path) -> Bytes:
+    with path.open("rb") as file:
+        return np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), np.uint8)
+
+
+def _read_only(data: bytes) -> Bytes:
+    return np.frombuffer(data, np.uint8)

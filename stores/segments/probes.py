@@ -1,0 +1,55 @@
+"""The keys of a batch in the form in which segments are asked for them: bytes, places and hashes."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from stores.keys import key_bytes
+from stores.segments.compiled import Bytes, Flags, Hashes, Integers
+from stores.segments.hashing import hash_keys
+from stores.segments.sources import key_columns
+
+
+@dataclass(frozen=True, slots=True)
+class Probes:
+    data: Bytes
+    starts: Integers
+    lengths: Integers
+    hashes: Hashes
+    asked: Integers
+    """The places of the keys that are not null."""
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    @classmethod
+    def of(cls, keys: pa.Array) -> "Probes":
+        """Raises ConfigError for keys of a type that cannot be a key."""
+        binary = key_bytes(keys)
+        data, offsets = key_columns(binary)
+        probes = cls.at(data, offsets[:-1], np.diff(offsets))
+        return probes.only(binary.is_valid().to_numpy(zero_copy_only=False)) if binary.null_count else probes
+
+    @classmethod
+    def at(cls, data: Bytes, starts: Integers, lengths: Integers) -> "Probes":
+        """Keys that stand in `data`, all of them asked for."""
+        return cls(data, starts, lengths, hash_keys(data, starts, lengths), np.arange(len(starts)))
+
+    def only(self, chosen: Flags) -> "Probes":
+        """The same keys, of which only the chosen ones are asked for."""
+        return replace(self, asked=self.asked[chosen[self.asked]])
+
+
+class LastProbes:
+    """The keys of the last batch: the lookups of a stage often ask several tables for the same ones."""
+
+    def __init__(self) -> None:
+        self._keys: pa.Array | None = None
+        self._probes: Probes | None = None
+
+    def of(self, keys: pa.Array) -> Probes:
+        if self._probes is None or keys is not self._keys:
+            self._probes = Probes.of(keys)
+            self._keys = keys
+        return self._probes

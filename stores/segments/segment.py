@@ -1,0 +1,110 @@
+"""One segment as readers and merges use it: its records, its columns, and the versions in it as a source."""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from stores.errors import CorruptState
+from stores.segments.columns import Column, open_column
+from stores.segments.compiled import Bytes, Hashes, Integers, Records
+from stores.segments.errors import damaged
+from stores.segments.file import MappedFile, Written
+from stores.segments.hashing import hash_identity, hash_keys
+from stores.segments.layout import ENTRY, FORMAT, SPLIT, VERSION
+from stores.segments.probe import find
+from stores.segments.sources import Chunk
+
+_ENTRIES_AT_A_TIME = 1 << 16
+
+
+class Segment:
+    """Some versions of a table's rows, mapped."""
+
+    def __init__(self, directory: Path, written: Written, columns: pa.Schema, *, is_trusted: bool) -> None:
+        """Raises FileNotFoundError when its file is gone, CorruptState for one that cannot be used."""
+        self.file = MappedFile(directory / written.name, written, is_trusted=is_trusted)
+        self.written = written
+        self._columns = columns
+        facts = self.file.facts
+        if (facts["format"], facts["hash"], facts["columns"]) != (FORMAT, hash_identity(), str(columns)):
+            raise damaged(self.file.path, "was written by another release, or for other columns")
+        self.rows: int = facts["rows"]
+        self.slots: Hashes = self.file.section("slots").view(np.uint32)
+        self.entries: Records = self.file.section("entries").view(ENTRY)
+        self.version_records: Records = self.file.section("versions").view(VERSION)
+        self.keys: Bytes = self.file.section("keys")
+
+    @property
+    def versions(self) -> int:
+        """How many versions there are: see `Source`."""
+        return len(self.version_records) + int(np.count_nonzero(self.entries["versions_count"] == 0))
+
+    @property
+    def key_bytes(self) -> int:
+        return len(self.keys)
+
+    @cached_property
+    def columns(self) -> Sequence[Column]:
+        sections = (self.file.section(f"column-{number}") for number in itertools.count())
+        return [open_column(field.type, self.rows, sections) for field in self._columns]
+
+    def hashes(self) -> Hashes:
+        """Of the keys, in the order of the entries."""
+        return hash_keys(
+            self.keys, self.entries["key_start"].astype(np.int64), self.entries["key_length"].astype(np.int64)
+        )
+
+    @cached_property
+    def prefix_lengths(self) -> Sequence[int]:
+        """In a cidr table: which lengths the networks have."""
+        lengths: list[int] = np.unique(self.keys[self.entries["key_start"]]).tolist()
+        return lengths
+
+    def find(self, hashes: Hashes, data: Bytes, starts: Integers, lengths: Integers, asked: Integers) -> Integers:
+        """The entries of the keys at the places `asked`; -1 where there is none. Raises CorruptState."""
+        found = find(hashes, data, starts, lengths, asked, self.slots, self.entries, self.keys)
+        if len(found) and found.min() < -1:
+            raise self.damaged()
+        return found
+
+    def versions_of(self, entry: int) -> list[tuple[int, int, int, int]]:
+        """(timestamp, partition, offset, row) of the versions of one key. Raises CorruptState."""
+        record = self.entries[entry]
+        start, count = int(record["versions_start"]), int(record["versions_count"])
+        records = self.entries[entry : entry + 1] if count == 0 else self.version_records[start : start + count]
+        if len(records) != max(count, 1) or (records["row"] >= self.rows).any():
+            raise self.damaged()
+        names = ("timestamp", "partition", "offset", "row")
+        return list(zip(*(records[name].tolist() for name in names), strict=True))
+
+    def damaged(self) -> CorruptState:
+        return damaged(self.file.path, "points beyond its own end")
+
+    def chunks(self) -> Iterator[Chunk]:
+        """All versions, the entries' keys in their order: see `Source`."""
+        for begin in range(0, len(self.entries), _ENTRIES_AT_A_TIME):
+            entries = self.entries[begin : begin + _ENTRIES_AT_A_TIME]
+            counts = np.maximum(entries["versions_count"], 1).astype(np.int64)
+            owner = np.repeat(np.arange(len(entries)), counts)
+            places = np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)
+            is_many = entries["versions_count"][owner] > 0
+            record = np.zeros(len(owner), VERSION)
+            alone = entries[owner[~is_many]]
+            for name in ("offset", "timestamp", "row", "partition"):
+                record[name][~is_many] = alone[name]
+            record[is_many] = self.version_records[(entries["versions_start"][owner] + places)[is_many]]
+            yield Chunk(
+                data=self.keys,
+                starts=entries["key_start"][owner],
+                lengths=entries["key_length"][owner].astype(np.int64),
+                partitions=record["partition"].astype(np.int64),
+                offsets=record["offset"].astype(np.int64),
+                timestamps=record["timestamp"].astype(np.int64),
+                rows=record["row"].astype(np.int64),
+                columns=self.columns,
+                split=(entries["flags"][owner] & SPLIT).astype(bool),
+            )

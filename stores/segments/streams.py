@@ -1,0 +1,7 @@
+"""Where the bytes of a column go while it is written."""
+
+from typing import Protocol
+
+
+class Stream(Protocol):
+    def write(self, data: "memoryview | bytes", /) -> object: ...

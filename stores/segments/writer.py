@@ -1,0 +1,234 @@
+"""The writer of a store's segments: one manifest a publication, all tables together."""
+
+import threading
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from stores.answers import unknown_table
+from stores.errors import CorruptState, Fatal
+from stores.protocol import Clock, TableSpec
+from stores.segments.build import build_segment
+from stores.segments.change import Change, Known
+from stores.segments.errors import mapped_files
+from stores.segments.file import Written
+from stores.segments.manifest import Manifest, TableState, boot_id, write_manifest
+from stores.segments.probes import Probes
+from stores.segments.restart import reusable
+from stores.segments.segment import Segment
+from stores.segments.sources import Decoded, Source
+from stores.segments.split import Marked, split_keys
+from stores.segments.superseded import Superseded
+from stores.segments.table_build import TableBuild
+from stores.segments.tiers import Tiers
+from stores.table import HistoryFloor, Seq
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """What a table's segments take."""
+
+    segments: int
+    keys: int
+    """Deleted ones too, and those of deltas once more."""
+    versions: int
+    bytes: int
+
+
+class SegmentsWriter:
+    """Safe to use from several threads: merges and builds run beside publications."""
+
+    def __init__(
+        self,
+        directory: Path,
+        tables: Mapping[str, TableSpec],
+        seq: Seq,
+        known: Mapping[str, Known],
+        clock: Clock,
+        *,
+        tiers: Tiers | None = None,
+    ) -> None:
+        """Takes over the segments of a former writer that fit what is known of the tables at this seq.
+
+        The others, and those that are damaged, nobody can read until they are built: see `to_build`.
+        """
+        with mapped_files(directory):
+            directory.mkdir(parents=True, exist_ok=True)
+        self._directory = directory
+        self._specs = dict(tables)
+        self._tiers = tiers or Tiers()
+        self._superseded = Superseded(directory, clock)
+        self._lock = threading.RLock()
+        self._merging = threading.Lock()
+        self._builds: dict[str, TableBuild] = {}
+        self._segments: dict[str, Segment] = {}
+        self._manifest = Manifest(seq, boot_id(), {name: TableState() for name in tables})
+        states = reusable(directory, self._specs, seq, known)
+        self._show(replace(self._manifest, tables=states))
+        self._superseded.sweep()
+
+    @property
+    def seq(self) -> Seq:
+        return self._manifest.seq
+
+    @property
+    def to_build(self) -> Mapping[str, str]:
+        """The tables that nobody can read before they are built, and why."""
+        tables = self._manifest.tables.items()
+        return {name: table.absent for name, table in tables if table.absent is not None}
+
+    def stats(self) -> Mapping[str, Stats]:
+        with self._lock:
+            return {name: _stats(self._opened(name)) for name in self._specs}
+
+    def publish(self, seq: Seq, changes: Mapping[str, Change]) -> None:
+        """Shows the changes of all named tables at once. Raises Retryable when the disk is full; then nothing shows.
+
+        A table that waits to be built changes, too, but its rows are kept only from the beginning of a build on.
+        """
+        with self._lock:
+            if seq < self.seq:
+                raise Fatal(f"publication {seq.counter} came after publication {self.seq.counter}")
+            tables = dict(self._manifest.tables)
+            for name, change in changes.items():
+                if name not in tables:
+                    raise unknown_table(name, list(tables))
+                tables[name] = self._with_change(name, tables[name], change)
+            self._show(replace(self._manifest, seq=seq, tables=tables))
+
+    def build(self, name: str) -> TableBuild:
+        """Begins to build a table anew. Give it every version that was published until now."""
+        with self._lock:
+            if name not in self._specs:
+                raise unknown_table(name, list(self._specs))
+            if name in self._builds:
+                self._builds[name].abandon()
+            self._builds[name] = TableBuild(self, name, self._specs[name], self._directory)
+            return self._builds[name]
+
+    def merge(self) -> bool:
+        """Merges some segments of one table, if any are due; publications go on beside it. Whether there were any."""
+        with self._merging:
+            for name in self._specs:
+                due = self._due(name)
+                if due:
+                    return self._merge(name, due)
+        return False
+
+    def check(self) -> Mapping[str, str]:
+        """Looks whether all files are as they were written, and takes the tables that lost one from the readers.
+
+        Returns `to_build`. Costs a few microseconds a segment unless somebody has touched it.
+        """
+        with self._lock:
+            lost: dict[str, TableState] = {}
+            for name, table in self._manifest.tables.items():
+                try:
+                    for segment in self._opened(name):
+                        segment.file.require_there()
+                except (CorruptState, FileNotFoundError) as error:
+                    lost[name] = replace(table, segments=(), absent=f"it is damaged: {error}")
+            if lost:
+                self._show(replace(self._manifest, tables={**self._manifest.tables, **lost}))
+            return self.to_build
+
+    # What a build needs of the writer.
+
+    def swap(self, build: TableBuild, sources: Sequence[Source], seq: Seq, known: Known) -> None:
+        """Shows what was built, under the deltas that were published meanwhile."""
+        base = self._written(build.name, sources, known.floors)
+        with self._lock:
+            if self._builds.get(build.name) is not build:
+                raise Fatal(f"the build of table `{build.name}` was abandoned")
+            if seq < self.seq:
+                raise Fatal(f"publication {seq.counter} came after publication {self.seq.counter}")
+            deltas = [self._marked(build.name, delta, base) for delta in build.deltas]
+            state = _state_of(known, (base, *deltas))
+            self._show(replace(self._manifest, seq=seq, tables={**self._manifest.tables, build.name: state}))
+            del self._builds[build.name]
+
+    def abandon(self, build: TableBuild) -> None:
+        with self._lock:
+            if self._builds.get(build.name) is build:
+                del self._builds[build.name]
+
+    # Inside.
+
+    def _due(self, name: str) -> Sequence[Segment]:
+        with self._lock:
+            if name in self._builds:
+                return ()  # what is merged now could not be told from what the build holds
+            segments = self._opened(name)
+        due = self._tiers.due([segment.versions for segment in segments])
+        return segments[due] if due is not None else ()
+
+    def _merge(self, name: str, due: Sequence[Segment]) -> bool:
+        with self._lock:
+            floors = self._manifest.tables[name].floors
+        merged = self._written(name, due, floors)
+        names = [segment.written.name for segment in due]
+        with self._lock:
+            table = self._manifest.tables[name]
+            now = [one.name for one in table.segments]
+            if name in self._builds or names[0] not in now:
+                self._superseded.remove(merged.name)  # the table was lost or built anew meanwhile
+                return False
+            place = now.index(names[0])
+            segments = (*table.segments[:place], merged, *table.segments[place + len(names) :])
+            tables = {**self._manifest.tables, name: replace(table, segments=segments)}
+            self._show(replace(self._manifest, tables=tables))
+            return True
+
+    def _with_change(self, name: str, table: TableState, change: Change) -> TableState:
+        segments = table.segments
+        build = self._builds.get(name)
+        versions = change.versions
+        if versions is not None and len(versions) and (table.absent is None or build is not None):
+            probes = Probes.of(versions.column("key"))
+            split = split_keys(probes, versions.column("partition").to_numpy(), self._opened(name))
+            delta = self._written(name, [Decoded(versions, change.rows, split)], change.floors)
+            if build is not None:
+                build.deltas.append(delta)
+            if table.absent is None:
+                segments = (*segments, delta)
+        return replace(_state_of(change, segments), absent=table.absent)
+
+    def _marked(self, name: str, delta: Written, base: Written) -> Written:
+        """A delta that was published before its base was there, with what it could not know of its keys."""
+        columns = self._specs[name].columns
+        newer, older = (Segment(self._directory, one, columns, is_trusted=True) for one in (delta, base))
+        marked = Marked(newer, older)
+        return self._written(name, [marked], {}) if marked.has_any() else delta
+
+    def _opened(self, name: str) -> Sequence[Segment]:
+        columns = self._specs[name].columns
+        for written in self._manifest.tables[name].segments:
+            if written.name not in self._segments:
+                self._segments[written.name] = Segment(self._directory, written, columns, is_trusted=True)
+        return [self._segments[written.name] for written in self._manifest.tables[name].segments]
+
+    def _written(self, name: str, sources: Sequence[Source], floors: Mapping[int, HistoryFloor]) -> Written:
+        path = self._directory / f"{name}-{uuid.uuid4().hex[:12]}.segment"
+        return build_segment(path, self._specs[name].columns, sources, floors)
+
+    def _show(self, manifest: Manifest) -> None:
+        write_manifest(self._directory, manifest)
+        self._manifest = manifest
+        named = {one.name for table in manifest.tables.values() for one in table.segments}
+        for name in [name for name in self._segments if name not in named]:
+            del self._segments[name]
+        self._superseded.keep_only(named)
+
+
+def _state_of(known: Known, segments: Sequence[Written]) -> TableState:
+    return TableState(tuple(segments), dict(known.positions), dict(known.floors), known.complete_through)
+
+
+def _stats(segments: Sequence[Segment]) -> Stats:
+    return Stats(
+        segments=len(segments),
+        keys=sum(len(segment.entries) for segment in segments),
+        versions=sum(segment.versions for segment in segments),
+        bytes=sum(segment.written.stamp.size for segment in segments),
+    )
