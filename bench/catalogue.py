@@ -79,5 +79,43 @@ BENCHMARKS = {
             _later("sync_latency"),
             {"redis_p95_ms": ("<", 100), "postgres_p95_ms": ("<", 100)},
         ),
+        Benchmark(
+            "segments_lookup",
+            "look-ups in mapped segments of 1 M and 10 M keys: uniform, skewed, misses, with deltas, beside RocksDB",
+            _later("segments_lookup"),
+            {
+                "uniform_per_s": (">=", 3_000_000),
+                "vs_rocks": (">=", 8),
+                "keys10m_per_s": (">=", 2_000_000),
+                "zipf_vs_uniform": (">=", 1),
+                "miss_vs_hit": (">=", 1),
+                "deltas_vs_none": (">=", 0.7),
+                "three_tables_vs_one": ("<", 3.001),
+            },
+        ),
+        Benchmark(
+            "segments_history",
+            "as-of and pinned look-ups in segments with four versions a key",
+            _later("segments_history"),
+            {"asof_per_s": (">=", 1_500_000), "pin_per_s": (">=", 1_500_000)},
+        ),
+        Benchmark(
+            "segments_cidr",
+            "addresses looked up in a table of 500,000 mixed networks",
+            _later("segments_cidr"),
+            {"per_s": (">=", 1_000_000)},
+        ),
+        Benchmark(
+            "segments_publish",
+            "publishing 1,000 changed rows, 1,000 updates/s with merges, and building a base of 1 M rows",
+            _later("segments_publish"),
+            {"publish_p95_ms": ("<", 20), "core_share": ("<", 0.25), "build_1m_s": ("<", 2)},
+        ),
+        Benchmark(
+            "segments_memory",
+            "private memory of ten readers of 1 M rows, and of the process that builds these rows",
+            _later("segments_memory"),
+            {"readers_private_mib": ("<", 200), "build_private_mib": ("<", 300)},
+        ),
     )
 }

@@ -1,0 +1,112 @@
+"""What the one writer of segments costs: a publication, a steady stream of them with merges, and a new base."""
+
+import statistics
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from bench.harness import Figures, say
+from bench.segments_data import (
+    SPEC,
+    fill,
+    keys_of,
+    next_seq,
+    open_writer,
+    pieces,
+    segments_directory,
+    update,
+    values_of,
+    versions_of,
+)
+from stores.segments import Known, SegmentsWriter
+
+ROWS = 1_000_000
+CHANGED = 1_000
+PUBLICATIONS = 200
+STEADY_S = 15
+PER_SECOND = 50
+"""Publications of as many rows as make 1,000 updates a second."""
+BUILDS = 5
+
+
+def run() -> Figures:
+    pa.set_cpu_count(1)
+    with segments_directory() as directory:
+        say("building the base")
+        writer = open_writer(directory / "publish", {"users": SPEC})
+        fill(writer, "users", ROWS)
+        with _merging(writer):
+            milliseconds = _publications(writer)
+        writer = open_writer(directory / "steady", {"users": SPEC})
+        fill(writer, "users", ROWS)
+        with _merging(writer):
+            share, segments = _steady(writer)
+        builds = [_build(directory / f"build-{number}") for number in range(BUILDS)]
+    return {
+        "publish_p95_ms": statistics.quantiles(milliseconds, n=20)[-1],
+        "publish_p50_ms": statistics.median(milliseconds),
+        "core_share": share,
+        "segments_at_most": segments,
+        "build_1m_s": statistics.median(cpu for cpu, _ in builds),
+        "build_1m_wall_s": statistics.median(wall for _, wall in builds),
+    }
+
+
+@contextmanager
+def _merging(writer: SegmentsWriter) -> Iterator[None]:
+    """A thread that merges what is due, as in an agent."""
+    stop = threading.Event()
+
+    def merge() -> None:
+        while not stop.wait(0.02):
+            while writer.merge():
+                pass
+
+    thread = threading.Thread(target=merge)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+def _publications(writer: SegmentsWriter) -> list[float]:
+    random = np.random.default_rng(6)
+    milliseconds = []
+    for number in range(PUBLICATIONS):
+        numbers = random.choice(ROWS, CHANGED, replace=False)
+        started = time.perf_counter()
+        update(writer, numbers, ROWS + number * CHANGED)
+        milliseconds.append((time.perf_counter() - started) * 1_000)
+    return milliseconds
+
+
+def _steady(writer: SegmentsWriter) -> tuple[float, int]:
+    """The share of a core that the process takes, merges included, and the most segments that a look-up had to ask."""
+    random = np.random.default_rng(7)
+    rows = CHANGED // PER_SECOND
+    segments = 0
+    started, processor = time.monotonic(), time.process_time()
+    for number in range(STEADY_S * PER_SECOND):
+        update(writer, random.choice(ROWS, rows, replace=False, shuffle=False), ROWS + number * rows)
+        segments = max(segments, writer.stats()["users"].segments)
+        time.sleep(max(0, started + (number + 1) / PER_SECOND - time.monotonic()))
+    return (time.process_time() - processor) / (time.monotonic() - started), segments
+
+
+def _build(directory: Path) -> tuple[float, float]:
+    """Processor and wall seconds from row versions, their values decoded on the way, to a base that readers see."""
+    batches = [versions_of(keys_of(numbers), int(numbers[0]), values=values_of(numbers)) for numbers in pieces(ROWS)]
+    writer = open_writer(directory, {"users": SPEC})
+    wall, processor = time.perf_counter(), time.process_time()
+    build = writer.build("users")
+    for versions in batches:
+        build.add(versions)
+    build.finish(next_seq(writer), Known({0: ROWS}))
+    return time.process_time() - processor, time.perf_counter() - wall
