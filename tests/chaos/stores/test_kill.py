@@ -18,13 +18,13 @@ from tests.support.waiting import wait_until
 
 
 class WriterProcess:
-    """The writer of `life.py`, and the last thing that it acknowledged."""
+    """A writer like `life.py`, and the last thing that it acknowledged."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, program: str) -> None:
         self.acknowledged = (0, 0)
         self.published = 0
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.chaos.stores.life", str(directory)], stdout=subprocess.PIPE, text=True
+            [sys.executable, "-m", program, str(directory)], stdout=subprocess.PIPE, text=True
         )
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
@@ -46,8 +46,8 @@ class WriterProcess:
 
 
 @contextmanager
-def writing(directory: Path) -> Iterator[WriterProcess]:
-    writer = WriterProcess(directory)
+def writing(directory: Path, program: str = "tests.chaos.stores.life") -> Iterator[WriterProcess]:
+    writer = WriterProcess(directory, program)
     try:
         wait_until(lambda: writer.published, what="the first publication")
         yield writer

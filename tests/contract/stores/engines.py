@@ -8,6 +8,7 @@ from typing import Protocol
 from stores.memory import MemoryStore
 from stores.protocol import Clock, Reader, TableSpec, Writer
 from stores.rocks import CachedReader, RocksReader, RocksStore
+from tests.contract.stores.segments_engine import open_merged_segments, open_segments
 from tests.support.directories import fast_directory
 
 
@@ -69,4 +70,10 @@ def open_cached_rocks(tables: Mapping[str, TableSpec], clock: Clock) -> Iterator
         yield _CachedRocks(directory / "store", tables, clock, held)
 
 
-ENGINES: Mapping[str, OpenEngine] = {"memory": open_memory, "rocks": open_rocks, "cached rocks": open_cached_rocks}
+ENGINES: Mapping[str, OpenEngine] = {
+    "memory": open_memory,
+    "rocks": open_rocks,
+    "cached rocks": open_cached_rocks,
+    "segments": open_segments,
+    "segments merged": open_merged_segments,
+}

@@ -1,0 +1,182 @@
+"""What segments promise beside the protocol: restarts, builds beside publications, files that come and go."""
+
+import pyarrow as pa
+import pytest
+
+from stores.errors import CorruptState, Retryable
+from stores.protocol import KeyKind
+from stores.segments import Change, Known, SegmentsReader, SegmentsWriter, Tiers
+from stores.table import HistoryFloor, Seq, Status, row_versions
+from tests.contract.stores.store_under_test import find, table, version
+from tests.support.clock import ManualClock
+from tests.support.directories import fast_directory
+
+A, B, C = {"plan": "a"}, {"plan": "b"}, {"plan": "c"}
+SPECS = {"users": table(history_ms=1_000), "events": table(), "networks": table(key=KeyKind.CIDR)}
+MERGE_ALWAYS = Tiers(base_share=0, base_at_least=0)
+
+
+class Store:
+    def __init__(self, path) -> None:
+        self.path = path
+        self.clock = ManualClock()
+        self.counter = 0
+
+    def writer(self, tiers=None, **known: Known) -> SegmentsWriter:
+        seq = Seq("a store", 0, self.counter)
+        return SegmentsWriter(self.path, SPECS, seq, known, self.clock, tiers=tiers)
+
+    def next_seq(self) -> Seq:
+        self.counter += 1
+        return Seq("a store", 0, self.counter)
+
+    def publish(self, writer, name, *versions, floors=None) -> Known:
+        batch = row_versions(versions)
+        rows = SPECS[name].decoder.decode(batch.column("value")).rows
+        known = Known({v.partition: v.offset + 1 for v in versions}, floors or {})
+        writer.publish(self.next_seq(), {name: Change(known.positions, known.floors, None, batch, rows)})
+        return known
+
+    def plans(self, name, *keys, reader=None, **options):
+        reader = reader or SegmentsReader(self.path, SPECS)
+        found = find(reader.snapshot().table(name), pa.array(keys), **options)
+        return [a.status if a.values is None else a.values["plan"] for a in found]
+
+    def files(self):
+        return {path.name for path in self.path.glob("*.segment")}
+
+
+@pytest.fixture
+def store():
+    with fast_directory() as directory:
+        yield Store(directory / "segments")
+
+
+def test_a_new_writer_takes_over_what_fits_and_says_what_must_be_built(store):
+    writer = store.writer()
+    users = store.publish(writer, "users", version("a", 0, A))
+    store.publish(writer, "events", version("e", 0, A))
+    writer = store.writer(users=users, events=Known({0: 7}))
+    assert dict(writer.to_build) == {"events": "its segments are older than its rows"}
+    assert store.plans("users", "a") == ["a"]
+    with pytest.raises(Retryable, match="`events` has no segments now: its segments are older"):
+        store.plans("events", "e")
+    build = writer.build("events")
+    build.add(row_versions([version("e", 6, B)]))
+    build.finish(store.next_seq(), Known({0: 7}))
+    assert not writer.to_build
+    assert store.plans("events", "e") == ["b"]
+
+
+def test_segments_of_another_store_other_columns_or_another_hash_are_built_anew(store, monkeypatch):
+    known = store.publish(store.writer(), "users", version("a", 0, A))
+    other = SegmentsWriter(store.path, SPECS, Seq("another store", 0, 9), {"users": known}, store.clock)
+    assert set(other.to_build) == {"users"}
+    known = store.publish(store.writer(), "users", version("a", 0, A))
+    monkeypatch.setattr("stores.segments.segment.hash_identity", lambda: "another")
+    assert "another release" in store.writer(users=known).to_build["users"]
+
+
+def test_publications_go_on_beside_a_build_and_stand_above_it(store):
+    writer = store.writer()
+    store.publish(writer, "users", version("old", 0, A), version("k", 1, A))
+    build = writer.build("users")
+    build.add(row_versions([version("k", 1, B)]))
+    known = store.publish(writer, "users", version("k", 2, C), version("new", 3, C))
+    assert not writer.merge()
+    assert store.plans("users", "old", "k", "new") == ["a", "c", "c"]
+    build.finish(store.next_seq(), known)
+    assert store.plans("users", "old", "k", "new") == [Status.MISS, "c", "c"]
+    assert store.plans("users", "k", pin={0: 2}) == ["b"]
+
+
+def test_what_is_published_to_a_table_that_is_being_built_knows_of_other_partitions_in_the_end(store):
+    store.publish(store.writer(), "users", version("k", 0, A, timestamp=9_000))
+    writer = store.writer(users=Known({0: 5}))
+    build = writer.build("users")
+    build.add(row_versions([version("k", 4, B, timestamp=9_000)]))
+    known = store.publish(writer, "users", version("k", 0, C, partition=1, timestamp=1_000))
+    build.finish(store.next_seq(), known)
+    assert store.plans("users", "k") == ["b"]
+
+
+def test_an_abandoned_build_leaves_the_table_and_no_file(store):
+    writer = store.writer()
+    store.publish(writer, "users", version("a", 0, A))
+    before = store.files()
+    build = writer.build("users")
+    build.add(row_versions([version("b", 0, B)]))
+    build.abandon()
+    assert store.plans("users", "a", "b") == ["a", Status.MISS]
+    assert store.files() == before
+    assert not list(store.path.glob("build-*"))
+
+
+def test_superseded_files_go_after_a_grace_and_a_reader_that_maps_them_goes_on(store):
+    writer = store.writer(MERGE_ALWAYS)
+    store.publish(writer, "users", version("a", 0, A))
+    store.publish(writer, "users", version("a", 1, B))
+    before = store.files()
+    reader = SegmentsReader(store.path, SPECS)
+    view = reader.snapshot().table("users")
+    assert writer.merge()
+    assert store.files() > before
+    store.clock.advance(60_000)
+    store.publish(writer, "events", version("e", 0, A))
+    assert not store.files() & before
+    assert find(view, pa.array(["a"]))[0].values == B
+    assert store.plans("users", "a", reader=reader) == ["b"]
+
+
+def test_merges_drop_what_lies_below_the_floors_and_nothing_else(store):
+    writer = store.writer(MERGE_ALWAYS)
+    floors = {0: HistoryFloor(2, 1_500)}
+    for offset in range(4):
+        store.publish(writer, "users", version("k", offset, {"plan": str(offset)}), floors=floors)
+    assert writer.merge()
+    assert writer.stats()["users"].versions == 3  # offset 1 hides 0, both below the floor
+    assert store.plans("users", "k", "k", as_of=pa.array([1_500, 2_500], pa.timestamp("ms"))) == ["1", "2"]
+    assert store.plans("users", "k", pin={0: 3}) == ["2"]
+
+
+def test_a_manifest_that_goes_back_is_refused(store):
+    writer = store.writer()
+    store.publish(writer, "users", version("a", 0, A))
+    old = (store.path / "manifest").read_bytes()
+    store.publish(writer, "users", version("a", 1, B))
+    reader = SegmentsReader(store.path, SPECS)
+    (store.path / "manifest").write_bytes(old)
+    with pytest.raises(CorruptState, match="is at 1, this reader has seen 2"):
+        reader.snapshot()
+
+
+def test_a_reader_takes_the_newer_manifest_when_a_segment_is_missing(store, monkeypatch):
+    writer = store.writer(MERGE_ALWAYS)
+    store.publish(writer, "users", version("a", 0, A))
+    store.publish(writer, "users", version("a", 1, B))
+    old = (store.path / "manifest").read_bytes()
+    writer.merge()
+    store.clock.advance(60_000)
+    store.publish(writer, "events", version("e", 0, A))
+    new = (store.path / "manifest").read_bytes()
+    reads = iter([old, new])
+    monkeypatch.setattr("stores.segments.reader.read_raw_manifest", lambda _: next(reads, new))
+    assert store.plans("users", "a") == ["b"]
+
+
+def test_without_segments_a_reader_may_try_again(store):
+    with pytest.raises(Retryable, match="no segments yet"):
+        SegmentsReader(store.path, SPECS)
+
+
+def test_a_segment_may_hold_more_than_one_chunk_of_entries_and_many_versions_of_a_key(store, monkeypatch):
+    monkeypatch.setattr("stores.segments.segment._ENTRIES_AT_A_TIME", 7)
+    writer = store.writer(MERGE_ALWAYS)
+    store.publish(writer, "users", *(version(f"k{n % 20}", n, {"rps": n}) for n in range(900)))
+    store.publish(writer, "users", *(version(f"k{n % 20}", n, {"rps": n}) for n in range(900, 1_000)))
+    assert writer.merge()
+    view = SegmentsReader(store.path, SPECS).snapshot().table("users")
+    for pin in (None, {0: 500}, {0: 21}):
+        end = 1_000 if pin is None else pin[0]
+        found = find(view, pa.array([f"k{n}" for n in range(20)]), ["rps"], pin=pin)
+        assert [a.values and a.values["rps"] for a in found] == [(end - 1 - n) // 20 * 20 + n for n in range(20)]
