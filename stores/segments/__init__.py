@@ -3,7 +3,7 @@
 A mirror of the tables that RocksDB holds, never the truth itself: whatever is lost or does not fit is built again. One
 process writes (`SegmentsWriter`), any number read (`SegmentsReader`), also across a fork. All of it stands in one
 directory: immutable segments (layout.py says what is in one) and a manifest that names those of all tables at one seq
-and is replaced as a whole. Why it looks as it does: docs/adr/0011.
+and is replaced as a whole. Why it looks as it does: docs/adr/0016.
 
 The writer belongs in the agent, beside the store of rows, and follows it:
 
@@ -20,6 +20,9 @@ The writer belongs in the agent, beside the store of rows, and follows it:
 - check() now and then (every second): it finds what was deleted or damaged, takes it from the readers, and says what to
   build. stats() says what a table takes, for `access: auto` and for people.
 
+The loops are compiled at their first call on a host, fifteen seconds of a core: `compile_loops()` does it ahead of
+time, in a thread or while an image is built (`python -m stores.segments`).
+
 Readers need nothing of the writer but its directory. `snapshot()` is as in stores/protocol.py.
 """
 
@@ -28,6 +31,7 @@ from stores.segments.networks import Networks, network_keys
 from stores.segments.reader import SegmentsReader, SegmentsSnapshot
 from stores.segments.table_build import TableBuild
 from stores.segments.tiers import Tiers
+from stores.segments.warm import compile_loops
 from stores.segments.writer import SegmentsWriter, Stats
 
 __all__ = [
@@ -40,5 +44,6 @@ __all__ = [
     "Stats",
     "TableBuild",
     "Tiers",
+    "compile_loops",
     "network_keys",
 ]
