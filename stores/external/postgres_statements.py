@@ -103,17 +103,22 @@ class Statements:
         )
 
     def _fetch(self) -> sql.Composed:
-        """Parameters: keys."""
+        """Parameters: keys; for hard deletes also raw keys and target."""
         names = _names("k", self._table.key)
+        more, version, marks = ([], sql.SQL("t.{}").format(self._version), sql.SQL(""))
+        if self._deleted is None:
+            more, version = ["raw"], sql.SQL("coalesce(t.{}, m.version)").format(self._version)
+            marks = sql.SQL(" LEFT JOIN enrich_sync_markers m ON m.key = s.raw AND m.target = %s")
         return sql.SQL(
-            "SELECT {living}, t.{version}{values} FROM {source} LEFT JOIN {table} AS t ON {same} ORDER BY s.n"
+            "SELECT {living}, {version}{values} FROM {source} LEFT JOIN {table} AS t ON {same}{marks} ORDER BY s.n"
         ).format(
             living=self._living(),
-            version=self._version,
+            version=version,
             values=self._texts(self._table.columns),
-            source=_unnest(names, ["text"] * len(names), ordinality=True),
+            source=_unnest(names, ["text"] * len(names), more, ["bytea"] * len(more), ordinality=True),
             table=self._table.name,
             same=self._same_key(),
+            marks=marks,
         )
 
     def _scan(self) -> sql.Composed:

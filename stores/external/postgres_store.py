@@ -27,7 +27,7 @@ WHERE excluded.version > m.version
 """
 _UNMARK_SEEN = """
 DELETE FROM enrich_sync_markers m USING unnest(%s::bytea[], %s::bigint[]) AS s(k, v)
-WHERE m.target = %s AND m.key = s.k AND m.version = s.v
+WHERE m.target = %s AND m.key = s.k AND m.version <= s.v
 """
 _FORGET = "DELETE FROM enrich_sync_markers WHERE expires < now()"
 
@@ -129,6 +129,8 @@ class PostgresStore:
             raise bad
         with self._session.connection() as connection:
             literals = [array_literal(pa.array(part, pa.string())) for part in parts]
+            if self._place.deleted_column is None:
+                literals += [array_literal(pa.array(keys, pa.binary())), self._target]
             rows = connection.execute(self._statements().fetch, literals).fetchall()
         texts = [_encoded(row[2:]) if row[0] else None for row in rows]
         return StoredRows(keys, [row[1] for row in rows], texts)

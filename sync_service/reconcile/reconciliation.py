@@ -126,6 +126,9 @@ class Reconciliation:
             repairing = Repair(reading, store, self._row)
             repairing.write_all(comparison.expected.hashes, comparison.expected.versions, ends)
             repairing.write([one for one in differences if one.kind == "extra"], ends)
+            # Versions of headers or columns do not rise with the generation: what the other topic left may be above.
+            left = Comparison(reading, store, self._ends, self._stopping.wait).differences(ends)
+            repairing.write(left, self._ends())
             refused = repairing.refused
             if not store.save_note(self._note, now.to_text(), note):
                 raise Retryable(

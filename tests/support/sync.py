@@ -46,6 +46,7 @@ class SyncWorld:
         self.topic = f"{self.name}.rows"
         self._held = held
         self.has_table = False
+        self._is_soft = True
 
     def make_topic(self, partitions: int = 3) -> None:
         self.cluster.topics.create(self.topic, partitions=partitions, config={"cleanup.policy": "compact"})
@@ -56,10 +57,11 @@ class SyncWorld:
         for future in admin.create_partitions([NewPartitions(self.topic, count)]).values():
             future.result(30)
 
-    def make_table(self, columns: str = "plan text, rps int", key: str = "id text PRIMARY KEY") -> None:
+    def make_table(self, columns: str = "plan text, rps int", *, soft: bool = True) -> None:
         self.has_table = True
-        more = "version bigint NOT NULL, deleted boolean NOT NULL"
-        self.postgres.execute(f"CREATE TABLE {self.name} ({key}, {columns}, {more})")
+        self._is_soft = soft
+        more = "version bigint NOT NULL" + (", deleted boolean NOT NULL" if soft else "")
+        self.postgres.execute(f"CREATE TABLE {self.name} (id text PRIMARY KEY, {columns}, {more})")
 
     def to_redis(self, url: str | None = None, **more: Any) -> dict[str, Any]:
         return {"redis": {"url": url or self.servers.redis_url, "key": f"{self.name}:{{key}}", **more}}
@@ -156,7 +158,8 @@ class SyncWorld:
             self.redis.hset(f"{self.name}:{key}", mapping={"_version": 2**40, "plan": "extra", "rps": 1})
 
     def in_postgres(self) -> dict[str, tuple[Any, ...]]:
-        read = f"SELECT id, plan, rps, version FROM {self.name} WHERE NOT deleted"  # noqa: S608 - our own name
+        read = f"SELECT id, plan, rps, version FROM {self.name}"  # noqa: S608 - our own name
+        read += " WHERE NOT deleted" if self._is_soft else ""
         return {row[0]: row[1:] for row in self.postgres.execute(read)}
 
 

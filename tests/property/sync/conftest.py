@@ -1,0 +1,13 @@
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from enrich.dev import Addresses
+from tests.support.sync import SyncWorld
+
+
+@pytest.fixture
+def world(servers: Addresses) -> Iterator[SyncWorld]:
+    with ExitStack() as held:
+        yield SyncWorld(servers, held)

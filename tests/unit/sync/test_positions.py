@@ -1,0 +1,66 @@
+"""From where a partition is read again, after restarts, failovers, and other programs' commits."""
+
+import pytest
+from confluent_kafka import TopicPartition
+
+from sync_service.writeback.generation import OFFSETS, Generation
+from sync_service.writeback.positions import Committed, Marks, start_of
+
+WINDOW_MS = 600_000
+NOW = 10_000_000
+PRESENT = Committed(3, "server-1", ())
+
+
+def start(offset: int, note: str | None, starts: dict[int, int] | None = None) -> int:
+    place = TopicPartition("t", 0, offset, note or "")
+    return start_of(place, starts or {0: 10}, PRESENT, NOW, WINDOW_MS)[0]
+
+
+def note(generation: int, incarnation: str, *marks: tuple[int, int]) -> str:
+    return Committed(generation, incarnation, marks).to_text()
+
+
+@pytest.mark.parametrize(
+    ("offset", "text", "expected"),
+    [
+        (-1001, None, 10),
+        (500, note(3, "server-1"), 500),
+        (500, None, 500),
+        (500, "made by a tool", 500),
+        (5, None, 10),
+        (500, note(1, "server-1"), 10),
+        (500, note(3, "server-2", (NOW - 700_000, 200), (NOW - 650_000, 300), (NOW - 1_000, 480)), 300),
+        (500, note(3, "server-2", (NOW - 1_000, 480)), 480),
+        (500, note(3, "server-2"), 500),
+        (500, note(3, "server-2", (NOW - 700_000, 2)), 10),
+    ],
+)
+def test_where_reading_begins(offset: int, text: str | None, expected: int) -> None:
+    assert start(offset, text) == expected
+
+
+def test_marks_are_few_and_reach_back_beyond_the_window() -> None:
+    marks = Marks(WINDOW_MS)
+    for minute in range(60):
+        for second in range(60):
+            marks.add((minute * 60 + second) * 1_000, minute * 60 + second)
+    kept = marks.all()
+    assert len(kept) <= 12
+    rewound = Committed(3, "x", kept).rewound(3_600_000, WINDOW_MS)
+    assert rewound is not None and 2_900 <= rewound <= 3_000
+
+
+def test_what_was_reached_beyond_a_rewind_does_not_count_any_more() -> None:
+    marks = Marks(WINDOW_MS, ((0, 5), (100_000, 50), (200_000, 500)))
+    marks.forget_after(50)
+    assert marks.all() == ((0, 5), (100_000, 50))
+
+
+def test_records_before_a_generations_start_are_of_the_one_before() -> None:
+    generation = Generation(3, "id", {0: 100, 1: 0})
+    assert [generation.version(0, 99), generation.version(0, 100), generation.version(1, 0)] == [
+        2 * OFFSETS + 99,
+        3 * OFFSETS + 100,
+        3 * OFFSETS,
+    ]
+    assert Generation.from_text(generation.to_text()) == generation

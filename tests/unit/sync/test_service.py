@@ -1,0 +1,122 @@
+"""The service does with a route's errors what the tree of errors says."""
+
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from enrich.errors import ConfigError, EnrichError, Fatal, Fenced, Retryable, WouldLoseData
+from sync_service.backoff import Backoff
+from sync_service.meters import Meter
+from sync_service.metrics import exposition
+from sync_service.routes import RouteKind, RouteState, RouteStatus
+from sync_service.service import Service
+from tests.support.waiting import wait_until
+
+
+class Scripted:
+    """A route that does one thing after the other when it is run: raises an error, or waits for the stop."""
+
+    kind = RouteKind.writeback
+
+    def __init__(self, name: str, *errors: Exception) -> None:
+        self.name = name
+        self.runs = 0
+        self._errors = list(errors)
+
+    def run(self, stopping: threading.Event) -> None:
+        self.runs += 1
+        if self._errors:
+            raise self._errors.pop(0)
+        stopping.wait()
+
+    def status(self) -> RouteStatus:
+        return RouteStatus(self.name, self.kind, RouteState.running)
+
+
+def ended(service: Service, stop_when: Callable[[], bool] | None = None) -> EnrichError | None:
+    """What it raised, stopped once the condition holds."""
+    raised: list[EnrichError | None] = [None]
+
+    def run() -> None:
+        try:
+            service.run()
+        except EnrichError as error:
+            raised[0] = error
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    if stop_when is not None:
+        wait_until(stop_when)
+        service.stop()
+    thread.join(10)
+    assert not thread.is_alive()
+    return raised[0]
+
+
+def test_what_passes_is_tried_again_after_a_pause() -> None:
+    route = Scripted("a", Retryable("away"), Retryable("away"))
+    assert ended(Service([route], most_pause_s=0.01), lambda: route.runs == 3) is None
+
+
+def test_a_wrong_configuration_stops_all_routes() -> None:
+    good, wrong = Scripted("good"), Scripted("wrong", ConfigError("no such table"))
+    error = ended(Service([good, wrong]))
+    assert isinstance(error, ConfigError)
+    assert good.runs == 1
+
+
+@pytest.mark.parametrize("error", [Fatal("x"), Fenced("x"), ZeroDivisionError("x")], ids=repr)
+def test_one_route_that_cannot_go_on_leaves_the_others_alone(error: Exception) -> None:
+    good, broken = Scripted("good"), Scripted("broken", error)
+    service = Service([good, broken])
+    assert ended(service, lambda: [s.state for s in service.statuses()] == ["running", "stopped"]) is None
+    assert broken.runs == 1
+
+
+def test_when_every_route_has_stopped_the_service_ends_with_the_reason() -> None:
+    assert str(ended(Service([Scripted("a", Fatal("one")), Scripted("b", Fatal("two"))]))) == "one"
+
+
+def test_what_would_lose_data_holds_the_route_until_somebody_has_decided() -> None:
+    route = Scripted("a", WouldLoseData("the topic was made again"))
+    service = Service([route], held_s=0.2)
+    states = []
+
+    def gone_on() -> bool:
+        states.append(service.statuses()[0].state)
+        return route.runs == 2
+
+    assert ended(service, gone_on) is None
+    assert RouteState.held in states
+
+
+def test_pauses_double_up_to_the_most_with_jitter_and_begin_again_after_a_success() -> None:
+    least, most = Backoff(0.1, 1.0, lambda: 0.0), Backoff(0.1, 1.0, lambda: 1.0)
+    assert [round(least.next_s(), 3) for _ in range(6)] == [0.05, 0.1, 0.2, 0.4, 0.5, 0.5]
+    assert [round(most.next_s(), 3) for _ in range(6)] == [0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
+    most.reset()
+    assert most.tries == 0 and most.next_s() == 0.1
+
+
+def test_a_rate_is_that_of_the_last_seconds() -> None:
+    now = [0.0]
+    meter = Meter("rows", lambda: now[0])
+    for _ in range(100):
+        now[0] += 0.5
+        meter.count("rows", 50)
+    assert meter.per_second() == pytest.approx(100, rel=0.1)
+    now[0] += 60
+    assert meter.per_second() == 0
+    assert meter.totals()["rows"] == 5_000
+
+
+def test_metrics_name_the_route_and_its_state() -> None:
+    status = RouteStatus(
+        "out", RouteKind.writeback, RouteState.waiting, lag=7, counters={"rows_written": 3}, gauges={"differences": 2}
+    )
+    text = exposition([status])
+    assert 'enrich_sync_state{kind="writeback",route="out",state="waiting"} 1.0' in text
+    assert 'enrich_sync_lag{kind="writeback",route="out"} 7.0' in text
+    assert 'enrich_sync_rows_written_total{kind="writeback",route="out"} 3.0' in text
+    assert 'enrich_sync_differences{kind="writeback",route="out"} 2.0' in text
