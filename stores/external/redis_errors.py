@@ -1,5 +1,6 @@
 """Where the Redis client's errors become ours."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -48,6 +49,12 @@ KINDS: dict[type[Exception], type[EnrichError]] = {
     redis_exceptions.WatchError: Retryable,
 }
 
+# What a command inside a script was refused for: the client does not know these, as another text stands before them.
+_CODES: tuple[tuple[re.Pattern[str], type[EnrichError]], ...] = (
+    (re.compile(r"\b(OOM|READONLY|MISCONF|LOADING|NOREPLICAS|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|BUSY)\b"), Retryable),
+    (re.compile(r"\b(NOPERM|NOAUTH|WRONGPASS)\b"), ConfigError),
+)
+
 _NEXT_STEPS: dict[type[EnrichError], str] = {
     Unreachable: "check that Redis runs and that the url names it",
     ConfigError: "correct the url's user name and password, or the user's rights",
@@ -57,6 +64,8 @@ _NEXT_STEPS: dict[type[EnrichError], str] = {
 def mapped(error: Exception, where: str | None = None) -> EnrichError:
     """The error of our tree for one of the Redis client's."""
     kind = next((KINDS[cls] for cls in type(error).__mro__ if cls in KINDS), Fatal)
+    if type(error) is redis_exceptions.ResponseError:
+        kind = next((other for code, other in _CODES if code.search(str(error))), kind)
     return kind(f"Redis: {error}", where=where, next_step=_NEXT_STEPS.get(kind))
 
 

@@ -3,6 +3,7 @@
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,7 @@ import pyarrow.compute as pc
 from redis import exceptions as redis_exceptions
 from redis.crc import key_slot
 
-from stores.errors import BadRecord, ConfigError, RefusedForNow
+from stores.errors import BadRecord, ConfigError, RefusedForNow, Retryable
 from stores.external.protocol import StoredRows, VersionedRows, Written
 from stores.external.redis_clients import RedisAddress, connect
 from stores.external.redis_errors import redis_errors
@@ -165,7 +166,7 @@ class RedisStore:
         """While Redis works on one call the next one is packed and sent: a third less time for a batch."""
         if self._address.cluster:
             return [self._run(script, keys, arguments) for keys, arguments in calls]
-        with redis_errors(self._where):
+        with self._script_errors():
             if script not in self._loaded:
                 self._loaded[script] = _sha(self._client.script_load(script))
             pool = self._client.connection_pool
@@ -192,8 +193,18 @@ class RedisStore:
                 pool.release(connection)
         return answers
 
+    @contextmanager
+    def _script_errors(self) -> Iterator[None]:
+        """The scripts name the rows that are wrong. What ends a script as a whole is never the fault of a row: were it
+        taken for one, good rows would be buried."""
+        try:
+            with redis_errors(self._where):
+                yield
+        except BadRecord as error:
+            raise Retryable(error.what, where=error.where, next_step="see the log of Redis") from error
+
     def _run(self, script: str, keys: list[bytes], arguments: list[Any]) -> Any:
-        with redis_errors(self._where):
+        with self._script_errors():
             if script not in self._loaded:
                 self._loaded[script] = _sha(self._client.script_load(script))
             try:

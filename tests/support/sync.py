@@ -113,7 +113,7 @@ class SyncWorld:
     def in_redis(self) -> dict[str, dict[str, str]]:
         """All hashes but those of deleted keys."""
         keys = list(self.redis.scan_iter(f"{self.name}:*", count=1000))
-        pipeline = self.redis.pipeline()
+        pipeline = self.redis.pipeline(transaction=False)
         for key in keys:
             pipeline.hgetall(key)
         rows = zip(keys, pipeline.execute(), strict=True)
@@ -128,7 +128,7 @@ class SyncWorld:
 
     def rows_in_redis(self) -> dict[str, tuple[Any, ...]]:
         names = list(self.redis.scan_iter(f"{self.name}:*", count=1000))
-        pipeline = self.redis.pipeline()
+        pipeline = self.redis.pipeline(transaction=False)
         for name in names:
             pipeline.type(name)
         for name, kind in zip(names, pipeline.execute(), strict=True):

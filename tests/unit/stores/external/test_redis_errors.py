@@ -22,6 +22,11 @@ def test_every_error_class_of_the_client_is_named():
         (exceptions.ReadOnlyError("replica"), Retryable),
         (exceptions.ResponseError("WRONGTYPE"), BadRecord),
         (exceptions.PubSubError("?"), Fatal),
+        # As Redis 6 and 7 tell what a script ran into.
+        (exceptions.ResponseError("Error running script (call to f_1): @user_script:1: -OOM command not"), Retryable),
+        (exceptions.ResponseError("Error running script (call to f_1): @user_script:1: -READONLY You"), Retryable),
+        (exceptions.ResponseError("MISCONF Redis is configured to save RDB snapshots"), Retryable),
+        (exceptions.ResponseError("The user executing the script can't run this command: NOPERM"), ConfigError),
     ],
 )
 def test_an_error_becomes_what_the_caller_should_do_and_says_where(error, kind):
