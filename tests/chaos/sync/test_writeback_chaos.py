@@ -1,5 +1,6 @@
 """Instances and stores killed, frozen and restarted under load: nothing is lost, nothing older wins, nobody helps."""
 
+import time
 from collections.abc import Callable
 
 import psutil
@@ -30,7 +31,7 @@ def at_work(program: Program, more: int = 500) -> None:
 
 def test_an_instance_that_is_killed_loses_nothing(world: SyncWorld, start: Start) -> None:
     with load(world, random_source("kill")):
-        for _ in range(rounds(3, 30)):
+        for _ in range(rounds(5, 30)):
             instance = start()
             at_work(instance)
             kill(instance.process.pid)
@@ -88,6 +89,7 @@ def test_stores_that_stand_still_are_waited_for(world: SyncWorld, start: Start, 
     instance = start()
     with load(world, random_source("frozen")):
         at_work(instance)
+        began = time.monotonic()
         with all_frozen(chaos.processes("redis", "postgres")):
             wait_until(
                 lambda: {instance.route(name).get("state") for name in ("out", "table")} == {"waiting"},
@@ -95,6 +97,7 @@ def test_stores_that_stand_still_are_waited_for(world: SyncWorld, start: Start, 
                 what="both routes to wait",
             )
             assert instance.get("/healthz")[0] == 200
+            wait_until(lambda: time.monotonic() > began + 15, what="fifteen seconds")
         at_work(instance)
     audit(world)
     assert psutil.Process(instance.process.pid).memory_info().rss < _MOST_MEMORY

