@@ -40,14 +40,6 @@ def schemas_of(section: "RegistrySection | None") -> SchemaSource | None:
     """The registry of the section, if there is one, asked once for each id."""
     if section is None:
         return None
-    from enrich.codecs.avro.registry import Registry, RegistryAccess
+    from enrich.codecs.avro.registry import Registry, access_of
 
-    access = RegistryAccess(
-        url=section.url.get_secret_value(),
-        username=section.username,
-        password=None if section.password is None else section.password.get_secret_value(),
-        ca_file=section.ca_file,
-        cert_file=section.cert_file,
-        key_file=section.key_file,
-    )
-    return CachedSchemas(Registry(access))
+    return CachedSchemas(Registry(access_of(section)))

@@ -10,11 +10,14 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote, urlsplit
 
 from enrich.codecs.avro.references import inlined
 from enrich.errors import BadRecord, ConfigError, Unreachable
+
+if TYPE_CHECKING:
+    from enrich.config import Registry as RegistrySection
 
 _LARGEST = 4 * 2**20
 _UNKNOWN = (40401, 40402, 40403)  # subject, version, schema: the API's own codes; a wrong address has none of them
@@ -31,6 +34,17 @@ class RegistryAccess:
     ca_file: str | None = None
     cert_file: str | None = None
     key_file: str | None = None
+
+
+def access_of(section: "RegistrySection") -> RegistryAccess:
+    return RegistryAccess(
+        url=section.url.get_secret_value(),
+        username=section.username,
+        password=None if section.password is None else section.password.get_secret_value(),
+        ca_file=section.ca_file,
+        cert_file=section.cert_file,
+        key_file=section.key_file,
+    )
 
 
 class Registry:
@@ -76,6 +90,19 @@ class Registry:
             )
         except ValueError as error:  # JSON's errors are ValueErrors too
             raise BadRecord(f"{what} cannot be read: {error}") from None
+
+    def latest(self, subject: str) -> tuple[int, str]:
+        """The id and the text of the subject's newest schema. Raises ConfigError when it has none."""
+        end = self._clock() + self._deadline_s
+        what = f"subject {subject}"
+        try:
+            answer = self._answer(f"/subjects/{quote(subject, safe='')}/versions/latest", what, end)
+            schema_id = answer.get("id")
+            if not isinstance(schema_id, int):
+                raise self._no_registry("a schema without an id")
+            return schema_id, self.get(schema_id)
+        except BadRecord as error:
+            raise ConfigError(error.what, where=error.where, next_step=f"register a schema for {subject}") from None
 
     def _referenced(self, reference: Any, what: str, end: float) -> tuple[str, list[Any]]:
         try:

@@ -84,3 +84,13 @@ def test_a_wrong_path_is_no_reason_to_quarantine_records(url):
     address = urlsplit(url)
     with pytest.raises(ConfigError, match=r"check kafka\.registry\.url"):
         Registry(RegistryAccess(f"http://{address.netloc}/nothing/here")).get(1)
+
+
+def test_the_newest_schema_of_a_subject_is_what_a_source_writes_by(url):
+    registry = Registry(RegistryAccess(url))
+    register(url, "rows.v1-value", SCHEMA)
+    newest = register(url, "rows.v1-value", {**SCHEMA, "doc": "newer"})
+    schema_id, text = registry.latest("rows.v1-value")
+    assert (schema_id, json.loads(text)["doc"]) == (newest, "newer")
+    with pytest.raises(ConfigError, match=r"register a schema for nothing-value"):
+        registry.latest("nothing-value")

@@ -1,0 +1,157 @@
+"""A real PostgreSQL's tables as Arrow: every type, one moment, and no wait without an end."""
+
+import math
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+import psycopg
+import pyarrow as pa
+import pytest
+
+from stores.errors import ConfigError, Retryable, Unreachable
+from stores.external.postgres_reading import PostgresReader
+from stores.json_text import is_json_text
+
+COLUMNS = {
+    '"a ""b"': "text",
+    "yes": "boolean",
+    "small": "smallint",
+    "single": "real",
+    "double": "float8",
+    "money": "numeric(10,2)",
+    "number": "numeric",
+    "large": "numeric(40,2)",
+    "raw": "bytea",
+    "day": "date",
+    "local": "timestamp",
+    "moment": "timestamptz",
+    "doc": "jsonb",
+    "list": "int[]",
+    "texts": "text[]",
+    "pair": "reading_pair",
+    "mood": "reading_mood",
+    "positive": "reading_positive",
+    "uid": "uuid",
+    "span": "interval",
+    "net": "inet",
+}
+FULL = """('x,"y"' || chr(10) || '\\.', true, -3, 0.1, 1e300, 1.5, 1e40, 12.30, '\\x00ff', '2026-01-31',
+    '2026-01-31 10:00:00.5', '2026-01-31 10:00+02', '{"b": [1, null]}', '{1,null}', '{"x","y z"}', (1,'q"'), 'so so',
+    7, '5b8d5c3e-0000-0000-0000-000000000001', '1 day 2 hours', '10.0.0.1/8')"""
+STRANGE = """('', false, 0, 'NaN', '-Infinity', 'NaN', 'Infinity', NULL, '', 'infinity', '0044-03-15 BC',
+    '12026-01-01 00:00+00', 'null', '{}', '{"NULL",""}', NULL, NULL, NULL, NULL, NULL, NULL)"""
+
+
+@pytest.fixture(scope="module")
+def dsn(servers):
+    with psycopg.connect(servers.postgres_dsn, autocommit=True) as database:
+        database.execute("CREATE TYPE reading_pair AS (n int, t text)")
+        database.execute("CREATE TYPE reading_mood AS ENUM ('so so')")
+        database.execute("CREATE DOMAIN reading_positive AS int CHECK (VALUE > 0)")
+        database.execute(f'CREATE TABLE "Odd types" ({", ".join(f"{n} {t}" for n, t in COLUMNS.items())})')
+        nulls = f"({', '.join(['NULL'] * len(COLUMNS))})"
+        database.execute(f'INSERT INTO "Odd types" VALUES {FULL}, {STRANGE}, {nulls}')  # noqa: S608 - our own
+        # The server's and the user's own ways of writing must not matter.
+        database.execute("ALTER ROLE CURRENT_USER SET DateStyle = 'German'")
+        database.execute("ALTER ROLE CURRENT_USER SET TimeZone = 'Asia/Kolkata'")
+        database.execute("ALTER ROLE CURRENT_USER SET bytea_output = 'escape'")
+        yield servers.postgres_dsn
+        database.execute("ALTER ROLE CURRENT_USER RESET ALL")
+
+
+def read(dsn, table, columns=None, **more):
+    with PostgresReader(dsn).snapshot() as snapshot:
+        shape = snapshot.shape(table)
+        names = columns or [column.name for column in shape.columns]
+        return pa.Table.from_batches(
+            snapshot.rows(shape, names, **more), pa.schema(c.field for c in shape.select(names))
+        )
+
+
+def test_every_type_has_its_arrow_type_and_its_value(dsn):
+    table = read(dsn, '"Odd types"')
+    full, strange, nulls = table.to_pylist()
+    assert full == {
+        'a "b': 'x,"y"\n\\.',
+        "yes": True,
+        "small": -3,
+        "single": pytest.approx(0.1),
+        "double": 1e300,
+        "money": Decimal("1.50"),
+        "number": "1" + "0" * 40,
+        "large": "12.30",
+        "raw": b"\x00\xff",
+        "day": date(2026, 1, 31),
+        "local": datetime(2026, 1, 31, 10, 0, 0, 500_000),
+        "moment": datetime(2026, 1, 31, 8, tzinfo=UTC),
+        "doc": '{"b": [1, null]}',
+        "list": "[1,null]",
+        "texts": '["x","y z"]',
+        "pair": '{"n":1,"t":"q\\""}',
+        "mood": "so so",
+        "positive": 7,
+        "uid": "5b8d5c3e-0000-0000-0000-000000000001",
+        "span": "P1DT2H",
+        "net": "10.0.0.1/8",
+    }
+    assert math.isnan(strange["single"]) and strange["double"] == -math.inf
+    assert {name for name, value in strange.items() if value is not None} == {
+        *('a "b', "yes", "small", "single", "double", "raw", "doc", "list", "texts")
+    }
+    assert (strange['a "b'], strange["raw"], strange["texts"]) == ("", b"", '["NULL",""]')
+    assert set(nulls.values()) == {None}
+    assert {field.name for field in table.schema if is_json_text(field)} == {
+        *("number", "large", "doc", "list", "texts", "pair")
+    }
+    assert table.schema.field("money").type == pa.decimal128(10, 2)
+    assert table.schema.field("moment").type == pa.timestamp("us", "UTC")
+
+
+def test_a_reading_is_as_of_one_moment_and_tells_who_wrote_meanwhile(dsn):
+    with psycopg.connect(dsn, autocommit=True) as database, psycopg.connect(dsn) as late:
+        database.execute("CREATE TABLE one_moment (id int PRIMARY KEY, n int)")
+        database.execute("INSERT INTO one_moment SELECT g, g FROM generate_series(1, 200000) g")
+        late.execute("UPDATE one_moment SET n = 0 WHERE id = 1")
+        (row,) = late.execute("SELECT floor(extract(epoch FROM now()) * 1000)::bigint")
+        begun = row[0]
+        with PostgresReader(dsn).snapshot() as snapshot:
+            assert snapshot.moment.oldest_transaction_ms <= begun <= snapshot.moment.now_ms <= snapshot.taken_ms
+            shape = snapshot.shape("one_moment")
+            assert (shape.unique, shape.first_in_index) == ((frozenset({"id"}),), frozenset({"id"}))
+            batches = snapshot.rows(shape, ["n"])
+            first = next(batches)
+            database.execute("DELETE FROM one_moment WHERE id > 100")
+            late.commit()
+            assert snapshot.newest(shape, "id") == "200000"
+            total = sum(sum(batch.column(0).to_pylist()) for batch in [first, *snapshot.rows(shape, ["n"])])
+        assert total >= 200_000 * 200_001 // 2
+
+
+def test_rows_after_a_value_are_those_that_are_greater(dsn):
+    with psycopg.connect(dsn, autocommit=True) as database:
+        database.execute("CREATE TABLE after (n int, day date)")
+        database.execute("INSERT INTO after SELECT g, '2026-01-01'::date + g / 2 FROM generate_series(0, 9) g")
+    assert sorted(read(dsn, "after", ["n"], after=("n", "6"))["n"].to_pylist()) == [7, 8, 9]
+    assert sorted(read(dsn, "after", ["n"], after=("day", "2026-01-04"))["n"].to_pylist()) == [6, 7, 8, 9]
+    with PostgresReader(dsn).snapshot() as snapshot, pytest.raises(ConfigError, match="no column it's"):
+        snapshot.newest(snapshot.shape("after"), "it's")
+
+
+def test_a_wait_ends_when_the_server_is_silent_or_we_are_to_stop(dsn):
+    with psycopg.connect(dsn, autocommit=True) as database:
+        database.execute("CREATE VIEW sleeps AS SELECT pg_sleep(60)::text AS t")
+    for reader, kind, said in (
+        (PostgresReader(dsn, stalled_s=0.3), Unreachable, "sent nothing for 0.3 s"),
+        (PostgresReader(dsn, stopping=lambda: True), Retryable, "we are to stop"),
+    ):
+        with pytest.raises(kind, match=said), reader.snapshot() as snapshot:
+            list(snapshot.rows(snapshot.shape("sleeps"), ["t"]))
+
+
+def test_wrong_names_and_passwords_are_the_users_to_correct(dsn):
+    with pytest.raises(ConfigError, match="there is no such table"):
+        read(dsn, "nowhere")
+    with pytest.raises(ConfigError, match="password authentication failed"):
+        read(psycopg.conninfo.make_conninfo(dsn, password="wrong"), "after")  # noqa: S106 - that is the test
+    with pytest.raises(Unreachable):
+        read("postgresql://127.0.0.1:1/x", "after")
