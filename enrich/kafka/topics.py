@@ -120,21 +120,32 @@ class Topics:
             (future,) = self._admin.describe_configs([resource], request_timeout=self._deadline_s).values()
             return {entry.name: entry.value for entry in self._result(future).values() if entry.value is not None}
 
+    def written_offsets(self, name: str) -> dict[int, int]:
+        """For each partition the end of all that was written, committed or not yet."""
+        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call] # the same
+        return self._offsets(name, latest, IsolationLevel.READ_UNCOMMITTED)
+
     def start_offsets(self, name: str) -> dict[int, int]:
         """For each partition the first offset that the broker still has."""
         return self._offsets(name, OffsetSpec.earliest())  # type: ignore[no-untyped-call] # the same
 
-    def _offsets(self, name: str, spec: OffsetSpec) -> dict[int, int]:
+    def _offsets(
+        self, name: str, spec: OffsetSpec, isolation: IsolationLevel = IsolationLevel.READ_COMMITTED
+    ) -> dict[int, int]:
         request = {TopicPartition(name, partition): spec for partition in self.partitions(name)}
         with kafka_errors(f"topic {name}"):
-            futures = self._list_offsets(request)
+            futures = self._list_offsets(request, isolation)
             return {place.partition: self._result(future).offset for place, future in futures.items()}
 
-    def _list_offsets(self, request: Mapping[TopicPartition, OffsetSpec]) -> "Mapping[TopicPartition, Future[Any]]":
+    def _list_offsets(
+        self,
+        request: Mapping[TopicPartition, OffsetSpec],
+        isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
+    ) -> "Mapping[TopicPartition, Future[Any]]":
         if not request:
             return {}
         futures: Mapping[TopicPartition, Future[Any]] = self._admin.list_offsets(
-            dict(request), isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=self._deadline_s
+            dict(request), isolation_level=isolation, request_timeout=self._deadline_s
         )
         return futures
 

@@ -1,0 +1,141 @@
+"""Records that appear all at once or not at all, by a producer that shuts out the one before it."""
+
+import contextlib
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from enrich.errors import BadRecord, EnrichError, Fenced, Retryable
+from enrich.kafka.clients import Connection, new_producer
+from enrich.kafka.errors import kafka_errors, mapped
+
+_DEFAULTS = {"queue.buffering.max.kbytes": 65536, "batch.size": 1_000_000}
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Where the records of one transaction stand in a partition."""
+
+    first: int
+    last: int
+    records: int
+
+    @property
+    def is_alone(self) -> bool:
+        """Nobody wrote in between."""
+        return self.last - self.first + 1 == self.records
+
+
+class TransactionalProducer:
+    """The only one of its `transactional_id` that can write, until the next one is made.
+
+    After any error it is of no use any more: what it had begun is aborted by the next one, at the latest. Whether a
+    commit that raised took place, only the topic can tell.
+    """
+
+    def __init__(self, connection: Connection, transactional_id: str, *, deadline_s: float = 30.0) -> None:
+        own = {"transactional.id": transactional_id, "transaction.timeout.ms": 60_000}
+        defaults = {name: value for name, value in _DEFAULTS.items() if name not in connection}
+        self._producer: Producer = new_producer(connection, **defaults, **own)
+        self._where = f"transactional.id {transactional_id}"
+        self._deadline_s = deadline_s
+        self._failure: EnrichError | None = None
+        self._offsets: defaultdict[int | None, list[int | None]] = defaultdict(list)
+
+    def start(self) -> None:
+        """Returns once every other producer of this id is shut out, and what it had not committed is aborted."""
+        self._repeated(lambda: self._producer.init_transactions(self._deadline_s))
+
+    @contextmanager
+    def transaction(self) -> Iterator[dict[int, Span]]:
+        """Commits at the end of the block. Afterwards the mapping says where in each partition its records stand.
+
+        Raises Fenced when another producer of this id was started.
+        """
+        spans: dict[int, Span] = {}
+        self._offsets.clear()
+        with kafka_errors(self._where):
+            self._producer.begin_transaction()
+        try:
+            yield spans
+            self._commit()
+            for partition, offsets in self._offsets.items():
+                known = [offset for offset in offsets if offset is not None]
+                spans[partition or 0] = Span(min(known), max(known), len(known))
+        except BaseException:
+            self._abort()
+            raise
+
+    def produce(self, topic: str, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
+        """Queues a record for each key; keys of one call must differ, since records of a full queue are tried again."""
+        # The client marks those that it refuses.
+        waiting: list[dict[str, Any]] = [{"key": key, "value": value} for key, value in zip(keys, values, strict=True)]
+        while waiting:
+            with kafka_errors(f"topic {topic}"):
+                self._producer.produce_batch(topic, waiting, on_delivery=self._on_delivery)
+            refused = [message for message in waiting if "_error" in message]
+            for message in refused:
+                error = message.pop("_error")
+                if isinstance(error, KafkaError) and error.code() != KafkaError._QUEUE_FULL:
+                    raise mapped(error, f"topic {topic}")
+            waiting = refused
+            self._producer.poll(0.05 if refused else 0)
+            self._raise_failure()
+
+    def close(self) -> None:
+        """Lets go of what was not committed."""
+        self._producer.purge()
+        with contextlib.suppress(KafkaException):  # of a producer that was shut out every call says so again
+            self._producer.poll(0)
+
+    def _commit(self) -> None:
+        self._repeated(lambda: self._producer.commit_transaction(self._deadline_s))
+        self._producer.poll(0)
+        self._raise_failure()
+
+    def _abort(self) -> None:
+        # So that readers need not wait for the broker's time-out. When it fails, the next producer's start does it.
+        try:
+            self._producer.abort_transaction(5.0)
+        except KafkaException:
+            self._producer.purge()
+
+    def _repeated(self, call: Callable[[], object]) -> None:
+        end = time.monotonic() + self._deadline_s
+        while True:
+            try:
+                call()
+            except KafkaException as exception:
+                error = exception.args[0]
+                self._raise_failure()
+                if error.retriable() and time.monotonic() < end:
+                    continue
+                translated = mapped(error, self._where)
+                if isinstance(translated, Fenced):
+                    raise Fenced(
+                        "another instance took over",
+                        where=self._where,
+                        next_step="run one instance only, or let this one wait",
+                    ) from exception
+                if error.txn_requires_abort() and not isinstance(translated, BadRecord):
+                    raise Retryable(translated.what, where=self._where) from exception
+                raise translated from exception
+            else:
+                return
+
+    def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
+        # For each record: nothing may be done here that can be done once a transaction.
+        if error is None:
+            self._offsets[message.partition()].append(message.offset())
+        # What was purged is the consequence of another failure, not a failure.
+        elif self._failure is None and error.code() not in (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT):
+            self._failure = mapped(error, f"topic {message.topic()}")
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            raise self._failure

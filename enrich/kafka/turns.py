@@ -1,0 +1,93 @@
+"""Which of several processes has the turn: the member of a consumer group that came first."""
+
+import time
+from collections.abc import Callable
+
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from enrich.errors import Retryable
+from enrich.kafka.clients import Connection, new_group_consumer
+from enrich.kafka.errors import kafka_errors, mapped
+
+_DECIDING = 0
+_ASKED_EVERY_S = 0.5
+
+
+class Turn:
+    """One process's place in the queue for a turn. It lasts until the process ends, leaves, or is not heard of.
+
+    Nothing is read and nothing committed. Who waits looks whether the group has a member, and joins when it has none;
+    of two that join at the same moment the one with the topic's first partition stays. A process that was frozen learns
+    late that it lost its turn, so whatever it writes must be fenced as well.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        admin: AdminClient,
+        group: str,
+        topic: str,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._connection = connection
+        self._group = group
+        self._topic = topic
+        self._clock = clock
+        self._admin = admin
+        self._consumer: Consumer | None = None
+        self._partitions: set[int] = set()
+        self._ask_again = 0.0
+
+    def has_it(self, wait_s: float = 0.0) -> bool:
+        """Whether it is ours now. To be asked at least every few minutes, else it is taken away."""
+        if self._consumer is None and not self._joined(wait_s):
+            return False
+        assert self._consumer is not None  # noqa: S101 - joined
+        with kafka_errors(f"consumer group {self._group}"):
+            event = self._consumer.poll(wait_s)
+        if event is not None and (error := event.error()) is not None and not error.retriable():
+            raise mapped(error, f"consumer group {self._group}")
+        if self._partitions and _DECIDING not in self._partitions:
+            self.close()  # somebody else joined at the same moment, and has it
+        return _DECIDING in self._partitions
+
+    def close(self) -> None:
+        """Leaves the queue: the next one has the turn at once."""
+        consumer, self._consumer = self._consumer, None
+        if consumer is not None:
+            consumer.close()
+        self._partitions.clear()
+
+    def _joined(self, wait_s: float) -> bool:
+        now = self._clock()
+        if now < self._ask_again:
+            time.sleep(min(wait_s, self._ask_again - now))
+            return False
+        self._ask_again = now + _ASKED_EVERY_S
+        try:
+            if self._has_members():
+                return False
+        except Retryable:  # a coordinator that is not there yet
+            return False
+        with kafka_errors(f"consumer group {self._group}"):
+            self._consumer = new_group_consumer(self._connection, self._group)
+            self._consumer.subscribe(
+                [self._topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked
+            )
+        return True
+
+    def _has_members(self) -> bool:
+        with kafka_errors(f"consumer group {self._group}"):
+            (future,) = self._admin.describe_consumer_groups([self._group], request_timeout=10.0).values()
+            return bool(future.result(15.0).members)
+
+    def _assigned(self, consumer: Consumer, places: list[TopicPartition]) -> None:
+        consumer.incremental_assign(places)
+        consumer.pause(places)
+        self._partitions |= {place.partition for place in places}
+
+    def _revoked(self, consumer: Consumer, places: list[TopicPartition]) -> None:
+        consumer.incremental_unassign(places)
+        self._partitions -= {place.partition for place in places}

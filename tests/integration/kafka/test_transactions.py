@@ -1,0 +1,65 @@
+"""Transactions: all or nothing, one writer, and where the records stand."""
+
+import pytest
+
+from enrich.errors import BadRecord, Fenced
+from enrich.kafka.transactions import TransactionalProducer
+from tests.support.seed import random_source
+from tests.support.waiting import wait_until
+
+
+@pytest.fixture
+def producer(cluster, topic):
+    producer = TransactionalProducer(cluster.connection, f"id of {topic}")
+    producer.start()
+    yield producer
+    producer.close()
+
+
+def test_the_records_of_a_transaction_are_there_after_it_and_their_places_are_told(cluster, new_topic, producer):
+    topic = new_topic(partitions=3)
+    keys = [b"%d" % number for number in range(300_000)]
+    with producer.transaction() as spans:
+        producer.produce(topic, keys, [None if number % 3 == 0 else keys[number] for number in range(len(keys))])
+    wait_until(lambda: sum(cluster.topics.end_offsets(topic).values()) >= len(keys))
+    messages = cluster.messages(topic)
+    assert {message.key(): message.value() for message in messages} == {
+        key: None if number % 3 == 0 else key for number, key in enumerate(keys)
+    }
+    for partition, span in spans.items():
+        places = [message.offset() for message in messages if message.partition() == partition]
+        assert (span.first, span.last, span.records) == (min(places), max(places), len(places))
+        assert span.is_alone
+
+
+def test_what_was_raised_inside_leaves_nothing_to_read(cluster, topic, producer):
+    with pytest.raises(KeyError), producer.transaction():
+        producer.produce(topic, [b"a"], [b"a"])
+        raise KeyError
+    after = TransactionalProducer(cluster.connection, f"id of {topic}")
+    after.start()
+    with after.transaction():
+        after.produce(topic, [b"b"], [b"b"])
+    wait_until(lambda: [message.key() for message in cluster.messages(topic)] == [b"b"])
+    after.close()
+
+
+def test_a_producer_is_shut_out_by_the_next_of_its_id_even_within_a_transaction(cluster, topic, producer):
+    with pytest.raises(Fenced, match="another instance took over"), producer.transaction():
+        producer.produce(topic, [b"old"], [b"old"])
+        after = TransactionalProducer(cluster.connection, f"id of {topic}")
+        after.start()
+    with after.transaction():
+        after.produce(topic, [b"new"], [b"new"])
+    wait_until(lambda: [message.key() for message in cluster.messages(topic)] == [b"new"])
+    with pytest.raises(Fenced), producer.transaction():
+        producer.produce(topic, [b"old"], [b"old"])
+    after.close()
+    assert [message.key() for message in cluster.messages(topic)] == [b"new"]
+
+
+def test_a_record_that_the_topic_refuses_is_told_and_nothing_of_its_transaction_is_there(cluster, new_topic, producer):
+    topic = new_topic(max_message_bytes="2000")
+    with pytest.raises(BadRecord, match="Message size too large"), producer.transaction():
+        producer.produce(topic, [b"a", b"b"], [b"a", random_source("large").randbytes(5_000)])
+    assert cluster.messages(topic) == []
