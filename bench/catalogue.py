@@ -117,5 +117,11 @@ BENCHMARKS = {
             _later("segments_memory"),
             {"readers_private_mib": ("<", 200), "build_private_mib": ("<", 300)},
         ),
+        Benchmark(
+            "sync_source",
+            "a PostgreSQL table of 1 M rows to a topic, then 1 % changed, then all compared",
+            _later("sync_source"),
+            {"rows_per_s": (">=", 100_000), "second_vs_first_time": ("<", 0.3), "peak_mib": ("<", 400)},
+        ),
     )
 }

@@ -18,6 +18,7 @@ from sync_service.building import routes_of
 from sync_service.http import StatusServer
 from sync_service.reconcile.command import reconcile
 from sync_service.service import Service
+from sync_service.sources.command import confirm
 
 # After so long without an end a driver hangs; what is not committed is read again by the next instance.
 _STOP_S = 25.0
@@ -31,6 +32,8 @@ def main() -> int:
         pipeline = load(options.config)
         if options.command == "reconcile":
             return reconcile(pipeline, options)
+        if options.command == "confirm":
+            return confirm(pipeline, options)
         _run(pipeline)
     except EnrichError as error:
         print_error(error)
@@ -77,17 +80,17 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m sync_service", description="Runs the routes of the section `sync`."
     )
-    parser.add_argument("command", nargs="?", choices=["run", "reconcile"], default="run")
-    parser.add_argument("routes", nargs="*", help="for reconcile: routes under sync.writeback; without any, all")
+    parser.add_argument("command", nargs="?", choices=["run", "reconcile", "confirm"], default="run")
+    parser.add_argument("routes", nargs="*", help="for reconcile: under sync.writeback; confirm: under sync.sources")
     parser.add_argument("-c", "--config", required=True, help="the pipeline's configuration file")
     parser.add_argument("--repair", action="store_true", help="for reconcile: write what differs")
-    parser.add_argument("--yes", action="store_true", help="for reconcile: also delete many rows")
+    parser.add_argument("--yes", action="store_true", help="for reconcile and confirm: also delete many rows")
     parser.add_argument(
         "--raise-generation",
         action="store_true",
         help="for reconcile: with --repair, write all rows again with newer versions",
     )
-    parser.add_argument("--json", action="store_true", help="for reconcile: one JSON object a line")
+    parser.add_argument("--json", action="store_true", help="for reconcile and confirm: one JSON object a line")
     parser.add_argument("--log-format", choices=list(LogFormat), default=LogFormat.text)
     parser.add_argument("--log-level", choices=list(LogLevel))
     return parser.parse_args()

@@ -49,6 +49,22 @@ def reconcile(
 
 
 @app.command()
+def confirm(
+    context: typer.Context,
+    config: ConfigFile,
+    sources: Annotated[list[str], typer.Argument(metavar="SOURCE...", help="Sources that are held.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Delete them; without it, only tell how many.")] = False,
+    json: AsJson = False,
+) -> None:
+    """Lets a source delete, once, as many rows as it asks for; to be run where the service has its state_dir.
+
+    Example: enrich sync confirm users_from_pg --yes -c pipeline.yaml
+    """
+    given = [flag for flag, wanted in {"--yes": yes, "--json": json}.items() if wanted]
+    _become_program(context, "confirm", *sources, "-c", str(config), *given)
+
+
+@app.command()
 def status(config: ConfigFile, json: AsJson = False) -> None:
     """What the service on this host does, route by route; exits with 1 when a route does not run.
 

@@ -15,6 +15,7 @@ from enrich.config.pipeline import Pipeline
 from enrich.config.problems import ConfigProblems, Problem
 from enrich.config.stage import Lookup, OnMiss, Profile, Replay, Sink, Source, Stage, Writeback
 from enrich.config.sync import Sync
+from enrich.config.sync_sources import FileOrigin, FileType, Origin, PostgresOrigin, SyncSource
 from enrich.config.sync_targets import Delete, PostgresTarget, RedisForm, RedisTarget, Target
 from enrich.config.sync_writeback import SyncWriteback
 from enrich.config.table import Access, Compaction, Freshness, KeyKind, Loader, OnStale, Table, Then
@@ -28,6 +29,8 @@ __all__ = [
     "Compaction",
     "ConfigProblems",
     "Delete",
+    "FileOrigin",
+    "FileType",
     "Format",
     "Framing",
     "Freshness",
@@ -39,8 +42,10 @@ __all__ = [
     "Memory",
     "OnMiss",
     "OnStale",
+    "Origin",
     "Password",
     "Pipeline",
+    "PostgresOrigin",
     "PostgresTarget",
     "Problem",
     "Profile",
@@ -56,6 +61,7 @@ __all__ = [
     "Source",
     "Stage",
     "Sync",
+    "SyncSource",
     "SyncWriteback",
     "Table",
     "Target",

@@ -135,6 +135,11 @@ def _as_location(value: object) -> str:
     return text if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", text) else _absolute(text)
 
 
+def _as_file_address(value: object) -> str:
+    text = as_text(value)
+    return text if re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", text) else _absolute(text)
+
+
 def _absolute(path: str) -> str:
     if "\0" in path:
         raise Wrong("expected a path, got a text with a zero byte")
@@ -216,6 +221,8 @@ LocalPath = Annotated[str, BeforeValidator(as_local_path), WithJsonSchema(_TEXT)
 """A path of this machine's file system, made absolute: relative ones start at the working directory."""
 Location = Annotated[str, BeforeValidator(_as_location), WithJsonSchema(_TEXT)]
 """A path or a URI (`hdfs://...`) that Spark's file systems understand."""
+SourceFile = Annotated[str, BeforeValidator(_as_file_address), WithJsonSchema(_TEXT)]
+"""A path of this machine's file system, made absolute, or an address such as `s3://bucket/file.csv`."""
 Expressions = Annotated[
     tuple[str, ...],
     list_of_text("an expression such as user_id, or a list of them"),

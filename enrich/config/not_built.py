@@ -8,9 +8,7 @@ from typing import Any
 
 from enrich.config.problems import Finding, Path
 
-NOT_BUILT: Mapping[str, str] = {
-    "sync.sources": "not built yet: this release has no sources; remove the section",
-}
+NOT_BUILT: Mapping[str, str] = {}
 """Paths, in which `*` stands for any name or number (`stages.*.lookups.*.key`), and what to tell their users."""
 
 

@@ -32,6 +32,8 @@ def _encoded(data: Any) -> Iterator[tuple[Path, dict[str, Any]]]:
     if isinstance(data, Mapping):
         for name, route in _items(data.get("sync"), "writeback"):
             yield ("sync", "writeback", name), route
+        for name, route in _items(data.get("sync"), "sources"):
+            yield ("sync", "sources", name), route
     for name, stage in _items(data, "stages"):
         if isinstance(stage.get("source"), dict):
             yield ("stages", name, "source"), stage["source"]

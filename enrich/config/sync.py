@@ -6,6 +6,7 @@ from typing import Annotated, Any
 from pydantic import Field, JsonValue, WithJsonSchema
 
 from enrich.config.fields import NAME_PATTERN, Name, Section, matching
+from enrich.config.sync_sources import SyncSource
 from enrich.config.sync_writeback import SyncWriteback, filled_writeback
 
 LISTEN_PATTERN = r"^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}$"
@@ -28,6 +29,11 @@ class Sync(Section):
     writeback: Mapping[Name, SyncWriteback] = Field(
         default_factory=dict,
         description="Topics that are written to external stores, by name.",
+        json_schema_extra=_NAMED,
+    )
+    sources: Mapping[Name, SyncSource] = Field(
+        default_factory=dict,
+        description="External systems whose rows are written to compacted topics, by name.",
         json_schema_extra=_NAMED,
     )
 

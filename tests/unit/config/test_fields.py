@@ -126,12 +126,6 @@ def test_a_client_setting_that_breaks_a_guarantee_is_refused_with_the_reason(set
     assert told(changed((f"kafka/client/{setting}", "x"))) == [f"kafka.client.{setting}: {message}"]
 
 
-def test_what_is_not_built_is_refused_by_name() -> None:
-    assert told(changed(("sync.sources", {}))) == [
-        "sync.sources: not built yet: this release has no sources; remove the section"
-    ]
-
-
 AVRO_REFUSED = [
     ("{", "not an Avro schema: no JSON (Expecting property name enclosed in double quotes)"),
     ('"string"', RECORD),

@@ -137,7 +137,7 @@ REFUSED: list[tuple[str, Any]] = [
     (f"{LOOKUP}.on_miss", "nul"),
     ("kafka/client/liger.ms", 5),
     ("kafka/client/acks", 1),
-    ("sync.sources", {}),
+    ("sync.sources", {"s": {"topic": "t", "format": "json", "from": {"file": {"path": "f.csv", "kee": ["id"]}}}}),
 ]
 
 

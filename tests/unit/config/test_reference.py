@@ -38,7 +38,7 @@ def _shown(value: Any, path: str) -> Iterator[tuple[str, str]]:
     """Keys as the page writes them, and values as a file would."""
     if isinstance(value, dict):
         for key, inner in value.items():
-            named = "<name>" if path in ("tables", "stages", "sync.writeback") else key
+            named = "<name>" if path in ("tables", "stages", "sync.writeback", "sync.sources") else key
             yield from _shown(inner, f"{path}.{named}" if path else named)
     elif isinstance(value, list):
         for inner in value:
@@ -52,7 +52,13 @@ def test_the_defaults_in_the_page_are_the_loaders() -> None:
     stage = "{source: {topic: s, format: string}, sink: {topic: t}, lookups: [{table: a, key: value, as: x}]}"
     redis, postgres = "{redis: {url: redis://h}}", "{postgres: {dsn: postgresql://h, table: t, key: [id]}}"
     routes = f"{{r: {{topic: a, format: string, to: {redis}}}, p: {{topic: a, format: string, to: {postgres}}}}}"
-    text = f"{HEAD}tables: {tables}\nstages: {{s: {stage}}}\nsync: {{writeback: {routes}}}"
+    origins = "postgres: {dsn: postgresql://h, table: t, key: [id], cursor: at}", "file: {path: /f.csv, key: [id]}"
+    sources = ", ".join(
+        f"{name}: {{topic: s{name}, format: json, from: {{{origin}}}}}"
+        for name, origin in zip("ab", origins, strict=True)
+    )
+    sources = f"{{{sources}}}"
+    text = f"{HEAD}tables: {tables}\nstages: {{s: {stage}}}\nsync: {{writeback: {routes}, sources: {sources}}}"
     shown = dict(_shown(as_data(load_text(text, {})), ""))
     for key, (_, default, _) in DOCUMENTED.items():
         written = re.fullmatch(r"`([^`]+)`", default)

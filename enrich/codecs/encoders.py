@@ -1,0 +1,28 @@
+"""From a source's section of the configuration to its encoder."""
+
+from typing import TYPE_CHECKING
+
+from enrich.codecs.avro_encoding import AvroEncoder
+from enrich.codecs.encoding import Encoder
+from enrich.codecs.json_encoding import JsonEncoder
+from enrich.errors import ConfigError
+
+if TYPE_CHECKING:
+    from enrich.config import KafkaSection, SyncSource
+
+
+def encoder_for(source: "SyncSource", kafka: "KafkaSection") -> Encoder:
+    """For avro in Confluent's framing asks the registry for the newest schema of the topic's values.
+
+    Raises ConfigError when it has none, Unreachable when it does not answer.
+    """
+    if str(source.format) == "json":
+        return JsonEncoder()
+    if source.schema_ is not None:
+        return AvroEncoder(str(source.schema_))
+    if kafka.registry is None:
+        raise ConfigError("avro needs schema, file, or a registry", next_step="set kafka.registry.url")
+    from enrich.codecs.avro.registry import Registry, access_of
+
+    schema_id, schema = Registry(access_of(kafka.registry)).latest(f"{source.topic}-value")
+    return AvroEncoder(schema, schema_id)

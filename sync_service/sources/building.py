@@ -1,0 +1,82 @@
+"""From the section `sync.sources` to routes. Connects to nothing."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+
+from enrich.codecs.encoders import encoder_for
+from enrich.config import FileOrigin, Pipeline, PostgresOrigin, Role, SyncSource
+from enrich.errors import ConfigError
+from enrich.kafka import librdkafka_settings
+from stores.external.file_formats import FileFormat
+from stores.external.files import FileReader
+from stores.external.postgres_reading import PostgresReader
+from sync_service.sources.files import FileSource
+from sync_service.sources.postgres import PostgresSource, TableQuery
+from sync_service.sources.route import Connections, SourceRoute, SourceWork
+from sync_service.sources.source import Source
+
+Stopping = Callable[[], bool]
+
+
+def source_routes(pipeline: Pipeline) -> list[SourceRoute]:
+    if pipeline.sync is None:
+        return []
+    return [_route(pipeline, name, source) for name, source in pipeline.sync.sources.items()]
+
+
+def directory_of(pipeline: Pipeline, name: str) -> Path:
+    """Where a source keeps what it knows. It can be deleted at any time."""
+    return Path(pipeline.state_dir) / pipeline.name / "sync-sources" / name
+
+
+def _route(pipeline: Pipeline, name: str, source: SyncSource) -> SourceRoute:
+    directory = directory_of(pipeline, name)
+    work = SourceWork(
+        name=name,
+        identity=f"enrich.source.{pipeline.name}.{name}",
+        topic=source.topic,
+        directory=directory,
+        interval_s=source.interval.total_seconds(),
+        delete_guard=source.delete_guard,
+        confirm=f"if they are to be deleted: enrich sync confirm {name} -c FILE --yes",
+    )
+    roles = (Role.producer, Role.consumer, Role.common)
+    connections = Connections(*(librdkafka_settings(pipeline.kafka, role) for role in roles))
+    encoder = partial(encoder_for, source, pipeline.kafka)
+    return SourceRoute(work, connections, encoder, partial(_source, source, directory))
+
+
+def _source(source: SyncSource, directory: Path, stopping: Stopping) -> Source:
+    postgres, file = source.from_.postgres, source.from_.file
+    if postgres is not None:
+        return _postgres(postgres, stopping)
+    if file is not None:
+        return _file(file, directory, stopping)
+    raise ConfigError("a source needs postgres or file")
+
+
+def _postgres(postgres: PostgresOrigin, stopping: Stopping) -> Source:
+    query = TableQuery(
+        table=postgres.table,
+        key=postgres.key,
+        columns=postgres.columns,
+        cursor=postgres.cursor,
+        overlap_ms=_milliseconds(postgres.overlap),
+        keys_every_ms=_milliseconds(postgres.deletes_every),
+        whole_every_ms=_milliseconds(postgres.whole_every),
+    )
+    return PostgresSource(PostgresReader(postgres.dsn.get_secret_value(), stopping=stopping), query)
+
+
+def _file(file: FileOrigin, directory: Path, stopping: Stopping) -> Source:
+    if file.kind is None:
+        raise ConfigError("the path does not say which type of file it is")
+    columns = None if file.columns is None else file.columns.arrow
+    reader = FileReader(file.path, FileFormat(file.kind), columns, stopping=stopping)
+    return FileSource(reader, file.key, directory / "work")
+
+
+def _milliseconds(duration: timedelta) -> int:
+    return duration // timedelta(milliseconds=1)

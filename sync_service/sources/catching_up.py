@@ -1,0 +1,131 @@
+"""Brings what is known of a topic to what the topic holds: after a start, a failover, or another writer."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from confluent_kafka import Message
+
+from enrich.errors import ConfigError, CorruptState, Retryable
+from enrich.kafka import Connection, Topics, new_store_consumer, read_to_end
+from sync_service.sources.known_rows import DIGEST, KnownRows, digests_of
+
+_OVERHEAD = 1_000
+_LARGEST_DEFAULT = 1_000_000
+_SETTLED_S, _SETTLING_S = 30.0, 0.01
+NOWHERE: Mapping[int, int] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFacts:
+    """What a source must know of its topic."""
+
+    name: str
+    topic_id: str
+    delete_retention_ms: int
+    largest: int
+    """How many bytes key and value may have together."""
+
+
+def facts_of(topics: Topics, name: str, connection: Connection) -> TopicFacts:
+    """Raises ConfigError for a topic that is missing or does not keep the last record of every key."""
+    topic_id = topics.topic_id(name)
+    settings = topics.settings(name)
+    if settings.get("cleanup.policy") != "compact":
+        raise ConfigError(
+            f"the topic's cleanup.policy is {settings.get('cleanup.policy')}: rows would disappear from it by time",
+            where=f"topic {name}",
+            next_step="set cleanup.policy=compact",
+        )
+    ours = int(str(connection.get("message.max.bytes", _LARGEST_DEFAULT)))
+    largest = min(ours, int(settings.get("max.message.bytes", ours))) - _OVERHEAD
+    return TopicFacts(name, topic_id, int(settings.get("delete.retention.ms", 0)), largest)
+
+
+def catch_up(
+    known: KnownRows,
+    topics: Topics,
+    facts: TopicFacts,
+    connection: Connection,
+    now_ms: int,
+    checkpoint: Callable[[], None] = lambda: None,
+    at_least: Mapping[int, int] = NOWHERE,
+) -> int:
+    """Returns how many records it read. Raises CorruptState when what is known cannot become the truth any more.
+
+    `at_least`: offsets below which there are records for certain, also where they cannot be read yet.
+    """
+    if facts.topic_id != known.topic_id:
+        raise CorruptState("the topic was deleted and made again", where=f"topic {facts.name}")
+    # Tombstones may vanish after this time: a key that was deleted would then be known for ever.
+    if known.caught_up_ms and now_ms - known.caught_up_ms > facts.delete_retention_ms // 2:
+        raise CorruptState("the topic was not followed for too long", where=f"topic {facts.name}")
+    starts = topics.start_offsets(facts.name)
+    ends = _settled_ends(topics, facts.name, {**known.positions, **at_least})
+    positions = {partition: known.positions.get(partition, starts[partition]) for partition in ends}
+    for partition, position in positions.items():
+        if position < starts[partition]:
+            raise _gone(facts.name, partition, position)
+        if ends[partition] == position + 1 and partition in known.markers:
+            positions[partition] = ends[partition]
+    read = 0
+    if positions != ends:
+        consumer = new_store_consumer(connection)
+        try:
+            for messages in read_to_end(consumer, facts.name, positions, ends):
+                checkpoint()
+                read += len(messages)
+                _take_in(known, messages, positions)
+        finally:
+            consumer.close()
+    known.markers.clear()
+    known.note(positions=ends, caught_up_ms=now_ms)
+    return read
+
+
+def _settled_ends(topics: Topics, topic: str, at_least: Mapping[int, int]) -> dict[int, int]:
+    """Where all that was committed ends. A commit is answered before readers see it: we wait until they do.
+
+    Raises CorruptState for a topic that ends before what was known of it.
+    """
+    end = time.monotonic() + _SETTLED_S
+    while True:
+        ends = topics.end_offsets(topic)
+        behind = {p: offset for p, offset in at_least.items() if ends.get(p, 0) < offset}
+        if not behind:
+            return ends
+        written = topics.written_offsets(topic)
+        for partition, offset in behind.items():
+            if written.get(partition, 0) < offset:
+                raise _gone(topic, partition, offset)
+        if time.monotonic() > end:
+            raise Retryable(
+                f"records that were committed cannot be read yet, after {_SETTLED_S:g} s",
+                where=f"topic {topic}",
+                next_step="check that all replicas of its partitions and of __transaction_state are in sync",
+            )
+        time.sleep(_SETTLING_S)
+
+
+def _gone(topic: str, partition: int, offset: int) -> CorruptState:
+    return CorruptState(
+        "the topic does not have the records any more that come next",
+        where=f"topic {topic}, partition {partition}, offset {offset}",
+    )
+
+
+def _take_in(known: KnownRows, messages: list[Message], positions: dict[int, int]) -> None:
+    last: dict[bytes, bytes | None] = {}
+    for message in messages:
+        key, partition, offset = message.key(), message.partition(), message.offset()
+        if isinstance(key, bytes):
+            value = message.value()
+            last[key] = value if value is None or isinstance(value, bytes) else value.encode()
+        if partition is not None and offset is not None:
+            positions[partition] = offset + 1
+    keys = list(last)
+    values = list(last.values())
+    deleted = np.array([value is None for value in values], np.bool_)
+    digests = digests_of([value or b"" for value in values]) if keys else np.empty(0, f"V{DIGEST}")
+    known.apply(keys, known.lookup(keys).slots, digests, deleted, positions)

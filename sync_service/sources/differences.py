@@ -1,0 +1,206 @@
+"""What an answer changes of the topic: found first, kept on disk, and produced only when the answer was whole.
+
+Nothing of an answer that breaks off, has a key twice, or lacks too many rows ever reaches the topic.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.ipc as ipc
+
+from enrich.codecs.encoding import Encoder
+from enrich.errors import Retryable
+from stores.keys import key_bytes
+from stores.rocks.errors import mapped_files
+from sync_service.sources.known_rows import DIGEST, Known, KnownRows, digests_of
+from sync_service.sources.source import Extent, Reading
+
+_SPOOL = pa.schema([("key", pa.binary()), ("value", pa.binary()), ("digest", pa.binary(DIGEST)), ("slot", pa.int64())])
+
+
+@dataclass(slots=True)
+class Counts:
+    """What comparing found."""
+
+    read: int = 0
+    changed: int = 0
+    """New or different rows."""
+    missing: int = 0
+    """Known keys that the source does not have any more."""
+    seen: int = 0
+    """Known keys that it has."""
+    unasked: int = 0
+    """Keys of rows that nobody read: they appeared without a change that the source told of."""
+    rejected: int = 0
+    """Rows that cannot be records. Their keys keep the records that they have."""
+    reasons: dict[str, int] = field(default_factory=dict)
+
+    def reject(self, reason: str, rows: int = 1) -> None:
+        self.rejected += rows
+        self.reasons[reason] = self.reasons.get(reason, 0) + rows
+
+
+class Differences(AbstractContextManager["Differences"]):
+    """Compares readings with what is known. Gone from the disk when it is left."""
+
+    def __init__(
+        self, known: KnownRows, encoder: Encoder, key: tuple[str, ...], directory: Path, *, largest: int
+    ) -> None:
+        self._known = known
+        self._encoder = encoder
+        self._key = key
+        self._largest = largest
+        self._path = directory / "differences.arrow"
+        with mapped_files(directory):
+            directory.mkdir(parents=True, exist_ok=True)
+            self._file = self._path.open("wb")
+        self._writer = ipc.new_stream(self._file, _SPOOL)
+        self._seen = np.zeros(known.slots, np.bool_)
+        self._new: list[npt.NDArray[np.uint64]] = []
+        self.counts = Counts()
+
+    def compare(self, reading: Reading, checkpoint: Callable[[], None] = lambda: None) -> None:
+        """Raises Retryable for a key that is there twice, and what reading raises. Calls `checkpoint` now and then."""
+        if reading.extent is not Extent.changes:
+            self._seen[:] = False
+        new_keys, self._new = self._new, []
+        for batch in reading.batches:
+            checkpoint()
+            self.counts.read += batch.num_rows
+            keys = key_bytes(_key_column(batch, self._key))
+            with mapped_files(self._path):
+                self._compare(keys, batch, reading)
+        self._refuse_twice(keys_only=reading.extent is Extent.keys)
+        if reading.extent is Extent.keys:
+            known_since = np.concatenate(new_keys) if new_keys else np.empty(0, np.uint64)
+            appeared = np.concatenate(self._new) if self._new else np.empty(0, np.uint64)
+            self.counts.unasked = int((~np.isin(appeared, known_since)).sum())
+        if reading.extent is not Extent.changes:
+            self.counts.seen = int(self._seen.sum())
+            self.counts.missing = self._known.rows - self.counts.seen
+
+    def delete_missing(self) -> None:
+        """A tombstone for each known key that was not seen."""
+        with mapped_files(self._path):
+            for keys, slots in self._known.unseen(self._seen):
+                digests = np.zeros(len(keys), f"V{DIGEST}")
+                self._spool(pa.array(keys, pa.binary()), pa.nulls(len(keys), pa.binary()), digests, slots)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """All differences, once everything was compared: key, value (null: a tombstone), digest, slot."""
+        self._writer.close()
+        self._file.close()
+        with mapped_files(self._path), pa.OSFile(str(self._path)) as file:
+            yield from ipc.open_stream(file)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._file.close()
+        self._path.unlink(missing_ok=True)
+
+    def _compare(self, keys: pa.BinaryArray, batch: pa.RecordBatch, reading: Reading) -> None:
+        if keys.null_count:
+            self.counts.reject("a part of the key is null", keys.null_count)
+            has_key = keys.is_valid()
+            keys, batch = keys.filter(has_key), batch.filter(has_key)
+        names = keys.to_pylist()
+        known = self._known.lookup(names)
+        self._mark(known, keys)
+        if reading.extent is Extent.keys:
+            return
+        rows = batch.select(list(reading.values))
+        self._encoder.check(rows.schema)
+        encoded = self._encoder.encode(rows)
+        for reason in encoded.bad.values():
+            self.counts.reject(reason)
+        values = encoded.values
+        digests = digests_of(values.fill_null(b"").to_pylist())
+        differs = (known.slots < 0) | (known.digests != digests)
+        differs &= values.is_valid().to_numpy(zero_copy_only=False)
+        sizes = pc.add(pc.binary_length(keys), pc.binary_length(values.fill_null(b""))).to_numpy()
+        too_large = differs & (sizes > self._largest)
+        if too_large.any():
+            self.counts.reject(f"larger than the {self._largest} bytes that the topic takes", int(too_large.sum()))
+        picked = np.flatnonzero(differs & ~too_large)
+        if len(picked):
+            self.counts.changed += len(picked)
+            self._spool(keys.take(picked), values.take(picked), digests[picked], known.slots[picked])
+
+    def _mark(self, known: Known, keys: pa.BinaryArray) -> None:
+        is_known = known.slots >= 0
+        slots = known.slots[is_known]
+        if self._seen[slots].any() or len(np.unique(slots)) < len(slots):
+            twice = next(i for i in np.flatnonzero(is_known).tolist() if self._is_twice(known.slots, i))
+            raise _twice(keys[twice].as_py())
+        self._seen[slots] = True
+        unknown = keys.filter(pa.array(~is_known))
+        if len(unknown):
+            self._new.append(pl.Series(pl.from_arrow(unknown)).hash().to_numpy())
+
+    def _is_twice(self, slots: npt.NDArray[np.int64], index: int) -> bool:
+        return bool(self._seen[slots[index]]) or int((slots == slots[index]).sum()) > 1
+
+    def _refuse_twice(self, *, keys_only: bool) -> None:
+        """Of new keys only hashes are kept. Two that are equal are looked up among the keys themselves."""
+        hashes = np.sort(np.concatenate(self._new)) if self._new else np.empty(0, np.uint64)
+        suspects = np.unique(hashes[1:][hashes[1:] == hashes[:-1]])
+        if not len(suspects) or keys_only:
+            return
+        found: set[bytes] = set()
+        self._file.flush()
+        with mapped_files(self._path), pa.OSFile(str(self._path)) as file:
+            for batch in _until_end(file):
+                keys = batch.column(0)
+                hashed = pl.Series(pl.from_arrow(keys)).hash().to_numpy()
+                for index in np.flatnonzero(np.isin(hashed, suspects)).tolist():
+                    key = keys[index].as_py()
+                    if key in found:
+                        raise _twice(key)
+                    found.add(key)
+
+    def _spool(
+        self,
+        keys: pa.BinaryArray,
+        values: pa.BinaryArray,
+        digests: npt.NDArray[np.void],
+        slots: npt.NDArray[np.int64],
+    ) -> None:
+        digest_array = pa.FixedSizeBinaryArray.from_buffers(
+            pa.binary(DIGEST), len(keys), [None, pa.py_buffer(digests.tobytes())]
+        )
+        columns = [keys, values, digest_array, pa.array(slots)]
+        self._writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=_SPOOL))
+
+
+def _until_end(file: pa.NativeFile) -> Iterator[pa.RecordBatch]:
+    """Of a stream whose end is not written yet."""
+    reader = ipc.open_stream(file)
+    while True:
+        try:
+            yield reader.read_next_batch()
+        except (StopIteration, pa.ArrowInvalid):
+            return
+
+
+def _key_column(batch: pa.RecordBatch, key: tuple[str, ...]) -> pa.Array:
+    if len(key) == 1:
+        return batch.column(key[0])
+    # As a struct's parts, not as its own nulls: a null part makes the key null.
+    return pa.StructArray.from_arrays([batch.column(name) for name in key], list(key))
+
+
+def _twice(key: bytes) -> Retryable:
+    shown = key.decode("utf-8", "backslashreplace")
+    return Retryable(
+        f"two rows have the key {shown if len(shown) <= 60 else shown[:60] + '...'}",
+        next_step="name columns under `key` that no two rows have in common, or remove one of the rows",
+    )

@@ -1,0 +1,45 @@
+"""A file as a source: read whole whenever it looks different."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+
+from enrich.errors import ConfigError
+from stores.clock import SystemClock
+from stores.external.files import FileReader
+from sync_service.sources.source import Answer, Extent, Progress, Reading
+
+
+class FileSource:
+    def __init__(self, reader: FileReader, key: tuple[str, ...], work: Path) -> None:
+        self.key = key
+        self._reader = reader
+        self._work = work
+
+    @contextmanager
+    def ask(self, progress: Progress, columns: Sequence[str] | None) -> Iterator[Answer | None]:
+        look = self._reader.look()
+        asked = repr((self.key, columns))
+        if progress.whole_at_ms is not None and look.known and progress.position == [look.known, asked]:
+            yield None
+            return
+        started = SystemClock().now_ms()
+        with self._reader.copied(self._work) as reading:
+            names: list[str] = reading.schema.names
+            for name in self.key:
+                if name not in names:
+                    raise ConfigError(f"the key's column {name} is not read", next_step=f"columns: {', '.join(names)}")
+            values = tuple(name for name in names if columns is None or name in columns)
+            rows = Reading(Extent.whole, _selected(reading.batches(), values, self.key), values)
+            shape = repr((self.key, values, str(reading.schema)))
+            yield Answer([rows], Progress(whole_at_ms=started, shape=shape, position=[look.known, asked]))
+
+
+def _selected(
+    batches: Iterator[pa.RecordBatch], values: tuple[str, ...], key: tuple[str, ...]
+) -> Iterator[pa.RecordBatch]:
+    wanted = list(dict.fromkeys((*key, *values)))
+    for batch in batches:
+        yield batch.select(wanted)

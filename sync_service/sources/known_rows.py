@@ -1,0 +1,228 @@
+"""What the topic holds, remembered: of each key the hash of its value, in a local RocksDB.
+
+Always the truth about the topic below `positions`, never ahead of it, so that reading the topic from there on makes it
+the truth about all. Whatever happens to it, it can be made again from the topic.
+
+Each row has a slot, a small number of its own: what a reading has seen is a bit for each slot, not a set of keys.
+"""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from enrich.errors import CorruptState
+from stores.rocks.database import Database, Sizes
+from stores.rocks.errors import mapped_files
+from sync_service.sources.source import Progress
+
+DIGEST = 16
+_ROW = np.dtype([("slot", "<i8"), ("digest", "V16")])
+_ROWS, _END = b"r", b"s"
+_META = b"m"
+_FORMAT = 1
+_BATCH = 20_000
+
+
+def digests_of(values: Sequence[bytes]) -> npt.NDArray[np.void]:
+    """Two values with the same are the same: 128 bits of BLAKE2b, which no release of a library changes."""
+    joined = b"".join([hashlib.blake2b(value, digest_size=DIGEST).digest() for value in values])
+    return np.frombuffer(joined, "V16")
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of some keys: a slot, -1 for an unknown key, and the digest."""
+
+    slots: npt.NDArray[np.int64]
+    digests: npt.NDArray[np.void]
+
+
+@dataclass(slots=True)
+class _Meta:
+    topic_id: str
+    positions: dict[int, int] = field(default_factory=dict)
+    caught_up_ms: int = 0
+    rows: int = 0
+    next_slot: int = 0
+    progress: Progress = field(default_factory=Progress)
+
+    def encode(self) -> bytes:
+        positions = {str(partition): offset for partition, offset in self.positions.items()}
+        told: dict[str, Any] = {
+            "format": _FORMAT,
+            "topic_id": self.topic_id,
+            "positions": positions,
+            "caught_up_ms": self.caught_up_ms,
+            "rows": self.rows,
+            "next_slot": self.next_slot,
+            "progress": self.progress.as_json(),
+        }
+        return json.dumps(told).encode()
+
+    @classmethod
+    def decode(cls, raw: bytes) -> "_Meta":
+        told = json.loads(raw)
+        if told.pop("format", None) != _FORMAT:
+            raise ValueError("another format")
+        positions = {int(partition): int(offset) for partition, offset in told.pop("positions").items()}
+        progress = Progress(**told.pop("progress"))
+        return cls(**told, positions=positions, progress=progress)
+
+
+class KnownRows:
+    """For one thread. Raises CorruptState for what is damaged: then it is made again from the topic."""
+
+    def __init__(self, database: Database, meta: _Meta) -> None:
+        self._database = database
+        self._meta = meta
+        self._is_flushed = True
+        self.markers: set[int] = set()
+        """Partitions in which the marker of our own last commit may be the next thing to read."""
+
+    @classmethod
+    def open(cls, directory: Path) -> "KnownRows":
+        """Raises CorruptState when there is nothing whole, Fenced while another process has it open."""
+        database = Database.primary(directory, _sizes())
+        try:
+            raw = database.get_many([_META])[0]
+            if raw is None:
+                raise CorruptState("what is known of the topic is missing", where=str(directory))
+            return cls(database, _Meta.decode(raw))
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            database.close()
+            raise CorruptState("what is known of the topic cannot be read", where=str(directory)) from error
+        except BaseException:
+            database.close()
+            raise
+
+    @classmethod
+    def make(cls, directory: Path, topic_id: str) -> "KnownRows":
+        """Knows nothing yet. What stood in the directory is gone."""
+        with mapped_files(directory):
+            if directory.exists():
+                shutil.rmtree(directory)
+            directory.mkdir(parents=True)
+        return cls(Database.primary(directory, _sizes(), create=True), _Meta(topic_id))
+
+    @property
+    def topic_id(self) -> str:
+        return self._meta.topic_id
+
+    @property
+    def positions(self) -> Mapping[int, int]:
+        """For each partition the offset below which everything is known."""
+        return self._meta.positions
+
+    @property
+    def caught_up_ms(self) -> int:
+        return self._meta.caught_up_ms
+
+    @property
+    def rows(self) -> int:
+        return self._meta.rows
+
+    @property
+    def slots(self) -> int:
+        """All slots are below this."""
+        return self._meta.next_slot
+
+    @property
+    def progress(self) -> Progress:
+        return self._meta.progress
+
+    def lookup(self, keys: Sequence[bytes]) -> Known:
+        if self._meta.rows == 0:
+            return Known(np.full(len(keys), -1, np.int64), np.zeros(len(keys), f"V{DIGEST}"))
+        found = self._database.get_many([_ROWS + key for key in keys])
+        rows = pa.array(found, pa.binary(_ROW.itemsize))
+        unknown = rows.is_null().to_numpy(zero_copy_only=False)
+        raw = np.frombuffer(rows.buffers()[1], _ROW, len(keys)) if len(keys) else np.empty(0, _ROW)
+        return Known(np.where(unknown, -1, raw["slot"]), raw["digest"])
+
+    def apply(
+        self,
+        keys: Sequence[bytes],
+        slots: npt.NDArray[np.int64],
+        digests: npt.NDArray[np.void],
+        deleted: npt.NDArray[np.bool_],
+        positions: Mapping[int, int],
+    ) -> None:
+        """Takes in what the topic holds of these keys, each once, up to the positions: all of it or nothing.
+
+        The slots are those that `lookup` gave.
+        """
+        is_new = (slots < 0) & ~deleted
+        given = np.where(is_new, self._meta.next_slot + np.cumsum(is_new) - 1, slots)
+        rows = np.empty(len(keys), _ROW)
+        rows["slot"], rows["digest"] = given, digests
+        raw = rows.tobytes()
+        size = _ROW.itemsize
+        puts, deletes = {}, []
+        for index, (key, gone) in enumerate(zip(keys, deleted.tolist(), strict=True)):
+            if gone:
+                deletes.append(_ROWS + key)
+            else:
+                puts[_ROWS + key] = raw[index * size : (index + 1) * size]
+        meta = self._meta
+        meta.rows += int(is_new.sum()) - int((deleted & (slots >= 0)).sum())
+        meta.next_slot += int(is_new.sum())
+        meta.positions = dict(positions)
+        puts[_META] = meta.encode()
+        self._database.write(puts, deletes)
+        self._is_flushed = False
+
+    def note(
+        self,
+        *,
+        positions: Mapping[int, int] | None = None,
+        caught_up_ms: int | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        if positions is not None:
+            self._meta.positions = dict(positions)
+        if caught_up_ms is not None:
+            self._meta.caught_up_ms = caught_up_ms
+        if progress is not None:
+            self._meta.progress = progress
+        self._database.write({_META: self._meta.encode()})
+        self._is_flushed = False
+
+    def unseen(self, seen: npt.NDArray[np.bool_]) -> Iterator[tuple[list[bytes], npt.NDArray[np.int64]]]:
+        """The keys whose slots were not seen, in batches. Raises CorruptState when rows are missing."""
+        keys: list[bytes] = []
+        slots: list[int] = []
+        rows = 0
+        for key, value in self._database.scan(_ROWS, _END):
+            rows += 1
+            slot = int.from_bytes(value[:8], "little")
+            if not seen[slot]:
+                keys.append(key[1:])
+                slots.append(slot)
+                if len(keys) >= _BATCH:
+                    yield keys, np.array(slots, np.int64)
+                    keys, slots = [], []
+        if rows != self._meta.rows:
+            raise CorruptState(f"{rows} of {self._meta.rows} known rows are left", where=str(self._database.path))
+        if keys:
+            yield keys, np.array(slots, np.int64)
+
+    def flush(self) -> None:
+        """Returns once it is on disk. Without it a killed process reads a little more of the topic again."""
+        if not self._is_flushed:
+            self._database.flush()
+            self._is_flushed = True
+
+    def close(self) -> None:
+        self._database.close()
+
+
+def _sizes() -> Sizes:
+    return Sizes(block_cache=16 << 20, write_buffer=16 << 20)

@@ -1,0 +1,110 @@
+"""A PostgreSQL table or view as a source: a snapshot, then changes by a cursor column, and deletions by all keys."""
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from stores.external.postgres_reading import PostgresReader, PostgresSnapshot, TableShape
+from sync_service.sources.cursors import CursorPosition, Mark, trusted_until_ms
+from sync_service.sources.source import Answer, Extent, Progress, Reading
+
+_log = logging.getLogger("enrich.sync")
+
+
+@dataclass(frozen=True, slots=True)
+class TableQuery:
+    """What is read of a table, and how often; times in milliseconds, 0 for never."""
+
+    table: str
+    key: tuple[str, ...]
+    columns: tuple[str, ...] | None = None
+    cursor: str | None = None
+    overlap_ms: int = 60_000
+    keys_every_ms: int = 300_000
+    whole_every_ms: int = 86_400_000
+
+
+class PostgresSource:
+    def __init__(self, reader: PostgresReader, query: TableQuery) -> None:
+        self.key = query.key
+        self._reader = reader
+        self._query = query
+        self._told: set[str] = set()
+
+    @contextmanager
+    def ask(self, progress: Progress, columns: Sequence[str] | None) -> Iterator[Answer | None]:
+        query = self._query
+        with self._reader.snapshot() as snapshot:
+            table = snapshot.shape(query.table)
+            values = self._values(table, columns)
+            described = [str(column.field) for column in table.select(list(dict.fromkeys((*values, *query.key))))]
+            progress_asked = replace(progress, shape=repr((query, values, described)))
+            now = snapshot.moment.now_ms
+            if query.cursor is None:
+                yield Answer([self._whole(snapshot, table, values)], replace(progress_asked, whole_at_ms=now))
+                return
+            self._advise(table, query.cursor, all_seen=snapshot.moment.all_seen)
+            before = progress.position if progress.shape == progress_asked.shape else None
+            position = None if before is None else CursorPosition.from_json(before)
+            if position is None or self._is_due(progress, position, now):
+                readings = [self._whole(snapshot, table, values)]
+                after = replace(progress_asked, whole_at_ms=now, keys_at_ms=now)
+            else:
+                bound = position.bound(query.overlap_ms)
+                greater = None if bound.value is None else (query.cursor, bound.value)
+                wanted = list(dict.fromkeys((*query.key, *values)))
+                readings = [Reading(Extent.changes, snapshot.rows(table, wanted, after=greater), values)]
+                after = progress_asked
+                if query.keys_every_ms and now - (progress.keys_at_ms or 0) >= query.keys_every_ms:
+                    readings.append(Reading(Extent.keys, snapshot.rows(table, list(query.key))))
+                    after = replace(after, keys_at_ms=now)
+            advanced = self._advanced(snapshot, table, query.cursor, position)
+            yield Answer(readings, replace(after, position=advanced.as_json()))
+
+    def _values(self, table: TableShape, columns: Sequence[str] | None) -> tuple[str, ...]:
+        if self._query.columns is not None:
+            return self._query.columns
+        return tuple(c.name for c in table.columns if columns is None or c.name in columns)
+
+    def _whole(self, snapshot: PostgresSnapshot, table: TableShape, values: tuple[str, ...]) -> Reading:
+        wanted = list(dict.fromkeys((*self._query.key, *values)))
+        return Reading(Extent.whole, snapshot.rows(table, wanted), values)
+
+    def _is_due(self, progress: Progress, position: CursorPosition, now: int) -> bool:
+        if progress.whole_at_ms is None:
+            return True
+        every = self._query.whole_every_ms
+        if not position.is_settled:
+            every = min(every or self._query.overlap_ms, self._query.overlap_ms)
+        return bool(every) and now - progress.whole_at_ms >= every
+
+    def _advanced(
+        self, snapshot: PostgresSnapshot, table: TableShape, cursor: str, position: CursorPosition | None
+    ) -> CursorPosition:
+        moment, overlap = snapshot.moment, self._query.overlap_ms
+        # Of transactions that begin after the snapshot none has a lesser value than those that are in it.
+        mark = Mark(snapshot.taken_ms, snapshot.newest(table, cursor))
+        if position is not None:
+            return position.advanced(mark, moment.oldest_transaction_ms, overlap)
+        (column,) = table.select([cursor])
+        if column.is_time:
+            # What the greatest value was a while ago is not known, but it was at least less by that while.
+            trusted = trusted_until_ms(moment.oldest_transaction_ms, moment.now_ms, overlap)
+            earlier = Mark(trusted, snapshot.newest(table, cursor, back_ms=moment.now_ms - trusted))
+            return CursorPosition((earlier, mark), moment.oldest_transaction_ms, is_settled=True)
+        return CursorPosition((mark,), moment.oldest_transaction_ms, is_settled=False)
+
+    def _advise(self, table: TableShape, cursor: str, *, all_seen: bool) -> None:
+        if cursor not in table.first_in_index:
+            self._tell_once(f"no index of {table.name} begins with {cursor}: each reading scans the whole table")
+        if not all_seen:
+            self._tell_once(
+                "this user may not see when others' transactions began (grant pg_read_all_stats): changes of "
+                f"transactions longer than the overlap, {self._query.overlap_ms} ms, come with the next whole reading"
+            )
+
+    def _tell_once(self, text: str) -> None:
+        if text not in self._told:
+            self._told.add(text)
+            _log.warning("%s", text, extra={"table": self._query.table})

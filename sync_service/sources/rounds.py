@@ -1,0 +1,184 @@
+"""One source at work, round after round: follow the topic, ask, compare, and write what differs."""
+
+import logging
+import threading
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from enrich.codecs.encoding import Encoder
+from enrich.errors import CorruptState, Fenced, Retryable, WouldLoseData
+from enrich.kafka.transactions import TransactionalProducer
+from enrich.kafka.turns import Turn
+from stores.clock import SystemClock
+from sync_service.backoff import Backoff
+from sync_service.routes import RouteState
+from sync_service.sources.catching_up import TopicFacts
+from sync_service.sources.deletions import DeleteGuard
+from sync_service.sources.differences import Counts, Differences
+from sync_service.sources.remembered import Remembered
+from sync_service.sources.source import Progress, Source
+from sync_service.sources.telling import Telling
+from sync_service.sources.writing import Writer
+
+_log = logging.getLogger("enrich.sync")
+
+_FLUSH_EVERY_S = 60.0
+_LONGEST_PAUSE_S = 30.0
+
+
+class _StoppingError(Exception):
+    """We are to stop, and are between two steps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What the rounds of one source are made with."""
+
+    source: Source
+    encoder: Encoder
+    remembered: Remembered
+    producer: TransactionalProducer
+    guard: DeleteGuard
+    facts: TopicFacts
+    directory: Path
+
+
+class Rounds:
+    def __init__(self, tools: Tools, turn: Turn, telling: Telling, stopping: threading.Event) -> None:
+        self._tools = tools
+        self._turn = turn
+        self._telling = telling
+        self._stopping = stopping
+        self._backoff = Backoff(0.5, _LONGEST_PAUSE_S)
+        self._flushed = time.monotonic()
+        self._rebuilds = 0
+
+    def run(self, interval_s: float) -> None:
+        """Returns once `stopping` is set. Raises Fenced when the turn is lost, and what Kafka raises."""
+        try:
+            while True:
+                self._wait(self._round(interval_s))
+        except _StoppingError:
+            return
+
+    def _round(self, interval_s: float) -> float:
+        """Returns how long to wait for the next one."""
+        remembered = self._tools.remembered
+        try:
+            remembered.follow(self._checkpoint)
+            self._ask_and_write()
+        except CorruptState as error:
+            remembered.forget(error)
+            return 0.0
+        except WouldLoseData as error:
+            _log.error("%s", error, extra={"route": self._telling.status.name})
+            self._telling.failed(error, RouteState.held)
+            return max(interval_s, self._backoff.next_s())
+        except _NoAnswerError as failed:
+            if self._stopping.is_set():
+                raise _StoppingError from None
+            _log.warning("%s", failed.error, extra={"route": self._telling.status.name})
+            self._telling.failed(failed.error, RouteState.waiting)
+            return self._backoff.next_s()
+        finally:
+            self._telling.count(rebuilds=remembered.rebuilds - self._rebuilds)
+            self._rebuilds = remembered.rebuilds
+        self._backoff.reset()
+        return interval_s
+
+    def _ask_and_write(self) -> None:
+        tools, known = self._tools, self._tools.remembered.known
+        progress = known.progress
+        if progress.encoding != tools.encoder.identity:
+            progress = Progress()  # the same rows may have other values now
+        work = tools.directory / "work"
+        with Differences(known, tools.encoder, tools.source.key, work, largest=tools.facts.largest) as differences:
+            after = self._compared(differences, progress)
+            if after is None:
+                self._telling.progressed(lag=0)
+                return
+            counts = differences.counts
+            tools.guard.require(counts, known.rows, SystemClock().now_ms())
+            if counts.missing:
+                differences.delete_missing()
+            self._write(differences)
+        tools.guard.settle(used=counts.missing > 0)
+        if counts.unasked > after.rejected:
+            after = replace(after, whole_at_ms=None)
+        known.note(progress=replace(after, encoding=tools.encoder.identity))
+        self._flush(counts)
+        self._report(counts, known.rows)
+
+    def _compared(self, differences: Differences, progress: Progress) -> Progress | None:
+        """Where the source is after its answer; None when it has nothing new. Nothing was produced yet."""
+        tools = self._tools
+        try:
+            with tools.source.ask(progress, tools.encoder.columns) as answer:
+                if answer is None:
+                    return None
+                for reading in answer.readings:
+                    differences.compare(reading, self._checkpoint)
+                after = answer.progress
+        except Retryable as error:
+            raise _NoAnswerError(error) from error
+        is_whole = after.whole_at_ms != progress.whole_at_ms
+        return replace(after, rejected=differences.counts.rejected if is_whole else progress.rejected)
+
+    def _write(self, differences: Differences) -> None:
+        counts = differences.counts
+        left = counts.changed + counts.missing
+        if not left:
+            return
+        started = time.monotonic()
+        writer = Writer(self._tools.producer, self._tools.facts.name, self._tools.remembered.known)
+        total = left
+
+        def checkpoint(rows: int) -> None:
+            nonlocal left
+            left -= rows
+            self._telling.progressed(lag=left, rows_per_s=(total - left) / max(time.monotonic() - started, 1e-3))
+            self._telling.count(rows_written=rows)
+            self._checkpoint()
+
+        writer.write(differences.batches(), checkpoint)
+
+    def _flush(self, counts: Counts) -> None:
+        if counts.changed or counts.missing or time.monotonic() - self._flushed > _FLUSH_EVERY_S:
+            self._tools.remembered.known.flush()
+            self._flushed = time.monotonic()
+
+    def _report(self, counts: Counts, rows: int) -> None:
+        self._telling.count(
+            readings=1, rows_read=counts.read, rows_deleted=counts.missing, rows_rejected=counts.rejected
+        )
+        self._telling.progressed(lag=0)
+        warnings = [f"{number} rows cannot become records: {reason}" for reason, number in counts.reasons.items()]
+        self._telling.describe({"rows": rows, "rejected": counts.rejected}, {"warnings": warnings})
+        extra = {"route": self._telling.status.name, "read": counts.read}
+        if counts.rejected:
+            _log.warning("%s", "; ".join(warnings), extra=extra)
+        if counts.changed or counts.missing:
+            _log.info("%d rows changed, %d deleted", counts.changed, counts.missing, extra=extra)
+
+    def _wait(self, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        self._checkpoint()
+        while (left := end - time.monotonic()) > 0:
+            self._stopping.wait(min(left, 0.5))
+            self._checkpoint()
+
+    def _checkpoint(self) -> None:
+        """Between two steps: are we to stop, is it still our turn?"""
+        if self._stopping.is_set():
+            raise _StoppingError
+        if not self._turn.has_it():
+            raise Fenced("the turn was taken away, since nothing was heard of this instance")
+
+
+class _NoAnswerError(Exception):
+    """The source could not answer, or its answer cannot be used, this time."""
+
+    def __init__(self, error: Retryable) -> None:
+        super().__init__(str(error))
+        self.error = error

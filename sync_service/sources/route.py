@@ -1,0 +1,103 @@
+"""A source as a route: waits for its turn, shuts out whoever had it before, and works until it is told to stop."""
+
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from enrich.codecs.encoding import Encoder
+from enrich.errors import Fenced, Retryable
+from enrich.kafka import Connection, Topics, new_admin_client
+from enrich.kafka.transactions import TransactionalProducer
+from enrich.kafka.turns import Turn
+from sync_service.routes import RouteKind, RouteStatus
+from sync_service.sources.catching_up import facts_of
+from sync_service.sources.deletions import DeleteGuard
+from sync_service.sources.remembered import Remembered
+from sync_service.sources.rounds import Rounds, Tools
+from sync_service.sources.source import Source
+from sync_service.sources.telling import Telling
+
+_TURN_S = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class SourceWork:
+    """What a route has to do, and by which names."""
+
+    name: str
+    identity: str
+    """The name of its transactions, and of the group of those that wait for the turn."""
+    topic: str
+    directory: Path
+    interval_s: float
+    delete_guard: float
+    confirm: str
+    """The command that answers the guard's question."""
+
+
+@dataclass(frozen=True, slots=True)
+class Connections:
+    """The configuration's settings for each kind of client."""
+
+    producer: Connection
+    consumer: Connection
+    common: Connection
+
+
+class SourceRoute:
+    """A `Route` from a source to a compacted topic. However many instances run, one is at work."""
+
+    kind = RouteKind.source
+
+    def __init__(
+        self,
+        work: SourceWork,
+        connections: Connections,
+        encoder: Callable[[], Encoder],
+        source: Callable[[Callable[[], bool]], Source],
+    ) -> None:
+        """`encoder` and `source` are made anew for each run; the source with what tells it to end a wait."""
+        self._work = work
+        self._connections = connections
+        self._new_encoder = encoder
+        self._new_source = source
+        self._telling = Telling(work.name)
+
+    @property
+    def name(self) -> str:
+        return self._work.name
+
+    def status(self) -> RouteStatus:
+        return self._telling.status
+
+    def run(self, stopping: threading.Event) -> None:
+        work = self._work
+        encoder, source = self._new_encoder(), self._new_source(stopping.is_set)
+        producing, consuming = self._connections.producer, self._connections.consumer
+        admin = new_admin_client(self._connections.common)
+        topics = Topics(admin)
+        facts = facts_of(topics, work.topic, producing)
+        guard = DeleteGuard(work.directory, work.delete_guard, where=f"source {work.name}", next_step=work.confirm)
+        with closing(Turn(consuming, admin, work.identity, work.topic)) as turn, ExitStack() as held:
+            if not self._has_turn(turn, stopping):
+                return
+            try:
+                producer = held.enter_context(closing(TransactionalProducer(producing, work.identity)))
+                # First of all: from here on nobody but us writes, so what is read of the topic next is all there is.
+                producer.start()
+                remembered = held.enter_context(closing(Remembered(work.directory / "known", topics, facts, consuming)))
+                tools = Tools(source, encoder, remembered, producer, guard, facts, work.directory)
+                Rounds(tools, turn, self._telling, stopping).run(work.interval_s)
+            except Fenced as error:
+                if turn.has_it(_TURN_S):
+                    raise
+                raise Retryable("another instance took over while this one was not heard of") from error
+
+    def _has_turn(self, turn: Turn, stopping: threading.Event) -> bool:
+        while not stopping.is_set():
+            if turn.has_it(_TURN_S):
+                return True
+            self._telling.is_waiting("its turn: another instance is at work")
+        return False

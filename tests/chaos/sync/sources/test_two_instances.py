@@ -1,0 +1,90 @@
+"""Of two instances one works. The other waits, and takes over when the first is gone, killed or frozen."""
+
+import psutil
+
+from tests.support.processes import frozen, kill
+from tests.support.sources import SourceWorld, repeats
+from tests.support.sync import Running, running
+from tests.support.waiting import wait_until
+
+
+def prepared(source: SourceWorld) -> None:
+    source.make_topic()
+    source.make_table(rows=500)
+    source.with_cursor()
+    source.client = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 1000}
+
+
+def elsewhere(source: SourceWorld) -> SourceWorld:
+    """The same source on another host: with a directory of its own."""
+    other = object.__new__(SourceWorld)
+    other.__dict__ = {**source.__dict__, "directory": source.directory / "elsewhere"}
+    return other
+
+
+def test_the_second_waits_and_takes_over_at_once_when_the_first_leaves(source: SourceWorld) -> None:
+    prepared(source)
+    with running(elsewhere(source).pipeline()) as second_host, source.running() as first:
+        wait_until(lambda: "its turn" in waiting_of(first) + waiting_of(second_host), what="one that waits")
+        source.wait_equal()
+        waiting, working = (first, second_host) if "its turn" in waiting_of(first) else (second_host, first)
+        assert waiting.status("in").counters["readings"] == 0
+        working.stop()
+        source.execute("UPDATE {} SET plan = 'x', at = clock_timestamp() WHERE id < 10")
+        source.wait_equal()
+        assert waiting.status("in").counters["rows_written"] == 9
+    assert repeats(source.versions()) == []
+
+
+def test_the_second_takes_over_when_the_first_is_killed(source: SourceWorld) -> None:
+    prepared(source)
+    with source.process() as first:
+        source.wait_equal()
+        with running(elsewhere(source).pipeline()) as second:
+            wait_until(lambda: "its turn" in waiting_of(second))
+            kill(first.pid)
+            source.execute("DELETE FROM {} WHERE id < 10")
+            source.wait_equal()
+            assert second.status("in").counters["rows_deleted"] == 9
+    assert repeats(source.versions()) == []
+
+
+def test_one_that_was_frozen_is_fenced_and_writes_nothing_more(source: SourceWorld) -> None:
+    """It comes back in the middle of its work, sure that it has the turn."""
+    prepared(source)
+    with source.process() as first:
+        source.wait_equal()
+        with running(elsewhere(source).pipeline()) as second:
+            wait_until(lambda: "its turn" in waiting_of(second))
+            with frozen(first.pid):
+                source.execute("UPDATE {} SET plan = 'while it was frozen', at = clock_timestamp()")
+                source.wait_equal()
+                written = second.status("in").counters["rows_written"]
+            source.execute("UPDATE {} SET plan = 'after', at = clock_timestamp()")
+            source.wait_equal()
+            assert second.status("in").counters["rows_written"] == written + 500
+            assert psutil.pid_exists(first.pid)
+    assert repeats(source.versions()) == []
+
+
+def test_one_that_was_frozen_in_the_middle_of_a_transaction_cannot_commit_it(source: SourceWorld) -> None:
+    """Another instance has aborted it by then, and written what was in it."""
+    prepared(source)
+    source.insert(1_000, 30_000)
+    with source.process() as first:
+        source.wait_equal()
+        with running(elsewhere(source).pipeline()) as second:
+            wait_until(lambda: "its turn" in waiting_of(second))
+            before = sum(source.cluster.topics.written_offsets(source.topic).values())
+            source.execute("UPDATE {} SET plan = 'first', at = clock_timestamp()")
+            wait_until(lambda: sum(source.cluster.topics.written_offsets(source.topic).values()) > before)
+            with frozen(first.pid):
+                source.execute("UPDATE {} SET plan = 'second', at = clock_timestamp() WHERE id > 15000")
+                source.wait_equal()
+            source.execute("UPDATE {} SET plan = 'third', at = clock_timestamp() WHERE id <= 300")
+            source.wait_equal()
+    assert repeats(source.versions()) == []
+
+
+def waiting_of(service: Running) -> str:
+    return str(service.status("in").details.get("warnings", ""))

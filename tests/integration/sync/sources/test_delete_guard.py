@@ -1,0 +1,102 @@
+"""A source that answers empty or half deletes nothing until a person says so."""
+
+import pytest
+
+from enrich.errors import ConfigError
+from sync_service.sources import confirming
+from tests.support.sources import SourceWorld, has_read, is_held, repeats
+from tests.support.waiting import wait_until
+
+
+@pytest.mark.parametrize("cursor", [False, True])
+@pytest.mark.parametrize("answer", ["truncated", "half"])
+def test_too_many_missing_rows_hold_the_source_and_nothing_is_produced(
+    source: SourceWorld, cursor: bool, answer: str
+) -> None:
+    source.make_topic()
+    source.make_table(rows=100)
+    if cursor:
+        source.with_cursor()
+    with source.running() as service:
+        source.wait_equal()
+        before = source.in_topic()
+        with source.postgres.transaction():
+            source.execute("TRUNCATE {}" if answer == "truncated" else "DELETE FROM {} WHERE id % 2 = 0")
+            source.execute("UPDATE {} SET plan = 'changed', at = clock_timestamp() WHERE id = 1")
+        wait_until(lambda: is_held(service), what="the held source")
+        error = str(service.status("in").last_error)
+        assert "nothing was produced" in error and "enrich sync confirm in" in error
+        if not cursor:
+            assert source.in_topic() == before
+        else:  # what changed may have been read before the keys were
+            assert source.in_topic().keys() == before.keys()
+
+
+def test_an_empty_source_asks_whatever_the_guard_is(source: SourceWorld) -> None:
+    source.make_topic()
+    source.make_table(rows=3)
+    source.settings |= {"delete_guard": 1}
+    with source.running() as service:
+        source.wait_equal()
+        source.execute("DELETE FROM {} WHERE id < 3")
+        source.wait_equal()
+        source.execute("TRUNCATE {}")
+        wait_until(lambda: is_held(service))
+    assert len(source.in_topic()) == 1
+
+
+def test_a_person_confirms_once(source: SourceWorld) -> None:
+    source.make_topic()
+    source.make_table(rows=100)
+    with source.running() as service:
+        source.wait_equal()
+        source.execute("DELETE FROM {} WHERE id > 40")
+        wait_until(lambda: is_held(service))
+    question = confirming.asked(source.pipeline(), "in")
+    assert (question.missing, question.rows) == (60, 100)
+    confirming.confirm(source.pipeline(), "in")
+    with source.running() as service:
+        source.wait_equal()
+        wait_until(lambda: has_read(service))
+        source.execute("DELETE FROM {} WHERE id > 10")
+        wait_until(lambda: is_held(service), what="the next question")
+        assert len(source.in_topic()) == 40
+    assert repeats(source.versions()) == []
+
+
+def test_an_answer_is_not_for_more_than_was_asked(source: SourceWorld) -> None:
+    source.make_topic()
+    source.make_table(rows=100)
+    with source.running() as service:
+        source.wait_equal()
+        source.execute("DELETE FROM {} WHERE id > 60")
+        wait_until(lambda: is_held(service))
+    confirming.confirm(source.pipeline(), "in")
+    source.execute("TRUNCATE {}")
+    with source.running() as service:
+        wait_until(lambda: is_held(service))
+        assert "not have a single row" in str(service.status("in").last_error)
+    assert len(source.in_topic()) == 100
+
+
+def test_rows_that_come_back_need_no_person(source: SourceWorld) -> None:
+    source.make_topic()
+    source.make_table(rows=100)
+    with source.running() as service:
+        source.wait_equal()
+        source.execute("ALTER TABLE {0} RENAME TO {0}_aside")
+        source.make_table()
+        wait_until(lambda: is_held(service))
+        source.execute("DROP TABLE {}")
+        source.execute("ALTER TABLE {0}_aside RENAME TO {0}")
+        wait_until(lambda: has_read(service), what="the source to go on")
+        source.execute("DELETE FROM {} WHERE id <= 20")
+        source.wait_equal()
+    assert source.records() == 120
+
+
+def test_a_source_that_asks_for_nothing_cannot_be_answered(source: SourceWorld) -> None:
+    with pytest.raises(ConfigError, match="does not ask"):
+        confirming.confirm(source.pipeline(), "in")
+    with pytest.raises(ConfigError, match="sources: in"):
+        confirming.confirm(source.pipeline(), "im")

@@ -1,0 +1,115 @@
+"""A file becomes a topic; one that is cut short, empty or replaced while it is read harms nothing."""
+
+import os
+import threading
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import pytest
+
+from sync_service.routes import RouteState
+from tests.support.sources import SourceWorld, has_read, is_held, repeats
+from tests.support.waiting import wait_until
+
+
+def put(source: SourceWorld, rows: dict[int, str], name: str = "rows.csv", *, cut: int = 0) -> Path:
+    """Writes the file aside and renames it, as one should; a time in the past, so that it rests already."""
+    path = source.directory / name
+    aside = path.with_suffix(".aside")
+    if path.suffix == ".parquet":
+        table = pa.table({"id": pa.array(list(rows), pa.int64()), "plan": list(rows.values())})
+        parquet.write_table(table, aside)
+    elif path.suffix == ".json":
+        aside.write_text("".join(f'{{"id": {key}, "plan": "{plan}"}}\n' for key, plan in rows.items()))
+    else:
+        aside.write_text("id,plan\n" + "".join(f"{key},{plan}\n" for key, plan in rows.items()))
+    if cut:
+        aside.write_bytes(aside.read_bytes()[:-cut])
+    os.utime(aside, (1_000 + len(rows), 1_000))
+    aside.rename(path)
+    columns = {"columns": "id bigint, plan string"} if path.suffix != ".parquet" else {}
+    source.origin = {"file": {"path": str(path), "key": ["id"], **columns}}
+    return path
+
+
+def expected(rows: dict[int, str]) -> dict[bytes, bytes]:
+    return {str(key).encode(): f'{{"id":{key},"plan":"{plan}"}}'.encode() for key, plan in rows.items()}
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.json", "rows.parquet"])
+def test_the_topic_becomes_the_file_and_follows_it(source: SourceWorld, name: str) -> None:
+    source.make_topic()
+    rows = {number: f"plan {number}" for number in range(100)}
+    put(source, rows, name)
+    with source.running():
+        wait_until(lambda: source.in_topic() == expected(rows))
+        changed = {**{key: plan for key, plan in rows.items() if key >= 5}, 50: "new", 200: "more"}
+        put(source, changed, name)
+        wait_until(lambda: source.in_topic() == expected(changed))
+    assert source.records() == 100 + 5 + 2
+    assert repeats(source.versions()) == []
+
+
+def test_an_unchanged_file_is_not_read_again(source: SourceWorld) -> None:
+    source.make_topic()
+    put(source, {1: "a"})
+    assert source.run_once().counters["rows_read"] == 1
+    with source.running() as service:
+        wait_until(lambda: service.status("in").state is RouteState.running)
+        assert service.status("in").counters["rows_read"] == 0
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.json", "rows.parquet"])
+def test_a_file_that_was_cut_short_is_not_taken_and_the_next_whole_one_is(source: SourceWorld, name: str) -> None:
+    source.make_topic()
+    rows = {number: f"plan {number}" for number in range(100)}
+    put(source, rows, name)
+    with source.running() as service:
+        wait_until(lambda: source.in_topic() == expected(rows))
+        put(source, dict.fromkeys(rows, "changed"), name, cut=3)
+        wait_until(lambda: service.status("in").state is RouteState.waiting, what="the source to wait")
+        assert "not a whole file" in str(service.status("in").last_error)
+        assert source.in_topic() == expected(rows)
+        put(source, {**rows, 1: "x"}, name)
+        wait_until(lambda: source.in_topic() == expected({**rows, 1: "x"}))
+
+
+@pytest.mark.parametrize("left", [0, 50])
+def test_an_empty_or_halved_file_deletes_nothing(source: SourceWorld, left: int) -> None:
+    source.make_topic()
+    rows = {number: f"plan {number}" for number in range(100)}
+    put(source, rows)
+    with source.running() as service:
+        wait_until(lambda: source.in_topic() == expected(rows))
+        put(source, dict.fromkeys(range(left), "changed"))
+        wait_until(lambda: is_held(service))
+        assert source.in_topic() == expected(rows)
+        put(source, rows)
+        wait_until(lambda: has_read(service))
+    assert source.records() == 100
+
+
+def test_a_file_that_is_replaced_all_the_time_gives_one_whole_version_after_another(source: SourceWorld) -> None:
+    """Every row carries its version: all rows of the topic have the same one after every transaction."""
+    source.make_topic(partitions=1)
+    put(source, dict.fromkeys(range(2000), "v0"))
+    done = threading.Event()
+
+    def replace() -> None:
+        version = 0
+        while not done.is_set():
+            version += 1
+            put(source, dict.fromkeys(range(2000), f"v{version}"))
+
+    with source.running():
+        wait_until(lambda: source.in_topic())
+        writer = threading.Thread(target=replace)
+        writer.start()
+        wait_until(lambda: source.records() >= 10_000, what="five versions")
+        done.set()
+        writer.join()
+    values = [message.value() for message in source.cluster.messages(source.topic)]
+    for start in range(0, len(values) - len(values) % 2_000, 2_000):
+        versions = {value.rpartition(b"v")[2] for value in values[start : start + 2_000] if isinstance(value, bytes)}
+        assert len(versions) == 1

@@ -1,0 +1,105 @@
+"""No change is missed, however late it is committed: a model of transactions and readings."""
+
+from dataclasses import dataclass
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from sync_service.sources.cursors import CursorPosition, Mark, trusted_until_ms
+
+OVERLAP = 5_000
+
+
+@dataclass(frozen=True)
+class Transaction:
+    """Gives a row its cursor's value at its beginning, as `now()` does, and shows it at its end."""
+
+    begins_ms: int
+    ends_ms: int
+    is_hidden: bool
+    step_ms: int
+
+    @property
+    def value(self) -> int:
+        return self.begins_ms - self.begins_ms % self.step_ms
+
+
+def _moments(first: int, last: int) -> st.SearchStrategy[int]:
+    """Few enough that they fall close together, and none the same as another by chance alone."""
+    return st.integers(first // 250, last // 250).map(lambda quarter: quarter * 250)
+
+
+@st.composite
+def transactions(draw: st.DrawFn) -> Transaction:
+    begins = draw(_moments(1_000_000, 1_020_000))
+    is_hidden = draw(st.booleans())
+    # One that hides its start has to end within the overlap, less what the interval between two readings takes.
+    longest = OVERLAP - 1 if is_hidden else 40_000
+    step = draw(st.sampled_from([1, 1000]))
+    return Transaction(begins, begins + draw(_moments(0, longest)), is_hidden, step)
+
+
+_HIDDEN = Transaction(1_000_000, 1_004_500, is_hidden=True, step_ms=1)
+_QUICK = Transaction(1_000_500, 1_000_500, is_hidden=False, step_ms=1)
+
+
+@example([_HIDDEN, _QUICK], [1_000_250, 1_001_000, 1_004_000, 1_005_000], 0)
+@given(
+    st.lists(transactions(), min_size=1, max_size=12),
+    st.lists(_moments(1_000_000, 1_070_000), min_size=1, max_size=40),
+    st.integers(0, 3),
+)
+def test_every_transaction_is_read_by_the_first_reading_that_can_see_it(
+    work: list[Transaction], moments: list[int], gap_ms: int
+) -> None:
+    read: set[Transaction] = set()
+    position: CursorPosition | None = None
+    for moment in sorted(set(moments)):
+        snapshot = moment + gap_ms  # what runs is looked at, then the snapshot is taken, then the clock is read
+        taken = snapshot + gap_ms
+        horizon = min([t.begins_ms for t in work if not t.is_hidden and t.begins_ms <= moment < t.ends_ms] + [moment])
+        seen = {t for t in work if t.ends_ms <= snapshot}
+        mark = Mark(taken, str(newest(seen)))
+        if position is None:
+            read |= seen
+            trusted = trusted_until_ms(horizon, moment, OVERLAP)
+            earlier = Mark(trusted, str(newest(seen) - (moment - trusted)))
+            position = CursorPosition((earlier, mark), horizon, is_settled=True)
+        else:
+            bound = position.bound(OVERLAP)
+            read |= {t for t in seen if t.value > int(str(bound.value))}
+            position = position.advanced(mark, horizon, OVERLAP)
+        assert read >= seen
+    assert position is not None and len(position.marks) <= 65
+    assert CursorPosition.from_json(position.as_json()) == position
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 50_000), st.integers(1, 60_000)), min_size=1, max_size=12),
+    st.lists(st.integers(0, 150_000), min_size=2, max_size=40),
+)
+def test_a_sequence_is_settled_only_when_no_transaction_is_older_than_its_marks(
+    spans: list[tuple[int, int]], moments: list[int]
+) -> None:
+    """Numbers are taken in the order of the beginnings; until a mark is old enough everything is read."""
+    work = [(begins, begins + lasts, number) for number, (begins, lasts) in enumerate(sorted(spans))]
+    read: set[int] = set()
+    position: CursorPosition | None = None
+    for moment in sorted(set(moments)):
+        horizon = min([begins for begins, ends, _ in work if begins <= moment < ends] + [moment])
+        seen = {number for _, ends, number in work if ends <= moment}
+        mark = Mark(moment, str(max(seen, default=-1)))
+        if position is None:
+            read |= seen
+            position = CursorPosition((mark,), horizon, is_settled=False)
+            continue
+        settled = position.is_settled
+        bound = int(str(position.bound(OVERLAP).value))
+        read |= {number for number in seen if number > bound or not settled}
+        position = position.advanced(mark, horizon, OVERLAP)
+        if settled:
+            assert read >= seen
+
+
+def newest(seen: set[Transaction]) -> int:
+    return max((t.value for t in seen), default=0)
