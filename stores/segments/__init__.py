@@ -3,7 +3,7 @@
 A mirror of the tables that RocksDB holds, never the truth itself: whatever is lost or does not fit is built again. One
 process writes (`SegmentsWriter`), any number read (`SegmentsReader`), also across a fork. All of it stands in one
 directory: immutable segments (layout.py says what is in one) and a manifest that names those of all tables at one seq
-and is replaced as a whole. Why it looks as it does: docs/adr/0016.
+and is replaced as a whole. Why it looks as it does: docs/adr/0019.
 
 The writer belongs in the agent, beside the store of rows, and follows it:
 

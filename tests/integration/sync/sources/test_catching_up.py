@@ -87,7 +87,8 @@ def test_what_was_committed_and_is_not_on_the_disk_yet_is_read_from_the_topic(cl
     digests = pa.array([digest.tobytes() for digest in digests_of([b"v"] * 100)], pa.binary(16))
     columns = [pa.array(keys), pa.array([b"v"] * 100), digests, pa.array([-1] * 100)]
     differences = pa.RecordBatch.from_arrays(columns, names=["key", "value", "digest", "slot"])
-    Writer(producer, compacted, known).write([differences], checkpoint=[].append)
+    told: list[int] = []
+    Writer(producer, compacted, known).write([differences], checkpoint=told.append)
     shutil.copytree(tmp_path / "known", tmp_path / "left")
     assert known.rows == 100
     left = KnownRows.open(tmp_path / "left")
