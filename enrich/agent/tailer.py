@@ -29,18 +29,21 @@ class Tailer:
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer
         self._followed: dict[str, dict[int, int]] = {}
+        self._followers: dict[str, set[str]] = {}
 
     @property
     def followed(self) -> Mapping[str, Offsets]:
         """For each topic and partition the offset that is read next."""
         return self._followed
 
-    def follow(self, topic: str, positions: Offsets, epochs: Offsets | None = None) -> None:
-        """Reads these partitions from these offsets on. One that is followed from a later offset goes back.
+    def follow(self, table: str, topic: str, positions: Offsets, epochs: Offsets | None = None) -> None:
+        """Reads these partitions for the table from these offsets on. One that is followed from a later offset, for
+        another table of the topic, goes back.
 
         `epochs`: of which leader's term the record before each offset is. With it the brokers are asked whether what
         stood there was cut off since, which an offset alone does not show once others took its place.
         """
+        self._followers.setdefault(topic, set()).add(table)
         ahead = self._followed.setdefault(topic, {})
         behind = {p: offset for p, offset in positions.items() if p not in ahead or offset < ahead[p]}
         self._drop(topic, [partition for partition in behind if partition in ahead])
@@ -57,9 +60,12 @@ class Tailer:
             self._consumer.incremental_assign([TopicPartition(topic, p, offset) for p, offset in new.items()])
         self._followed.setdefault(topic, {}).update(new)
 
-    def leave(self, topic: str) -> None:
-        """Reads the topic no more. Nothing happens when it does not."""
-        self._drop(topic, list(self._followed.pop(topic, {})))
+    def leave(self, table: str, topic: str) -> None:
+        """Reads the topic no more for this table, and not at all when no other table follows it."""
+        followers = self._followers.get(topic, set())
+        followers.discard(table)
+        if not followers:
+            self._stop(topic)
 
     def poll(self, most: int, seconds: float) -> dict[str, Tailed]:
         """What came within the time, at most so many records. A topic with a fault is left by itself."""
@@ -70,7 +76,7 @@ class Tailer:
             self._take(message, came)
         for topic, tailed in came.items():
             if tailed.fault is not None:
-                self.leave(topic)
+                self._stop(topic)
                 continue
             self._followed[topic].update(tailed.positions)
             last = {message.partition() or 0: message.leader_epoch() for message in tailed.messages}
@@ -79,6 +85,10 @@ class Tailer:
 
     def close(self) -> None:
         self._consumer.close()
+
+    def _stop(self, topic: str) -> None:
+        self._followers.pop(topic, None)
+        self._drop(topic, list(self._followed.pop(topic, {})))
 
     def _drop(self, topic: str, partitions: list[int]) -> None:
         if partitions:

@@ -84,7 +84,7 @@ class TopicKeeper:
         self._must_rebuild = self._why_rebuild(answer, was_away=was_silent)
         if self._must_rebuild is not None:
             self._follows = False
-            self._tailer.leave(self.topic)
+            self._tailer.leave(self.name, self.topic)
             return
         self._follow(answer)
         # Only now: the ends of another topic of this name would prove nothing.
@@ -100,7 +100,7 @@ class TopicKeeper:
     def step(self) -> None:
         if self._loading is None and self._follows and self._import is not None:
             self._follows = False
-            self._tailer.leave(self.topic)
+            self._tailer.leave(self.name, self.topic)
         if self._loading is not None:
             if self._loading.done():
                 self._take_load(self._loading)
@@ -206,9 +206,12 @@ class TopicKeeper:
         positions = self._store.tables[self.name].positions
         added = () if answer is None else [p for p in answer.ends.offsets if p not in positions]
         if not self._follows:
-            self._tailer.follow(self.topic, positions, epochs)
+            self._tailer.follow(self.name, self.topic, positions, epochs)
             self._follows = True
-        new = [partition for partition in added if partition not in self._tailer.followed.get(self.topic, ())]
+        followed = self._tailer.followed[self.topic]
+        # Where another table of the topic is ahead already, this one needs the first records as well.
+        self._tailer.follow(self.name, self.topic, {partition: 0 for partition in added if partition in followed})
+        new = [partition for partition in added if partition not in followed]
         if new:
             _log.warning("the topic has more partitions; its keys may now stand in two", extra={"topic": self.topic})
             self._tailer.follow_from_start(self.topic, new)

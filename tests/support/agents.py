@@ -149,7 +149,14 @@ class AgentLife:
     def read_again(self, topic: str, partition: int) -> None:
         """Sends the agent's consumer back to the start, as another table of the topic does that is behind."""
         assert self._running is not None
-        self._running[0]._tailer.follow(topic, {partition: 0})
+        self._running[0]._tailer.follow("users", topic, {partition: 0})
+
+    def load_again(self, table: str) -> None:
+        """Makes the table's keeper leave its topic and load it anew, as for an import."""
+        assert self._running is not None
+        keeper = self._running[0]._topic_keepers[table]
+        keeper._must_rebuild, keeper._follows = "a test wants it", False
+        self._running[0]._tailer.leave(table, keeper.topic)
 
     def verify(self) -> None:
         """Raises CorruptState when a table does not hold what its publications said."""

@@ -40,8 +40,8 @@ def test_several_topics_are_followed_each_from_its_own_offset(cluster, tailer, n
     first, second = new_topic(), new_topic()
     cluster.produce_ids(first, range(10))
     cluster.produce_ids(second, range(100, 103))
-    tailer.follow(first, {0: 7})
-    tailer.follow(second, {0: 0})
+    tailer.follow("users", first, {0: 7})
+    tailer.follow("users", second, {0: 0})
     seen = Seen(tailer)
     seen.reaches(lambda s: s.positions == {first: {0: 10}, second: {0: 3}})
     cluster.produce_ids(first, [10])
@@ -57,7 +57,7 @@ def test_positions_pass_over_the_markers_of_transactions(cluster, tailer, topic)
         producer.produce(topic, b"1", b"1")
         producer.flush()
         end_transaction()
-    tailer.follow(topic, {0: 0})
+    tailer.follow("users", topic, {0: 0})
     seen = Seen(tailer)
     seen.reaches(lambda s: s.positions == {topic: {0: 4}})
     assert seen.values == {topic: [1]}
@@ -65,10 +65,10 @@ def test_positions_pass_over_the_markers_of_transactions(cluster, tailer, topic)
 
 def test_a_topic_can_be_left_and_partitions_can_be_added(cluster, tailer, new_topic):
     topic, other = new_topic(partitions=2), new_topic()
-    tailer.follow(topic, {0: 0})
-    tailer.follow(other, {0: 0})
-    tailer.follow(topic, {0: 0, 1: 0})
-    tailer.leave(other)
+    tailer.follow("users", topic, {0: 0})
+    tailer.follow("users", other, {0: 0})
+    tailer.follow("users", topic, {0: 0, 1: 0})
+    tailer.leave("users", other)
     assert tailer.followed == {topic: {0: 0, 1: 0}}
     cluster.produce_ids(other, [1])
     cluster.produce_ids(topic, range(20))
@@ -80,23 +80,34 @@ def test_a_topic_can_be_left_and_partitions_can_be_added(cluster, tailer, new_to
 
 def test_a_topic_is_read_again_when_somebody_is_behind_in_it(cluster, tailer, topic):
     cluster.produce_ids(topic, range(5))
-    tailer.follow(topic, {0: 4})
+    tailer.follow("users", topic, {0: 4})
     seen = Seen(tailer)
     seen.reaches(lambda s: s.positions == {topic: {0: 5}})
-    tailer.follow(topic, {0: 2})
+    tailer.follow("users", topic, {0: 2})
     seen.reaches(lambda s: len(s.values[topic]) == 4)
-    tailer.follow(topic, {0: 5})
+    tailer.follow("users", topic, {0: 5})
     cluster.produce_ids(topic, [5])
     seen.reaches(lambda s: len(s.values[topic]) == 5)
     assert seen.values == {topic: [4, 2, 3, 4, 5]}
+
+
+def test_a_topic_that_one_table_leaves_is_read_on_for_the_others(cluster, tailer, topic):
+    tailer.follow("users", topic, {0: 0})
+    tailer.follow("others", topic, {0: 0})
+    tailer.leave("users", topic)
+    cluster.produce_ids(topic, [0])
+    seen = Seen(tailer)
+    seen.reaches(lambda s: s.values.get(topic) == [0])
+    tailer.leave("others", topic)
+    assert tailer.followed == {}
 
 
 def test_an_offset_that_is_gone_is_a_fault_of_its_topic_alone(cluster, tailer, new_topic):
     topic, healthy = new_topic(), new_topic()
     cluster.produce_ids(topic, range(3))
     cluster.produce_ids(healthy, range(3))
-    tailer.follow(topic, {0: 50})
-    tailer.follow(healthy, {0: 0})
+    tailer.follow("users", topic, {0: 50})
+    tailer.follow("users", healthy, {0: 0})
     seen = Seen(tailer)
     seen.reaches(lambda s: topic in s.faults and len(s.values.get(healthy, [])) == 3)
     assert isinstance(seen.faults[topic], CorruptState)

@@ -165,6 +165,36 @@ def test_two_tables_of_one_topic_are_both_whole(cluster, new_topic, start):
         assert life.rows(table) == {"ann": "pro", "bob": "pro"}
 
 
+def test_a_table_that_leaves_a_topic_takes_nothing_from_another_table_of_it(cluster, new_topic, start):
+    topic = new_topic(**COMPACTED)
+    life = start(topic, plans_table(topic, name="others"))
+    life.until_complete()
+    life.load_again("users")
+    produce_plans(cluster, topic, ann="free")
+    for table in ("others", "users"):
+        life.until_complete(table)
+        assert life.rows(table) == {"ann": "free"}
+
+
+def test_a_partition_that_is_new_to_a_table_is_read_from_its_start_also_where_another_table_is_ahead(
+    cluster, new_topic, start
+):
+    topic = new_topic(**COMPACTED)
+    life = start(topic, plans_table(topic, name="others"))
+    life.until_complete()
+    life.until_complete("others")
+    admin = new_admin_client(cluster.connection)
+    for future in admin.create_partitions([NewPartitions(topic, 4)]).values():
+        future.result()
+    names = {f"k{one}": "new" for one in range(20)}
+    wait_until(lambda: len(cluster.topics.partitions(topic)) == 4, what="the partitions")
+    life.load_again("users")  # away while the other one meets the partitions
+    produce_plans(cluster, topic, **names)
+    for table in ("others", "users"):
+        life.until_complete(table)
+        assert life.rows(table) == names
+
+
 def test_a_topic_that_is_read_again_for_another_table_changes_nothing(cluster, new_topic, start, monkeypatch):
     monkeypatch.setattr("enrich.agent.agent._BATCH_RECORDS", 3)  # so that one partition is behind while others move on
     topic = new_topic(**COMPACTED, partitions=4)
