@@ -42,6 +42,11 @@ def stat(pid: int) -> Stat | None:
     return Stat(state=fields[0], parent=int(fields[1]), session=int(fields[3]), started=int(fields[19]))
 
 
+def pid_namespace() -> int:
+    """Containers that share a store's directory may each count processes on their own."""
+    return (PROC / "self" / "ns" / "pid").stat().st_ino
+
+
 def identify(pid: int) -> Identity | None:
     """The process that has this id now, None when there is none. One that ended, not yet reaped, is none."""
     found = stat(pid)

@@ -13,7 +13,6 @@ from functools import partial
 from enrich.agent.header import Header, HeaderWriter, TableState
 from enrich.agent.imports import Imports
 from enrich.agent.keeper import Keeper
-from enrich.agent.leases import pid_namespace
 from enrich.agent.loader_keeper import LoaderKeeper
 from enrich.agent.loaders import Refresher, source_of
 from enrich.agent.loading import Loaded, LoadTable, Progress, load_table
@@ -24,7 +23,7 @@ from enrich.agent.topic_keeper import TopicKeeper
 from enrich.agent.watch import Answer, TopicWatch
 from enrich.errors import EnrichError, Retryable
 from enrich.kafka import Connection, new_store_consumer
-from enrich.processes import Identity, identify
+from enrich.processes import Identity, identify, pid_namespace
 from stores.protocol import Clock, Quarantined, TableUpdate
 from stores.rocks import RocksStore
 from stores.snapshots import Snapshot

@@ -12,11 +12,6 @@ from pathlib import Path
 from enrich.processes import Identity, identify, stat
 
 
-def pid_namespace() -> int:
-    """Containers that share a store's directory may each count processes on their own."""
-    return Path("/proc/self/ns/pid").stat().st_ino
-
-
 def grandparent() -> int:
     """The executor of a Spark Python worker: worker -> daemon -> executor. Its own id for a process of another kind
     whose grandparent is init."""

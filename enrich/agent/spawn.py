@@ -9,12 +9,12 @@ import time
 from collections.abc import Callable
 
 from enrich.agent.header import Header, HeaderReader
-from enrich.agent.leases import grandparent, pid_namespace, take_lease
+from enrich.agent.leases import grandparent, take_lease
 from enrich.agent.place import Place, place_of
 from enrich.config import Pipeline
 from enrich.config.wire import to_wire
 from enrich.errors import ConfigError, Unreachable
-from enrich.processes import Identity, identify, send
+from enrich.processes import Identity, identify, pid_namespace, send
 from stores.clock import SystemClock
 
 HEARTBEAT_LOST_MS = 3_000

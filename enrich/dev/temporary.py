@@ -13,10 +13,11 @@ from enrich.dev.progress import shown
 from enrich.dev.stack import Addresses, Stack
 from enrich.errors import EnrichError
 from enrich.jars.cache import cache_folder
-from enrich.processes import Identity, identify
+from enrich.processes import Identity, identify, pid_namespace
 
-# The owner's process id and start time: a stack whose owner was killed can be told from one in use.
-_NAME = re.compile(r"(\d+)-(\d+)-.*")
+# The owner's process id and start time, and where the id counts: a stack whose owner was killed can be told from one in
+# use. Containers may share the cache folder and cannot see each other's processes.
+_NAME = re.compile(r"(\d+)-(\d+)-(\d+)-.*")
 
 
 @contextmanager
@@ -29,7 +30,7 @@ def temporary_stack(with_: Iterable[str] = (), *, quiet: bool = False) -> Iterat
     parent.mkdir(parents=True, exist_ok=True)
     _clear_orphaned(parent)
     owner = identify(os.getpid())
-    prefix = "0-0-" if owner is None else f"{owner.pid}-{owner.started}-"
+    prefix = f"{pid_namespace()}-" + ("0-0-" if owner is None else f"{owner.pid}-{owner.started}-")
     stack = Stack(tempfile.mkdtemp(prefix=prefix, dir=parent))
     # Others than its owner must get in: PostgreSQL does not run as root.
     stack.folder.path.chmod(0o755)
@@ -44,7 +45,7 @@ def temporary_stack(with_: Iterable[str] = (), *, quiet: bool = False) -> Iterat
 def _clear_orphaned(parent: Path) -> None:
     for folder in parent.iterdir():
         match = _NAME.fullmatch(folder.name)
-        if match and not is_alive(Identity(int(match[1]), int(match[2]))):
+        if match and int(match[1]) == pid_namespace() and not is_alive(Identity(int(match[2]), int(match[3]))):
             with suppress(EnrichError):  # another process clears it at this moment
                 _delete(Stack(folder))
 

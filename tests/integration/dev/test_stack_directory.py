@@ -157,6 +157,16 @@ with temporary_stack(quiet=True):
         assert not folder.exists()
 
 
+def test_a_temporary_stack_of_another_container_is_left_alone(only_redis, tmp_path, monkeypatch):
+    """The cache folder may be shared; that no such process is seen from here says nothing."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    theirs = tmp_path / "enrich" / "stacks" / "1-12345-678-abc"
+    theirs.mkdir(parents=True)
+    with temporary_stack(quiet=True):
+        pass
+    assert theirs.exists()
+
+
 def test_a_frozen_command_makes_others_wait_and_not_fail(new_stack, only_redis):
     stack = new_stack()
     handle = Stack(stack.directory)
