@@ -27,7 +27,9 @@ from stores.segments import Known, SegmentsWriter
 
 ROWS = 1_000_000
 CHANGED = 1_000
-PUBLICATIONS = 200
+PUBLICATIONS = 300
+PUBLICATIONS_A_SECOND = 20
+"""Of 1,000 rows each: more than the steady stream, so that the base is merged meanwhile, too."""
 STEADY_S = 15
 PER_SECOND = 50
 """Publications of as many rows as make 1,000 updates a second."""
@@ -41,7 +43,7 @@ def run() -> Figures:
         writer = open_writer(directory / "publish", {"users": SPEC})
         fill(writer, "users", ROWS)
         with _merging(writer):
-            milliseconds = _publications(writer)
+            milliseconds, processor_ms = _publications(writer)
         writer = open_writer(directory / "steady", {"users": SPEC})
         fill(writer, "users", ROWS)
         with _merging(writer):
@@ -50,6 +52,7 @@ def run() -> Figures:
     return {
         "publish_p95_ms": statistics.quantiles(milliseconds, n=20)[-1],
         "publish_p50_ms": statistics.median(milliseconds),
+        "publish_processor_ms": statistics.median(processor_ms),
         "core_share": share,
         "segments_at_most": segments,
         "build_1m_s": statistics.median(cpu for cpu, _ in builds),
@@ -76,15 +79,19 @@ def _merging(writer: SegmentsWriter) -> Iterator[None]:
         thread.join()
 
 
-def _publications(writer: SegmentsWriter) -> list[float]:
+def _publications(writer: SegmentsWriter) -> tuple[list[float], list[float]]:
+    """How long each took, and of the processor's time in its thread."""
     random = np.random.default_rng(6)
-    milliseconds = []
+    milliseconds, processor = [], []
+    begin = time.monotonic()
     for number in range(PUBLICATIONS):
         numbers = random.choice(ROWS, CHANGED, replace=False)
-        started = time.perf_counter()
+        started, processor_started = time.perf_counter(), time.thread_time()
         update(writer, numbers, ROWS + number * CHANGED)
         milliseconds.append((time.perf_counter() - started) * 1_000)
-    return milliseconds
+        processor.append((time.thread_time() - processor_started) * 1_000)
+        time.sleep(max(0, begin + (number + 1) / PUBLICATIONS_A_SECOND - time.monotonic()))
+    return milliseconds, processor
 
 
 def _steady(writer: SegmentsWriter) -> tuple[float, int]:

@@ -20,9 +20,18 @@ from stores.errors import Fatal
 from stores.segments.columns import new_column
 from stores.segments.compiled import Flags, Integers, Records
 from stores.segments.file import FileWriter, Written
-from stores.segments.grouping import add_keys, fill_slots, group, mark_split, settle, write_versions
+from stores.segments.grouping import (
+    add_keys,
+    count_versions,
+    fill_slots,
+    group,
+    mark_split,
+    number_rows,
+    settle,
+    write_versions,
+)
 from stores.segments.hashing import hash_identity, hash_keys
-from stores.segments.layout import ENTRY, FORMAT, MOST_ROWS, NO_ROW, VERSION, slot_count
+from stores.segments.layout import ENTRY, FORMAT, MOST_ROWS, VERSION, slot_count
 from stores.segments.scratch import scratch_array
 from stores.segments.sources import Chunk, Source
 from stores.table import HistoryFloor
@@ -107,7 +116,7 @@ class _Building:
     def _settled(self, entries: Records, floors: Mapping[int, HistoryFloor]) -> tuple[Records, int]:
         """The versions section, and how many rows there are. Afterwards all places of rows are known."""
         begins = self._array(len(entries) + 1, np.int64)
-        np.cumsum(np.bincount(self._entry_of, minlength=len(entries)), out=begins[1:])
+        count_versions(self._entry_of, begins)
         order = group(self._entry_of, begins)
         counts = settle(
             begins, order, self._partitions, self._offsets, self._timestamps,
@@ -116,14 +125,12 @@ class _Building:
         for where, chunk in self._chunks():
             if chunk.split is not None:
                 mark_split(self._entry_of[where], chunk.split, entries)
-        has_row = self._kept & (self._new_rows != NO_ROW)
-        self._kept[:] = has_row  # from here on: the versions whose rows are written
-        self._new_rows[:] = np.where(has_row, np.cumsum(has_row) - 1, NO_ROW)
+        rows = number_rows(self._kept, self._new_rows)
         versions = self._array(int(counts[counts > 1].sum()), VERSION)
         write_versions(
             begins, counts, order, self._partitions, self._offsets, self._timestamps, self._new_rows, entries, versions
         )
-        return versions, int(has_row.sum())
+        return versions, rows
 
     def _write_columns(self, writer: FileWriter) -> None:
         with ExitStack() as held:

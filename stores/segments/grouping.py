@@ -67,8 +67,28 @@ def fill_slots(entries: Records, keys: Bytes, slots: Hashes) -> None:
 
 
 @compiled
+def count_versions(entry_of: Integers, begins: Integers) -> None:
+    """Fills in where the versions of each entry begin, and where the last ones end."""
+    for version in range(len(entry_of)):
+        begins[entry_of[version] + 1] += 1
+    for entry in range(1, len(begins)):
+        begins[entry] += begins[entry - 1]
+
+
+@compiled
+def number_rows(kept: Flags, rows: Integers) -> int:
+    """Gives the rows of the versions that stay new places, in order, and leaves only versions with a row marked."""
+    count = 0
+    for version in range(len(kept)):
+        kept[version] &= rows[version] >= 0
+        rows[version] = count if kept[version] else -1
+        count += 1 if kept[version] else 0
+    return count
+
+
+@compiled
 def group(entry_of: Integers, begins: Integers) -> Integers:
-    """The versions in the order of their entries, within an entry as they came. `begins`: see `begins_of`."""
+    """The versions in the order of their entries, within an entry as they came. `begins`: see `count_versions`."""
     next_place = begins[:-1].copy()
     order = np.empty(len(entry_of), np.int64)
     for version in range(len(entry_of)):

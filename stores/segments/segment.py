@@ -38,7 +38,7 @@ class Segment:
         self.version_records: Records = self.file.section("versions").view(VERSION)
         self.keys: Bytes = self.file.section("keys")
 
-    @property
+    @cached_property
     def versions(self) -> int:
         """How many versions there are: see `Source`."""
         return len(self.version_records) + int(np.count_nonzero(self.entries["versions_count"] == 0))
