@@ -39,11 +39,7 @@ def run() -> Figures:
             for reader in readers:
                 reader.communicate()
     say(f"each reader: {', '.join(f'{mib:.1f}' for mib in private)} MiB")
-    return {
-        "readers_private_mib": sum(private),
-        "build_private_mib": building["mib"],
-        "table_mib": building["table_mib"],
-    }
+    return {"readers_private_mib": sum(private), **building}
 
 
 def _command(what: str, directory: Path) -> list[str]:

@@ -1,12 +1,13 @@
 """What segments promise beside the protocol: restarts, builds beside publications, files that come and go."""
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from stores.errors import CorruptState, Retryable
 from stores.protocol import KeyKind
 from stores.segments import Change, Known, SegmentsReader, SegmentsWriter, Tiers
-from stores.table import HistoryFloor, Seq, Status, row_versions
+from stores.table import ROW_VERSIONS, HistoryFloor, Seq, Status, row_versions
 from tests.contract.stores.store_under_test import find, table, version
 from tests.support.clock import ManualClock
 from tests.support.directories import fast_directory
@@ -78,7 +79,7 @@ def test_segments_of_another_store_other_columns_or_another_hash_are_built_anew(
 
 
 def test_publications_go_on_beside_a_build_and_stand_above_it(store):
-    writer = store.writer()
+    writer = store.writer(MERGE_ALWAYS)
     store.publish(writer, "users", version("old", 0, A), version("k", 1, A))
     build = writer.build("users")
     build.add(row_versions([version("k", 1, B)]))
@@ -180,3 +181,20 @@ def test_a_segment_may_hold_more_than_one_chunk_of_entries_and_many_versions_of_
         end = 1_000 if pin is None else pin[0]
         found = find(view, pa.array([f"k{n}" for n in range(20)]), ["rps"], pin=pin)
         assert [a.values and a.values["rps"] for a in found] == [(end - 1 - n) // 20 * 20 + n for n in range(20)]
+
+
+@pytest.mark.parametrize("prefix", ["", "the same sixteen bytes and more/"])
+def test_keys_that_only_resemble_those_in_a_large_table_are_missed(store, prefix):
+    # Slots hold a few bits of the hash: among so many keys hundreds look like another one until they are compared.
+    numbers = pa.array(range(1_000_000, 1_100_000)).cast(pa.string())
+    keys = pc.binary_join_element_wise(prefix, numbers, "").cast(pa.binary())
+    zeros = pa.array([0] * len(keys), pa.int64())
+    columns = [keys, zeros.cast(pa.int32()), zeros, zeros, pa.array([b"{}"] * len(keys), pa.binary())]
+    writer = store.writer()
+    build = writer.build("events")
+    build.add(pa.RecordBatch.from_arrays(columns, schema=ROW_VERSIONS))
+    build.finish(store.next_seq(), Known({0: 1}))
+    view = SegmentsReader(store.path, SPECS).snapshot().table("events")
+    others = pc.binary_join_element_wise(prefix, pa.array(range(2_000_000, 2_200_000)).cast(pa.string()), "")
+    assert pc.unique(view.lookup(others, []).status).to_pylist() == [Status.MISS]
+    assert pc.unique(view.lookup(keys, []).status).to_pylist() == [Status.HIT]
