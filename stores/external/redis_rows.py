@@ -32,7 +32,7 @@ class RedisRows(Protocol):
     def head(self, ttl_ms: int, marker_ms: int) -> list[Any]:
         """The script's arguments before those of the rows."""
 
-    def arguments(self, rows: VersionedRows, seen: Sequence[int | None]) -> list[list[Any]]:
+    def arguments(self, rows: VersionedRows, seen: Sequence[int | None]) -> list[tuple[Any, ...]]:
         """The script's arguments for each row."""
 
     def spelled(self, values: pa.StructArray) -> list[Texts]: ...
@@ -55,7 +55,7 @@ class HashRows:
     def head(self, ttl_ms: int, marker_ms: int) -> list[Any]:
         return [ttl_ms, marker_ms, len(self._columns), *self._columns]
 
-    def arguments(self, rows: VersionedRows, seen: Sequence[int | None]) -> list[list[Any]]:
+    def arguments(self, rows: VersionedRows, seen: Sequence[int | None]) -> list[tuple[Any, ...]]:
         columns = [texts_of(pc.struct_field(rows.values, index)) for index in range(len(self._columns))]
         masks = self._masks(rows.values, columns)
         values = (
@@ -63,7 +63,7 @@ class HashRows:
         )
         versions = rows.versions.to_pylist()
         before = ("" if one is None else one for one in seen)
-        return [list(row) for row in zip(versions, before, masks, *values, strict=True)]
+        return list(zip(versions, before, masks, *values, strict=True))
 
     def _masks(self, values: pa.StructArray, columns: Sequence[pa.Array]) -> list[str]:
         if values.null_count == 0 and all(column.null_count == 0 for column in columns):
@@ -103,12 +103,12 @@ class TextRows:
     def head(self, ttl_ms: int, marker_ms: int) -> list[Any]:
         return [ttl_ms, marker_ms]
 
-    def arguments(self, rows: VersionedRows, seen: Sequence[int | None]) -> list[list[Any]]:
+    def arguments(self, rows: VersionedRows, seen: Sequence[int | None]) -> list[tuple[Any, ...]]:
         versions = rows.versions.to_pylist()
         objects = json_objects_of(rows.values).to_pylist()
         before = ("" if one is None else one for one in seen)
         return [
-            [version, was, "" if text is None else f'{{"_version": {version}, {text}}}']
+            (version, was, "" if text is None else f'{{"_version": {version}, {text}}}')
             for version, was, text in zip(versions, before, objects, strict=True)
         ]
 

@@ -139,7 +139,8 @@ class Flow:
             elif error.code() != KafkaError._PARTITION_EOF and not error.retriable():
                 raise mapped(error, f"topic {message.topic()}, partition {message.partition()}")
         if records:
-            average = sum(len(message) for message in records) // len(records) + 1
+            some = records[::16]
+            average = sum(map(len, some)) // len(some) + 1
             self._most = max(1, min(self._plan.most_records, 2 * self._most, _MOST_BYTES // average))
         return records
 

@@ -35,10 +35,9 @@ def versions_of(
         versions, bad = _by_offset(records, generation), {}
     else:
         versions, bad = np.zeros(len(messages), np.int64), dict.fromkeys(range(len(messages)), f"no header {HEADER}")
-    for index, message in enumerate(messages):
-        headers = headers_of(message)
-        if headers:
-            _take_header(index, headers, versions, bad)
+    with_headers = [index for index, message in enumerate(messages) if message.headers()]
+    for index in with_headers:
+        _take_header(index, headers_of(messages[index]), versions, bad)
     for index in np.flatnonzero((versions < 0) | (versions > LARGEST_VERSION)).tolist():
         bad[index] = f"its version is not between 0 and {LARGEST_VERSION}"
     return versions, bad
