@@ -3,7 +3,7 @@
 import os
 import signal
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 
 import psutil
 
@@ -29,10 +29,11 @@ def frozen(pid: int) -> Iterator[None]:
 
 @contextmanager
 def all_frozen(pids: Iterable[int]) -> Iterator[None]:
-    """All of them stand still inside the block."""
+    """All of them stand still inside the block, but for those that have ended meanwhile."""
     with ExitStack() as held:
         for pid in pids:
-            held.enter_context(frozen(pid))
+            with suppress(ProcessLookupError):
+                held.enter_context(frozen(pid))
         yield
 
 

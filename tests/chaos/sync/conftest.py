@@ -38,6 +38,8 @@ def start(world: SyncWorld, tmp_path: Path) -> Iterator[Callable[[], Program]]:
             nonlocal count
             count += 1
             data = world.data(world.to_redis())
+            # The least that brokers allow: how long a killed instance is taken for living is most of these tests' time.
+            data["kafka"]["client"] = {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 1_000}
             data["sync"]["writeback"]["table"] = {**data["sync"]["writeback"]["out"], "to": world.to_postgres()}
             program = Program(tmp_path / str(count), data)
             held.callback(program.end)

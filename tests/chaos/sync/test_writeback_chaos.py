@@ -74,7 +74,7 @@ def test_a_store_that_is_killed_and_comes_back_has_everything(
             chaos.restart()
             world.reconnect()
             go_on(instance, route)
-            assert instance.route(route)["counters"]["rewinds"] > number
+            wait_until(lambda number=number: instance.route(route)["counters"]["rewinds"] > number, what="a rewind")  # type: ignore[misc] # a default binds the loop's value
     audit(world)
     assert psutil.Process(instance.process.pid).memory_info().rss < _MOST_MEMORY
 
