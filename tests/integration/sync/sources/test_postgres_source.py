@@ -39,13 +39,15 @@ def test_the_auditor_notices_each_of_twenty_secretly_altered_rows(source: Source
     assert not source.audit()
     before = source.in_topic()
     random = random_source("auditor")
+    secrets: list[tuple[bytes, bytes | None]] = []
     altered = {str(number).encode() for number in random.sample(range(1, 201), 20)}
     for key in sorted(altered):
         value = json.loads(before[key])
         way = random.choice(["gone", "plan", "price", "at", "extra"])
         changed = {"plan": "x", "price": 0.1, "at": "2020-01-01T00:00:00+00:00", "extra": None}.get(way)
         secretly = None if way == "gone" else json.dumps({**value, way: changed}).encode()
-        source.cluster.produce(source.topic, [(key, secretly)])
+        secrets.append((key, secretly))
+    source.cluster.produce(source.topic, secrets)
     noticed = {re.search(r"b'(\d+)'", finding)[1].encode() for finding in source.audit()}  # type: ignore[index] # each names a key
     assert noticed == altered
 
