@@ -48,13 +48,10 @@ RUN pip install --no-deps --no-index /wheels/*.whl
 ENV PYSPARK_PYTHON=/opt/enrich/bin/python \
     PYTHONUNBUFFERED=1 \
     SPARK_CONF_DIR=/etc/enrich/spark \
-    SPARK_WORKER_DIR=/var/lib/enrich/spark-work \
-    NUMBA_CACHE_DIR=/var/lib/enrich/compiled
+    SPARK_WORKER_DIR=/var/lib/enrich/spark-work
 # By number, so that Kubernetes can see that it is not root.
 USER 10001
 WORKDIR /var/lib/enrich
-# The loops of the segments, fifteen seconds of a core: on another kind of processor they are compiled once more.
-RUN python -m stores.segments
 # Python and the JVM end on it in good order; a stage drains. No HEALTHCHECK: what healthy means depends on the command.
 STOPSIGNAL SIGTERM
 CMD ["enrich", "--help"]
