@@ -8,14 +8,13 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
 
 from enrich.agent.header import Header, HeaderWriter, TableState
 from enrich.agent.imports import Imports
 from enrich.agent.keeper import Keeper
 from enrich.agent.loader_keeper import LoaderKeeper
 from enrich.agent.loaders import Refresher, source_of
-from enrich.agent.loading import Loaded, LoadTable, Progress, load_table
+from enrich.agent.loading import Listener, Loaded, LoadTable, Order, Progress, load_table
 from enrich.agent.snapshots import HeadStarts, load_from_newest
 from enrich.agent.tables import LoaderTable, TopicTable
 from enrich.agent.tailer import Tailed, Tailer
@@ -140,17 +139,12 @@ class Agent:
     def _load(
         self, table: TopicTable, answer: Answer, tell: Callable[[Progress], None], chosen: Snapshot | None
     ) -> Loaded | None:
-        load = partial(
-            self._load_table,
-            self._store,
-            table,
-            answer,
-            self._connection,
-            self._clock,
-            tell,
-            _tell_quarantined,
-            self._stopping.is_set,
-        )
+        listener = Listener(tell, _tell_quarantined, self._stopping.is_set)
+
+        def load(head_start: Snapshot | None) -> Loaded | None:
+            order = Order(table, answer, self._connection, head_start)
+            return self._load_table(self._store, order, listener, self._clock)
+
         return load(chosen) if chosen is not None else load_from_newest(table, self._head_starts, load)
 
     def _hear(self) -> None:

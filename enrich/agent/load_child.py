@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import cast
 
 from enrich.agent.load_requests import Job, Outcome, ask
-from enrich.agent.loading import load_table
+from enrich.agent.loading import Listener, Order, load_table
 from enrich.agent.place import Place
 from enrich.agent.tables import topic_tables
 from enrich.config import Pipeline
@@ -58,17 +58,9 @@ def load(pipe: Pipe, pipeline: Pipeline, place: Place) -> int:
     try:
         job: Job = pipe.recv()
         table = topic_tables(pipeline)[job.table]
-        loaded = load_table(
-            _StoreOfAgent(pipe, table.spec),
-            table,
-            job.answer,
-            job.connection,
-            SystemClock(),
-            partial(ask, pipe, "tell"),
-            partial(ask, pipe, "tell_quarantined"),
-            partial(ask, pipe, "should_stop"),
-            job.head_start,
-        )
+        listener = Listener(*(partial(ask, pipe, name) for name in ("progress", "quarantined", "should_stop")))
+        order = Order(table, job.answer, job.connection, job.head_start)
+        loaded = load_table(_StoreOfAgent(pipe, table.spec), order, listener, SystemClock())
         pipe.send(Outcome(loaded))
     except EnrichError as error:
         pipe.send(error)

@@ -20,16 +20,12 @@ from types import FrameType
 
 from enrich.agent import load_child
 from enrich.agent.load_requests import Job, serve
-from enrich.agent.loading import Loaded, Progress, load_table
+from enrich.agent.loading import Listener, Loaded, Order, load_table
 from enrich.agent.place import Place
-from enrich.agent.tables import TopicTable
-from enrich.agent.watch import Answer
 from enrich.config import Pipeline
 from enrich.errors import EnrichError, Retryable
-from enrich.kafka import Connection
-from stores.protocol import Clock, Quarantined
+from stores.protocol import Clock
 from stores.rocks import Reserved, RocksStore
-from stores.snapshots import Snapshot
 
 _log = logging.getLogger(__name__)
 
@@ -65,43 +61,23 @@ class LoadProcesses:
         """Ends the template. Loads that run end by themselves: each asks again and again whether it should stop."""
         self._template.close()
 
-    def load_table(
-        self,
-        store: RocksStore,
-        table: TopicTable,
-        answer: Answer,
-        connection: Connection,
-        clock: Clock,
-        tell: Callable[[Progress], None],
-        tell_quarantined: Callable[[Sequence[Quarantined]], None],
-        should_stop: Callable[[], bool],
-        head_start: Snapshot | None = None,
-    ) -> Loaded | None:
+    def load_table(self, store: RocksStore, order: Order, listener: Listener, clock: Clock) -> Loaded | None:
         """As `load_table` does it. Raises Retryable when the process that loads was killed."""
         while not self._turns.acquire(timeout=_LOOK_EVERY_S):
-            if should_stop():
+            if listener.should_stop():
                 return None
         try:
-            return self._load(store, table, answer, connection, clock, tell, tell_quarantined, should_stop, head_start)
+            return self._load(store, order, listener, clock)
         finally:
             self._turns.release()
 
-    def _load(
-        self,
-        store: RocksStore,
-        table: TopicTable,
-        answer: Answer,
-        connection: Connection,
-        clock: Clock,
-        tell: Callable[[Progress], None],
-        tell_quarantined: Callable[[Sequence[Quarantined]], None],
-        should_stop: Callable[[], bool],
-        head_start: Snapshot | None,
-    ) -> Loaded | None:
+    def _load(self, store: RocksStore, order: Order, listener: Listener, clock: Clock) -> Loaded | None:
         pipe = self._new_process()
         if pipe is None:
-            _log.warning("no process can be made for a load; the agent does it itself", extra={"table": table.name})
-            return load_table(store, table, answer, connection, clock, tell, tell_quarantined, should_stop, head_start)
+            _log.warning(
+                "no process can be made for a load; the agent does it itself", extra={"table": order.table.name}
+            )
+            return load_table(store, order, listener, clock)
         reserved: list[Reserved] = []
 
         def reserve(name: str) -> Reserved:
@@ -114,19 +90,19 @@ class LoadProcesses:
             "write_unseen": store.write_unseen,
             "swap": store.swap,
             "abandon": store.abandon,
-            "tell": tell,
-            "tell_quarantined": tell_quarantined,
-            "should_stop": should_stop,
+            "progress": listener.progress,
+            "quarantined": listener.quarantined,
+            "should_stop": listener.should_stop,
         }
         with pipe:
             try:
-                pipe.send(Job(table.name, answer, connection, head_start))
+                pipe.send(Job(order.table.name, order.answer, order.connection, order.head_start))
                 return serve(pipe, answers)
             except (EOFError, BrokenPipeError, ConnectionResetError):
                 _give_up(store, reserved)
                 raise Retryable(
                     "the process that loaded the table ended before it was done",
-                    where=f"table {table.name}",
+                    where=f"table {order.table.name}",
                     next_step="it is loaded again; if this repeats, see agent.log and the kernel's log (memory?)",
                 ) from None
 

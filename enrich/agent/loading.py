@@ -53,62 +53,61 @@ class Loads(Protocol):
     def bulk(self, table: str) -> BulkLoad: ...
 
 
+@dataclass(frozen=True)
+class Order:
+    """What is to be loaded, and from where."""
+
+    table: TopicTable
+    answer: Answer
+    connection: Connection
+    head_start: Snapshot | None = None
+
+
+@dataclass(frozen=True)
+class Listener:
+    """Whoever wants the table: hears how far the load is, and says when it is to stop."""
+
+    progress: Callable[[Progress], None]
+    quarantined: Callable[[Sequence[Quarantined]], None]
+    should_stop: Callable[[], bool]
+
+
 class LoadTable(Protocol):
     """How a table is loaded: `load_table` in this process, or by another one that calls it there."""
 
-    def __call__(
-        self,
-        store: RocksStore,
-        table: TopicTable,
-        answer: Answer,
-        connection: Connection,
-        clock: Clock,
-        tell: Callable[[Progress], None],
-        tell_quarantined: Callable[[Sequence[Quarantined]], None],
-        should_stop: Callable[[], bool],
-        head_start: Snapshot | None = None,
-    ) -> Loaded | None: ...
+    def __call__(self, store: RocksStore, order: Order, listener: Listener, clock: Clock) -> Loaded | None: ...
 
 
-def load_table(
-    store: Loads,
-    table: TopicTable,
-    answer: Answer,
-    connection: Connection,
-    clock: Clock,
-    tell: Callable[[Progress], None],
-    tell_quarantined: Callable[[Sequence[Quarantined]], None],
-    should_stop: Callable[[], bool],
-    head_start: Snapshot | None = None,
-) -> Loaded | None:
+def load_table(store: Loads, order: Order, listener: Listener, clock: Clock) -> Loaded | None:
     """Reads the topic from its start to the ends that it has now and shows the rows in one step.
 
     With a head start it takes in the snapshot and reads the topic from there. Returns None when told to stop. Raises
     WouldLoseData for a snapshot that does not fit, CorruptState for a damaged one, and what Kafka and the store raise;
     the table then stays as it was.
     """
-    topics = Topics(new_admin_client(connection), deadline_s=PATIENCE_S)
+    table, head_start = order.table, order.head_start
+    topics = Topics(new_admin_client(order.connection), deadline_s=PATIENCE_S)
     topic_id = topics.topic_id(table.topic)
     asked_at = clock.now_ms()
     ends = topics.end_offsets(table.topic)
     starts = topics.start_offsets(table.topic)
-    floors = _floors(topics, table, answer, asked_at, ends)
+    floors = _floors(topics, order, asked_at, ends)
     epochs: dict[int, int] = {}
     if head_start is not None:
-        settings = answer.settings or TopicSettings()
+        settings = order.answer.settings or TopicSettings()
         require_fits(head_start, table, TopicNow(table.topic, topic_id, starts, ends, settings, asked_at))
         starts, epochs = dict(head_start.manifest.positions), epochs_of(head_start.manifest.notes)
         floors = joined_floors(head_start.manifest, floors)
-    consumer = new_store_consumer(connection)
+    consumer = new_store_consumer(order.connection)
     load = store.bulk(table.name)
     try:
         started, records = time.monotonic(), 0
         positions = dict(starts)
         for versions in () if head_start is None else head_start.versions():
-            tell_quarantined(load.add(versions))
+            listener.quarantined(load.add(versions))
             records += len(versions)
-            tell(Progress(records, _left(starts, ends), records / (time.monotonic() - started)))
-            if should_stop():
+            listener.progress(Progress(records, _left(starts, ends), records / (time.monotonic() - started)))
+            if listener.should_stop():
                 load.abandon()
                 return None
         # One batch is decoded and sorted, which leaves the interpreter to others, while the next one is read.
@@ -117,19 +116,19 @@ def load_table(
             for messages in read_to_end(consumer, table.topic, starts, ends, epochs=epochs, stalled_s=PATIENCE_S):
                 versions = row_versions_of(messages)
                 if adding is not None:
-                    tell_quarantined(adding.result())
+                    listener.quarantined(adding.result())
                 adding = thread.submit(load.add, versions)
                 records += len(messages)
                 for partition, at in _last_places(versions):
                     positions[partition] = (messages[at].offset() or 0) + 1
                     if (epoch := messages[at].leader_epoch()) is not None:
                         epochs[partition] = epoch
-                tell(Progress(records, _left(positions, ends), records / (time.monotonic() - started)))
-                if should_stop():
+                listener.progress(Progress(records, _left(positions, ends), records / (time.monotonic() - started)))
+                if listener.should_stop():
                     break
             if adding is not None:
-                tell_quarantined(adding.result())
-        if should_stop():
+                listener.quarantined(adding.result())
+        if listener.should_stop():
             load.abandon()
             return None
         if topics.topic_id(table.topic) != topic_id:
@@ -143,12 +142,11 @@ def load_table(
     return Loaded(asked_at, ends)
 
 
-def _floors(
-    topics: Topics, table: TopicTable, answer: Answer, asked_at: int, ends: Offsets
-) -> Mapping[int, HistoryFloor]:
+def _floors(topics: Topics, order: Order, asked_at: int, ends: Offsets) -> Mapping[int, HistoryFloor]:
     """From where on the topic still has every version. What compaction removed is gone without a trace; younger than
     min.compaction.lag.ms it removes nothing."""
-    lag = 0 if answer.settings is None else answer.settings.min_compaction_lag_ms
+    table, settings = order.table, order.answer.settings
+    lag = 0 if settings is None else settings.min_compaction_lag_ms
     if not lag or not table.spec.history_ms:
         return {partition: HistoryFloor(end, asked_at) for partition, end in ends.items()}
     proven = asked_at - lag + _CLOCKS_DIFFER_MS

@@ -25,9 +25,9 @@ _log = logging.getLogger(__name__)
 
 _CLOCKS_DIFFER_MS = 300_000
 _TRIED = 3
+"""How many snapshots of a table are tried before its topic is read whole: a bad one may show only at its end."""
 _ATTEMPTS = 3
 """How often one snapshot is begun with while an agent lives: a load may end without a word of why (memory, say)."""
-"""How many snapshots of a table are tried before its topic is read whole: a bad one may show only at its end."""
 
 
 @dataclass(frozen=True)

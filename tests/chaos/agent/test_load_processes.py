@@ -95,7 +95,13 @@ def test_no_other_process_holds_the_lock_of_an_agent(pipeline):
 
 
 def open_files(pid):
-    return [str(descriptor.readlink()) for descriptor in Path(f"/proc/{pid}/fd").iterdir()]
+    """What it has open. Files are closed and loads end while they are looked at."""
+    found = []
+    with suppress(FileNotFoundError, ProcessLookupError):
+        for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+            with suppress(FileNotFoundError):
+                found.append(str(descriptor.readlink()))
+    return found
 
 
 def work_of(pipeline):
