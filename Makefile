@@ -1,5 +1,8 @@
 # Every target does all missing set-up by itself; see tools/setup.sh.
 PYTHON := .venv/bin/python
+# Most tests wait for servers: two at a time, each worker with servers of its own. A file's tests stay together.
+WORKERS := 2
+PYTEST = $(PYTHON) -m pytest -n $(WORKERS) --dist loadfile --durations 15
 
 .PHONY: help setup test soak check demo bench lock clean
 
@@ -19,10 +22,10 @@ check: setup
 	@$(PYTHON) tools/check.py
 
 test: check
-	@ENRICH_TEST_SEED=$(SEED) $(PYTHON) -m pytest $(ARGS)
+	@ENRICH_TEST_SEED=$(SEED) $(PYTEST) $(ARGS)
 
 soak: check
-	@ENRICH_TEST_SOAK=1 ENRICH_TEST_SEED=$(SEED) $(PYTHON) -m pytest $(ARGS)
+	@ENRICH_TEST_SOAK=1 ENRICH_TEST_SEED=$(SEED) $(PYTEST) $(ARGS)
 
 demo: setup
 	@$(PYTHON) -m enrich demo

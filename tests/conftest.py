@@ -1,6 +1,7 @@
 """Set-up of the whole run: the seed, hypothesis, and the real servers that tests share."""
 
 import itertools
+import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
@@ -34,6 +35,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="skip what needs a server that cannot be started here, instead of failing",
     )
+
+
+def pytest_configure() -> None:
+    # For the workers, which start later: one seed for the whole run.
+    os.environ["ENRICH_TEST_SEED"] = str(SEED)
 
 
 def pytest_report_header() -> str:

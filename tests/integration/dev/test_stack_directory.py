@@ -10,7 +10,6 @@ import pytest
 
 from enrich.dev import Stack, temporary_stack
 from enrich.errors import ConfigError
-from enrich.jars.cache import cache_folder
 from tests.integration.dev.stacks import StackUnderTest, assert_clear_error
 
 
@@ -116,10 +115,10 @@ def test_no_java_is_one_clear_line_and_nothing_runs(new_stack, tmp_path):
     assert stack.processes() == []
 
 
-def test_a_temporary_stack_is_gone_after_its_block(only_redis):
-    before = set((cache_folder().parent / "stacks").glob("*"))
+def test_a_temporary_stack_is_gone_after_its_block(only_redis, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with temporary_stack(quiet=True):
-        (folder,) = set((cache_folder().parent / "stacks").glob("*")) - before
+        (folder,) = (tmp_path / "enrich" / "stacks").iterdir()
         stack = StackUnderTest(folder)
         assert len(stack.processes()) == 1
     assert stack.processes() == []
