@@ -59,8 +59,8 @@ def test_kill_9_at_any_instant_of_an_import_leaves_a_whole_table(cluster, pipeli
     interrupted = 0
     for number in range(rounds(4, 30)):
         pid = reader.header().pid
-        request = ImportRequest(place.imports, "users", snapshot.path)
         cluster.produce(topic, [(b"newest", json.dumps({"plan": str(number)}).encode())])
+        request = ImportRequest(place.imports, "users", snapshot.path)
         wait_until(lambda: not list(place.imports.glob("*.request")), what="the agent's taking the request")
         # The instant of the kill is what is random; but for the first, before any machine can be done.
         time.sleep(random.uniform(0, 0.6) if number else 0)

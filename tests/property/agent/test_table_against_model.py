@@ -40,7 +40,7 @@ EAGER_CLEANER = {
     "delete.retention.ms": "10000",
 }
 KEYS = [f"key-{number}" for number in range(25)]
-CALM_STEPS = 12
+CALM_STEPS = 40
 """Between two violent steps, which take seconds each."""
 
 _numbers = itertools.count()
