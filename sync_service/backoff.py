@@ -3,6 +3,8 @@
 import random
 from collections.abc import Callable
 
+from stores import backoff
+
 
 class Backoff:
     """`next_s()` is the pause before the next try; `reset()` after a success."""
@@ -10,8 +12,7 @@ class Backoff:
     def __init__(
         self, first_s: float = 0.1, most_s: float = 10.0, random_source: Callable[[], float] = random.random
     ) -> None:
-        self._first_s = first_s
-        self._most_s = most_s
+        self._pauses = backoff.Backoff(min(first_s, most_s), most_s)
         self._random_source = random_source
         self._tries = 0
 
@@ -22,9 +23,8 @@ class Backoff:
 
     def next_s(self) -> float:
         """Between half and the whole of the doubled pause."""
-        whole = min(self._first_s * 2.0 ** min(self._tries, 30), self._most_s)
         self._tries += 1
-        return whole * (0.5 + 0.5 * self._random_source())
+        return self._pauses.delay_s(self._tries, 1 - self._random_source())
 
     def reset(self) -> None:
         self._tries = 0

@@ -42,10 +42,7 @@ def get(
     _show(found, json)
     for row in rows:
         if row.value is None:
-            reason = {"deleted": "is deleted", "bad_key": "cannot be a key of this table"}.get(
-                row.status, "is not there"
-            )
-            typer.echo(f"{row.key} {reason}", err=True)
+            typer.echo(f"{row.key} {_WHY_NOT.get(row.status, 'is not there')}", err=True)
     if len(found) < len(rows):
         raise typer.Exit(DIFFERENCE)
 
