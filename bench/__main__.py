@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import signal
 import sys
 from pathlib import Path
 
@@ -12,6 +13,8 @@ RESULTS = Path(__file__).parent / "RESULTS.md"
 
 
 def main() -> int:
+    # As Ctrl-C: what a benchmark started must not outlive it.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("name", nargs="?", choices=sorted(BENCHMARKS), metavar="NAME", help="one of --list")
     parser.add_argument("--json", action="store_true", help="print the result as one JSON object on the last line")

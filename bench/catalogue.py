@@ -118,10 +118,41 @@ BENCHMARKS = {
             {"readers_private_mib": ("<", 200), "build_private_mib": ("<", 300)},
         ),
         Benchmark(
+            "stage_peers",
+            "a stage over 3 M events beside its ceiling, Kafka Streams, a broadcast join, Redis GET and Redis MGET",
+            _later("stage_peers"),
+            {
+                "one_lookup_vs_ceiling": (">=", 0.75),
+                "three_lookups_vs_ceiling": (">=", 0.55),
+                "vs_kafka_streams": (">=", 1.5),
+                "vs_redis_get": (">=", 20),
+                "vs_redis_mget": (">=", 1.001),
+            },
+        ),
+        Benchmark(
+            "stage_latency",
+            "from the producer to a consumer of the enriched event at 20 K events/s, beside a UDF that does nothing",
+            _later("stage_latency"),
+            {"p95_ms": ("<", 300), "p95_vs_empty": ("<", 1.25001)},
+        ),
+        Benchmark(
+            "stage_growth",
+            "a stage with 10 K to 10 M keys, 1 to 8 look-ups, events of 100 bytes to 10 KB, one and two executors",
+            _later("stage_growth"),
+        ),
+        Benchmark(
             "sync_source",
             "a PostgreSQL table of 1 M rows to a topic, then 1 % changed, then all compared",
             _later("sync_source"),
             {"rows_per_s": (">=", 100_000), "second_vs_first_time": ("<", 0.3), "peak_mib": ("<", 400)},
         ),
+        Benchmark(
+            "admin_load",
+            "`enrich table load` of a CSV file of 1 M rows",
+            _later("admin_load"),
+            {"rows_per_s": (">=", 200_000), "peak_mib": ("<", 300)},
+        ),
+        Benchmark("admin_verify", "`enrich table verify` of 1 M rows", _later("admin_verify"), {"s": ("<", 10)}),
+        Benchmark("admin_check", "`enrich topics check` of 1 M records", _later("admin_check"), {"s": ("<", 10)}),
     )
 }

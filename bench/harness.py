@@ -64,6 +64,18 @@ def cpu_seconds(pids: Iterable[int]) -> float:
     return sum(t.user + t.system + t.children_user + t.children_system for t in times)
 
 
+def family_cpu_seconds(pid: int) -> float:
+    """Of a process and all of its descendants. Raises NoSuchProcess when it has ended itself."""
+    process = psutil.Process(pid)
+    while True:
+        try:
+            return cpu_seconds([pid, *(child.pid for child in process.children(recursive=True))])
+        except psutil.NoSuchProcess:
+            if not process.is_running():
+                raise
+            # A child ended meanwhile: its parent has its time by now.
+
+
 def ended_children_cpu_seconds() -> float:
     """Processor time of all child processes of this one that have ended and were waited for."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)

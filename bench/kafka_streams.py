@@ -1,4 +1,5 @@
-"""The peer of `store_bootstrap`: a real Kafka Streams application that restores a topic into its RocksDB.
+"""The Kafka Streams peers: one restores a topic into its RocksDB (`store_bootstrap`), one joins events with it
+(`stage_peers`).
 
 Its archives are locked in bench/jars.lock, apart from the product's: `python -m bench.kafka_streams` locks them anew.
 """
@@ -7,6 +8,7 @@ import shutil
 import subprocess
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +22,10 @@ from enrich.jars.relock import resolve
 _SET = "streams"
 _COORDINATES = ("org.apache.kafka:kafka-streams:4.3.1", "org.slf4j:slf4j-nop:1.7.36")
 _LOCK = Path(__file__).with_name("jars.lock")
-_SOURCE = Path(__file__).with_name("streams") / "RestoreGlobalTable.java"
+_SOURCES = Path(__file__).with_name("streams")
+_RESTORE, _ENRICH = "RestoreGlobalTable", "EnrichWithGlobalTable"
+_THREADS = "1"
+"""Two were slower, with the broker on the same two cores."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +39,7 @@ class Restored:
 
 @dataclass(frozen=True)
 class StreamsApp:
-    """The compiled application."""
+    """The compiled applications."""
 
     java: Path
     class_path: str
@@ -45,14 +50,15 @@ class StreamsApp:
         java = find_java()
         archives = [str(path) for path in JarCache(cache_folder(), read_lock(_LOCK)).paths(_SET)]
         class_path = ":".join([*archives, str(folder)])
+        sources = [str(_SOURCES / f"{name}.java") for name in (_RESTORE, _ENRICH)]
         compiler = [str(java), "-m", "jdk.compiler/com.sun.tools.javac.Main"]
-        subprocess.run([*compiler, "-cp", class_path, "-d", str(folder), str(_SOURCE)], check=True)
+        subprocess.run([*compiler, "-cp", class_path, "-d", str(folder), *sources], check=True)
         return cls(java, class_path, folder)
 
     def restore(self, bootstrap_servers: str, topic: str, rows: int) -> Restored:
         """Raises RuntimeError when it ends early or restored another number of rows."""
         state = self.folder / "state"
-        command = [str(self.java), "-cp", self.class_path, _SOURCE.stem, bootstrap_servers, topic, str(state)]
+        command = [str(self.java), "-cp", self.class_path, _RESTORE, bootstrap_servers, topic, str(state)]
         started = time.perf_counter()
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
             said = "" if process.stdout is None else process.stdout.readline().strip()
@@ -65,6 +71,41 @@ class StreamsApp:
         if answer.strip() != str(rows):
             raise RuntimeError(f"Kafka Streams restored {answer.strip()!r} rows instead of {rows}")
         return restored
+
+    def joining(self, bootstrap_servers: str, table_topic: str) -> "StreamsJoin":
+        command = [str(self.java), "-Xmx2g", "-cp", self.class_path, _ENRICH]
+        return StreamsJoin([*command, bootstrap_servers, str(self.folder / "state"), table_topic, _THREADS])
+
+
+class StreamsJoin:
+    """A running application that joins events with the table, one pass after the other."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self._passes = 0
+
+    def begin(self, events: str, output: str, dead_letters: str) -> None:
+        """Returns once the table is restored and events are read."""
+        self._passes += 1
+        self._tell(f"join-{self._passes} {events} {output} {dead_letters}", "running")
+
+    def end(self) -> None:
+        self._tell("", "ended")
+
+    def cpu_seconds(self) -> float:
+        return cpu_seconds([self._process.pid])
+
+    def close(self) -> None:
+        self._process.communicate(timeout=60)
+
+    def _tell(self, what: str, expected: str) -> None:
+        if self._process.stdin is None or self._process.stdout is None:
+            raise RuntimeError("Kafka Streams has no pipes")
+        self._process.stdin.write(what + "\n")
+        self._process.stdin.flush()
+        said = self._process.stdout.readline().strip()
+        if said != expected:
+            raise RuntimeError(f"Kafka Streams said {said!r} instead of {expected!r}")
 
 
 def _peak_rss_mib(pid: int) -> float:

@@ -91,11 +91,15 @@ def fill(writer: SegmentsWriter, table: str, count: int) -> None:
     build.finish(next_seq(writer), Known({0: count}))
 
 
+def changed(numbers: Numbers, first_offset: int) -> Change:
+    """New rows of these keys."""
+    versions = versions_of(keys_of(numbers), first_offset)
+    return Change({0: first_offset + len(numbers)}, {}, None, versions, rows_of(numbers + 1))
+
+
 def update(writer: SegmentsWriter, numbers: Numbers, first_offset: int, tables: tuple[str, ...] = ("users",)) -> None:
     """Publishes new rows of these keys."""
-    versions = versions_of(keys_of(numbers), first_offset)
-    change = Change({0: first_offset + len(numbers)}, {}, None, versions, rows_of(numbers + 1))
-    writer.publish(next_seq(writer), dict.fromkeys(tables, change))
+    writer.publish(next_seq(writer), dict.fromkeys(tables, changed(numbers, first_offset)))
 
 
 def next_seq(writer: SegmentsWriter) -> Seq:

@@ -65,7 +65,8 @@ def _latencies(
     """Milliseconds from an update's sending to its being seen, for some seconds or while another table loads."""
     updates = Updates(bootstrap_servers, table, first)
     with updates.flowing():
-        watching = Watching(pipeline, table)  # by the time it is ready, the producer is under way
+        watching = Watching(pipeline, table)
+        updates.wait_until_under_way()
         begin = time.monotonic()
         if until_ready is None:
             time.sleep(SECONDS)

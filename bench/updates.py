@@ -40,8 +40,14 @@ class Updates:
         self._topic = topic
         self._first = first
         self._stopped = threading.Event()
+        self._is_under_way = threading.Event()
         self.sent: dict[int, float] = {}
         """When, by number."""
+
+    def wait_until_under_way(self) -> None:
+        """Returns once the brokers took an update: the first one of an idempotent producer waits half a second."""
+        if not self._is_under_way.wait(_DEADLINE_S):
+            raise RuntimeError("the brokers take no update")
 
     @contextmanager
     def flowing(self) -> Iterator[None]:
@@ -60,7 +66,12 @@ class Updates:
             due = int((time.monotonic() - started) * PER_SECOND)
             for number in range(self._first + len(self.sent), self._first + due):
                 self.sent[number] = time.monotonic()
-                self._producer.produce(self._topic, row_of(number, number), key_of(number % KEYS))
+                self._producer.produce(
+                    self._topic,
+                    row_of(number, number),
+                    key_of(number % KEYS),
+                    on_delivery=lambda *_: self._is_under_way.set(),
+                )
             self._producer.poll(0)
 
 

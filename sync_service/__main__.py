@@ -2,6 +2,7 @@
 
 import argparse
 import ctypes
+import gc
 import logging
 import os
 import signal
@@ -18,7 +19,6 @@ from sync_service.building import routes_of
 from sync_service.http import StatusServer
 from sync_service.reconcile.command import reconcile
 from sync_service.service import Service
-from sync_service.sources.command import confirm
 
 # After so long without an end a driver hangs; what is not committed is read again by the next instance.
 _STOP_S = 25.0
@@ -33,6 +33,8 @@ def main() -> int:
         if options.command == "reconcile":
             return reconcile(pipeline, options)
         if options.command == "confirm":
+            from sync_service.sources.command import confirm
+
             return confirm(pipeline, options)
         _run(pipeline)
     except EnrichError as error:
@@ -60,6 +62,9 @@ def _run(pipeline: Pipeline) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
     status.start()
+    # What stands now stays. The collector would walk through all of it again and again, for the records of each batch.
+    gc.collect()
+    gc.freeze()
     try:
         service.run()
     finally:

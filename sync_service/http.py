@@ -2,6 +2,7 @@
 
 import json
 import logging
+import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -51,6 +52,11 @@ class _Server(ThreadingHTTPServer):
         self.service = service
         self.pipeline = pipeline
         super().__init__(address, _Handler)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """One who asked and did not wait for the answer is no error of ours."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -16,6 +16,8 @@ _log = logging.getLogger("enrich.sync")
 _HELD_S = 15.0
 # A route that ran so long has recovered: its next failure is a first one.
 _RECOVERED_S = 60.0
+_REMIND_S = 60.0
+"""How often the log repeats why a route does not run."""
 
 
 class Service:
@@ -63,17 +65,21 @@ class _Runner(threading.Thread):
         self._held_s = held_s
         self._backoff = Backoff(0.2, most_pause_s)
         self._told: tuple[RouteState, str, int] | None = None
-        """Why the route does not run now: its state meanwhile, the error, and when that was."""
+        """Why the route did not run last: its state meanwhile, the error, and when that was."""
+        self._logged = ("", float("-inf"))
+        """What the log said last of it, and when."""
+        self._is_trying = False
 
     def run(self) -> None:
         while not self._stopping.is_set():
             started = time.monotonic()
-            self._told = None
+            self._is_trying = True
             try:
                 self._route.run(self._stopping)
             except Retryable as error:
                 if time.monotonic() - started > _RECOVERED_S:
                     self._backoff.reset()
+                    self._logged = ("", float("-inf"))
                 self._pause(RouteState.waiting, error, self._backoff.next_s())
             except WouldLoseData as error:
                 self._pause(RouteState.held, error, self._held_s)
@@ -89,20 +95,24 @@ class _Runner(threading.Thread):
 
     def status(self) -> RouteStatus:
         status, told = self._route.status(), self._told
-        if told is None:
+        # A try that begins says nothing yet: it may be as long as the pause, and end in the same way.
+        if told is None or (self._is_trying and status.state is not RouteState.starting):
             return status
         state, text, when = told
         return replace(status, state=state, last_error=text, last_error_ms=when, rows_per_s=0.0)
 
     def _pause(self, state: RouteState, error: EnrichError, seconds: float) -> None:
-        self._told = state, str(error), time.time_ns() // 1_000_000
+        self._told, self._is_trying = (state, str(error), time.time_ns() // 1_000_000), False
         extra = {"route": self._route.name, "again_in_s": round(seconds, 1)}
-        _log.warning("the route does not run: %s", error, extra=extra)
+        is_news = str(error) != self._logged[0] or time.monotonic() - self._logged[1] >= _REMIND_S
+        _log.log(logging.WARNING if is_news else logging.DEBUG, "the route does not run: %s", error, extra=extra)
+        if is_news:
+            self._logged = (str(error), time.monotonic())
         self._stopping.wait(seconds)
 
     def _give_up(self, error: EnrichError) -> None:
         self.failure = error
-        self._told = RouteState.stopped, str(error), time.time_ns() // 1_000_000
+        self._told, self._is_trying = (RouteState.stopped, str(error), time.time_ns() // 1_000_000), False
         _log.error("the route stopped: %s", error, extra={"route": self._route.name})
         if isinstance(error, ConfigError):
             self._stopping.set()

@@ -10,5 +10,5 @@ compile() {
     "$tools/bin/uv" pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header "$@"
 }
 compile pyproject.toml -o requirements.lock
-compile pyproject.toml --extra dev-stack --group test -c requirements.lock -o requirements-dev.lock
+compile pyproject.toml --extra dev-stack --group test --group bench -c requirements.lock -o requirements-dev.lock
 .venv/bin/python -m enrich.jars --lock

@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
+from queue import SimpleQueue
 
 from enrich.agent.header import Header, HeaderWriter, TableState
 from enrich.agent.imports import Imports
@@ -23,7 +25,7 @@ from enrich.agent.watch import Answer, TopicWatch
 from enrich.errors import EnrichError, Retryable
 from enrich.kafka import Connection, new_store_consumer
 from enrich.processes import Identity, identify, pid_namespace
-from stores.protocol import Clock, Quarantined, TableUpdate
+from stores.protocol import Clock, Quarantined, QuarantinePlace, TableUpdate
 from stores.rocks import RocksStore
 from stores.snapshots import Snapshot
 
@@ -50,10 +52,11 @@ class Agent:
         load: LoadTable = load_table,
         head_starts: HeadStarts | None = None,
         imports: Imports | None = None,
+        remarks: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         """`verify` reads the whole store and raises CorruptState for damage. It runs in the background, after a start
         with rows and whenever somebody suspects the store. `head_starts`: snapshots that a load may begin with;
-        `imports`: where people ask to take one in."""
+        `imports`: where people ask to take one in. `remarks`: what others have to say of tables that are well."""
         self._store = store
         self._connection = connection
         self._header = header
@@ -62,16 +65,20 @@ class Agent:
         self._load_table = load
         self._head_starts = head_starts
         self._imports = imports
+        self._remarks = remarks
         self._verifying: Future[object] | None = None
         self._suspected = threading.Event()
         self._refresh_wanted = threading.Event()
+        self._orders: SimpleQueue[Callable[[], object]] = SimpleQueue()
         self._told: Header | None = None
-        self._tailer = Tailer(new_store_consumer(connection))
+        self._tailer = Tailer(partial(new_store_consumer, connection))
         topics = [table.topic for table in tables.values() if isinstance(table, TopicTable)]
         self._watch = TopicWatch(topics, connection, clock)
         self._stopping = threading.Event()
-        # Two tables at a time, so that one long load does not hold up all others; and one thread to verify.
+        # Three tables at a time, so that one long load does not hold up all others.
         self._threads = ThreadPoolExecutor(max_workers=3, thread_name_prefix="agent")
+        # Of its own: a suspicion is looked into although loads wait for their turn.
+        self._verifier = ThreadPoolExecutor(max_workers=1, thread_name_prefix="verify")
         # Of their own: a server that does not answer holds up no topic.
         self._loader_threads = ThreadPoolExecutor(max_workers=4, thread_name_prefix="loader")
         self._keepers: list[Keeper] = [self._keeper_of(table) for table in tables.values()]
@@ -98,6 +105,7 @@ class Agent:
                 self._watch.ask_now()
             if self._imports is not None:
                 self._imports.hand_out(self._topic_keepers)
+            self._obey()
             self._hear()
             for keeper in self._keepers:
                 keeper.step()
@@ -120,11 +128,20 @@ class Agent:
         """Leaves word, from any thread, that somebody wants complete_through to move on now."""
         self._refresh_wanted.set()
 
+    def rebuild(self, table: str) -> None:
+        """Leaves word, from any thread, that somebody wants the table loaded anew."""
+        self._orders.put(self._topic_keepers[table].load_anew)
+
+    def purge(self, table: str, places: Sequence[QuarantinePlace]) -> None:
+        """Leaves word, from any thread, that these records are to leave the table's quarantine."""
+        self._orders.put(partial(self._store.purge, table, places))
+
     def close(self) -> None:
         self._stopping.set()
         for keeper in self._keepers:
             keeper.close()
         self._threads.shutdown(wait=True, cancel_futures=True)
+        self._verifier.shutdown(wait=True, cancel_futures=True)
         self._loader_threads.shutdown(wait=True, cancel_futures=True)
         self._watch.close()
         self._tailer.close()
@@ -146,6 +163,13 @@ class Agent:
             return self._load_table(self._store, order, listener, self._clock)
 
         return load(chosen) if chosen is not None else load_from_newest(table, self._head_starts, load)
+
+    def _obey(self) -> None:
+        while not self._orders.empty():
+            try:
+                self._orders.get_nowait()()
+            except Retryable as error:
+                _log.warning("what was asked for cannot be done now", extra={"reason": str(error)})
 
     def _hear(self) -> None:
         answers = self._watch.answers()
@@ -186,7 +210,7 @@ class Agent:
     def _look_for_damage(self) -> None:
         if self._verifying is None and self._suspected.is_set():
             self._suspected.clear()
-            self._verifying = self._threads.submit(self._verify)
+            self._verifying = self._verifier.submit(self._verify)
         if self._verifying is not None and self._verifying.done():
             verifying, self._verifying = self._verifying, None
             try:
@@ -212,6 +236,8 @@ class Agent:
         state = replace(keeper.state(), quarantined=quarantine.records)
         if state.reason is None and quarantine.not_kept:
             state = replace(state, reason=f"the quarantine is full: it keeps {quarantine.kept_records:,} records")
+        if state.reason is None:
+            state = replace(state, reason=self._remarks().get(keeper.name))
         return state if self._write_failure is None else replace(state, reason=str(self._write_failure))
 
 

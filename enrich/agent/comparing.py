@@ -14,17 +14,20 @@ from pathlib import Path
 import pyarrow as pa
 
 from enrich.agent.notes import TOPIC_ID
+from enrich.agent.one_behind import OneBehind
 from enrich.errors import CorruptState
 from enrich.kafka import Connection, Topics, new_admin_client, new_store_consumer, read_to_end
 from enrich.kafka.records import row_versions_of
 from stores.protocol import Clock, Decoded, Decoder, KeyKind, TableSpec
-from stores.rocks import RocksReader, RocksStore, WholeTable
+from stores.rocks import RocksReader, RocksStore, Sizes, WholeTable
 from stores.rocks.layout import TOMBSTONE, Entry
 from stores.rocks.network_rows import network_text
 from stores.table import Offsets
 
 _TABLE = "topic"
 _DECODED_AT_A_TIME = 1_000
+_SIZES = Sizes(block_cache=8 << 20, write_buffer=4 << 20, bulk=16 << 20)
+"""Written once and read once, in order: a large cache would find nothing twice."""
 _Entries = Iterator[tuple[bytes, list[Entry]]]
 
 
@@ -115,7 +118,7 @@ class Comparison:
                 yield Difference(Kind.POSITION, what, partition=partition)
         spec = TableSpec(pa.schema([]), _Anything(), 0, self.table.state.key)
         self._load(topics, ends, spec)
-        reader = RocksReader(self.scratch, {_TABLE: spec})
+        reader = RocksReader(self.scratch, {_TABLE: spec}, sizes=_SIZES)
         try:
             recorded = reader.snapshot().table(_TABLE).whole()
             pairs = self._pairs(self.table.entries(), recorded.entries())
@@ -126,19 +129,21 @@ class Comparison:
             reader.close()
 
     def _load(self, topics: Topics, ends: Offsets, spec: TableSpec) -> None:
-        store = RocksStore(self.scratch, {_TABLE: spec}, self.clock)
+        store = RocksStore(self.scratch, {_TABLE: spec}, self.clock, sizes=_SIZES)
         consumer = new_store_consumer(self.connection)
         try:
             load = store.bulk(_TABLE)
             starts, records = topics.start_offsets(self.topic), 0
-            # What is written meanwhile may make the topic forget what it replaces, before it is read here. So the
-            # newest record of each key is read as well, although it is too new to be compared.
-            for round_starts, round_ends in ((starts, ends), (ends, None)):
-                until = topics.end_offsets(self.topic) if round_ends is None else round_ends
-                for messages in read_to_end(consumer, self.topic, round_starts, until):
-                    load.add(row_versions_of(messages))
-                    records += len(messages)
-                    self.tell("records read", records)
+            with OneBehind(load.add) as adding:
+                # What is written meanwhile may make the topic forget what it replaces, before it is read here. So the
+                # newest record of each key is read as well, although it is too new to be compared.
+                for round_starts, round_ends in ((starts, ends), (ends, None)):
+                    until = topics.end_offsets(self.topic) if round_ends is None else round_ends
+                    for messages in read_to_end(consumer, self.topic, round_starts, until):
+                        adding.add(row_versions_of(messages))
+                        records += len(messages)
+                        self.tell("records read", records)
+                adding.finish()
             load.finish(until)
         finally:
             consumer.close()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from enrich.agent.header import Header
 from enrich.agent.notes import TOPIC_ID
-from enrich.agent.reading import AgentReader, AgentSnapshot
+from enrich.agent.reading import AgentSnapshot, RowsReader
 from enrich.agent.tables import TopicTable, topic_tables
 from enrich.config import Pipeline
 from enrich.errors import CorruptState, Retryable
@@ -29,7 +29,7 @@ def export_from_reader(
     `tell_rows` hears how many row versions are written, and how many keys there are.
     """
     # The command itself needs the agent, not the terminal that it was typed into.
-    reader = AgentReader(pipeline, holder=os.getpid)
+    reader = RowsReader(pipeline, holder=os.getpid)
     try:
         snapshot = reader.wait_until_ready([table], deadline_s=deadline_s, tell=tell_waiting)
         view = snapshot.table(table)

@@ -6,27 +6,30 @@ dies with the agent, and all memory that a load took is free again when it ends.
 
 import logging
 import os
+import time
 from collections.abc import Mapping, Sequence
-from functools import partial
 from logging.handlers import WatchedFileHandler
 from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
 from typing import cast
 
-from enrich.agent.load_requests import Job, Outcome, ask
-from enrich.agent.loading import Listener, Order, load_table
+from enrich.agent.load_requests import Done, Job, Outcome, Task, ask
+from enrich.agent.loading import Listener, Order, Progress, load_table
 from enrich.agent.place import Place
 from enrich.agent.tables import topic_tables
 from enrich.config import Pipeline
 from enrich.errors import EnrichError
 from enrich.logs import JsonLines
 from stores.clock import SystemClock
-from stores.protocol import Publication, TableSpec
+from stores.protocol import Publication, Quarantined, TableSpec
 from stores.rocks import BulkLoad, Reserved
 from stores.rocks.setting_aside import SetAside, Waiting
 from stores.rocks.state import TableState
 
 _log = logging.getLogger("enrich.agent.load")
+
+_TALK_EVERY_S = 0.1
+"""An answer takes as long as the agent is at something else: asked after each batch, a tenth of a load's time."""
 
 
 class _StoreOfAgent:
@@ -52,13 +55,41 @@ class _StoreOfAgent:
         ask(self._pipe, "abandon", table_id)
 
 
+class _Talk:
+    """The agent, as a load's `Listener`: spoken to now and then."""
+
+    def __init__(self, pipe: Pipe) -> None:
+        self._pipe = pipe
+        self._said_at = self._asked_at = float("-inf")
+        self._should_stop = False
+
+    def progress(self, progress: Progress) -> None:
+        if time.monotonic() - self._said_at >= _TALK_EVERY_S:
+            ask(self._pipe, "progress", progress)
+            self._said_at = time.monotonic()
+
+    def quarantined(self, records: Sequence[Quarantined]) -> None:
+        if records:
+            ask(self._pipe, "quarantined", records)
+
+    def should_stop(self) -> bool:
+        if time.monotonic() - self._asked_at >= _TALK_EVERY_S:
+            self._should_stop = ask(self._pipe, "should_stop")
+            self._asked_at = time.monotonic()
+        return self._should_stop
+
+
 def load(pipe: Pipe, pipeline: Pipeline, place: Place) -> int:
     """The process's life. Returns its exit code."""
     _log_to(place)
     try:
-        job: Job = pipe.recv()
+        job: Job | Task = pipe.recv()
+        if not isinstance(job, Job):
+            pipe.send(Done(job(pipeline, place)))
+            return 0
         table = topic_tables(pipeline)[job.table]
-        listener = Listener(*(partial(ask, pipe, name) for name in ("progress", "quarantined", "should_stop")))
+        talk = _Talk(pipe)
+        listener = Listener(talk.progress, talk.quarantined, talk.should_stop)
         order = Order(table, job.answer, job.connection, job.head_start)
         loaded = load_table(_StoreOfAgent(pipe, table.spec), order, listener, SystemClock())
         pipe.send(Outcome(loaded))

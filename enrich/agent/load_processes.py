@@ -7,6 +7,7 @@ memory. Template and loads are killed by the kernel when their parent dies: none
 """
 
 import ctypes
+import gc
 import logging
 import os
 import shutil
@@ -17,9 +18,12 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection as Pipe
 from types import FrameType
+from typing import Any
+
+import polars  # noqa: F401 - a load sorts with it; imported before the fork, it is there for all of them
 
 from enrich.agent import load_child
-from enrich.agent.load_requests import Job, serve
+from enrich.agent.load_requests import Job, Task, serve
 from enrich.agent.loading import Listener, Loaded, Order, load_table
 from enrich.agent.place import Place
 from enrich.config import Pipeline
@@ -36,8 +40,10 @@ _LOOK_EVERY_S = 0.1
 class LoadProcesses:
     """The agent's hand on the template."""
 
-    def __init__(self, template: socket.socket, at_once: int) -> None:
+    def __init__(self, template: socket.socket, pipeline: Pipeline, place: Place, at_once: int) -> None:
         self._template = template
+        self._pipeline = pipeline
+        self._place = place
         self._turns = threading.BoundedSemaphore(at_once)
 
     @classmethod
@@ -46,6 +52,9 @@ class LoadProcesses:
         `held`: open files that nobody else may keep open."""
         ours, theirs = socket.socketpair()
         parent = os.getpid()
+        # What the imports made is there for good. A collection that looked at all of it would take long each time, and
+        # in a fork copy every page of it.
+        gc.freeze()
         if os.fork() == 0:
             _die_with(parent)
             for descriptor in (ours.detach(), *held):
@@ -55,7 +64,7 @@ class LoadProcesses:
             finally:
                 os._exit(1)  # whatever happened: it must never go on as a second agent
         theirs.close()
-        return cls(ours, at_once)
+        return cls(ours, pipeline, place, at_once)
 
     def close(self) -> None:
         """Ends the template. Loads that run end by themselves: each asks again and again whether it should stop."""
@@ -70,6 +79,25 @@ class LoadProcesses:
             return self._load(store, order, listener, clock)
         finally:
             self._turns.release()
+
+    def do(self, task: Task, should_stop: Callable[[], bool]) -> Any:
+        """Has a task done by a process of its own, beside all loads. Raises what it raises, Retryable when its process
+        was killed, or when it is to stop."""
+        pipe = self._new_process()
+        if pipe is None:
+            return task(self._pipeline, self._place)
+        with pipe:
+            try:
+                pipe.send(task)
+                while not pipe.poll(_LOOK_EVERY_S):
+                    if should_stop():
+                        raise Retryable("told to stop")
+                said = pipe.recv()
+            except (EOFError, BrokenPipeError, ConnectionResetError):
+                raise Retryable("the process that did it ended before it was done", next_step="see agent.log") from None
+        if isinstance(said, EnrichError):
+            raise said
+        return said.result
 
     def _load(self, store: RocksStore, order: Order, listener: Listener, clock: Clock) -> Loaded | None:
         pipe = self._new_process()

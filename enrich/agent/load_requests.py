@@ -7,10 +7,12 @@ both ends are forks of one process.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from multiprocessing.connection import Connection as Pipe
-from typing import Any
+from typing import Any, Protocol
 
 from enrich.agent.loading import Loaded
+from enrich.agent.place import Place
 from enrich.agent.watch import Answer
+from enrich.config import Pipeline
 from enrich.errors import EnrichError
 from enrich.kafka import Connection
 from stores.snapshots import Snapshot
@@ -24,6 +26,19 @@ class Job:
     answer: Answer
     connection: Connection
     head_start: Snapshot | None
+
+
+class Task(Protocol):
+    """Another first word: something that a process of its own does, who asks for nothing on the way."""
+
+    def __call__(self, pipeline: Pipeline, place: Place) -> Any: ...
+
+
+@dataclass(frozen=True)
+class Done:
+    """The last word of a task."""
+
+    result: Any
 
 
 @dataclass(frozen=True)

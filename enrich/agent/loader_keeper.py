@@ -25,6 +25,9 @@ from stores.table import row_versions
 
 _log = logging.getLogger(__name__)
 
+_DROP_AFTER_S = 1.0
+"""Rows that have expired go once readers were told for so long that the table is not ready. Whoever looked at the table
+just before would find them deleted."""
 _SAVE_EVERY_MS = 60_000
 """How often a table that does not change saves up to when it is complete, for the agent that comes after this one."""
 
@@ -74,6 +77,7 @@ class LoaderKeeper:
         self._failures = 0
         self._has_tried = False
         self._dropped = False
+        self._told_expired_s: float | None = None
         self._not_before_ms: int | None = None
         refresh_s = table.refresh_ms / 1000
         self._backoff = Backoff(first_s=min(1.0, refresh_s), longest_s=min(60.0, refresh_s))
@@ -89,13 +93,11 @@ class LoaderKeeper:
         if self._running is not None:
             if self._running.done():
                 self._take(self._running)
-        elif not self._is_due():
-            return
-        elif self._is_expired() and self._failure is not None and not self._dropped:
+        elif self._is_to_be_dropped():
             reason = {"table": self.name, "reason": self._failure}
             _log.error("a table could not be read for too long and its rows are dropped", extra=reason)
             self._running = self._threads.submit(self._refresher.drop)
-        else:
+        elif self._is_due():
             self._progress = _Progress(time.monotonic())
             self._running = self._threads.submit(self._refresher.refresh, self._tell, self._stopping.is_set)
 
@@ -118,6 +120,10 @@ class LoaderKeeper:
         if self._to_be_through is not None and (table.complete_through or 0) >= self._to_be_through:
             self._is_through(self._to_be_through)
         is_ready = self._is_ready()
+        if not self._is_expired():
+            self._told_expired_s = None
+        elif self._told_expired_s is None:
+            self._told_expired_s = time.monotonic()
         return TableState(
             ready=is_ready,
             complete_through=self._through,
@@ -141,6 +147,11 @@ class LoaderKeeper:
         if self._through is None or self._is_expired():
             return False
         return self._has_tried or self._clock.now_ms() - self._through < self._table.refresh_ms
+
+    def _is_to_be_dropped(self) -> bool:
+        if self._dropped or self._failure is None or not self._is_expired() or self._told_expired_s is None:
+            return False
+        return time.monotonic() - self._told_expired_s >= _DROP_AFTER_S
 
     def _is_due(self) -> bool:
         now = self._clock.now_ms()

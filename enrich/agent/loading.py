@@ -3,7 +3,6 @@
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -11,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from enrich.agent.notes import EPOCHS, TOPIC_ID, epochs_of
+from enrich.agent.one_behind import OneBehind
 from enrich.agent.snapshots import TopicNow, joined_floors, require_fits
 from enrich.agent.tables import TopicTable
 from enrich.agent.watch import PATIENCE_S, Answer
@@ -98,8 +98,8 @@ def load_table(store: Loads, order: Order, listener: Listener, clock: Clock) -> 
         require_fits(head_start, table, TopicNow(table.topic, topic_id, starts, ends, settings, asked_at))
         starts, epochs = dict(head_start.manifest.positions), epochs_of(head_start.manifest.notes)
         floors = joined_floors(head_start.manifest, floors)
-    consumer = new_store_consumer(order.connection)
     load = store.bulk(table.name)
+    consumer = new_store_consumer(order.connection)
     try:
         started, records = time.monotonic(), 0
         positions = dict(starts)
@@ -110,14 +110,10 @@ def load_table(store: Loads, order: Order, listener: Listener, clock: Clock) -> 
             if listener.should_stop():
                 load.abandon()
                 return None
-        # One batch is decoded and sorted, which leaves the interpreter to others, while the next one is read.
-        with ThreadPoolExecutor(1, thread_name_prefix="load") as thread:
-            adding: Future[Sequence[Quarantined]] | None = None
+        with OneBehind(load.add, listener.quarantined) as adding:
             for messages in read_to_end(consumer, table.topic, starts, ends, epochs=epochs, stalled_s=PATIENCE_S):
                 versions = row_versions_of(messages)
-                if adding is not None:
-                    listener.quarantined(adding.result())
-                adding = thread.submit(load.add, versions)
+                adding.add(versions)
                 records += len(messages)
                 for partition, at in _last_places(versions):
                     positions[partition] = (messages[at].offset() or 0) + 1
@@ -126,8 +122,7 @@ def load_table(store: Loads, order: Order, listener: Listener, clock: Clock) -> 
                 listener.progress(Progress(records, _left(positions, ends), records / (time.monotonic() - started)))
                 if listener.should_stop():
                     break
-            if adding is not None:
-                listener.quarantined(adding.result())
+            adding.finish()
         if listener.should_stop():
             load.abandon()
             return None

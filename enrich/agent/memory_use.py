@@ -4,10 +4,18 @@ import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
 from enrich.config.memory_shares import MemoryShares
 from enrich.kafka.clients import CONSUMER_QUEUE_BYTES
 from stores.rocks import RocksStore, Sizes
+
+if TYPE_CHECKING:
+    from stores.segments import Stats
+
+
+_MANY_KIB = 16 << 10
+"""Of private pages: only then it is worth while to tell those of segments apart."""
 
 
 def store_sizes(shares: MemoryShares) -> Sizes:
@@ -19,14 +27,21 @@ def reader_sizes(shares: MemoryShares) -> Sizes:
     return Sizes(shares.reader_cache, write_buffer=1 << 20)
 
 
-def memory_use(shares: MemoryShares, store: RocksStore) -> Mapping[str, float]:
+class Segments(Protocol):
+    def stats(self) -> "Mapping[str, Stats | None]": ...
+
+
+def memory_use(shares: MemoryShares, store: RocksStore, segments: Segments) -> Mapping[str, float]:
     """Bytes by what they are for. `*_share` is what the budget gives, the others what is taken now."""
     agent = os.getpid()
+    mapped = sum(stats.bytes for stats in segments.stats().values() if stats is not None)
     return {
         "budget": shares.budget,
         "agent_share": shares.agent,
         "loads_share": shares.loads_at_once * shares.load,
         "readers_share": shares.readers * shares.reader,
+        "mapped_share": shares.mapped,
+        "mapped": mapped,  # pages of files, which the system shares among all processes and gives up when it must
         "agent": private_bytes([agent]),
         "loads": private_bytes(_descendants(agent)),
         "consumer_queue_limit": CONSUMER_QUEUE_BYTES,
@@ -40,16 +55,43 @@ def private_bytes(pids: Iterable[int]) -> int:
     Of one process its private pages. What forked ones share with each other is private to none of them: of anonymous
     memory their proportional shares add up to all of it.
     """
-    return sum(_private_kib(pid) for pid in pids) * 1024
+    return sum(_private_kib(pid, shared=True) for pid in pids) * 1024
 
 
-def _private_kib(pid: int) -> int:
+def unshared_bytes(pid: int) -> int:
+    """Memory that this process alone has: of a forked one, what is new since."""
+    return _private_kib(pid, shared=False) * 1024
+
+
+def _private_kib(pid: int, *, shared: bool) -> int:
+    sizes = {"Private_Clean": 0, "Private_Dirty": 0, "Pss_Anon": 0}
     try:
-        lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="utf-8").splitlines()
+        with Path(f"/proc/{pid}/smaps_rollup").open(encoding="utf-8") as rollup:
+            for line in rollup:
+                name, _, size = line.partition(":")
+                if name in sizes:
+                    sizes[name] = int(size.split()[0])
+        clean, dirty = sizes["Private_Clean"], sizes["Private_Dirty"]
+        if clean + dirty > _MANY_KIB:
+            of_segments = _kib_of_segments(pid)
+            clean, dirty = clean - of_segments["Private_Clean"], dirty - of_segments["Private_Dirty"]
     except (FileNotFoundError, ProcessLookupError):
         return 0  # a load that has just ended
-    sizes = {name: int(size.split()[0]) for name, size in (line.split(":", 1) for line in lines[1:])}
-    return sizes["Private_Clean"] + max(sizes["Private_Dirty"], sizes["Pss_Anon"])
+    return clean + (max(dirty, sizes["Pss_Anon"]) if shared else dirty)
+
+
+def _kib_of_segments(pid: int) -> Mapping[str, int]:
+    """Pages of segments that nobody else looks at just now: the system's cache of files, whose budget is another. They
+    are dirty until the system has written them to the disk."""
+    sizes, is_segment = {"Private_Clean": 0, "Private_Dirty": 0}, False
+    with Path(f"/proc/{pid}/smaps").open(encoding="utf-8") as mappings:
+        for line in mappings:
+            name, _, size = line.partition(":")
+            if "-" in line.partition(" ")[0]:
+                is_segment = line.rstrip().endswith((".segment", ".segment (deleted)"))
+            elif is_segment and name in sizes:
+                sizes[name] += int(size.split()[0])
+    return sizes
 
 
 def _descendants(pid: int) -> list[int]:

@@ -1,12 +1,16 @@
 """The agent's metrics for Prometheus, made from its header when somebody asks: nothing is counted twice."""
 
 from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from enrich.agent.header import Header, TableState
+
+if TYPE_CHECKING:
+    from stores.segments import Stats
 
 _TABLE_GAUGES: Mapping[str, tuple[str, Callable[[TableState], float | None]]] = {
     "ready": ("1 when the table is complete to the ends captured at the agent's start.", lambda t: t.ready),
@@ -22,15 +26,27 @@ _TABLE_GAUGES: Mapping[str, tuple[str, Callable[[TableState], float | None]]] = 
 }
 
 
+_SEGMENT_GAUGES: "Mapping[str, tuple[str, Callable[[Stats | None], float]]]" = {
+    "mapped": ("1 when look-ups are answered from segments, 0 when from RocksDB.", lambda s: s is not None),
+    "segments": ("Segments of the table.", lambda s: 0 if s is None else s.segments),
+    "segment_bytes": ("Bytes of the table's segments.", lambda s: 0 if s is None else s.bytes),
+}
+
+
 class AgentMetrics(Collector):
-    """`header` and `memory` are asked at each scrape."""
+    """`header`, `memory` and `segments` are asked at each scrape."""
 
     def __init__(
-        self, pipeline: str, header: Callable[[], Header | None], memory: Callable[[], Mapping[str, float]]
+        self,
+        pipeline: str,
+        header: Callable[[], Header | None],
+        memory: Callable[[], Mapping[str, float]],
+        segments: "Callable[[], Mapping[str, Stats | None]]" = dict,
     ) -> None:
         self._pipeline = pipeline
         self._header = header
         self._memory = memory
+        self._segments = segments
         self._registry = CollectorRegistry()
         self._registry.register(self)
 
@@ -47,6 +63,9 @@ class AgentMetrics(Collector):
         for name, (text, value_of) in _TABLE_GAUGES.items():
             values = {table: value_of(state) for table, state in header.tables.items()}
             yield self._gauges(f"table_{name}", text, "table", values)
+        stats = dict.fromkeys(header.tables) | dict(self._segments())
+        for name, (text, size_of) in _SEGMENT_GAUGES.items():
+            yield self._gauges(f"table_{name}", text, "table", {table: size_of(one) for table, one in stats.items()})
         yield self._gauges("memory_bytes", "Memory by what it is used for, beside the budget.", "part", self._memory())
 
     def _gauge(self, name: str, text: str, value: float) -> GaugeMetricFamily:

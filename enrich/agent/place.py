@@ -41,6 +41,10 @@ class Place:
         return self.folder / "rows"
 
     @property
+    def segments(self) -> Path:
+        return self.folder / "segments"
+
+    @property
     def damaged(self) -> Path:
         """Rows that are being deleted, because others are loaded in their place."""
         return self.folder / "damaged"

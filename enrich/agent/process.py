@@ -1,18 +1,21 @@
 """The agent's process: one store, one lock, one loop, until it is told to stop or nobody needs it any more."""
 
 import contextlib
+import json
 import logging
 import os
 import shutil
 import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from types import FrameType
 from typing import TypedDict
+
+import numpy.ma  # noqa: F401 - numpy imports it when `unique` is first called, which an update would wait for
 
 from enrich.agent.agent import Agent
 from enrich.agent.header import HeaderWriter
@@ -23,9 +26,12 @@ from enrich.agent.lock import StoreLock
 from enrich.agent.memory_use import memory_use, reader_sizes, store_sizes
 from enrich.agent.metrics import AgentMetrics
 from enrich.agent.place import Place, place_of
-from enrich.agent.requests import REFRESH, SUSPECT, RequestServer
+from enrich.agent.requests import PURGE, REBUILD, REFRESH, SCHEMAS, SUSPECT, SUSPECT_SEGMENTS, RequestServer
+from enrich.agent.schemas import SchemaDesk
+from enrich.agent.segments.compiled_code import keep_compiled_code
+from enrich.agent.segments.composing import segments_beside
 from enrich.agent.snapshots import HeadStarts
-from enrich.agent.tables import all_tables
+from enrich.agent.tables import LoaderTable, TopicTable, all_tables
 from enrich.config import Pipeline
 from enrich.config.memory_shares import memory_shares
 from enrich.config.wire import from_wire
@@ -33,10 +39,15 @@ from enrich.errors import CorruptState, EnrichError, Fenced
 from enrich.kafka.settings import librdkafka_settings
 from enrich.logs import JsonLines
 from stores.clock import SystemClock
-from stores.protocol import TableSpec
+from stores.protocol import QuarantinePlace, TableSpec
 from stores.rocks import RocksReader, RocksStore, Sizes
 
 _log = logging.getLogger("enrich.agent")
+
+_SWITCH_S = 0.0005
+"""After so long a thread that only computes must let others have the interpreter. The loop gives it up and takes it
+back for each call into Kafka, Arrow and RocksDB: at Python's 5 ms it would stand still while the engine of segments is
+imported."""
 
 
 class _ToldToStop(BaseException):
@@ -60,6 +71,8 @@ def run(start: Start) -> int:
     if lock is None:
         return 0  # another agent has the store, which is what was wanted
     _log_to(place)
+    sys.setswitchinterval(_SWITCH_S)
+    keep_compiled_code(pipeline.state_dir)
     # Forked while there is one thread, no database and no client.
     shares = memory_shares(pipeline.memory)
     loads = LoadProcesses.forked(pipeline, place, shares.loads_at_once, held=[lock.descriptor])
@@ -105,6 +118,8 @@ def _serve(pipeline: Pipeline, place: Place, lock: StoreLock, loads: LoadProcess
         shares = memory_shares(pipeline.memory)
         store = RocksStore(place.rows, specs, clock, sizes=store_sizes(shares))
         held.callback(store.close)
+        segments = segments_beside(store, pipeline, place, specs, loads, clock)
+        held.callback(segments.close)
         header = HeaderWriter(place.header)
         held.callback(header.close)
         leases = LeaseWatch(place.leases)
@@ -122,10 +137,15 @@ def _serve(pipeline: Pipeline, place: Place, lock: StoreLock, loads: LoadProcess
             load=loads.load_table,
             head_starts=head_starts,
             imports=Imports(place.imports),
+            remarks=segments.refused,
         )
         held.callback(agent.close)
-        metrics = AgentMetrics(pipeline.name, lambda: agent.header, partial(memory_use, shares, store))
-        requests = RequestServer(place.folder, metrics.page, {REFRESH: agent.refresh, SUSPECT: agent.suspect})
+        memory = partial(memory_use, shares, store, segments)
+        metrics = AgentMetrics(pipeline.name, lambda: agent.header, memory, segments.stats)
+        errands, orders = _errands(agent, tables)
+        errands = {**errands, SUSPECT_SEGMENTS: segments.suspect}
+        questions = {SCHEMAS: SchemaDesk(pipeline).answer}
+        requests = RequestServer(place.folder, metrics.page, errands, orders, questions)
         held.callback(requests.close)
         if pipeline.agent.metrics_port is not None:
             requests.listen(pipeline.agent.metrics_address, pipeline.agent.metrics_port)
@@ -140,6 +160,23 @@ def _serve(pipeline: Pipeline, place: Place, lock: StoreLock, loads: LoadProcess
                 if leases.living():
                     needed_until = looked_at + linger_s
         _log.info("nobody has needed the agent for long; it leaves", extra={"seconds": linger_s})
+
+
+def _errands(
+    agent: Agent, tables: Mapping[str, TopicTable | LoaderTable]
+) -> tuple[Mapping[str, Callable[[], None]], Mapping[str, Callable[[bytes], None]]]:
+    errands = {REFRESH: agent.refresh, SUSPECT: agent.suspect}
+    errands |= {REBUILD + name: partial(agent.rebuild, name) for name, table in tables.items() if _has_topic(table)}
+    orders = {PURGE + name: partial(_purge, agent, name) for name in tables}
+    return errands, orders
+
+
+def _has_topic(table: TopicTable | LoaderTable) -> bool:
+    return isinstance(table, TopicTable)
+
+
+def _purge(agent: Agent, table: str, places: bytes) -> None:
+    agent.purge(table, [QuarantinePlace(*place) for place in json.loads(places)])
 
 
 def _verify(place: Place, specs: Mapping[str, TableSpec], sizes: Sizes) -> None:

@@ -4,6 +4,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -11,31 +13,41 @@ from enrich.agent.header import Header, HeaderReader
 from enrich.agent.leases import grandparent
 from enrich.agent.memory_use import reader_sizes
 from enrich.agent.place import place_of
-from enrich.agent.requests import REFRESH, SUSPECT, ask
+from enrich.agent.requests import REFRESH, SUSPECT, SUSPECT_SEGMENTS, ask
+from enrich.agent.schemas import host_schemas
+from enrich.agent.segments.reading import SegmentsHold
 from enrich.agent.spawn import ensure_agent, living
 from enrich.agent.tables import all_tables
-from enrich.config import Pipeline
+from enrich.config import Access, Pipeline
 from enrich.config.memory_shares import memory_shares
 from enrich.errors import CorruptState, Retryable, Unreachable
 from stores.answers import unknown_table
 from stores.freshness import ViewWrapper
-from stores.protocol import Quarantined, TableSpec
+from stores.protocol import Quarantined, TableSpec, TableView
 from stores.rocks import QuarantineState, RocksReader
+from stores.rocks.reader import RocksSnapshot
 from stores.rocks.view import RocksTable
 from stores.rocks.whole import WholeTable
 from stores.table import Found, Offsets, RowVersion, Seq
 
+if TYPE_CHECKING:
+    from stores.segments import SegmentsSnapshot
+
 _REOPEN_S = 10
+_TOGETHER_S = 0.1
+"""How long a snapshot waits for segments to come as far as RocksDB, or the other way round."""
 
 
 @dataclass(frozen=True)
 class FreshView(ViewWrapper):
     """A view whose complete_through is the agent's newest, which moves on although no row changes."""
 
-    view: RocksTable
+    view: TableView
     through: int | None
     suspect: Callable[[], None]
-    """Tells the agent that the store is damaged, so that it looks and makes it anew."""
+    """Tells the agent that what answers is damaged, so that it looks and makes it anew."""
+    raw: Callable[[], RocksTable]
+    """The table's rows as they came, as of this seq or a later one."""
 
     @property
     def complete_through(self) -> int | None:
@@ -54,11 +66,11 @@ class FreshView(ViewWrapper):
 
     def scan(self, prefix: bytes = b"") -> Iterator[RowVersion]:
         with self._telling():
-            yield from self.view.scan(prefix)
+            yield from self.raw().scan(prefix)
 
     def versions(self, key: bytes) -> Sequence[RowVersion]:
         with self._telling():
-            return self.view.versions(key)
+            return self.raw().versions(key)
 
     @contextmanager
     def _telling(self) -> Iterator[None]:
@@ -70,13 +82,13 @@ class FreshView(ViewWrapper):
 
     @property
     def quarantine(self) -> QuarantineState:
-        return self.view.quarantine
+        return self.raw().quarantine
 
     def quarantined(self) -> Iterator[Quarantined]:
-        return self.view.quarantined()
+        return self.raw().quarantined()
 
     def whole(self) -> WholeTable:
-        return self.view.whole()
+        return self.raw().whole()
 
 
 @dataclass(frozen=True)
@@ -92,23 +104,39 @@ class AgentSnapshot:
         every answer would be a miss."""
         if name not in self.views:
             raise unknown_table(name, list(self.views))
-        if not self.views[name].positions:
+        # A source without rows is no table that is still to come: it is ready, and has none.
+        if not self.views[name].positions and not self.header.tables[name].ready:
             reason = self.header.tables[name].reason
             raise Retryable(f"table `{name}` is not loaded yet: {reason}", next_step="wait until it is ready")
         return self.views[name]
 
 
 class AgentReader:
-    """One worker's reader. Starts the agent when there is none."""
+    """One worker's reader. Starts the agent when there is none.
 
-    def __init__(self, pipeline: Pipeline, *, holder: Callable[[], int] = grandparent) -> None:
-        """`holder` says which process needs the agent: the executor, or a command itself."""
+    Segments answer for the tables that have them, RocksDB for the others. Both at one seq: where segments have not
+    come as far as RocksDB, that answers for all.
+    """
+
+    def __init__(
+        self, pipeline: Pipeline, *, holder: Callable[[], int] = grandparent, tables: Sequence[str] | None = None
+    ) -> None:
+        """`holder` says which process needs the agent: the executor, or a command itself. `tables`: those that are
+        looked up; without it, all."""
         self._pipeline = pipeline
         self._place = place_of(pipeline)
         self._holder = holder
         self._header: HeaderReader | None = None
-        self._specs = {name: table.spec for name, table in all_tables(pipeline).items()}
-        self._reader: RocksReader | None = None
+        # Many readers, and one that asks the registry.
+        schemas = host_schemas(pipeline, holder=holder)
+        self._specs = {name: table.spec for name, table in all_tables(pipeline, schemas).items()}
+        self._tables = tuple(self._specs) if tables is None else tuple(tables)
+        self._rows: RocksReader | None = None
+        mapped = {name: self._specs[name] for name in self._tables if self._may_be_mapped(name)}
+        self._segments = SegmentsHold(self._place.segments, mapped, pipeline.state_dir)
+        self._seen: Seq | None = None
+        self._stood_at: Seq | None = None
+        """Where segments stood when they were waited for in vain."""
 
     @property
     def specs(self) -> Mapping[str, TableSpec]:
@@ -142,9 +170,7 @@ class AgentReader:
         while True:
             header = self.header()
             try:
-                snapshot = self._open().snapshot()
-                if snapshot.seq.store != header.store_id:
-                    raise Retryable("the store was made anew, and its agent has not spoken yet")
+                return self._snapshot(header)
             except (Retryable, CorruptState) as error:
                 # A new agent is making a new store, or has just made it: the old reader is of no use any more.
                 self._close_rows()
@@ -153,13 +179,6 @@ class AgentReader:
                 if time.monotonic() > end:
                     raise
                 time.sleep(0.02)
-            else:
-                break
-        views = {
-            name: FreshView(snapshot.table(name), header.tables[name].complete_through, self.suspect)
-            for name in self._specs
-        }
-        return AgentSnapshot(snapshot.seq, header, views)
 
     def wait_until_ready(
         self,
@@ -170,7 +189,7 @@ class AgentReader:
     ) -> AgentSnapshot:
         """The first snapshot of which these tables (all, unless named) are ready. Raises Unreachable, with the reasons,
         at the deadline."""
-        wanted = self._specs if tables is None else tables
+        wanted = self._tables if tables is None else tables
         end = time.monotonic() + deadline_s
         while True:
             snapshot = self.snapshot()
@@ -190,14 +209,79 @@ class AgentReader:
 
     def close(self) -> None:
         self._close_rows()
+        self._segments.close()
         if self._header is not None:
             self._header.close()
             self._header = None
 
+    def _snapshot(self, header: Header) -> AgentSnapshot:
+        spoken = Seq(header.store_id, header.generation, header.counter)
+        segments = self._segments.newest()
+        if segments is not None and self._is_enough(segments, spoken):
+            self._close_rows()  # nothing of it is needed for look-ups, and it takes memory
+            return self._of(header, segments.seq, segments, None)
+        rows = self._open().snapshot()
+        if rows.seq.store != header.store_id:
+            raise Retryable("the store was made anew, and its agent has not spoken yet")
+        segments, rows = self._together(segments, rows)
+        return self._of(header, rows.seq, segments, rows)
+
+    def _is_enough(self, segments: "SegmentsSnapshot", spoken: Seq) -> bool:
+        """Whether all tables have segments, and these are as new as anything that was said or answered before."""
+        if segments.seq.store != spoken.store or not all(segments.has(name) for name in self._tables):
+            return False
+        seen = self._seen if self._seen is not None and self._seen.store == spoken.store else spoken
+        return segments.seq >= max(spoken, seen)
+
+    def _together(
+        self, segments: "SegmentsSnapshot | None", rows: RocksSnapshot
+    ) -> "tuple[SegmentsSnapshot | None, RocksSnapshot]":
+        """Both at one seq. They meet within a publication, unless segments are not written now, as before the agent has
+        opened them: nobody waits twice for those that do not move."""
+        end = time.monotonic() + _TOGETHER_S
+        while segments is not None and segments.seq != rows.seq:
+            if segments.seq.store != rows.seq.store or segments.seq == self._stood_at:
+                return None, rows
+            if time.monotonic() > end:
+                self._stood_at = segments.seq
+                return None, rows
+            if segments.seq > rows.seq:
+                rows = self._open().snapshot()
+            else:
+                time.sleep(0.001)
+                segments = self._segments.newest()
+        return segments, rows
+
+    def _of(
+        self, header: Header, seq: Seq, segments: "SegmentsSnapshot | None", rows: RocksSnapshot | None
+    ) -> AgentSnapshot:
+        self._seen = seq
+        taken = rows
+
+        def raw(name: str) -> RocksTable:
+            nonlocal taken
+            taken = taken or self._open().snapshot()
+            return taken.table(name)
+
+        views = {}
+        for name in self._tables:
+            through, its_raw = header.tables[name].complete_through, partial(raw, name)
+            if segments is not None and segments.has(name):
+                views[name] = FreshView(segments.table(name), through, self._suspect_segments, its_raw)
+            else:
+                views[name] = FreshView(raw(name), through, self.suspect, its_raw)
+        return AgentSnapshot(seq, header, views)
+
+    def _may_be_mapped(self, name: str) -> bool:
+        return self._pipeline.tables[name].access is not Access.rocks
+
+    def _suspect_segments(self) -> None:
+        self._leave_word(SUSPECT_SEGMENTS)
+
     def _close_rows(self) -> None:
-        if self._reader is not None:
-            self._reader.close()
-            self._reader = None
+        if self._rows is not None:
+            self._rows.close()
+            self._rows = None
 
     def _leave_word(self, errand: str) -> None:
         # An agent that does not answer is about to be replaced, and the next one looks by itself.
@@ -205,7 +289,14 @@ class AgentReader:
             ask(self._place.folder, "POST", errand)
 
     def _open(self) -> RocksReader:
-        if self._reader is None:
+        if self._rows is None:
             sizes = reader_sizes(memory_shares(self._pipeline.memory))
-            self._reader = RocksReader(self._place.rows, self._specs, sizes=sizes)
-        return self._reader
+            self._rows = RocksReader(self._place.rows, self._specs, sizes=sizes)
+        return self._rows
+
+
+class RowsReader(AgentReader):
+    """For commands that want rows as they came, all of them at the seq that the snapshot names: it reads RocksDB."""
+
+    def _may_be_mapped(self, name: str) -> bool:  # noqa: ARG002 - whatever the table
+        return False

@@ -5,77 +5,91 @@ here: a request only leaves word. The TCP port, for Prometheus, answers nothing 
 """
 
 import http.client
-import logging
+import json
 import os
 import socket
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from socketserver import ThreadingMixIn, ThreadingTCPServer, UnixStreamServer
+from socketserver import ThreadingMixIn, UnixStreamServer
 
-from enrich.errors import Unreachable
+from enrich.errors import EnrichError, Unreachable
+from enrich.metrics import METRICS, MetricsServer, QuietHandler, metrics_server
+from enrich.told_errors import as_it_was, told
 
-_log = logging.getLogger(__name__)
-
-METRICS = "/metrics"
 REFRESH = "/refresh"
 SUSPECT = "/suspect"
+SUSPECT_SEGMENTS = "/suspect-segments"
+REBUILD = "/rebuild/"
+PURGE = "/purge/"
+"""Followed by the name of a table."""
+SCHEMAS = "/schemas/"
+"""Followed by an id."""
 
 _SOCKET = "agent.sock"
 _PATIENCE_S = 5
-_METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_TOLD = HTTPStatus.UNPROCESSABLE_ENTITY
+
+NO_ORDERS: Mapping[str, Callable[[bytes], None]] = {}
+Questions = Mapping[str, Callable[[str], bytes]]
+"""Beginning of a path -> what answers for the rest of it. An error of our tree arrives at whoever asked."""
+NO_QUESTIONS: Questions = {}
 
 
 class RequestServer:
     """Answers until it is closed, in threads of its own."""
 
-    def __init__(self, folder: Path, metrics: Callable[[], bytes], errands: Mapping[str, Callable[[], None]]) -> None:
-        """`errands`: path -> what leaves word."""
+    def __init__(
+        self,
+        folder: Path,
+        metrics: Callable[[], bytes],
+        errands: Mapping[str, Callable[[], None]],
+        orders: Mapping[str, Callable[[bytes], None]] = NO_ORDERS,
+        questions: Questions = NO_QUESTIONS,
+    ) -> None:
+        """`errands`: path -> what leaves word; `orders`: the same, with what they are about."""
         (folder / _SOCKET).unlink(missing_ok=True)
         with _short(folder) as path:
-            self._servers: list[UnixStreamServer | ThreadingTCPServer] = [_UnixServer(path, _handler(metrics, errands))]
+            self._server = _UnixServer(path, _handler(metrics, errands, orders, questions))
+        self._page: MetricsServer | None = None
         # Whoever may run the jobs may ask; nobody else.
         (folder / _SOCKET).chmod(0o600)
         self._metrics = metrics
-        self._serve(self._servers[0])
+        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True).start()
 
     def listen(self, address: str, port: int) -> None:
         """Metrics for Prometheus. A port that is taken, by another pipeline's agent say, is logged and no more."""
-        try:
-            server = _TcpServer((address, port), _handler(self._metrics, {}))
-        except OSError as error:
-            reason = f"{address}:{port}: {error.strerror}; give each pipeline of a host another agent.metrics_port"
-            _log.warning("the metrics port cannot be opened", extra={"reason": reason})
-            return
-        self._servers.append(server)
-        self._serve(server)
+        next_step = "give each pipeline of a host another agent.metrics_port"
+        self._page = metrics_server(address, port, self._metrics, next_step)
 
     def close(self) -> None:
-        for server in self._servers:
-            server.shutdown()
-            server.server_close()
-
-    @staticmethod
-    def _serve(server: UnixStreamServer | ThreadingTCPServer) -> None:
-        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True).start()
+        if self._page is not None:
+            self._page.close()
+        self._server.shutdown()
+        self._server.server_close()
 
 
-def ask(folder: Path, method: str, path: str) -> bytes:
-    """The agent's answer. Raises Unreachable when nobody answers there."""
-    connection = _UnixConnection(folder)
+class NoAnswer(Unreachable):
+    """There is no agent."""
+
+
+def ask(folder: Path, method: str, path: str, body: bytes | None = None, *, patience_s: float = _PATIENCE_S) -> bytes:
+    """The agent's answer. Raises NoAnswer when nobody answers there, and the error that the agent met."""
+    connection = _UnixConnection(folder, patience_s)
     try:
-        connection.request(method, path)
+        connection.request(method, path, body)
         response = connection.getresponse()
         content = response.read()
     except (OSError, http.client.HTTPException) as error:
-        raise Unreachable(
+        raise NoAnswer(
             f"the agent does not answer: {error}", where=str(folder / _SOCKET), next_step="see `enrich agent status`"
         ) from error
     finally:
         connection.close()
+    if response.status == _TOLD:
+        raise as_it_was(json.loads(content))
     if response.status != HTTPStatus.OK:
         raise Unreachable(f"the agent answers {response.status} to {method} {path}", where=str(folder / _SOCKET))
     return content
@@ -96,13 +110,14 @@ class _short:  # noqa: N801 - a context manager, used like a function
 
 
 class _UnixConnection(http.client.HTTPConnection):
-    def __init__(self, folder: Path) -> None:
-        super().__init__("localhost", timeout=_PATIENCE_S)
+    def __init__(self, folder: Path, patience_s: float) -> None:
+        super().__init__("localhost")
         self._folder = folder
+        self._patience_s = patience_s
 
     def connect(self) -> None:
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(_PATIENCE_S)
+        self.sock.settimeout(self._patience_s)
         with _short(self._folder) as path:
             self.sock.connect(path)
 
@@ -111,40 +126,39 @@ class _UnixServer(ThreadingMixIn, UnixStreamServer):
     daemon_threads = True
 
 
-class _TcpServer(ThreadingTCPServer):
-    daemon_threads = True
-    allow_reuse_address = True
-
-
-def _handler(metrics: Callable[[], bytes], errands: Mapping[str, Callable[[], None]]) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        timeout = _PATIENCE_S  # for a client that connects and says nothing
-
-        def do_GET(self) -> None:
+def _handler(
+    metrics: Callable[[], bytes],
+    errands: Mapping[str, Callable[[], None]],
+    orders: Mapping[str, Callable[[bytes], None]],
+    questions: Questions,
+) -> type[BaseHTTPRequestHandler]:
+    class Handler(QuietHandler):
+        def do_GET(self) -> None:  # noqa: N802 - as http.server calls it
             if self.path == METRICS:
-                self._answer(HTTPStatus.OK, metrics())
-            else:
-                self._answer(HTTPStatus.NOT_FOUND, b"")
+                self.answer(HTTPStatus.OK, metrics())
+                return
+            for beginning, answer in questions.items():
+                if self.path.startswith(beginning):
+                    self._answer_question(answer, self.path.removeprefix(beginning))
+                    return
+            self.answer(HTTPStatus.NOT_FOUND)
 
-        def do_POST(self) -> None:
+        def _answer_question(self, answer: Callable[[str], bytes], about: str) -> None:
+            try:
+                content = answer(about)
+            except EnrichError as error:
+                self.answer(_TOLD, json.dumps(told(error)).encode())
+            else:
+                self.answer(HTTPStatus.OK, content)
+
+        def do_POST(self) -> None:  # noqa: N802
             if self.path in errands:
                 errands[self.path]()
-                self._answer(HTTPStatus.OK, b"")
+                self.answer(HTTPStatus.OK)
+            elif self.path in orders:
+                orders[self.path](self.rfile.read(int(self.headers.get("Content-Length", 0))))
+                self.answer(HTTPStatus.OK)
             else:
-                self._answer(HTTPStatus.NOT_FOUND, b"")
-
-        def log_message(self, *_: object) -> None:
-            """Nothing: each scrape would be a line."""
-
-        def address_string(self) -> str:
-            return "unix"
-
-        def _answer(self, status: HTTPStatus, content: bytes) -> None:
-            with suppress(BrokenPipeError, ConnectionResetError):
-                self.send_response(status)
-                self.send_header("Content-Type", _METRICS_TYPE)
-                self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
+                self.answer(HTTPStatus.NOT_FOUND)
 
     return Handler

@@ -23,7 +23,7 @@ HEARTBEAT_LOST_MS = 3_000
 _START_S = 10
 """How long an agent may take from its start to its first heartbeat before another is tried."""
 
-_KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "TMPDIR", "XDG_CACHE_HOME")
+_KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "TMPDIR", "XDG_CACHE_HOME", "NUMBA_CACHE_DIR")
 
 
 def living_agent(place: Place) -> Header | None:

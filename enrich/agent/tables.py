@@ -35,9 +35,10 @@ class LoaderTable:
     expire_ms: int
 
 
-def all_tables(pipeline: Pipeline) -> Mapping[str, TopicTable | LoaderTable]:
-    """All tables of the pipeline. Raises ConfigError for columns that a table's format cannot fill."""
-    schemas = schemas_of(pipeline.kafka.registry)
+def all_tables(pipeline: Pipeline, schemas: SchemaSource | None = None) -> Mapping[str, TopicTable | LoaderTable]:
+    """All tables of the pipeline. `schemas`: what to ask in place of the registry. Raises ConfigError for columns that
+    a table's format cannot fill."""
+    schemas = schemas or schemas_of(pipeline.kafka.registry)
     return {name: _table(name, table, schemas) for name, table in pipeline.tables.items()}
 
 

@@ -1,6 +1,11 @@
-"""Follows topics by hand-assigned partitions, and says for each what came, how far it is read, and what is wrong."""
+"""Follows topics by hand-assigned partitions, and says for each what came, how far it is read, and what is wrong.
 
-from collections.abc import Iterable, Mapping
+A consumer hands out what it fetched in the order in which it came: a hundred thousand records of a partition that is
+far behind stand before the one that another topic has just got. So such a partition is read by a second consumer, a few
+records at a time, until it is near its end.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
@@ -23,11 +28,27 @@ class Tailed:
     """Set when this topic cannot be followed from here: only a rebuild is right."""
 
 
-class Tailer:
-    """One consumer for all topics of a store; partitions come and go while it runs."""
+_FAR = 20_000
+"""Records behind from which on a partition is far from its end."""
 
-    def __init__(self, consumer: Consumer) -> None:
-        self._consumer = consumer
+_NEAR = 1_000
+
+_FAR_AT_ONCE = 2_000
+"""Records of partitions far behind in one poll: few, since all of a poll is published before the next."""
+
+Place = tuple[str, int]
+"""Topic and partition."""
+
+
+class Tailer:
+    """The consumers of a store; topics and partitions come and go while they run."""
+
+    def __init__(self, new_consumer: Callable[[], Consumer]) -> None:
+        self._new_consumer = new_consumer
+        self._consumer = new_consumer()
+        self._patient: Consumer | None = None
+        """Reads what is far behind. There is one only while something is."""
+        self._far: set[Place] = set()
         self._followed: dict[str, dict[int, int]] = {}
         self._followers: dict[str, set[str]] = {}
 
@@ -71,7 +92,9 @@ class Tailer:
         """What came within the time, at most so many records. A topic with a fault is left by itself."""
         came: dict[str, Tailed] = {}
         with kafka_errors():
-            events = self._consumer.consume(most, seconds)
+            events = self._consumer.consume(most, 0 if self._patient else seconds)
+            if self._patient is not None:
+                events += self._patient.consume(min(most, _FAR_AT_ONCE), seconds)
         for message in events:
             self._take(message, came)
         for topic, tailed in came.items():
@@ -81,19 +104,50 @@ class Tailer:
             self._followed[topic].update(tailed.positions)
             last = {message.partition() or 0: message.leader_epoch() for message in tailed.messages}
             tailed.epochs = {partition: epoch for partition, epoch in last.items() if epoch is not None}
+            self._hand_over(topic, tailed)
+        if self._patient is not None and not self._far:
+            self._patient.close()
+            self._patient = None
         return came
 
     def close(self) -> None:
         self._consumer.close()
+        if self._patient is not None:
+            self._patient.close()
 
     def _stop(self, topic: str) -> None:
         self._followers.pop(topic, None)
         self._drop(topic, list(self._followed.pop(topic, {})))
 
     def _drop(self, topic: str, partitions: list[int]) -> None:
-        if partitions:
+        for partition in partitions:
             with kafka_errors(f"topic {topic}"):
-                self._consumer.incremental_unassign([TopicPartition(topic, p) for p in partitions])
+                self._reads((topic, partition)).incremental_unassign([TopicPartition(topic, partition)])
+            self._far.discard((topic, partition))
+
+    def _reads(self, place: Place) -> Consumer:
+        """The consumer that reads the partition."""
+        return self._patient if self._patient is not None and place in self._far else self._consumer
+
+    def _hand_over(self, topic: str, tailed: Tailed) -> None:
+        """Gives partitions of what came to the other consumer: those far from their end, and those near it again."""
+        for partition, position in tailed.positions.items():
+            place = (topic, partition)
+            is_far, behind = place in self._far, self._behind(place, position)
+            if is_far == (behind > (_NEAR if is_far else _FAR)) or (not is_far and len(self._followed) == 1):
+                continue
+            if self._patient is None:
+                self._patient = self._new_consumer()
+            with kafka_errors(f"topic {topic}"):
+                self._reads(place).incremental_unassign([TopicPartition(topic, partition)])
+                self._far ^= {place}
+                from_there = TopicPartition(topic, partition, position, leader_epoch=tailed.epochs.get(partition, -1))
+                self._reads(place).incremental_assign([from_there])
+
+    def _behind(self, place: Place, position: int) -> int:
+        # What the last fetch told: nobody is asked.
+        ends = self._reads(place).get_watermark_offsets(TopicPartition(*place), cached=True)
+        return 0 if ends is None else ends[1] - position
 
     def _take(self, message: Message, came: dict[str, Tailed]) -> None:
         topic, partition, offset = message.topic(), message.partition(), message.offset()

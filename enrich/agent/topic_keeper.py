@@ -97,6 +97,13 @@ class TopicKeeper:
             return
         self._import = wanted
 
+    def load_anew(self) -> None:
+        """Loads the table beside the rows that it has, as if they could not be followed any more."""
+        if self._follows:
+            self._must_rebuild = "somebody asked for it"
+            self._follows = False
+            self._tailer.leave(self.name, self.topic)
+
     def step(self) -> None:
         if self._loading is None and self._follows and self._import is not None:
             self._follows = False

@@ -11,7 +11,7 @@ from enrich.agent.comparing import Comparison
 from enrich.agent.header import Header
 from enrich.agent.lock import StoreLock
 from enrich.agent.place import place_of
-from enrich.agent.reading import AgentReader
+from enrich.agent.reading import RowsReader
 from enrich.agent.tables import topic_tables
 from enrich.config import Pipeline
 from enrich.kafka.settings import librdkafka_settings
@@ -31,7 +31,7 @@ def comparison(
     tell: Callable[[str, int], None],
 ) -> Iterator[Comparison]:
     """A comparison of the table, as it is now, with its topic. Raises Unreachable when it is not ready in time."""
-    reader = AgentReader(pipeline, holder=os.getpid)
+    reader = RowsReader(pipeline, holder=os.getpid)
     try:
         table = topic_tables(pipeline)[name]
         snapshot = reader.wait_until_ready([name], deadline_s=deadline_s, tell=tell_waiting)

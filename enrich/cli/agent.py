@@ -18,6 +18,10 @@ AsJson = Annotated[bool, typer.Option("--json", help="One JSON object a table.")
 
 _STOP_S = 30
 
+Gauges = dict[str, dict[str, float]]
+_MAPPED = "enrich_agent_table_mapped"
+_MEMORY = "enrich_agent_memory_bytes"
+
 
 @app.command()
 def status(config: ConfigFile, json: AsJson = False) -> None:
@@ -31,7 +35,8 @@ def status(config: ConfigFile, json: AsJson = False) -> None:
 
     place = place_of(load(config))
     header = living_agent(place)
-    tables = [] if header is None else _described(header)
+    gauges = {} if header is None else _gauges(place.folder)
+    tables = [] if header is None else _described(header, gauges)
     if json:
         for table in tables:
             print_json(table)
@@ -39,7 +44,7 @@ def status(config: ConfigFile, json: AsJson = False) -> None:
         typer.echo(f"no agent runs for {place.folder}; the first reader starts one")
     else:
         _print_people(header, tables)
-        _print_memory(place.folder)
+        _print_memory(gauges)
     if not tables or not all(table["ready"] for table in tables):
         raise typer.Exit(DIFFERENCE)
 
@@ -63,8 +68,9 @@ def stop(config: ConfigFile) -> None:
     typer.echo(f"stopped the agent, process {header.pid}")
 
 
-def _described(header: "Header") -> list[dict[str, Any]]:
+def _described(header: "Header", gauges: Gauges) -> list[dict[str, Any]]:
     now = time.time()
+    read_from = {name: "segments" if value else "rocksdb" for name, value in gauges.get(_MAPPED, {}).items()}
     return [
         {
             "table": name,
@@ -74,6 +80,7 @@ def _described(header: "Header") -> list[dict[str, Any]]:
             "complete_through": state.complete_through,
             "behind_s": None if state.complete_through is None else round(now - state.complete_through / 1000, 3),
             "reason": state.reason,
+            "read_from": read_from.get(name),
             "progress": dict(state.progress) or None,
             "pid": header.pid,
         }
@@ -88,30 +95,44 @@ def _print_people(header: "Header", tables: list[dict[str, Any]]) -> None:
 
     console = Console(highlight=False)
     console.print(f"agent: process {header.pid}, store {header.store_id[:8]}, seq {header.generation}.{header.counter}")
-    shown = Table("table", "state", "rows", "complete through", "note")
+    shown = Table("table", "state", "rows", "from", "complete through", "note")
     for table in tables:
         state = "[green]ready[/]" if table["ready"] else "[yellow]not ready[/]"
         behind = "" if table["behind_s"] is None else f"{max(table['behind_s'], 0):.1f} s ago"
-        shown.add_row(table["table"], state, f"{table['rows']:,}", behind, escape(_note(table)))
+        way = table["read_from"] or ""
+        shown.add_row(table["table"], state, f"{table['rows']:,}", way, behind, escape(_note(table)))
     console.print(shown)
 
 
-def _print_memory(folder: Path) -> None:
+def _gauges(folder: Path) -> Gauges:
+    """The agent's metrics, by name and label; none when it does not answer."""
     from prometheus_client.parser import text_string_to_metric_families
 
-    from enrich.agent.requests import METRICS, ask
+    from enrich.agent.requests import ask
     from enrich.errors import Unreachable
+    from enrich.metrics import METRICS
 
     try:
         page = ask(folder, "GET", METRICS).decode()
     except Unreachable as error:
-        typer.echo(f"memory: {error}")
+        typer.echo(f"no metrics: {error}", err=True)
+        return {}
+    gauges: dict[str, dict[str, float]] = {}
+    for family in text_string_to_metric_families(page):
+        for sample in family.samples:
+            label = sample.labels.get("table") or sample.labels.get("part", "")
+            gauges.setdefault(sample.name, {})[label] = sample.value
+    return gauges
+
+
+def _print_memory(gauges: Gauges) -> None:
+    if _MEMORY not in gauges:
         return
-    samples = [sample for family in text_string_to_metric_families(page) for sample in family.samples]
-    mib = {s.labels["part"]: f"{s.value / 2**20:,.0f}" for s in samples if s.name == "enrich_agent_memory_bytes"}
+    mib = {part: f"{size / 2**20:,.0f}" for part, size in gauges[_MEMORY].items()}
     typer.echo(
         f"memory: agent {mib['agent']} of {mib['agent_share']} MiB, loads {mib['loads']} of {mib['loads_share']} MiB, "
-        f"{mib['readers_share']} MiB for readers; budget {mib['budget']} MiB"
+        f"{mib['readers_share']} MiB for readers, segments {mib['mapped']} of {mib['mapped_share']} MiB, "
+        f"which all share; budget {mib['budget']} MiB"
     )
 
 

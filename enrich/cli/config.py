@@ -47,6 +47,9 @@ def check(config: ConfigFile, as_json: AsJson = False) -> None:
         )
         return
     counts = f"{_count(tables, 'table')}, {_count(stages, 'stage')}"
+    if pipeline.sync is not None:
+        routes = len(pipeline.sync.writeback) + len(pipeline.sync.sources)
+        counts += f", {_count(routes, 'route')} of sync"
     _console().print(f"[green]good:[/] {_plain(str(config))}, pipeline [bold]{pipeline.name}[/], {counts}")
 
 

@@ -1,6 +1,7 @@
 """`enrich demo`: the product in a minute, on servers of its own that are gone afterwards."""
 
-from datetime import datetime
+import sys
+import time
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -8,58 +9,108 @@ import typer
 from enrich.cli.output import print_json
 
 if TYPE_CHECKING:
-    from enrich.demo import Step
+    from rich.panel import Panel
+
+    from enrich.demo import Chapter, DemoWorld
+
+_LOOK_S, _GLANCE_S = 6.0, 0.5
+_END = "The demo's servers, its stage and its agent are gone again. Next: examples/demo/pipeline.yaml, enrich dev up"
 
 
 def demo(
-    json: Annotated[bool, typer.Option("--json", help="One JSON object a looked-up key.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object a chapter.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Without pauses to look at it.")] = False,
 ) -> None:
-    """See it work: a table is published, updated, deleted and read back, on a real broker.
+    """See it work: a stage joins events with three tables while a row changes, Redis stops and the agent is killed.
 
     Example: enrich demo
     """
-    from enrich.demo import steps
-    from enrich.dev import temporary_stack
-    from enrich.kafka.clients import Connection
+    from enrich.demo import demo_world, tell_story
 
-    with temporary_stack(quiet=json) as addresses:
-        connection: Connection = {"bootstrap.servers": addresses.bootstrap_servers}
-        for number, step in enumerate(steps(connection), start=1):
-            if json:
-                _print_machine(number, step)
-            else:
-                _print_people(number, step)
+    look_s = _GLANCE_S if quick else _LOOK_S
+    began = time.monotonic()
+    with demo_world(quiet=json) as world:
+        if json:
+            for chapter in tell_story(world, look_s):
+                print_json({"chapter": chapter.name, "title": chapter.title, **chapter.facts})
+        elif sys.stdout.isatty():
+            _on_terminal(world, look_s)
+        else:
+            _in_lines(world, look_s)
     if not json:
-        typer.echo(
-            "\nThe demo's servers are gone again. Next: enrich dev up, enrich config check -c examples/plays.yaml"
+        typer.echo(f"\n{_END} ({time.monotonic() - began:.0f} s).")
+
+
+def _in_lines(world: "DemoWorld", look_s: float) -> None:
+    from enrich.demo import tell_story
+
+    for number, chapter in enumerate(tell_story(world, look_s, lambda what: typer.echo(f"... {what}")), start=1):
+        typer.echo(f"{number}. {chapter.title}\n   {chapter.result}\n   now: {_figures(world)}")
+
+
+def _on_terminal(world: "DemoWorld", look_s: float) -> None:
+    from rich.live import Live
+
+    from enrich.demo import tell_story
+
+    panel = _Panel(world)
+    with Live(panel, refresh_per_second=4):
+        for chapter in tell_story(world, look_s, panel.announce):
+            panel.add(chapter)
+
+
+class _Panel:
+    """Live figures above what happened so far; drawn by rich."""
+
+    def __init__(self, world: "DemoWorld") -> None:
+        self._world = world
+        self._now = ""
+        self._chapters: list[Chapter] = []
+
+    def announce(self, what: str) -> None:
+        self._now = what
+
+    def add(self, chapter: "Chapter") -> None:
+        self._now = ""
+        self._chapters = [*self._chapters, chapter]
+
+    def __rich__(self) -> "Panel":
+        from rich.console import Group
+        from rich.padding import Padding
+        from rich.panel import Panel
+        from rich.table import Table
+        from rich.text import Text
+
+        figures, behind = self._world.watch.figures(), self._world.behind_s()
+        grid = Table.grid(expand=True)
+        cells = (
+            ("events/s", f"{figures.per_second:,.0f}"),
+            ("p95 lag", _or_dash(figures.p95_ms, "{:,.0f} ms")),
+            ("hit rate", _or_dash(figures.hit_rate, "{:.1%}")),
+            ("freshness", _or_dash(behind, "{:.1f} s")),
+            ("enriched", f"{figures.enriched:,}"),
+            ("dead letters", f"{figures.dead_letters:,}"),
         )
+        for _ in cells:
+            grid.add_column(justify="center")
+        grid.add_row(*(Text(value, style="bold cyan") for _, value in cells))
+        grid.add_row(*(Text(name, style="dim") for name, _ in cells))
+        lines: list[Text | Padding] = []
+        for number, chapter in enumerate(self._chapters, start=1):
+            lines.append(Text(f"{number}. {chapter.title}", style="bold"))
+            lines.append(Padding(Text(chapter.result, style="green"), (0, 0, 0, 3)))
+        if self._now:
+            lines.append(Text(f"{len(self._chapters) + 1}. {self._now} ...", style="yellow"))
+        return Panel(Group(grid, Text(""), *lines), title="enrich: plays joined with users, devices and networks")
 
 
-def _print_machine(number: int, step: "Step") -> None:
-    for answer in step.answers:
-        print_json({"step": number, "title": step.title, "complete_through": step.complete_through_ms, **vars(answer)})
+def _figures(world: "DemoWorld") -> str:
+    figures, behind = world.watch.figures(), world.behind_s()
+    lag, hits = _or_dash(figures.p95_ms, "{:,.0f} ms"), _or_dash(figures.hit_rate, "{:.1%}")
+    return (
+        f"{figures.per_second:,.0f} events/s, p95 lag {lag}, hit rate {hits}, freshness {_or_dash(behind, '{:.1f} s')}"
+    )
 
 
-def _print_people(number: int, step: "Step") -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    through = datetime.fromtimestamp(step.complete_through_ms / 1000)
-    console = Console(highlight=False)
-    console.print(f"\n[bold]{number}. {step.title}[/]")
-    console.print(f"[dim]complete through {through:%H:%M:%S}.{through.microsecond // 1000:03d}[/]")
-    table = Table(min_width=72)
-    for name in ("key", "status", "plan", "region", "partition/offset"):
-        table.add_column(name)
-    for answer in step.answers:
-        value = answer.value or {}
-        place = "" if answer.offset is None else f"{answer.partition}/{answer.offset}"
-        style = {"hit": "green", "deleted": "yellow", "miss": "dim", "null_key": "dim"}.get(answer.status, "red")
-        table.add_row(
-            answer.key or "null",
-            f"[{style}]{answer.status}[/]",
-            str(value.get("plan") or ""),
-            str(value.get("region") or ""),
-            place,
-        )
-    console.print(table)
+def _or_dash(value: float | None, form: str) -> str:
+    return "-" if value is None else form.format(value)

@@ -33,6 +33,9 @@ def up(
     new_ports: Annotated[
         bool, typer.Option("--new-ports", help="Move a server whose port is taken to another one; data is kept.")
     ] = False,
+    secure: Annotated[
+        bool, typer.Option("--secure", help="Also an encrypted listener of the broker, with users and rights.")
+    ] = False,
 ) -> None:
     """Start what does not run, and say where it answers. Data and ports are those of the last time.
 
@@ -44,7 +47,7 @@ def up(
     names = [name.strip() for text in with_ or () for name in text.split(",") if name.strip()]
     with shown() as display:
         addresses = Stack(directory).up(
-            names, tell=display.tell, report=display.report, new_ports=new_ports, final=True
+            names, tell=display.tell, report=display.report, new_ports=new_ports, final=True, secure=secure
         )
     if json:
         print_json(addresses.running())
@@ -131,7 +134,7 @@ def _show_addresses(addresses: "Addresses", directory: Path) -> None:
 
     console = Console(highlight=False, soft_wrap=True)
     for name, address in addresses.running().items():
-        console.print(f"[bold]{name:<18}[/] {address}")  # no table: it would fold an address that is to be copied
+        console.print(f"[bold]{name:<24}[/] {address}")  # no table: it would fold an address that is to be copied
     option = _option(directory)
     console.print(f"[dim]next: enrich demo · enrich dev status{option} · enrich dev down{option}[/]")
 

@@ -8,7 +8,27 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from enrich.cli import agent, config, demo, dev, output, quarantine, sync, table, table_snapshots
+from enrich.cli import (
+    agent,
+    config,
+    demo,
+    dev,
+    dlq,
+    doctor,
+    moves,
+    output,
+    package,
+    quarantine,
+    quarantine_changes,
+    run,
+    stop,
+    sync,
+    table,
+    table_changes,
+    table_snapshots,
+    table_stats,
+    topics,
+)
 from enrich.errors import EnrichError
 from enrich.logs import LogFormat, LogLevel, setup_logs
 
@@ -22,12 +42,22 @@ app = typer.Typer(
 )
 app.add_typer(dev.app, name="dev")
 app.add_typer(agent.app, name="agent")
+app.add_typer(topics.app, name="topics")
 app.add_typer(table.app, name="table")
+app.add_typer(dlq.app, name="dlq")
 app.add_typer(quarantine.app, name="quarantine")
 app.add_typer(sync.app, name="sync")
+quarantine_changes.add_commands(quarantine.app)
+moves.add_commands(topics.app)
+table_changes.add_commands(table.app)
 table_snapshots.add_commands(table.app)
+table_stats.add_commands(table.app)
 app.add_typer(config.app, name="config")
 app.command("demo")(demo.demo)
+app.command("doctor")(doctor.doctor)
+app.command("run")(run.run)
+app.command("package")(package.package)
+app.command("stop")(stop.stop)
 
 
 def _print_version(wanted: bool) -> None:

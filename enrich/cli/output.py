@@ -60,6 +60,25 @@ def time_text(milliseconds: int | None) -> str:
     return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(" ", "milliseconds")
 
 
+def readable(content: bytes | None, when_none: str) -> str:
+    """Bytes for a terminal: as text where they are text that can be shown, else in hex."""
+    if content is None:
+        return when_none
+    text = text_of(content)
+    # A terminal obeys control characters, so they are shown as hex too.
+    if text is not None and (text.isprintable() or text.replace("\n", "").replace("\t", "").isprintable()):
+        return text
+    return f"hex {content.hex(' ')}"
+
+
+def text_of(content: bytes | None) -> str | None:
+    """None where the bytes are no UTF-8."""
+    try:
+        return None if content is None else content.decode()
+    except UnicodeDecodeError:
+        return None
+
+
 def print_error(error: EnrichError) -> None:
     """What happened, where, and what to do next, on stderr; as a log record where logs are JSON."""
     from enrich.logs import logs_are_json

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from enrich.cli.output import DIFFERENCE, json_text, print_json, time_text
+from enrich.cli.output import DIFFERENCE, json_text, print_json, readable, text_of, time_text
 from enrich.cli.ready import DEADLINE_S, ready_table
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def show(
     """
     from enrich.config import load
 
-    partition, offset = _parsed(record)
+    partition, offset = parsed_place(record)
     with ready_table(config, table, deadline) as (view, _):
         # More than one when the topic was made again: it then has the same places once more.
         found = [one for one in view.quarantined() if (one.partition, one.offset) == (partition, offset)]
@@ -78,7 +78,7 @@ def show(
         raise typer.Exit(DIFFERENCE)
 
 
-def _parsed(place: str) -> tuple[int, int]:
+def parsed_place(place: str) -> tuple[int, int]:
     from enrich.errors import ConfigError
 
     partition, _, offset = place.partition("/")
@@ -111,9 +111,9 @@ def _described(topic: str | None, record: "Quarantined", pieces: "list[Piece]") 
     return {
         **_place(topic, record),
         "arrived": record.arrived,
-        "key": _text(record.key),
+        "key": text_of(record.key),
         "key_bytes": record.key,
-        "value": _text(record.value),
+        "value": text_of(record.value),
         "value_bytes": record.value,
         "decoded": {piece.column: piece.value for piece in pieces if piece.reason is None},
         "failed": {piece.column: piece.reason for piece in pieces if piece.reason is not None},
@@ -156,28 +156,11 @@ def _show_record(topic: str | None, record: "Quarantined", pieces: "list[Piece]"
         "record": f"{topic} {record.partition}/{record.offset} of {time_text(record.timestamp)}",
         "arrived": time_text(record.arrived),
         "reason": record.reason,
-        "key": _readable(record.key, "none: it is from before the topic was compacted"),
-        "value": _readable(record.value, "null, a tombstone"),
+        "key": readable(record.key, "none: it is from before the topic was compacted"),
+        "value": readable(record.value, "null, a tombstone"),
     }
     for name, text in lines.items():
         console.print(f"{name:8} {text}")
     for piece in pieces:
         is_decoded = piece.reason is None
         console.print(f"  {json_text({piece.column: piece.value}) if is_decoded else f'not decoded: {piece.reason}'}")
-
-
-def _readable(content: bytes | None, when_none: str) -> str:
-    if content is None:
-        return when_none
-    text = _text(content)
-    # A terminal obeys control characters, so they are shown as hex too.
-    if text is not None and (text.isprintable() or text.replace("\n", "").replace("\t", "").isprintable()):
-        return text
-    return f"hex {content.hex(' ')}"
-
-
-def _text(content: bytes | None) -> str | None:
-    try:
-        return None if content is None else content.decode()
-    except UnicodeDecodeError:
-        return None

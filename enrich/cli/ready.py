@@ -19,13 +19,13 @@ def ready_table(config: Path, table: str, deadline_s: float) -> "Iterator[tuple[
     """The table's view once it is complete, showing progress on a terminal meanwhile."""
     import os
 
-    from enrich.agent.reading import AgentReader
+    from enrich.agent.reading import RowsReader
     from enrich.config import load
 
     pipeline = load(config)
     require_table(pipeline, table, config)
     # The command itself needs the agent, not the terminal that it was typed into.
-    reader = AgentReader(pipeline, holder=os.getpid)
+    reader = RowsReader(pipeline, holder=os.getpid)
     try:
         with _progress(table) as tell:
             snapshot = reader.wait_until_ready([table], deadline_s=deadline_s, tell=tell)

@@ -121,20 +121,23 @@ def _ask(listen: str) -> dict[str, Any]:
 def _print_people(routes: list[dict[str, Any]]) -> None:
     from rich.console import Console
     from rich.markup import escape
-    from rich.table import Table
+    from rich.table import Column, Table
 
-    table = Table("route", "state", "lag", "rows/s", "so far", "note")
+    noted = ""
+    table = Table(Column("route", no_wrap=True), "state", "lag", "rows/s", "so far", "note")
     for route in routes:
         color = {"running": "green", "stopped": "red", "held": "red"}.get(route["state"], "yellow")
         counters = ", ".join(
             f"{count:,} {name.replace('_', ' ')}" for name, count in route["counters"].items() if count
         )
+        note = "; ".join([*filter(None, [route["last_error"]]), *route["details"].get("warnings", [])])
         table.add_row(
             escape(route["name"]),
             f"[{color}]{route['state']}[/]",
             "" if route["lag"] is None else f"{route['lag']:,}",
             f"{route['rows_per_s']:,.0f}",
             escape(counters),
-            escape("; ".join([*filter(None, [route["last_error"]]), *route["details"].get("warnings", [])])),
+            "as above" if note and note == noted else escape(note),
         )
+        noted = note
     Console(highlight=False).print(table)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from enrich.cli.output import DIFFERENCE, json_text, print_json, time_text
-from enrich.cli.ready import DEADLINE_S, ready_table
+from enrich.cli.ready import DEADLINE_S, ready_table, require_table
+from enrich.errors import ConfigError
 
 if TYPE_CHECKING:
     from enrich.agent.rows import Row
@@ -19,6 +20,10 @@ ConfigFile = Annotated[Path, typer.Option("--config", "-c", help="The pipeline's
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object a row.")]
 Deadline = Annotated[float, typer.Option("--deadline", help="Seconds to wait until the table is ready.", min=0)]
 
+FromTopic = Annotated[
+    bool, typer.Option("--from-topic", help="Read the whole topic instead; no agent, and exact keys only.")
+]
+
 _WHY_NOT = {"deleted": "is deleted", "bad_key": "cannot be a key of this table"}
 
 
@@ -27,6 +32,7 @@ def get(
     table: TableName,
     keys: Annotated[list[str], typer.Argument(metavar="KEY...", help="Keys; for a cidr table, addresses.")],
     config: ConfigFile,
+    from_topic: FromTopic = False,
     json: AsJson = False,
     deadline: Deadline = DEADLINE_S,
 ) -> None:
@@ -34,6 +40,15 @@ def get(
 
     Example: enrich table get users ann bob -c pipeline.yaml
     """
+    if from_topic:
+        newest = [versions[-1:] for versions in _recorded(config, table, keys, deadline)]
+        _show((row for rows in newest for row in rows if row.value is not None), json)
+        for key, rows in zip(keys, newest, strict=True):
+            if not rows or rows[-1].value is None:
+                typer.echo(f"{key} {'is deleted or undecodable' if rows else 'is not there'}", err=True)
+        if not all(rows and rows[-1].value is not None for rows in newest):
+            raise typer.Exit(DIFFERENCE)
+        return
     with ready_table(config, table, deadline) as (view, _):
         from enrich.agent.rows import rows_of
 
@@ -74,6 +89,7 @@ def history(
     table: TableName,
     key: Annotated[str, typer.Argument(metavar="KEY", help="One key; for a cidr table, a network.")],
     config: ConfigFile,
+    from_topic: FromTopic = False,
     json: AsJson = False,
     deadline: Deadline = DEADLINE_S,
 ) -> None:
@@ -81,6 +97,13 @@ def history(
 
     Example: enrich table history users ann -c pipeline.yaml
     """
+    if from_topic:
+        (rows,) = _recorded(config, table, [key], deadline)
+        _show(rows, json)
+        if not rows:
+            typer.echo(f"{key} is not there", err=True)
+            raise typer.Exit(DIFFERENCE)
+        return
     with ready_table(config, table, deadline) as (view, spec):
         from enrich.agent.rows import decoded
 
@@ -89,6 +112,26 @@ def history(
     if not versions:
         typer.echo(f"{key} is not there", err=True)
         raise typer.Exit(DIFFERENCE)
+
+
+def _recorded(config: Path, table: str, keys: list[str], deadline: float) -> "list[list[Row]]":
+    """For each key its versions, straight from the topic."""
+    from enrich.admin.cluster import Cluster
+    from enrich.admin.reading import counting
+    from enrich.admin.rows.recorded import recorded_versions
+    from enrich.agent.rows import decoded
+    from enrich.agent.tables import topic_tables
+    from enrich.config import load
+
+    pipeline = load(config)
+    require_table(pipeline, table, config)
+    found = topic_tables(pipeline).get(table)
+    if found is None:
+        raise ConfigError(f"table `{table}` mirrors no topic", where=str(config), next_step="leave out --from-topic")
+    cluster = Cluster(pipeline.kafka, deadline)
+    with counting(f"table {table}") as tell:
+        versions = recorded_versions(cluster, found.topic, [key.encode() for key in keys], tell)
+    return [list(decoded(found.spec, versions[key.encode()])) for key in keys]
 
 
 def _show(rows: "Iterable[Row]", as_json: bool) -> None:

@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING
 from enrich.codecs.avro_encoding import AvroEncoder
 from enrich.codecs.encoding import Encoder
 from enrich.codecs.json_encoding import JsonEncoder
+from enrich.codecs.plain_encoding import PlainEncoder
 from enrich.errors import ConfigError
 
 if TYPE_CHECKING:
-    from enrich.config import KafkaSection, SyncSource
+    from enrich.config import KafkaSection, SyncSource, Table
 
 
 def encoder_for(source: "SyncSource", kafka: "KafkaSection") -> Encoder:
@@ -20,9 +21,25 @@ def encoder_for(source: "SyncSource", kafka: "KafkaSection") -> Encoder:
         return JsonEncoder()
     if source.schema_ is not None:
         return AvroEncoder(str(source.schema_))
+    return _registered(source.topic, kafka)
+
+
+def encoder_of_table(table: "Table", kafka: "KafkaSection") -> Encoder:
+    """What writes the values that the table's decoder reads. Raises as `encoder_for`."""
+    match str(table.format):
+        case "json":
+            return JsonEncoder()
+        case "bytes" | "string":
+            return PlainEncoder(table.columns.names[0])
+    if table.schema_ is not None and str(table.framing) == "bare":
+        return AvroEncoder(str(table.schema_))
+    return _registered(str(table.topic), kafka)
+
+
+def _registered(topic: str, kafka: "KafkaSection") -> Encoder:
     if kafka.registry is None:
         raise ConfigError("avro needs schema, file, or a registry", next_step="set kafka.registry.url")
     from enrich.codecs.avro.registry import Registry, access_of
 
-    schema_id, schema = Registry(access_of(kafka.registry)).latest(f"{source.topic}-value")
+    schema_id, schema = Registry(access_of(kafka.registry)).latest(f"{topic}-value")
     return AvroEncoder(schema, schema_id)

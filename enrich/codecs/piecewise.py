@@ -10,7 +10,7 @@ from enrich.codecs.avro import SchemaSource
 from enrich.codecs.tables import decoder_for
 
 if TYPE_CHECKING:
-    from enrich.config import Table
+    from enrich.config import SyncWriteback, Table
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Piece:
     reason: str | None
 
 
-def pieces_of(table: "Table", value: bytes, schemas: SchemaSource | None = None) -> Iterator[Piece]:
+def pieces_of(table: "Table | SyncWriteback", value: bytes, schemas: SchemaSource | None = None) -> Iterator[Piece]:
     """The columns in their order, each as if the table had no other."""
     for name in table.columns.names:
         alone = table.model_copy(update={"columns": table.columns.select([name])})

@@ -19,11 +19,14 @@ from enrich.config.sync_sources import FileOrigin, FileType, Origin, PostgresOri
 from enrich.config.sync_targets import Delete, PostgresTarget, RedisForm, RedisTarget, Target
 from enrich.config.sync_writeback import SyncWriteback
 from enrich.config.table import Access, Compaction, Freshness, KeyKind, Loader, OnStale, Table, Then
+from enrich.config.topics import EVERY_TOPIC, Cleanup, TopicWishes
 from enrich.config.wire import from_wire, to_wire
 
 __all__ = [
+    "EVERY_TOPIC",
     "Access",
     "AvroSchema",
+    "Cleanup",
     "ClientSettings",
     "Columns",
     "Compaction",
@@ -66,6 +69,7 @@ __all__ = [
     "Table",
     "Target",
     "Then",
+    "TopicWishes",
     "Writeback",
     "from_wire",
     "load",

@@ -15,6 +15,7 @@ _AGENT = 112 * _MIB
 _LOAD = 250 * _MIB
 _LOAD_COPIES = 5
 _READER = 32 * _MIB
+_SEGMENTS = 176 * _MIB  # the engine in the agent (48), and the process that builds a base of 1 M rows (128)
 _WRITE_BUFFERS = 2
 """One is filled while the other is written."""
 
@@ -51,6 +52,14 @@ class MemoryShares:
     @property
     def assigned(self) -> int:
         return self.agent + self.loads_at_once * self.load + self.readers * self.reader
+
+    @property
+    def mapped(self) -> int:
+        """What is left for segments once their engine has its share: pages that the system shares among all readers.
+
+        A reader takes no more with segments than with a database, whose place they take in it.
+        """
+        return max(0, self.budget - self.assigned - _SEGMENTS)
 
 
 def least_shares(readers: int) -> MemoryShares:

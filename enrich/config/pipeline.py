@@ -13,6 +13,7 @@ from enrich.config.snapshots import Snapshots
 from enrich.config.stage import Stage
 from enrich.config.sync import Sync, filled_sync
 from enrich.config.table import Table
+from enrich.config.topics import TOPIC_OR_ALL_PATTERN, TopicOrAll, TopicWishes
 
 _NAMED: dict[str, JsonValue] = {"propertyNames": {"pattern": NAME_PATTERN}}
 
@@ -43,6 +44,11 @@ class Pipeline(Section):
 
     sync: Sync | None = Field(
         default=None, description="What the sync service moves between topics and external stores."
+    )
+    topics: Mapping[TopicOrAll, TopicWishes] = Field(
+        default_factory=dict,
+        description="What topics should be like, by name; `*` is for all of them.",
+        json_schema_extra={"propertyNames": {"pattern": TOPIC_OR_ALL_PATTERN}},
     )
 
     @model_validator(mode="before")

@@ -4,11 +4,12 @@ from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar
 
-from pydantic import Field, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from enrich.config.columns import Columns, parse_columns
 from enrich.config.encoding import AvroSchema, Encoded, Format, default_framing
 from enrich.config.fields import (
+    Between,
     Expressions,
     Flag,
     Identifier,
@@ -30,6 +31,14 @@ class OnMiss(StrEnum):
     drop = "drop"
     dlq = "dlq"
     wait = "wait"
+    fail = "fail"
+
+
+class AfterWait(StrEnum):
+    null = "null"
+    default = "default"
+    drop = "drop"
+    dlq = "dlq"
     fail = "fail"
 
 
@@ -86,10 +95,26 @@ class Lookup(Section):
         default=OnMiss.null,
         description="What becomes of an event without a row: null, default, drop, dlq, wait or fail.",
     )
+    then: Annotated[AfterWait, one_of(AfterWait)] = Field(
+        default=AfterWait.null,
+        description="With on_miss: wait, what becomes of an event that has no row after all: "
+        "null, default, drop, dlq or fail.",
+    )
     default: Mapping[str, Any] | None = Field(
-        default=None, description="With on_miss: default, the values of the selected columns; those not named are null."
+        default=None,
+        description="With on_miss or then: default, the values of the selected columns; those not named are null.",
     )
     as_of: Flag = Field(default=False, description="Join the version that was valid at the event's time.")
+
+    @property
+    def last_resort(self) -> OnMiss:
+        """What becomes of an event without a row once there is no more waiting."""
+        return OnMiss(self.then.value) if self.on_miss == OnMiss.wait else self.on_miss
+
+    @model_serializer(mode="wrap")
+    def _what_applies(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        values: dict[str, Any] = serialize(self)
+        return {key: value for key, value in values.items() if key != "then" or self.on_miss == OnMiss.wait}
 
 
 class Sink(Section):
@@ -131,6 +156,9 @@ class Stage(Section):
     profile: Annotated[Profile, one_of(Profile)] = Field(
         default=Profile.latency, description="What Spark's settings are chosen for: latency or throughput."
     )
+    settings: Mapping[str, str | int | bool] | None = Field(
+        default=None, description="Settings that replace those of the profile, by Spark's names."
+    )
     replay: Annotated[Replay, one_of(Replay)] = Field(
         default=Replay.latest,
         description="latest, or deterministic: a repeated batch gives the same answers, byte for byte.",
@@ -138,3 +166,7 @@ class Stage(Section):
     checkpoint: Location = Field(
         description="Where Spark keeps its progress: a path or a URI. Default: ./checkpoints/<pipeline>/<stage>."
     )
+    metrics_port: Annotated[int, Between(1, 65535)] | None = Field(
+        default=None, description="TCP port of the driver for Prometheus; without it, there are no metrics."
+    )
+    metrics_address: Text = Field(default="127.0.0.1", description="Local address on which that port listens.")

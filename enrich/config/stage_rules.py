@@ -92,12 +92,15 @@ def _as_rules(stage: Stage, here: Path) -> Iterator[Finding]:
 
 
 def _lookup_rules(stage: Stage, here: Path, lookup: Lookup, at: Path) -> Iterator[Finding]:
-    if lookup.on_miss == OnMiss.default and lookup.default is None:
-        yield Finding((*at, "on_miss"), "needs `default:`, the values to use instead", about=((*at, "default"),))
-    if lookup.default is not None and lookup.on_miss != OnMiss.default:
-        yield Finding((*at, "default"), "only with on_miss: default", about=((*at, "on_miss"),))
-    if lookup.on_miss == OnMiss.dlq and stage.dlq is None:
-        yield Finding((*at, "on_miss"), "needs a dlq: name its topic in the stage", about=((*here, "dlq"),))
+    policy = (*at, "then" if lookup.on_miss == OnMiss.wait else "on_miss")
+    if lookup.last_resort == OnMiss.default and lookup.default is None:
+        yield Finding(policy, "needs `default:`, the values to use instead", about=((*at, "default"),))
+    if lookup.default is not None and lookup.last_resort != OnMiss.default:
+        yield Finding((*at, "default"), "only with on_miss: default", about=((*at, "on_miss"), (*at, "then")))
+    if lookup.last_resort == OnMiss.dlq and stage.dlq is None:
+        yield Finding(policy, "needs a dlq: name its topic in the stage", about=((*here, "dlq"),))
+    if "then" in lookup.model_fields_set and lookup.on_miss != OnMiss.wait:
+        yield Finding((*at, "then"), "only with on_miss: wait", about=((*at, "on_miss"),))
     if lookup.as_of and stage.event_time is None:
         yield Finding((*at, "as_of"), "needs the stage's event_time", about=((*here, "event_time"),))
 

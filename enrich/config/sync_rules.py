@@ -37,7 +37,8 @@ def _writeback_rules(route: SyncWriteback, here: Path) -> Iterator[Finding]:
     if route.version is not None:
         column = route.columns.find(route.version)
         if column is None:
-            message = f"there is no column {route.version}{hint(route.version, names, 'columns')}"
+            message = f"{route.version} is to be the version and is none of the columns"
+            message += f"{hint(route.version, names, 'columns')}; add it to the route's columns, with its type"
             yield Finding((*here, "version"), message, about=about)
         elif not (isinstance(column.type, Simple) and column.type.name in _ORDERED):
             message = f"{route.version} is {column.type}: versions are whole numbers, dates or timestamps"

@@ -72,8 +72,12 @@ class BringUp:
     def _settle_in(self, server: Server, *, new_ports: bool) -> None:
         """Decides the server's ports: the ones it has, unless nobody can know them yet or others were asked for."""
         entry = self._state.servers.get(server.name)
-        if entry is None or set(entry.ports) != set(server.port_names):
-            self._state.servers[server.name] = entry = ServerState({}, _token() if entry is None else entry.token)
+        if entry is not None and (missing := set(server.port_names) - set(entry.ports)):
+            # A listener that was asked for later: the others stay where people know them.
+            chosen = ports.choose(len(missing), self._state.ports())
+            entry.ports |= dict(zip(sorted(missing), chosen, strict=True))
+        if entry is None:
+            self._state.servers[server.name] = entry = ServerState({}, _token())
             entry.ports = self._choose_ports(server)
         # Where something of it still lives (children of one that was killed), its ports are its own.
         elif self._run_file(server).is_free() and not all(map(ports.is_free, entry.ports.values())):

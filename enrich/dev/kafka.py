@@ -3,10 +3,11 @@
 import os
 import shutil
 import signal
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from enrich.dev import java
+from enrich.dev import java, secure
 from enrich.dev.ports import is_listening
 from enrich.dev.server import HOST, Command, Place, Prepare, RunStep
 from enrich.jars import Report, jars
@@ -49,6 +50,8 @@ _SETTINGS = {
     "share.coordinator.state.topic.min.isr": "1",
     "share.coordinator.state.topic.num.partitions": "1",
     "group.initial.rebalance.delay.ms": "0",
+    # Tests of killed members wait for the end of their sessions; Kafka allows none below 6 s.
+    "group.min.session.timeout.ms": "1000",
     # A broker that comes back after a kill is refused until its former session has ended. Kafka's 9 s make that
     # restart take 11.7 s; with 3 s it takes 4.9 s (measured).
     "broker.session.timeout.ms": "3000",
@@ -76,6 +79,8 @@ class Kafka:
                 argv = (str(program), *java.arguments(place.folder, _HEAP), *_LOGGING, *flags, *arguments)
                 return Command(argv, {"CLASSPATH": class_path})  # not in argv: 5 KB that hide what else stands in `ps`
 
+            if secure.PORT in place.ports:
+                secure.make_certificates(place, run, program)
             data, formatted = place.folder / "data", place.folder / "formatted"
             _write_settings(place, "server.properties", data)
             if not data.exists():
@@ -110,12 +115,20 @@ class Kafka:
 
 def _write_settings(place: Place, name: str, data: Path) -> None:
     broker, controller = (f"{HOST}:{place.ports[port]}" for port in ("broker", "controller"))
+    listeners, protocols = f"BROKER://{broker}", _SETTINGS["listener.security.protocol.map"]
+    more: Mapping[str, str] = {}
+    if secure.PORT in place.ports:
+        listeners += f",SECURE://{HOST}:{place.ports[secure.PORT]}"
+        protocols, more = f"{protocols},SECURE:SASL_SSL", secure.settings(place)
     settings = {
         **_SETTINGS,
+        **more,
+        "listener.security.protocol.map": protocols,
         "controller.quorum.voters": f"1@{controller}",
-        "listeners": f"BROKER://{broker},CONTROLLER://{controller}",
-        "advertised.listeners": f"BROKER://{broker}",
+        "listeners": f"{listeners},CONTROLLER://{controller}",
+        "advertised.listeners": listeners,
         "log.dirs": data.name,  # relative to the server's folder, whose path may hold what properties files escape
     }
     lines = "".join(f"{key}={value}\n" for key, value in settings.items())
+    (place.folder / name).touch(mode=0o600)  # with the secure listener it holds a password
     (place.folder / name).write_text(lines, encoding="utf-8")

@@ -7,6 +7,8 @@ from contextlib import suppress
 
 from enrich.processes import PROC, Identity, identify, stat
 
+_LAST_THREADS_S, _POLL_S = 5.0, 0.005
+
 _exit_codes: dict[Identity, int] = {}  # of children that were reaped here: the kernel tells it only once
 
 
@@ -21,7 +23,12 @@ def is_alive(process: Identity) -> bool:
 
 
 def exit_code(process: Identity) -> int | None:
-    """How a child of ours ended, as subprocess counts: negative for a signal. None when that is not known."""
+    """How a child of ours that has ended did so, as subprocess counts: negative for a signal. None when that is not
+    known."""
+    end = time.monotonic() + _LAST_THREADS_S
+    # Its main thread is gone, and others of a JVM may still be on their way: until then the kernel tells nothing.
+    while process not in _exit_codes and _reap(process) and time.monotonic() < end:
+        time.sleep(_POLL_S)
     return _exit_codes.get(process)
 
 
@@ -65,9 +72,11 @@ def _all() -> list[int]:
     return [int(entry.name) for entry in PROC.iterdir() if entry.name.isdigit()]
 
 
-def _reap(process: Identity) -> None:
-    """Takes a dead child of ours off the process table. Whoever is not our child is left alone."""
+def _reap(process: Identity) -> bool:
+    """Takes a dead child of ours off the process table. Whoever is not our child is left alone: False."""
     with suppress(ChildProcessError):
         pid, status = os.waitpid(process.pid, os.WNOHANG)
         if pid == process.pid:
             _exit_codes[process] = os.waitstatus_to_exitcode(status)
+        return True
+    return False

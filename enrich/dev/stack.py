@@ -6,7 +6,7 @@ import signal
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from types import TracebackType
@@ -19,6 +19,8 @@ from enrich.dev.postgres import Postgres
 from enrich.dev.redis import Redis
 from enrich.dev.registry import Registry
 from enrich.dev.runfile import RunFile, kill_left_behind
+from enrich.dev.secure import PORT, make_users
+from enrich.dev.secure import of as secure_of
 from enrich.dev.server import Server
 from enrich.dev.starter import disk_full
 from enrich.dev.state import StackFolder, State
@@ -28,6 +30,7 @@ from enrich.jars import Report
 
 # In the order in which they are shown; stopped in the reverse one.
 SERVERS: Mapping[str, Server] = {server.name: server for server in (Kafka(), Redis(), Postgres(), Registry())}
+SECURE_KAFKA = Kafka(port_names=("broker", "controller", PORT))
 ALWAYS = ("kafka", "redis")
 ON_DEMAND = tuple(name for name in SERVERS if name not in ALWAYS)
 
@@ -44,6 +47,11 @@ class Addresses:
     redis_url: str
     postgres_dsn: str | None = None
     registry_url: str | None = None
+    secure_bootstrap_servers: str | None = None
+    """The broker's encrypted listener, with what its clients must know."""
+    secure_ca_file: str | None = None
+    secure_username: str | None = None
+    secure_password: str | None = None
 
     def running(self) -> dict[str, str]:
         """Those that run, by name: what `enrich dev up --json` prints."""
@@ -64,10 +72,12 @@ class Stack:
         report: Report | None = None,
         new_ports: bool = False,
         final: bool = False,
+        secure: bool = False,
     ) -> Addresses:
         """Makes broker, Redis and the servers of `with_` run and answer, beside what already runs.
 
         `tell` and `report` are told about progress. `new_ports`: a server whose port is taken moves to another one.
+        `secure`: the broker gets an encrypted listener with users and rights, for good; one that runs is started again.
         `final`: this process only prints the result, so a signal that comes after the last moment to undo is ignored.
         Raises ConfigError, Unreachable or Fatal; then nothing that this call started runs any more.
         """
@@ -84,7 +94,14 @@ class Stack:
                 self._clear_left_behind()
                 wanted |= {name for name, entry in state.servers.items() if entry.expected}
                 servers = [server for name, server in SERVERS.items() if name in wanted]
+                if secure or self._is_secure(state):
+                    servers[0] = SECURE_KAFKA
+                    if not self._is_secure(state):
+                        self._stop(["kafka"])
                 BringUp(self.folder, state, servers, tell).run(report, new_ports=new_ports, final=final)
+                if self._is_secure(state):
+                    place = self.folder.place("kafka", state)
+                    make_users(place, SECURE_KAFKA.address(place))
         return self._addresses(state)
 
     def down(self) -> list[str]:
@@ -151,7 +168,21 @@ class Stack:
 
     def _addresses(self, state: State) -> Addresses:
         addresses = {name: SERVERS[name].address(self.folder.place(name, state)) for name in self._running(state)}
-        return Addresses(addresses["kafka"], addresses["redis"], addresses.get("postgres"), addresses.get("registry"))
+        plain = Addresses(addresses["kafka"], addresses["redis"], addresses.get("postgres"), addresses.get("registry"))
+        secure = secure_of(self.folder.place("kafka", state))
+        if secure is None:
+            return plain
+        return replace(
+            plain,
+            secure_bootstrap_servers=secure.servers,
+            secure_ca_file=str(secure.ca_file),
+            secure_username=secure.username,
+            secure_password=secure.password,
+        )
+
+    @staticmethod
+    def _is_secure(state: State) -> bool:
+        return "kafka" in state.servers and PORT in state.servers["kafka"].ports
 
     def _running(self, state: State) -> set[str]:
         records = {name: self._run_file(name).record() for name in SERVERS if name in state.servers}
@@ -166,12 +197,15 @@ class Stack:
         alive = [name for name in self.folder.run_files() if not self._run_file(name).is_free()]
         order = list(SERVERS)
         alive.sort(key=lambda name: order.index(name) if name in order else len(order), reverse=True)
+        self._stop(alive)
+        return alive
+
+    def _stop(self, alive: Iterable[str]) -> None:
         for name in alive:
             self._run_file(name).ask_to_stop(SERVERS[name].stop_signal if name in SERVERS else signal.SIGTERM)
         for name in alive:
             if self._run_file(name).wait_stopped(_STOP_PATIENCE):
                 log.warning("%s did not stop within %.0f s and was killed", name, _STOP_PATIENCE)
-        return alive
 
     def _clear_left_behind(self) -> list[str]:
         names = kill_left_behind(self.folder.run_file(name) for name in SERVERS)

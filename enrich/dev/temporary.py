@@ -21,7 +21,7 @@ _NAME = re.compile(r"(\d+)-(\d+)-(\d+)-.*")
 
 
 @contextmanager
-def temporary_stack(with_: Iterable[str] = (), *, quiet: bool = False) -> Iterator[Addresses]:
+def temporary_stack(with_: Iterable[str] = (), *, quiet: bool = False, secure: bool = False) -> Iterator[Addresses]:
     """Broker, Redis and the servers of `with_` in a new directory of the user's cache folder, gone after the block.
 
     Also clears away those whose owner was killed before it could. Unless `quiet`, a terminal sees the start.
@@ -36,7 +36,7 @@ def temporary_stack(with_: Iterable[str] = (), *, quiet: bool = False) -> Iterat
     stack.folder.path.chmod(0o755)
     try:
         with shown(quiet=quiet) as display:
-            addresses = stack.up(with_, tell=display.tell, report=display.report)
+            addresses = stack.up(with_, tell=display.tell, report=display.report, secure=secure)
         yield addresses
     finally:
         _delete(stack)

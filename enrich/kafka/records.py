@@ -21,12 +21,13 @@ def row_versions_of(messages: Sequence[Message]) -> pa.RecordBatch:
     A broker refuses null keys in a compacted topic: they can only stem from before it was compacted. They go along, to
     be quarantined.
     """
+    # `map` over a method is a third faster than a comprehension.
     columns = [
-        [message.key() for message in messages],
-        [message.partition() for message in messages],
-        [message.offset() for message in messages],
-        [message.timestamp()[1] for message in messages],
-        [message.value() for message in messages],
+        list(map(Message.key, messages)),
+        list(map(Message.partition, messages)),
+        list(map(Message.offset, messages)),
+        [time for _, time in map(Message.timestamp, messages)],
+        list(map(Message.value, messages)),
     ]
     return pa.RecordBatch.from_arrays(
         [pa.array(column, field.type) for column, field in zip(columns, ROW_VERSIONS, strict=True)],

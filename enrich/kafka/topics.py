@@ -1,7 +1,9 @@
 """Topics as the product needs them: made, deleted, described, and where they end for a read-committed reader."""
 
+import time
 from collections.abc import Collection, Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +17,8 @@ from enrich.errors import ConfigError, EnrichError, Unreachable
 from enrich.kafka.errors import kafka_errors
 
 COMPACTED: Mapping[str, str] = {"cleanup.policy": "compact"}
+
+_KNOWN_EVERY_S = 0.02
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,10 @@ class Topics:
         """Returns once the topic can be used. Raises ConfigError if it is there already."""
         new = NewTopic(name, num_partitions=partitions, replication_factor=replication, config=dict(config or {}))
         self._only(self._admin.create_topics([new], **self._deadlines()), f"topic {name}")
+        # The controller has made it; a busy broker may hear of it later.
+        end = time.monotonic() + self._deadline_s
+        while not self._is_known(name) and time.monotonic() < end:
+            time.sleep(_KNOWN_EVERY_S)
 
     def ensure(self, name: str, *, partitions: int = 1, config: Mapping[str, str] | None = None) -> bool:
         """Makes the topic unless it is there already, as it is; tells whether it was made."""
@@ -156,6 +164,11 @@ class Topics:
                 return self._result(future)
         except EnrichError as error:
             return error
+
+    def _is_known(self, name: str) -> bool:
+        with suppress(ConfigError):
+            return bool(self.topic_id(name))
+        return False
 
     def _describe(self, name: str) -> Any:
         futures = self._admin.describe_topics(TopicCollection([name]), request_timeout=self._deadline_s)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from enrich.errors import BadRecord, EnrichError, Fenced, Retryable
 from enrich.kafka.clients import Connection, new_producer
@@ -38,8 +38,13 @@ class TransactionalProducer:
     commit that raised took place, only the topic can tell.
     """
 
-    def __init__(self, connection: Connection, transactional_id: str, *, deadline_s: float = 30.0) -> None:
-        own = {"transactional.id": transactional_id, "transaction.timeout.ms": 60_000}
+    def __init__(
+        self, connection: Connection, transactional_id: str, *, deadline_s: float = 30.0, timeout_s: float = 60.0
+    ) -> None:
+        """`timeout_s`: after which the brokers abort a transaction whose producer is not heard of any more."""
+        self._connection = connection
+        self._id = transactional_id
+        own = {"transactional.id": transactional_id, "transaction.timeout.ms": round(timeout_s * 1000)}
         defaults = {name: value for name, value in _DEFAULTS.items() if name not in connection}
         self._producer: Producer = new_producer(connection, **defaults, **own)
         self._where = f"transactional.id {transactional_id}"
@@ -73,11 +78,15 @@ class TransactionalProducer:
 
     def produce(self, topic: str, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
         """Queues a record for each key; keys of one call must differ, since records of a full queue are tried again."""
+        records = [{"key": key, "value": value} for key, value in zip(keys, values, strict=True)]
+        self._queue(topic, records, on_delivery=self._on_delivery)
+
+    def _queue(self, topic: str, records: list[dict[str, Any]], **options: Any) -> None:
+        waiting = records
         # The client marks those that it refuses.
-        waiting: list[dict[str, Any]] = [{"key": key, "value": value} for key, value in zip(keys, values, strict=True)]
         while waiting:
             with kafka_errors(f"topic {topic}"):
-                self._producer.produce_batch(topic, waiting, on_delivery=self._on_delivery)
+                self._producer.produce_batch(topic, waiting, **options)
             refused = [message for message in waiting if "_error" in message]
             for message in refused:
                 error = message.pop("_error")
@@ -86,6 +95,19 @@ class TransactionalProducer:
             waiting = refused
             self._producer.poll(0.05 if refused else 0)
             self._raise_failure()
+
+    def send_offsets(self, offsets: Sequence[TopicPartition], group: Any) -> None:
+        """Commits a consumer group's offsets with the transaction. `group`: the metadata of a consumer of the group."""
+        self._repeated(lambda: self._producer.send_offsets_to_transaction(list(offsets), group, self._deadline_s))
+
+    def settle(self) -> None:
+        """Returns once every reader can see what was committed; nothing more can be written.
+
+        A commit returns before its markers stand in the topics. The next start of the id waits for them.
+        """
+        another = TransactionalProducer(self._connection, self._id, deadline_s=self._deadline_s)
+        with contextlib.closing(another):
+            another.start()
 
     def close(self) -> None:
         """Lets go of what was not committed."""

@@ -82,7 +82,8 @@ BY_DRIVER_CLASS: dict[type[Exception], type[EnrichError]] = {
     psycopg.InternalError: Fatal,
     psycopg.NotSupportedError: Fatal,
     psycopg.ProgrammingError: Fatal,
-    psycopg.DatabaseError: Fatal,
+    # libpq's own, on a connection that died: the server gives each of its errors a code.
+    psycopg.DatabaseError: Unreachable,
     psycopg.Error: Fatal,
 }
 
@@ -100,7 +101,7 @@ _NEXT_STEPS: dict[type[EnrichError], str] = {
 def mapped(error: psycopg.Error, where: str | None = None) -> EnrichError:
     """The error of our tree for one of psycopg's. Details of the server may hold values of rows: they are left out."""
     kind = _kind(error)
-    text = error.diag.message_primary or str(error).strip() or type(error).__name__
+    text = error.diag.message_primary or " ".join(str(error).split()) or type(error).__name__
     code = f" [{error.sqlstate}]" if error.sqlstate else ""
     return kind(f"PostgreSQL: {text}{code}", where=where, next_step=_NEXT_STEPS.get(kind))
 

@@ -19,6 +19,7 @@ _OPTIONS: dict[str, Any] = {
     "keepalives_count": 3,
     "application_name": "enrich sync",
 }
+_CHECKS_SINCE = 140_000
 
 
 class PostgresSession:
@@ -28,6 +29,7 @@ class PostgresSession:
         self._dsn = dsn
         self._deadline_s = deadline_s
         self._connection: psycopg.Connection | None = None
+        self._is_new = False
         self.where = shown(dsn)
 
     @contextmanager
@@ -46,6 +48,9 @@ class PostgresSession:
         timer.daemon = True
         timer.start()
         try:
+            if self._is_new:
+                _let_it_notice_that_we_left(connection)
+                self._is_new = False
             yield connection
         except psycopg.Error as error:
             if cut_off.is_set():
@@ -70,11 +75,19 @@ class PostgresSession:
             try:
                 connect_s = max(2, round(self._deadline_s / 2))
                 self._connection = psycopg.connect(self._dsn, autocommit=True, connect_timeout=connect_s, **_OPTIONS)
+                self._is_new = True
             except psycopg.ProgrammingError as error:  # the text is not a dsn; it may hold the password
                 raise ConfigError("not an address of PostgreSQL", next_step="correct the dsn") from error
             except psycopg.Error as error:
                 raise mapped(error, self.where) from None
         return self._connection
+
+
+def _let_it_notice_that_we_left(connection: psycopg.Connection) -> None:
+    """Else what we cut off while it waits for a lock waits on: one more with each try, until the server is full."""
+    if connection.info.server_version >= _CHECKS_SINCE:
+        with suppress(psycopg.errors.InvalidParameterValue):  # not on every operating system
+            connection.execute("SET client_connection_check_interval = '1s'")
 
 
 def shown(dsn: str) -> str:

@@ -1,6 +1,7 @@
 """A PostgreSQL table as a versioned store: one upsert a batch, that changes a row only if it is newer."""
 
 import json
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -29,7 +30,8 @@ _UNMARK_SEEN = """
 DELETE FROM enrich_sync_markers m USING unnest(%s::bytea[], %s::bigint[]) AS s(k, v)
 WHERE m.target = %s AND m.key = s.k AND m.version <= s.v
 """
-_FORGET = "DELETE FROM enrich_sync_markers WHERE expires < now()"
+_FORGET = "DELETE FROM enrich_sync_markers WHERE target = %s AND expires < now()"
+_FORGET_EVERY_S = 3_600.0
 
 
 class PostgresStore:
@@ -42,6 +44,7 @@ class PostgresStore:
         self._made: Statements | None = None
         self._has_notes = False
         self._target = place.table
+        self._next_forget = 0.0
 
     def check(self) -> list[str]:
         self._made = None
@@ -108,7 +111,14 @@ class PostgresStore:
                 connection.execute(statements.delete, [*some, versions])
                 marks = [self._target, self._place.marker_ms, array_literal(rows.keys.filter(gone)), versions]
                 applied += connection.execute(_MARK, marks).rowcount
+                self._forget(connection)
         return int(applied)
+
+    def _forget(self, connection: Any) -> None:
+        """Marks whose time has come; of our own table only, since the lock makes us their only writer."""
+        if time.monotonic() >= self._next_forget:
+            connection.execute(_FORGET, [self._target])
+            self._next_forget = time.monotonic() + _FORGET_EVERY_S
 
     def scan(self) -> Iterator[StoredRows]:
         statements = self._statements()
@@ -175,11 +185,9 @@ class PostgresStore:
     def _statements(self) -> Statements:
         if self._made is None:
             with self._session.connection() as connection:
-                self._made = Statements(read_table(connection, self._place), self._place)
+                self._made = Statements(read_table(connection, self._place, self._session.where), self._place)
             if self._place.deleted_column is None:
                 self._make("enrich_sync_markers", MARKERS)
-                with self._session.connection() as connection:
-                    connection.execute(_FORGET)
         return self._made
 
     def _make_table_of_notes(self) -> None:

@@ -73,11 +73,11 @@ class PostgresTable:
     """In the order of the place's columns."""
 
 
-def read_table(connection: Any, place: PostgresPlace) -> PostgresTable:
-    """Raises ConfigError with all that keeps the table from holding the rows."""
+def read_table(connection: Any, place: PostgresPlace, where: str | None = None) -> PostgresTable:
+    """`where` is told in errors. Raises ConfigError with all that keeps the table from holding the rows."""
     (name,) = connection.execute("SELECT to_regclass(%s)::text", [place.table]).fetchone()
     if name is None:
-        raise ConfigError(f"there is no table {place.table}", next_step="create it, or correct the name")
+        raise ConfigError(f"there is no table {place.table}", where=where, next_step="create it, or correct the name")
     known = {row[0]: Column(*row) for row in connection.execute(_COLUMNS, [name])}
     wanted = [*place.key, *place.columns, place.version_column]
     wanted += [] if place.deleted_column is None else [place.deleted_column]
@@ -85,11 +85,16 @@ def read_table(connection: Any, place: PostgresPlace) -> PostgresTable:
     if missing:
         raise ConfigError(
             f"the table {place.table} has no column {', '.join(missing)}",
+            where=where,
             next_step=f"add it, or name others of its columns: {', '.join(known)}",
         )
     problems = [*_column_problems(known, place), *_table_problems(connection, name, place)]
     if problems:
-        raise ConfigError(f"the table {place.table} cannot hold the rows: {'; '.join(problems)}")
+        raise ConfigError(
+            f"the table {place.table} cannot hold the rows: {'; '.join(problems)}",
+            where=where,
+            next_step="alter the table, grant the rights, or name another",
+        )
     return PostgresTable(
         sql.SQL(name),
         [known[column] for column in place.key],

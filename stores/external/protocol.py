@@ -10,6 +10,9 @@ from stores.errors import BadRecord
 
 LARGEST_VERSION = 2**53
 """Up to here a number of Redis' scripts is exact; one bound for all stores, so that they can be exchanged."""
+OFFSETS_OF_A_GENERATION = 2**40
+"""A version that comes of an offset is generation * this + offset."""
+LARGEST_GENERATION = LARGEST_VERSION // OFFSETS_OF_A_GENERATION - 2
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ KINDS: dict[type[Exception], type[EnrichError]] = {
     redis_exceptions.AuthenticationError: ConfigError,
     redis_exceptions.AuthenticationWrongNumberOfArgsError: ConfigError,
     redis_exceptions.AuthorizationError: ConfigError,
-    redis_exceptions.BusyLoadingError: Retryable,
+    redis_exceptions.BusyLoadingError: Unreachable,  # quick retries would only hold up others
     redis_exceptions.ChildDeadlockedError: Fatal,
     redis_exceptions.ClusterCrossSlotError: Fatal,
     redis_exceptions.ClusterDownError: Unreachable,
@@ -57,7 +57,7 @@ _CODES: tuple[tuple[re.Pattern[str], type[EnrichError]], ...] = (
 
 _NEXT_STEPS: dict[type[EnrichError], str] = {
     Unreachable: "check that Redis runs and that the url names it",
-    ConfigError: "correct the url's user name and password, or the user's rights",
+    ConfigError: "correct the url (server, user name, password), or the user's rights",
 }
 
 
@@ -66,7 +66,9 @@ def mapped(error: Exception, where: str | None = None) -> EnrichError:
     kind = next((KINDS[cls] for cls in type(error).__mro__ if cls in KINDS), Fatal)
     if type(error) is redis_exceptions.ResponseError:
         kind = next((other for code, other in _CODES if code.search(str(error))), kind)
-    return kind(f"Redis: {error}", where=where, next_step=_NEXT_STEPS.get(kind))
+    is_loading = isinstance(error, redis_exceptions.BusyLoadingError)
+    next_step = "it answers once it has read its data" if is_loading else _NEXT_STEPS.get(kind)
+    return kind(f"Redis: {error}", where=where, next_step=next_step)
 
 
 @contextmanager

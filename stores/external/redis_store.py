@@ -57,9 +57,15 @@ class RedisStore:
         self._loaded: dict[str, str] = {}
 
     def check(self) -> list[str]:
-        with redis_errors(self._where):
-            memory = self._info("memory")
-            replication = self._info("replication")
+        try:
+            with redis_errors(self._where):
+                memory = self._info("memory")
+                replication = self._info("replication")
+        except BadRecord as error:  # no row was written: what the server refuses is what the address says
+            raise ConfigError(
+                error.what, where=error.where, next_step="correct the url, and whether it names a cluster or a sentinel"
+            ) from error
+        self._run(self._rows.script, [], self._rows.head(0, 0))  # on no row: a user without the right is told at once
         warnings = []
         policy = str(memory.get("maxmemory_policy", "noeviction"))
         if policy != "noeviction":
@@ -72,8 +78,10 @@ class RedisStore:
         return warnings
 
     def incarnation(self) -> str:
+        # One that copied another's rows in place of its own is the same process: only the id of its history says so.
         with redis_errors(self._where):
-            return str(self._info("server").get("run_id", ""))
+            process, history = self._info("server").get("run_id"), self._info("replication").get("master_replid")
+        return f"{process}/{history}"
 
     def write(self, rows: VersionedRows, seen: pa.Int64Array | None = None) -> Written:
         before = [None] * len(rows) if seen is None else seen.to_pylist()

@@ -9,6 +9,7 @@ from stores.rocks.bulk import BulkLoad, Reserved
 from stores.rocks.cached_reader import CachedReader
 from stores.rocks.changes import EVERYTHING, Changes
 from stores.rocks.database import Sizes
+from stores.rocks.mirror import Mirror, TableChange
 from stores.rocks.quarantine import QuarantineState
 from stores.rocks.reader import RocksReader
 from stores.rocks.setting_aside import OTHER_REASONS, Room
@@ -22,12 +23,14 @@ __all__ = [
     "BulkLoad",
     "CachedReader",
     "Changes",
+    "Mirror",
     "QuarantineState",
     "Reserved",
     "RocksReader",
     "RocksStore",
     "Room",
     "Sizes",
+    "TableChange",
     "Verified",
     "WholeTable",
 ]

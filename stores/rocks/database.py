@@ -153,6 +153,11 @@ class Database:
         with mapped(self.path):
             return {name: self._rdict.property_int_value(label) or 0 for name, label in _MEMORY.items()}
 
+    def files(self) -> list[tuple[bytes, bytes, int]]:
+        """Of each file the first key, the last one, and its bytes."""
+        with mapped(self.path):
+            return [(file["start_key"], file["end_key"], file["size"]) for file in self._rdict.live_files()]
+
     def catch_up(self) -> None:
         with mapped(self.path):
             self._rdict.try_catch_up_with_primary()
@@ -166,6 +171,29 @@ class Database:
                 yield cursor.key(), cursor.value()
                 cursor.next()
             cursor.status()
+
+    def scan_in_pieces(
+        self, begin: bytes, end: bytes, most_rows: int, most_bytes: int
+    ) -> Iterator[tuple[list[bytes], list[bytes]]]:
+        """The same in lists of keys and of values, of bounded length and size: half the work a row."""
+        with mapped(self.path):
+            cursor = self._cursor(end)
+            cursor.seek(begin)
+            keys: list[bytes] = []
+            values: list[bytes] = []
+            size = 0
+            while cursor.valid():
+                value = cursor.value()
+                keys.append(cursor.key())
+                values.append(value)
+                size += len(value)
+                if len(keys) == most_rows or size >= most_bytes:
+                    yield keys, values
+                    keys, values, size = [], [], 0
+                cursor.next()
+            cursor.status()
+            if keys:
+                yield keys, values
 
     def scan_back(self, begin: bytes, last: bytes) -> Iterator[tuple[bytes, bytes]]:
         """All rows from `last` (included) back to `begin`."""

@@ -14,8 +14,7 @@ def digest_of(keys: Sequence[bytes], partitions: npt.ArrayLike, offsets: npt.Arr
     """The sum of a 64-bit hash of each (key, partition, offset)."""
     if not len(keys):
         return 0
-    crc = zlib.crc32
-    hashes = np.fromiter((crc(key) for key in keys), np.uint64, len(keys))
+    hashes = np.fromiter(map(zlib.crc32, keys), np.uint64, len(keys))
     hashes ^= np.asarray(partitions, np.int64).astype(np.uint64) << np.uint64(32)
     mixed = _mix(_mix(hashes) ^ np.asarray(offsets, np.int64).astype(np.uint64))
     return int(mixed.sum(dtype=np.uint64))

@@ -19,6 +19,8 @@ class Incoming:
     """The row versions of a batch, keys as the table stores them, each partition's in the order of offsets."""
 
     versions: pa.RecordBatch
+    rows: pa.StructArray
+    """Their values, decoded: null for a tombstone."""
     quarantined: Sequence[Quarantined] = ()
     masked: int = 0
 
@@ -26,7 +28,8 @@ class Incoming:
 def incoming(name: str, spec: TableSpec, versions: pa.RecordBatch, positions: Offsets, now: int) -> Incoming:
     versions = _ordered(_beyond(versions, positions))
     # Decoded to learn whether it can be: an undecodable record is no version, so it must not hide the one before it.
-    reasons = dict(spec.decoder.decode(versions.column("value")).bad)
+    decoded = spec.decoder.decode(versions.column("value"))
+    reasons = dict(decoded.bad)
     without_key = versions.column("key").is_null()
     reasons.update(dict.fromkeys(pc.indices_nonzero(without_key).to_pylist(), NO_KEY))
     masked = 0
@@ -42,13 +45,14 @@ def incoming(name: str, spec: TableSpec, versions: pa.RecordBatch, positions: Of
             masked += has_host_bits and index not in reasons
             keys.append(network_key(network))
     if not reasons and spec.key is KeyKind.EXACT:
-        return Incoming(versions)
+        return Incoming(versions, decoded.rows)
     quarantined = _quarantined(name, versions, reasons, now)
     if spec.key is KeyKind.CIDR:
         versions = versions.set_column(0, versions.schema.field(0), pa.array(keys, pa.binary()))
     good = np.ones(len(versions), bool)
     good[list(reasons)] = False
-    return Incoming(versions.filter(pa.array(good)), quarantined, masked)
+    chosen = pa.array(good)
+    return Incoming(versions.filter(chosen), decoded.rows.filter(chosen), quarantined, masked)
 
 
 def _beyond(versions: pa.RecordBatch, positions: Offsets) -> pa.RecordBatch:

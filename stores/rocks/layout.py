@@ -23,7 +23,7 @@ HISTORY = b"H"
 QUEUE = b"Q"
 QUARANTINE = b"X"
 CHANGES = b"C"
-_OF_TABLES = (LATEST, HISTORY, QUEUE, QUARANTINE)
+OF_TABLES = (LATEST, HISTORY, QUEUE, QUARANTINE)
 
 TOMBSTONE = 1
 HAS_HISTORY = 2
@@ -99,13 +99,13 @@ def end_of(a_prefix: bytes) -> bytes:
 
 def table_ranges(table_id: int) -> list[tuple[bytes, bytes]]:
     """All rows of a table, as ranges of keys."""
-    return [(begin, end_of(begin)) for begin in (prefix(tag, table_id) for tag in _OF_TABLES)]
+    return [(begin, end_of(begin)) for begin in (prefix(tag, table_id) for tag in OF_TABLES)]
 
 
 def table_ids(scan: Callable[[bytes, bytes], Iterator[tuple[bytes, bytes]]]) -> set[int]:
     """The tables that have a row, found by a few seeks."""
     found = set()
-    for tag in _OF_TABLES:
+    for tag in OF_TABLES:
         begin = tag
         while (row := next(scan(begin, end_of(tag)), None)) is not None:
             found.add(int.from_bytes(row[0][1:3], "big"))

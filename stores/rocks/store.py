@@ -20,6 +20,7 @@ from stores.rocks.expiry import expired
 from stores.rocks.fold import Folding, Record
 from stores.rocks.incoming import Incoming, incoming
 from stores.rocks.layout import table_ids, table_ranges
+from stores.rocks.mirror import Mirror, TableChange
 from stores.rocks.setting_aside import Room, SetAside, Waiting, carried_over, published, purged
 from stores.rocks.state import StoreState, TableState, read_state
 from stores.rocks.watermark import Watermark, read_watermark
@@ -56,6 +57,7 @@ class RocksStore:
         self._room = room or Room()
         self._lock = threading.RLock()
         self._is_broken = False
+        self._mirror: Mirror | None = None
         self._loading: set[int] = set()
         self._database, self._state = self._opened(may_make=True)
         with contextlib.ExitStack() as when_it_fails:
@@ -82,13 +84,19 @@ class RocksStore:
         """What is known of each table now: positions, floors, counts."""
         return self._state.tables
 
+    def mirror(self, mirror: Mirror) -> StoreState:
+        """Tells it of every publication from now on. Returns what has been published until now."""
+        with self._lock:
+            self._mirror = mirror
+            return self._state
+
     def publish(self, updates: Mapping[str, TableUpdate]) -> Publication:
         """See `Writer`. Returns once the publication is on disk; raises Retryable when the disk is full."""
         with self._writing():
             self._require_tables(updates)
             puts: dict[bytes, bytes] = {}
             changed: list[TableState] = []
-            keys: dict[str, pa.BinaryArray | Everything] = {}
+            arrived: dict[str, Incoming] = {}
             quarantined: list[Quarantined] = []
             masked = 0
             for name, update in updates.items():
@@ -97,10 +105,10 @@ class RocksStore:
                 aside = published(self._database, before, came.quarantined, self._room)
                 puts.update(aside.puts(before.table_id))
                 changed.append(replace(self._folded(name, update, came, puts), quarantine=aside.state))
-                keys[name] = came.versions.column("key")
+                arrived[name] = came
                 quarantined += came.quarantined
                 masked += came.masked
-            self._show(changed, puts, keys=keys)
+            self._show(changed, puts, arrived=arrived)
             return Publication(self.seq, tuple(quarantined), masked)
 
     def remove_expired(self) -> Publication:
@@ -184,7 +192,7 @@ class RocksStore:
             aside = carried_over(self._database, old, waiting, aside)
             shown = replace(table, quarantine=aside.state)
             puts, gone = aside.puts(table.table_id), table_ranges(old.table_id)
-            self._show([shown], puts, ranges=gone, keys={table.name: EVERYTHING})
+            self._show([shown], puts, ranges=gone, replaced=[table.name])
             self._loading.discard(table.table_id)
             publication = Publication(self.seq, masked_networks=masked)
         if old.rows:
@@ -253,18 +261,25 @@ class RocksStore:
         puts: Mapping[bytes, bytes],
         deletes: Sequence[bytes] = (),
         ranges: Sequence[tuple[bytes, bytes]] = (),
-        keys: Mapping[str, pa.BinaryArray | Everything] | None = None,
+        arrived: Mapping[str, Incoming] | None = None,
+        replaced: Sequence[str] = (),
     ) -> None:
         """Publishes: one write, one flush, and only then the watermark and the state that acknowledge it.
 
-        `keys`: those of which the newest version is another, by table.
+        `arrived`: the new versions, by table; `replaced`: the tables of which all rows are others.
         """
+        came = arrived or {}
         state = self._state.with_tables(changed)
         rows = state.rows(*(table.name for table in changed))
-        self._database.write({**puts, **rows, **entry(state.seq.counter, keys or {})}, deletes, ranges)
+        keys: dict[str, pa.BinaryArray | Everything] = {name: one.versions.column("key") for name, one in came.items()}
+        keys |= dict.fromkeys(replaced, EVERYTHING)
+        self._database.write({**puts, **rows, **entry(state.seq.counter, keys)}, deletes, ranges)
         self._database.flush()
         self._watermark.raise_to(state.seq)
         self._state = state
+        if self._mirror is not None:
+            changes = {t.name: TableChange(t, came.get(t.name), is_replaced=t.name in replaced) for t in changed}
+            self._mirror.follow(state.seq, changes)
 
     def _folded(self, name: str, update: TableUpdate, came: Incoming, puts: dict[bytes, bytes]) -> TableState:
         columns = came.versions.to_pydict()

@@ -16,6 +16,7 @@ from stores.rocks.layout import (
     HISTORY,
     LAST_PLACE,
     LATEST,
+    OF_TABLES,
     TOMBSTONE,
     Entry,
     decode,
@@ -65,6 +66,16 @@ class WholeTable:
             stored = [unescaped(key[_TAG : -len(LAST_PLACE)]) for key, _ in piece]
             yield _versions(self._as_in_topic(stored), [row for _, row in piece])
 
+    def as_stored(self) -> Iterator[pa.RecordBatch]:
+        """All versions, newest and past, their keys as the table stores them: those of networks are not text."""
+        for tag in (LATEST, HISTORY):
+            begin = prefix(tag, self.state.table_id)
+            pieces = self._database().scan_in_pieces(begin, end_of(begin), _ROWS_AT_A_TIME, _BYTES_AT_A_TIME)
+            for keys, rows in pieces:
+                is_latest = tag == LATEST
+                stored = [key[_TAG:] if is_latest else unescaped(key[_TAG : -len(LAST_PLACE)]) for key in keys]
+                yield _versions(pa.array(stored, pa.binary()), rows)
+
     def quarantined(self) -> Iterator[pa.RecordBatch]:
         """The records that could not become row versions. Whoever takes them in finds out again why."""
         records = quarantined_records(self._database().scan, self.state.name, self.state.table_id)
@@ -74,6 +85,12 @@ class WholeTable:
                 [pa.array(column, field.type) for column, field in zip(columns, ROW_VERSIONS, strict=True)],
                 schema=ROW_VERSIONS,
             )
+
+    def bytes_on_disk(self) -> int:
+        """About: a file that begins with rows of one table and ends with those of another counts half for each."""
+        table_id = self.state.table_id.to_bytes(2, "big")
+        ends = [(key, size) for begin, end, size in self._database().files() for key in (begin, end)]
+        return sum(size for key, size in ends if key[:1] in OF_TABLES and key[1:_TAG] == table_id) // 2
 
     def entries(self) -> Iterator[tuple[bytes, list[Entry]]]:
         """Each key, as it is stored, with the newest entry of each of its partitions, in the order of the keys."""

@@ -39,6 +39,7 @@ from stores.table import HistoryFloor
 _IN_MEMORY = 1 << 20
 """Bytes of one column that wait in memory before they go to a file of their own."""
 _PIECE = 1 << 20
+_HELD_VERSIONS = 1 << 12
 
 
 def build_segment(
@@ -62,6 +63,8 @@ class _Building:
         self._sources = sources
         self._directory = directory
         count = sum(source.versions for source in sources)
+        # Of a publication; what is large is gone through again and again instead of being held.
+        self._held = [chunk for source in sources for chunk in source.chunks()] if count <= _HELD_VERSIONS else None
         if count > MOST_ROWS:
             raise Fatal(
                 f"a table of {count} row versions is too large for a segment", next_step="give it `access: rocks`"
@@ -79,17 +82,26 @@ class _Building:
         for name, array in (("slots", slots), ("entries", entries), ("versions", versions), ("keys", keys)):
             writer.add(name, [array.view(np.uint8).data])
         self._write_columns(writer)
-        return writer.finish({"format": FORMAT, "hash": hash_identity(), "rows": rows, "columns": str(self._columns)})
+        return writer.finish(
+            {
+                "format": FORMAT,
+                "hash": hash_identity(),
+                "rows": rows,
+                # To count them later would bring all entries into memory.
+                "versions": len(versions) + int(np.count_nonzero(entries["versions_count"] == 0)),
+                "columns": str(self._columns),
+            }
+        )
 
     def _array(self, length: int, kind: npt.DTypeLike) -> npt.NDArray[Any]:
         return scratch_array(self._directory, length, kind)
 
     def _chunks(self) -> Iterator[tuple[slice, Chunk]]:
         at = 0
-        for source in self._sources:
-            for chunk in source.chunks():
-                yield slice(at, at + len(chunk.starts)), chunk
-                at += len(chunk.starts)
+        passed = (chunk for source in self._sources for chunk in source.chunks())
+        for chunk in passed if self._held is None else self._held:
+            yield slice(at, at + len(chunk.starts)), chunk
+            at += len(chunk.starts)
 
     def _grouped(self) -> tuple[Records, npt.NDArray[np.uint8], npt.NDArray[np.uint32]]:
         total = len(self._entry_of)

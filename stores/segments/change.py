@@ -26,3 +26,5 @@ class Change(Known):
     """`ROW_VERSIONS`, keys as the table stores them (see `network_keys`); the values are not looked at."""
     rows: pa.StructArray | None = None
     """Their decoded values: null for a tombstone."""
+    lost: str | None = None
+    """Why nothing that the segments hold is of the table any more, so that it must be built before anybody reads it."""

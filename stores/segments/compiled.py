@@ -5,6 +5,8 @@ Compiled code does not check bounds: what it reads from a file is checked where 
 """
 
 import hashlib
+import shutil
+import uuid
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +18,7 @@ from llvmlite import ir
 from numba import types
 from numba.core.caching import FunctionCache
 from numba.core.errors import NumbaWarning
+from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 
 # What a compiled loop does with a number follows numpy's rules, which mypy cannot follow: hence Any inside.
@@ -40,11 +43,46 @@ _COMPILED = [
 _SOURCES = hashlib.sha256(b"".join(_COMPILED)).hexdigest()
 
 
+_KEPT: "list[tuple[Any, _Cache]]" = []
+"""Each loop's dispatcher with where its code is kept."""
+
+
 class _Cache(FunctionCache):
     """numba forgets kept code when its own file changes, but not when that of a function inside it does."""
 
     def _index_key(self, signature: Any, codegen: Any) -> tuple[Any, ...]:
         return (*super()._index_key(signature, codegen), _SOURCES)  # type: ignore[no-untyped-call] # numba's own
+
+    def take_over_from_image(self) -> None:
+        """Compiled code that stands beside the source, where this user may not write, is copied to where it may."""
+        beside_source = Path(self._py_func.__code__.co_filename).parent / "__pycache__"
+        own = Path(self._cache_path)
+        name = self._impl.filename_base
+        if own == beside_source or (own / f"{name}.nbi").exists():
+            return
+        # The index last: whoever finds it finds the code.
+        for file in sorted(beside_source.glob(f"{name}.*"), key=lambda file: file.suffix == ".nbi"):
+            copy = own / f"{file.name}.{uuid.uuid4().hex[:8]}"
+            shutil.copyfile(file, copy)
+            copy.replace(own / file.name)
+
+    def signatures(self) -> list[Any]:
+        """The types for which code is kept for this kind of processor: all that the life of a table needs, or none."""
+        processor = cpu_target.target_context.codegen().magic_tuple()
+        kept = self._cache_file._load_index()  # type: ignore[no-untyped-call] # numba's own
+        return [key[0] for key in kept if key[1] == processor and key[-1] == _SOURCES]
+
+
+def are_loops_kept() -> bool:
+    """Whether all loops are compiled and on disk, so that nobody has to wait for them."""
+    return all(cache.signatures() for _, cache in _KEPT)
+
+
+def load_kept_loops() -> None:
+    """Takes the code of all loops that are kept into memory: a process does it before it forks others that need it."""
+    for dispatcher, cache in _KEPT:
+        for signature in cache.signatures():
+            dispatcher.compile(signature)
 
 
 def compiled(function: _F) -> _F:
@@ -52,6 +90,8 @@ def compiled(function: _F) -> _F:
     dispatcher: Any = numba.njit(nogil=True, error_model="numpy")(function)
     try:
         dispatcher._cache = _Cache(function)  # type: ignore[no-untyped-call] # numba's own
+        dispatcher._cache.take_over_from_image()
+        _KEPT.append((dispatcher, dispatcher._cache))
     except RuntimeError:
         # No place can be written where the code could be kept: each process then compiles for itself (seconds).
         warnings.warn("compiled code cannot be kept: set NUMBA_CACHE_DIR", NumbaWarning, stacklevel=2)

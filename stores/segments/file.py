@@ -107,6 +107,11 @@ class MappedFile:
         if not is_trusted or self._stamp != written.stamp:
             self._verify()
 
+    @property
+    def content(self) -> Bytes:
+        """All of it, as it is mapped."""
+        return self._content
+
     def section(self, name: str) -> Bytes:
         start, length = self.facts["sections"][name]
         return self._content[start : start + length]
@@ -118,10 +123,10 @@ class MappedFile:
         except FileNotFoundError:
             return  # what is mapped stays, whatever happens to the name
 
-    def require_there(self) -> None:
-        """The same, and FileNotFoundError when the file is gone or another one has its name."""
+    def require_there(self, *, whole: bool = False) -> None:
+        """The same, and FileNotFoundError when the file is gone or another one has its name. `whole`: reads it."""
         stamp = Stamp.of(self.path)
-        if stamp == self._stamp:
+        if stamp == self._stamp and not whole:
             return
         if stamp.inode != self._stamp.inode:
             raise FileNotFoundError(errno.ENOENT, "another file has its name", str(self.path))

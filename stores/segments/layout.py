@@ -14,7 +14,7 @@ included: a hit touches one slot, one entry, and one place in each column.
 
 import numpy as np
 
-FORMAT = 1
+FORMAT = 2
 
 NO_ROW = -1
 """The row of a tombstone."""

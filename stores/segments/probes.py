@@ -49,7 +49,23 @@ class LastProbes:
         self._probes: Probes | None = None
 
     def of(self, keys: pa.Array) -> Probes:
-        if self._probes is None or keys is not self._keys:
+        if self._probes is None or self._keys is None or not _is_same(keys, self._keys):
             self._probes = Probes.of(keys)
             self._keys = keys
         return self._probes
+
+
+def _is_same(keys: pa.Array, others: pa.Array) -> bool:
+    """Whether two arrays lie at the same place, seen without reading them. The place is still that of the `others`, as
+    these are held."""
+    if keys is others:
+        return True
+    if keys.type != others.type or (len(keys), keys.offset) != (len(others), others.offset):
+        return False
+    if pa.types.is_nested(keys.type):
+        return False  # whose children have offsets of their own
+    return _addresses(keys) == _addresses(others)
+
+
+def _addresses(keys: pa.Array) -> list[int | None]:
+    return [None if buffer is None else buffer.address for buffer in keys.buffers()]

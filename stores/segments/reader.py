@@ -50,6 +50,9 @@ class SegmentsReader:
         self._taken += 1
         self._segments = {}
 
+    def reads(self, name: str) -> bool:
+        return name in self._specs
+
     def require_current(self, taken: int) -> None:
         if taken != self._taken:
             raise superseded_snapshot()
@@ -65,6 +68,10 @@ class SegmentsReader:
             self._specs[name].columns, segments, self._delta_filters[name], self._network_filters.get(name)
         )
         return SegmentsTable(self._specs[name], state, together, lambda: self.require_current(taken), self._last)
+
+    def segments(self, name: str, manifest: Manifest, taken: int) -> Sequence[Segment]:
+        self.require_current(taken)
+        return [self._segments[one.name] for one in _named(manifest, name)]
 
     def _take_newest(self) -> Manifest:
         """Maps what the newest manifest names. A segment that is missing has been superseded by a newer manifest."""
@@ -147,6 +154,20 @@ class SegmentsSnapshot:
     @property
     def seq(self) -> Seq:
         return self._manifest.seq
+
+    def has(self, name: str) -> bool:
+        """Whether the table has segments, and the reader was opened for it."""
+        state = self._manifest.tables.get(name)
+        return state is not None and state.absent is None and self._reader.reads(name)
+
+    def why_not(self, name: str) -> str:
+        """Why a table has none."""
+        state = self._manifest.tables.get(name)
+        return "it was not asked for" if state is None else state.absent or ""
+
+    def segments(self, name: str) -> Sequence[Segment]:
+        """The files of a table, mapped, the base first."""
+        return self._reader.segments(name, self._manifest, self._taken)
 
     def table(self, name: str) -> SegmentsTable:
         return self._reader.table(name, self._manifest, self._taken)

@@ -33,15 +33,11 @@ class Segment:
         if (facts["format"], facts["hash"], facts["columns"]) != (FORMAT, hash_identity(), str(columns)):
             raise damaged(self.file.path, "was written by another release, or for other columns")
         self.rows: int = facts["rows"]
+        self.versions: int = facts["versions"]
         self.slots: Hashes = self.file.section("slots").view(np.uint32)
         self.entries: Records = self.file.section("entries").view(ENTRY)
         self.version_records: Records = self.file.section("versions").view(VERSION)
         self.keys: Bytes = self.file.section("keys")
-
-    @cached_property
-    def versions(self) -> int:
-        """How many versions there are: see `Source`."""
-        return len(self.version_records) + int(np.count_nonzero(self.entries["versions_count"] == 0))
 
     @property
     def key_bytes(self) -> int:

@@ -3,12 +3,13 @@
 import threading
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from stores.answers import unknown_table
 from stores.errors import CorruptState, Fatal
 from stores.protocol import Clock, TableSpec
+from stores.segments.base import BaseFiles
 from stores.segments.build import build_segment
 from stores.segments.change import Change, Known
 from stores.segments.errors import mapped_files
@@ -19,21 +20,11 @@ from stores.segments.restart import reusable
 from stores.segments.segment import Segment
 from stores.segments.sources import Decoded, Source
 from stores.segments.split import Marked, split_keys
+from stores.segments.stats import Stats, stats_of
 from stores.segments.superseded import Superseded
 from stores.segments.table_build import TableBuild
 from stores.segments.tiers import Tiers
 from stores.table import HistoryFloor, Seq
-
-
-@dataclass(frozen=True, slots=True)
-class Stats:
-    """What a table's segments take."""
-
-    segments: int
-    keys: int
-    """Deleted ones too, and those of deltas once more."""
-    versions: int
-    bytes: int
 
 
 class SegmentsWriter:
@@ -80,7 +71,7 @@ class SegmentsWriter:
 
     def stats(self) -> Mapping[str, Stats]:
         with self._lock:
-            return {name: _stats(self._opened(name)) for name in self._specs}
+            return {name: stats_of(self._opened(name)) for name in self._specs}
 
     def publish(self, seq: Seq, changes: Mapping[str, Change]) -> None:
         """Shows the changes of all named tables at once. Raises Retryable when the disk is full; then nothing shows.
@@ -104,7 +95,8 @@ class SegmentsWriter:
                 raise unknown_table(name, list(self._specs))
             if name in self._builds:
                 self._builds[name].abandon()
-            self._builds[name] = TableBuild(self, name, self._specs[name], self._directory)
+            files = BaseFiles.new(self._directory, name)
+            self._builds[name] = TableBuild(self, name, self._specs[name], files)
             return self._builds[name]
 
     def merge(self) -> bool:
@@ -116,36 +108,51 @@ class SegmentsWriter:
                     return self._merge(name, due)
         return False
 
-    def check(self) -> Mapping[str, str]:
+    def withdraw(self, name: str, why: str) -> None:
+        """Takes a table from the readers."""
+        with self._lock:
+            table = replace(self._manifest.tables[name], segments=(), absent=why)
+            self._show(replace(self._manifest, tables={**self._manifest.tables, name: table}))
+
+    def check(self, *, whole: bool = False) -> Mapping[str, str]:
         """Looks whether all files are as they were written, and takes the tables that lost one from the readers.
 
-        Returns `to_build`. Costs a few microseconds a segment unless somebody has touched it.
+        Returns `to_build`. Costs a few microseconds a segment unless somebody has touched it; all are read when the
+        `whole` of them is to be checked.
         """
         with self._lock:
             lost: dict[str, TableState] = {}
             for name, table in self._manifest.tables.items():
                 try:
                     for segment in self._opened(name):
-                        segment.file.require_there()
+                        segment.file.require_there(whole=whole)
                 except (CorruptState, FileNotFoundError) as error:
                     lost[name] = replace(table, segments=(), absent=f"it is damaged: {error}")
             if lost:
                 self._show(replace(self._manifest, tables={**self._manifest.tables, **lost}))
+            else:
+                self._superseded.keep_only(
+                    _named(self._manifest)
+                )  # whose grace has passed goes, also when nothing comes
             return self.to_build
 
     # What a build needs of the writer.
 
-    def swap(self, build: TableBuild, sources: Sequence[Source], seq: Seq, known: Known) -> None:
-        """Shows what was built, under the deltas that were published meanwhile."""
-        base = self._written(build.name, sources, known.floors)
+    def swap(self, build: TableBuild, base: Written, seq: Seq | None = None, known: Known | None = None) -> None:
+        """Shows what was built, under the deltas that were published meanwhile.
+
+        `seq` and `known`: of the publication that brings the base; without them it is as new as the last one.
+        """
         with self._lock:
             if self._builds.get(build.name) is not build:
                 raise Fatal(f"the build of table `{build.name}` was abandoned")
-            if seq < self.seq:
+            if seq is not None and seq < self.seq:
                 raise Fatal(f"publication {seq.counter} came after publication {self.seq.counter}")
             deltas = [self._marked(build.name, delta, base) for delta in build.deltas]
-            state = _state_of(known, (base, *deltas))
-            self._show(replace(self._manifest, seq=seq, tables={**self._manifest.tables, build.name: state}))
+            table = self._manifest.tables[build.name]
+            state = replace(table if known is None else _state_of(known, ()), segments=(base, *deltas), absent=None)
+            tables = {**self._manifest.tables, build.name: state}
+            self._show(replace(self._manifest, seq=seq or self.seq, tables=tables))
             del self._builds[build.name]
 
     def abandon(self, build: TableBuild) -> None:
@@ -181,8 +188,12 @@ class SegmentsWriter:
             return True
 
     def _with_change(self, name: str, table: TableState, change: Change) -> TableState:
-        segments = table.segments
         build = self._builds.get(name)
+        if change.lost is not None:
+            if build is not None:
+                build.abandon()  # its base is of rows that are gone
+            return replace(_state_of(change, ()), absent=change.lost)
+        segments = table.segments
         versions = change.versions
         if versions is not None and len(versions) and (table.absent is None or build is not None):
             probes = Probes.of(versions.column("key"))
@@ -215,7 +226,7 @@ class SegmentsWriter:
     def _show(self, manifest: Manifest) -> None:
         write_manifest(self._directory, manifest)
         self._manifest = manifest
-        named = {one.name for table in manifest.tables.values() for one in table.segments}
+        named = _named(manifest)
         for name in [name for name in self._segments if name not in named]:
             del self._segments[name]
         self._superseded.keep_only(named)
@@ -225,10 +236,5 @@ def _state_of(known: Known, segments: Sequence[Written]) -> TableState:
     return TableState(tuple(segments), dict(known.positions), dict(known.floors), known.complete_through)
 
 
-def _stats(segments: Sequence[Segment]) -> Stats:
-    return Stats(
-        segments=len(segments),
-        keys=sum(len(segment.entries) for segment in segments),
-        versions=sum(segment.versions for segment in segments),
-        bytes=sum(segment.written.stamp.size for segment in segments),
-    )
+def _named(manifest: Manifest) -> set[str]:
+    return {one.name for table in manifest.tables.values() for one in table.segments}

@@ -8,12 +8,13 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
-from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from enrich.errors import EnrichError, Retryable
+from enrich.errors import EnrichError, Retryable, Unreachable
 from enrich.kafka import kafka_errors
 from enrich.kafka.errors import mapped
 from sync_service.writeback.positions import Committed, Marks, Partition, start_of
@@ -27,11 +28,16 @@ _POLL_S = 0.01
 _POLL_RETRIES_S = 0.1
 _MOST_RECORDS = 5_000
 _FIRST_RECORDS = 100
-# Of records read at once. Together with the client's queue (16 MiB) and what decoding takes, well below 300 MiB.
-_MOST_BYTES = 8 * 2**20
+# With so many at hand, which is when there is a backlog, the next ones are not waited for.
+_ENOUGH = 500
+# Of records read at once. On their way to a store they are there some five times, in its spelling and in the driver's.
+_MOST_BYTES = 2 * 2**20
 # What all partitions may hold together while they wait for the store; then none is read.
 _MOST_PENDING_BYTES = 4 * _MOST_BYTES
 _DEADLINE_S = 10.0
+# While no broker answers, one is asked so often, and so long.
+_LOOK_EVERY_S = 1.0
+_LOOK_S = 0.5
 # The topic was there when the route began: it is being made again, or the brokers have just forgotten it.
 _GONE = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
 
@@ -85,6 +91,16 @@ class Flow:
         """Why some partition waits."""
         self.trouble_ms: int | None = None
         self.rewinds = 0
+        self.away: Unreachable | None = None
+        """Set while no broker answers."""
+        self._next_look = 0.0
+
+    def heard(self, error: KafkaError) -> None:
+        """The client's word of an error that is of no record."""
+        if error.code() == KafkaError._ALL_BROKERS_DOWN:
+            self.away = Unreachable(
+                "no broker answers", where=f"topic {self._plan.topic}", next_step="it goes on when one does"
+            )
 
     def run(self, stopping: threading.Event) -> None:
         """Returns after `stopping` is set, with all that was written committed. Raises what the service must know."""
@@ -96,6 +112,8 @@ class Flow:
         while not stopping.is_set():
             self._take(self._poll())
             self._write()
+            if self.away is not None and time.monotonic() >= self._next_look:
+                self._look_for_brokers()
             if time.monotonic() >= self._next_commit:
                 self._commit_if_settled()
         self._commit_if_settled()
@@ -124,7 +142,10 @@ class Flow:
 
     def _poll(self) -> list[Message]:
         with kafka_errors(f"topic {self._plan.topic}"):
-            messages = self._consumer.consume(self._most, _POLL_RETRIES_S if self._plan.wait_ms else _POLL_S)
+            messages = self._consumer.consume(self._most, 0)
+            if len(messages) < min(_ENOUGH, self._most):
+                wait_s = _POLL_RETRIES_S if self._plan.wait_ms else _POLL_S
+                messages += self._consumer.consume(self._most - len(messages), wait_s)
         if self._fault is not None:
             fault, self._fault = self._fault, None
             raise fault
@@ -144,6 +165,13 @@ class Flow:
             average = sum(map(len, some)) // len(some) + 1
             self._most = max(1, min(self._plan.most_records, 2 * self._most, _MOST_BYTES // average))
         return records
+
+    def _look_for_brokers(self) -> None:
+        """Nothing tells that they are back, unless there is something to read."""
+        with suppress(KafkaException):
+            self._consumer.get_watermark_offsets(TopicPartition(self._plan.topic, 0), timeout=_LOOK_S, cached=False)
+            self.away = None
+        self._next_look = time.monotonic() + _LOOK_EVERY_S
 
     def _take(self, messages: Sequence[Message]) -> None:
         for message in messages:

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from enrich.errors import ConfigError, Retryable, WouldLoseData
 from enrich.kafka import Topics
 from stores.external import VersionedStore
+from stores.external.protocol import OFFSETS_OF_A_GENERATION
 
-OFFSETS = 2**40
+OFFSETS = OFFSETS_OF_A_GENERATION
 """A version is generation * OFFSETS + offset."""
-LARGEST_GENERATION = 2**13 - 2
 
 
 @dataclass(frozen=True)

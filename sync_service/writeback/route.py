@@ -6,10 +6,13 @@ import time
 from contextlib import ExitStack, closing
 from typing import Any
 
+from confluent_kafka import KafkaError
+
 from enrich.codecs import decoder_for, schemas_of
 from enrich.config import Pipeline
 from enrich.config.client_settings import Role
 from enrich.kafka import (
+    COMPACTED,
     Connection,
     DeliveringProducer,
     Topics,
@@ -31,8 +34,14 @@ _log = logging.getLogger("enrich.sync")
 
 _KAFKA_DEADLINE_S = 10.0
 _RETRY_RECORDS = 100
-# Of small records the client's bookkeeping takes several times their bytes: with its defaults 60 MiB more a route.
-_SMALL_QUEUE = {"queued.min.messages": 10_000, "queued.max.messages.kbytes": 8_192}
+# Of small records the client's bookkeeping takes several times their bytes (enrich/kafka/clients.py), and each route
+# has a consumer. A queue that is full is looked at again after a second unless told otherwise: by then it would be
+# empty, at more than 40,000 records/s.
+_SMALL_QUEUE = {
+    "queued.min.messages": 10_000,
+    "queued.max.messages.kbytes": 8_192,
+    "fetch.queue.backoff.ms": 20,
+}
 # How soon the partitions of an instance that was killed go to another, in ms; 45 s by default. Before the user's own.
 _GROUP_DEFAULTS = {"session.timeout.ms": 10_000, "heartbeat.interval.ms": 2_000}
 
@@ -98,13 +107,17 @@ class WritebackRoute:
         make_topics(self._plan, topics, len(gate.topic_now()[1]))
         producer = held.enter_context(DeliveringProducer(self._clients.producer))
         group = self._plan.group if self._tier is None else f"{self._plan.group}.retry-{self._tier + 1}"
-        consumer = new_group_consumer(self._clients.consumer, group, **_SMALL_QUEUE)
+        consumer = new_group_consumer(self._clients.consumer, group, **_SMALL_QUEUE, error_cb=self._heard)
         held.callback(consumer.close)
         reader = RecordReader(self._clients.decoder(self._plan), self._plan.section.version, generation)
         checked = None if generation is None else (gate, generation)
         sink = StoreSink(store, reader, Onward(producer, self._ways), self._meter, checked)
         self._flow = Flow(consumer, self._flow_plan(generation), sink)
         self._flow.run(stopping)
+
+    def _heard(self, error: KafkaError) -> None:
+        if self._flow is not None:
+            self._flow.heard(error)
 
     def _flow_plan(self, generation: Generation | None) -> FlowPlan:
         if generation is not None:
@@ -119,12 +132,12 @@ class WritebackRoute:
         totals["rewinds"] = self._rewinds + (0 if flow is None else flow.rewinds)
         if flow is None:
             return RouteStatus(self.name, self.kind, counters=totals, details=details)
-        trouble, waiting = flow.trouble, flow.waiting
+        trouble, waiting = flow.away or flow.trouble, flow.waiting
         details |= {"partitions": flow.assigned, "waiting": waiting}
         return RouteStatus(
             self.name,
             self.kind,
-            RouteState.waiting if waiting else RouteState.running,
+            RouteState.waiting if waiting or flow.away is not None else RouteState.running,
             lag=flow.lag(),
             rows_per_s=round(self._meter.per_second(), 1),
             last_error=None if trouble is None else str(trouble),
@@ -142,7 +155,9 @@ class WritebackRoute:
 
 def make_topics(plan: WritebackPlan, topics: Topics, partitions: int) -> None:
     """Retry topics and the DLQ, where they are not there yet. Raises ConfigError without the rights for it."""
-    for name in (plan.section.dlq, *(name for name, _ in plan.retry_topics)):
+    # Compacted, so that a dead letter stays until somebody has replayed or purged it.
+    topics.ensure(plan.section.dlq, partitions=partitions, config=COMPACTED)
+    for name, _ in plan.retry_topics:
         topics.ensure(name, partitions=partitions)
 
 

@@ -21,7 +21,9 @@ def frozen(pid: int) -> Iterator[None]:
     """The process stands still inside the block (SIGSTOP) and goes on after it, whatever happens."""
     os.kill(pid, signal.SIGSTOP)
     try:
-        wait_until(lambda: psutil.Process(pid).status() == psutil.STATUS_STOPPED, what=f"the stop of process {pid}")
+        # One that ended meanwhile stays a zombie for as long as its parent stands still.
+        still = (psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE)
+        wait_until(lambda: psutil.Process(pid).status() in still, what=f"the stop of process {pid}")
         yield
     finally:
         os.kill(pid, signal.SIGCONT)

@@ -20,7 +20,7 @@ class RedisServer:
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port: int = free.getsockname()[1]
         place = Place(folder, {"redis": self.port}, token="")
-        self._program = Redis().equip(None)(place, lambda _: None).argv[0]
+        self.program = Redis().equip(None)(place, lambda _: None).argv[0]
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -35,7 +35,7 @@ class RedisServer:
     def start(self, *arguments: str, wait: bool = True) -> redis.Redis:
         """Returns a client, once the server answers."""
         settings = ["--port", str(self.port), "--bind", "127.0.0.1", "--save", "", *arguments]
-        self._process = subprocess.Popen([self._program, *settings], cwd=self._folder, stdout=subprocess.DEVNULL)
+        self._process = subprocess.Popen([self.program, *settings], cwd=self._folder, stdout=subprocess.DEVNULL)
         client = redis.Redis(port=self.port)
         if wait:
             wait_until(lambda: _answers(client), what="an answer of Redis")

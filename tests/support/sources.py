@@ -37,6 +37,7 @@ class SourceWorld:
         self.dsn = servers.postgres_dsn
         self.cluster = Cluster({"bootstrap.servers": servers.bootstrap_servers})
         self.postgres: Any = held.enter_context(psycopg.connect(servers.postgres_dsn, autocommit=True))
+        self._held = held
         self.origin: dict[str, Any] = {"postgres": {"dsn": self.dsn, "table": self.name, "key": ["id"]}}
         self.settings: dict[str, Any] = {"interval": "50ms"}
         self.client: dict[str, Any] = {}
@@ -68,6 +69,10 @@ class SourceWorld:
 
     def change(self, row: int, plan: str) -> None:
         self.execute("UPDATE {} SET plan = %s, at = clock_timestamp() WHERE id = %s", plan, row)
+
+    def reconnect(self) -> None:
+        """After PostgreSQL was killed."""
+        self.postgres = self._held.enter_context(psycopg.connect(self.dsn, autocommit=True))
 
     def execute(self, statement: str, *parameters: Any) -> Any:
         """The table is `{}` in the statement."""

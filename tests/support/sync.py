@@ -14,11 +14,12 @@ from typing import Any
 
 import psycopg
 import redis
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.cimpl import NewPartitions
 
 from enrich.config import Pipeline, load_text
 from enrich.dev import Addresses
-from enrich.errors import EnrichError
+from enrich.errors import EnrichError, Retryable
 from enrich.kafka import new_admin_client
 from enrich.kafka.records import headers_of
 from sync_service.building import routes_of
@@ -28,6 +29,9 @@ from tests.support.topics import Cluster
 from tests.support.waiting import wait_until
 
 _NUMBERS = itertools.count()
+
+SHORT_SESSIONS = {"session.timeout.ms": 3_000, "heartbeat.interval.ms": 500}
+"""For `kafka.client`: how long a killed instance is taken for living would be most of the time of its tests."""
 
 Row = tuple[int, dict[str, Any]]
 """Version and columns."""
@@ -87,6 +91,13 @@ class SyncWorld:
             "sync": {"listen": "127.0.0.1:0", "writeback": {"out": route}},
         }
 
+    def data_to_both(self) -> dict[str, Any]:
+        """The same with a second route, `table`: the rows go to Redis and to PostgreSQL."""
+        data = self.data(self.to_redis())
+        routes = data["sync"]["writeback"]
+        routes["table"] = {**routes["out"], "to": self.to_postgres()}
+        return data
+
     def pipeline(self, to: dict[str, Any], **more: Any) -> Pipeline:
         return load_text(json.dumps(self.data(to, **more)), {})
 
@@ -100,7 +111,10 @@ class SyncWorld:
         """By their keys: headers, and the value under "value"; empty while they are fewer than so many."""
         if not self.cluster.topics.exists(f"{self.name}.out.dlq"):
             return {}
-        messages = self.cluster.messages(f"{self.name}.out.dlq")
+        try:
+            messages = self.cluster.messages(f"{self.name}.out.dlq")
+        except Retryable:  # made just now: its partitions have no leaders yet
+            return {}
         letters = {
             str(message.key() or b"", "utf-8"): {
                 "value": str(message.value() or b"", "utf-8"),
@@ -118,6 +132,20 @@ class SyncWorld:
             pipeline.hgetall(key)
         rows = zip(keys, pipeline.execute(), strict=True)
         return {key.removeprefix(f"{self.name}:"): row for key, row in rows if "_deleted" not in row}
+
+    def redis_of(self, client: Any) -> Any:
+        """A client of the same server that reads text, for `redis`."""
+        port = client.connection_pool.connection_kwargs["port"]
+        return self._held.enter_context(closing(redis.Redis(port=port, decode_responses=True)))
+
+    def committed(self, route: str = "out") -> dict[int, int]:
+        """What the route's group has committed, by partition."""
+        group = f"enrich.sync.{self.name}.{route}"
+        places = [TopicPartition(self.topic, number) for number in self.cluster.topics.end_offsets(self.topic)]
+        admin = new_admin_client(self.cluster.connection)
+        (answer,) = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group, places)]).values()
+        found = answer.result(30).topic_partitions
+        return {place.partition: max(place.offset, 0) for place in found}
 
     def everything(self) -> dict[str, tuple[Any, ...]]:
         """Version, plan and rps of every living row, wherever this test has them."""

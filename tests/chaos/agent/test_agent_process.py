@@ -15,6 +15,7 @@ from enrich.agent.reading import AgentReader
 from enrich.agent.spawn import ensure_agent, living_agent
 from enrich.config import load_text
 from stores.table import Status
+from tests.support.ending import kill_agent_of
 from tests.support.processes import frozen, is_running, kill
 from tests.support.seed import random_source, rounds
 from tests.support.waiting import wait_until
@@ -38,14 +39,7 @@ def pipeline(cluster, stack, topic, tmp_path):
     text = PIPELINE.format(servers=stack.bootstrap_servers, state_dir=tmp_path / "state", topic=topic)
     pipeline = load_text(text)
     yield pipeline
-    wait_until(lambda: end_agent(pipeline), what="the end of the agent")
-
-
-def end_agent(pipeline):
-    header = living_agent(place_of(pipeline))
-    if header is not None and is_running(header.pid):
-        kill(header.pid)
-    return header is None
+    kill_agent_of(pipeline)
 
 
 @pytest.fixture
@@ -124,7 +118,14 @@ def test_a_frozen_agent_keeps_the_store_and_goes_on_afterwards(cluster, topic, p
 def test_an_agent_whose_directory_is_deleted_stops_and_another_starts_over(cluster, topic, pipeline):
     produce(cluster, topic, ann="free")
     first = ensure_agent(pipeline)
-    shutil.rmtree(place_of(pipeline).folder)
+    folder = place_of(pipeline).folder
+    # It writes on until it notices, into what is just being deleted too.
+
+    def is_gone():
+        shutil.rmtree(folder, ignore_errors=True)
+        return not folder.exists()
+
+    wait_until(is_gone, what="the directory's end")
     wait_until(lambda: not is_running(first.pid), what="the end of the fenced agent")
     reader = AgentReader(pipeline)
     reader.wait_until_ready(deadline_s=30)

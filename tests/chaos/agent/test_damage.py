@@ -8,9 +8,9 @@ import pytest
 
 from enrich.agent.place import place_of
 from enrich.agent.reading import AgentReader
-from enrich.agent.spawn import living_agent, stop_agent
 from enrich.config import load_text
 from enrich.errors import CorruptState, Retryable
+from tests.support.ending import stop_agent_of
 from tests.support.seed import random_source, rounds
 from tests.support.waiting import wait_until
 
@@ -26,7 +26,7 @@ def pipeline(stack, cluster, new_topic, tmp_path):
         f"tables: {{users: {{topic: {topic}, format: json, columns: 'plan string'}}}}\n"
     )
     yield pipeline
-    stop(pipeline)
+    stop_agent_of(pipeline)
 
 
 @pytest.fixture
@@ -35,12 +35,6 @@ def reader(pipeline):
     reader.wait_until_ready(deadline_s=30)
     yield reader
     reader.close()
-
-
-def stop(pipeline):
-    header = living_agent(place_of(pipeline))
-    if header is not None:
-        stop_agent(place_of(pipeline), header, deadline_s=30)
 
 
 def damage(file: Path, random) -> None:
@@ -75,7 +69,7 @@ def assert_right_in_the_end(reader):
 def test_a_store_that_was_damaged_while_the_agent_was_away_is_made_anew(pipeline, reader):
     random = random_source("damage while away")
     for _ in range(rounds(4, 60)):
-        stop(pipeline)
+        stop_agent_of(pipeline)
         files = [path for path in place_of(pipeline).rows.rglob("*") if path.is_file()]
         damage(random.choice(sorted(files)), random)
         assert_right_in_the_end(reader)

@@ -10,8 +10,9 @@ import pytest
 
 from enrich.agent.place import place_of
 from enrich.agent.reading import AgentReader
-from enrich.agent.spawn import ensure_agent, living_agent
+from enrich.agent.spawn import ensure_agent
 from enrich.config import load_text
+from tests.support.ending import kill_agent_of
 from tests.support.processes import is_running, kill
 from tests.support.seed import random_source, rounds
 from tests.support.waiting import wait_until
@@ -28,14 +29,7 @@ def pipeline(cluster, stack, new_topic, tmp_path):
         f"tables:\n  users: {{topic: {topic}, format: json, columns: 'plan string'}}\n"
     )
     yield pipeline
-    wait_until(lambda: end_agent(pipeline), what="the end of the agent")
-
-
-def end_agent(pipeline):
-    header = living_agent(place_of(pipeline))
-    if header is not None and is_running(header.pid):
-        kill(header.pid)
-    return header is None
+    kill_agent_of(pipeline)
 
 
 def loading(agent_pid):
@@ -63,7 +57,7 @@ def test_a_load_whose_process_was_killed_is_begun_again(pipeline):
         assert snapshot.header.pid == agent
         wait_until(lambda: not work_of(pipeline), what="no file of a load")
         reader.close()
-        wait_until(lambda: end_agent(pipeline), what="the end of the agent")
+        kill_agent_of(pipeline)
         remove_store(pipeline)
 
 

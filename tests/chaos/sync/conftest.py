@@ -6,10 +6,10 @@ import pytest
 
 from enrich.dev import Stack
 from tests.chaos.sync.servers import Servers
-from tests.support.sync import Program, SyncWorld
+from tests.support.sync import SHORT_SESSIONS, Program, SyncWorld
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def chaos(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
     """Servers that may be killed."""
     stack = Stack(tmp_path_factory.mktemp("stack"))
@@ -37,10 +37,8 @@ def start(world: SyncWorld, tmp_path: Path) -> Iterator[Callable[[], Program]]:
         def start_one() -> Program:
             nonlocal count
             count += 1
-            data = world.data(world.to_redis())
-            # The least that brokers allow: how long a killed instance is taken for living is most of these tests' time.
-            data["kafka"]["client"] = {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 1_000}
-            data["sync"]["writeback"]["table"] = {**data["sync"]["writeback"]["out"], "to": world.to_postgres()}
+            data = world.data_to_both()
+            data["kafka"]["client"] = SHORT_SESSIONS
             program = Program(tmp_path / str(count), data)
             held.callback(program.end)
             return program

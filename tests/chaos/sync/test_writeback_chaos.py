@@ -1,5 +1,6 @@
 """Instances and stores killed, frozen and restarted under load: nothing is lost, nothing older wins, nobody helps."""
 
+import json
 import time
 from collections.abc import Callable
 
@@ -79,6 +80,27 @@ def test_a_store_that_is_killed_and_comes_back_has_everything(
     assert psutil.Process(instance.process.pid).memory_info().rss < _MOST_MEMORY
 
 
+def test_brokers_that_are_away_are_waited_for_and_the_log_says_so_once(
+    world: SyncWorld, start: Start, chaos: Servers
+) -> None:
+    instance = start()
+    with load(world, random_source("broker")):
+        at_work(instance)
+    chaos.kill("kafka")
+    wait_until(lambda: {instance.route(name).get("state") for name in ("out", "table")} == {"waiting"}, what="waiting")
+    assert instance.get("/readyz")[0] == 503
+    assert instance.route("out")["last_error"].startswith("no broker answers")
+    # The clients try twenty times a second.
+    tries = [line for line in instance.log.splitlines() if "Connection refused" in line]
+    assert 1 <= len(tries) <= 10
+    chaos.restart()
+    wait_until(lambda: instance.get("/readyz")[0] == 200, deadline_s=60, what="the brokers to be found again")
+    with load(world, random_source("broker again")):
+        go_on(instance, "out")
+        go_on(instance, "table")
+    audit(world)
+
+
 def go_on(instance: Program, route: str) -> None:
     """Returns once the route has read more."""
     before = instance.route(route)["counters"]["records_read"]
@@ -101,6 +123,49 @@ def test_stores_that_stand_still_are_waited_for(world: SyncWorld, start: Start, 
         at_work(instance)
     audit(world)
     assert psutil.Process(instance.process.pid).memory_info().rss < _MOST_MEMORY
+
+
+def test_a_backlog_larger_than_memory_waits_in_the_topic_while_the_store_stands_still(
+    world: SyncWorld, start: Start, chaos: Servers
+) -> None:
+    """More than it may take, of which it holds a few batches and the client's queue."""
+    rows = rounds(600, 1_500)
+    world.cluster.produce(world.topic, [(b"first", b'{"plan": "x", "rps": 1}')])
+    instance = start()
+    wait_until(lambda: read(instance) == 2, what="the first row in both stores", deadline_s=60)
+    most = [0]
+
+    def remembered() -> bool:
+        most[0] = max(most[0], psutil.Process(instance.process.pid).memory_info().rss)
+        return True
+
+    with all_frozen(chaos.processes("redis", "postgres")):
+        large = json.dumps({"plan": random_source("backlog").randbytes(100_000).hex(), "rps": 1}).encode()
+        world.cluster.produce(world.topic, ((f"k{n}".encode(), large) for n in range(rows)))
+        for name in ("out", "table"):
+            wait_until(
+                lambda name=name: remembered() and instance.route(name).get("state") == "waiting",  # type: ignore[misc] # a default binds the loop's value
+                what=f"{name} to wait",
+                deadline_s=60,
+            )
+    wait_until(lambda: remembered() and read(instance) == 2 * rows + 2, what="all rows in both stores", deadline_s=120)
+    assert most[0] < _MOST_MEMORY
+    audit(world)
+
+
+def test_a_long_backlog_of_small_records_does_not_fill_the_memory(world: SyncWorld, start: Start) -> None:
+    """Of these it is the client's bookkeeping that counts."""
+    value = b'{"plan": "free", "rps": 5}'
+    world.cluster.produce(world.topic, ((f"k{n % 300}".encode(), value) for n in range(400_000)))
+    instance = start()
+    most = [0]
+
+    def is_done() -> bool:
+        most[0] = max(most[0], psutil.Process(instance.process.pid).memory_info().rss)
+        return read(instance) == 800_000
+
+    wait_until(is_done, what="the end of the backlog", deadline_s=120)
+    assert most[0] < _MOST_MEMORY
 
 
 def test_the_auditor_sees_twenty_of_twenty_altered_rows(world: SyncWorld, start: Start) -> None:

@@ -3,9 +3,8 @@ from collections.abc import Callable
 
 import pytest
 
-from enrich.agent.place import place_of
-from enrich.agent.spawn import living_agent, stop_agent
 from enrich.config import load
+from tests.support.ending import stop_agent_of
 
 
 @pytest.fixture
@@ -22,10 +21,7 @@ def config(stack, users_topic, tmp_path):
         f"tables:\n  users: {{topic: {users_topic}, format: json, columns: 'plan string, rps int', history: 1h}}\n"
     )
     yield path
-    place = place_of(load(path))
-    header = living_agent(place)
-    if header is not None:
-        stop_agent(place, header, deadline_s=30)
+    stop_agent_of(load(path))
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import redis
 
 from enrich.agent.place import place_of
 from enrich.agent.reading import AgentReader
-from enrich.agent.spawn import living_agent, stop_agent
 from enrich.config import load
+from tests.support.ending import stop_agent_of
 from tests.support.processes import kill
 from tests.support.redis_server import redis_server
 from tests.support.seed import random_source, rounds
@@ -41,10 +41,7 @@ def config(server, tmp_path):
         "    columns: 'rps int'}\n"
     )
     yield path
-    place = place_of(load(path))
-    header = living_agent(place)
-    if header is not None:
-        stop_agent(place, header, deadline_s=30)
+    stop_agent_of(load(path))
 
 
 def enrich(*arguments):

@@ -8,8 +8,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from enrich.agent.memory_use import private_bytes
 from enrich.agent.place import place_of
 from enrich.agent.reading import AgentReader
-from enrich.agent.requests import METRICS, ask
+from enrich.agent.requests import ask
 from enrich.config import load
+from enrich.metrics import METRICS
 
 MIB = 2**20
 

@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 
 from enrich.agent.place import place_of
-from enrich.agent.spawn import living_agent, stop_agent
+from enrich.agent.spawn import living_agent
 from enrich.config import load
 from stores.snapshots import open_snapshot
 from tests.support.altered_rows import alter, entries_of
+from tests.support.ending import stop_agent_of
+from tests.support.waiting import wait_until
 
 
 def enrich(*arguments):
@@ -26,10 +28,7 @@ def lines(done):
 
 
 def stop(config):
-    place = place_of(load(config))
-    header = living_agent(place)
-    if header is not None:
-        stop_agent(place, header, deadline_s=30)
+    stop_agent_of(load(config))
 
 
 def wipe(config):
@@ -61,8 +60,8 @@ def rows(config):
 
 def test_a_cold_host_takes_a_snapshot_in_and_reads_the_rest_of_the_topic(config, exported, produce_users, tmp_path):
     produce_users(u3=None, new={"plan": "max"})
+    wait_until(lambda: rows(config).keys().isdisjoint({"u3"}) and "new" in rows(config), what="the change")
     expected = rows(config)
-    assert "u3" not in expected
     wipe(config)
     done = enrich("import", "users", "--from", tmp_path / "snapshots", "-c", config, "--json")
     assert done.returncode == 0, done.stderr

@@ -1,5 +1,7 @@
 """Following topics: records once and in order, gaps and markers passed over, what only a rebuild can cure reported."""
 
+from functools import partial
+
 import pytest
 
 from enrich.agent.tailer import Tailer
@@ -10,7 +12,7 @@ from tests.support.waiting import wait_until
 
 @pytest.fixture
 def tailer(cluster):
-    tailer = Tailer(new_store_consumer(cluster.connection))
+    tailer = Tailer(partial(new_store_consumer, cluster.connection))
     yield tailer
     tailer.close()
 
@@ -47,6 +49,23 @@ def test_several_topics_are_followed_each_from_its_own_offset(cluster, tailer, n
     cluster.produce_ids(first, [10])
     seen.reaches(lambda s: s.positions[first] == {0: 11})
     assert seen.values == {first: [7, 8, 9, 10], second: [100, 101, 102]}
+
+
+def test_a_topic_far_behind_does_not_hold_up_the_others(cluster, tailer, new_topic):
+    backlog, quiet = new_topic(), new_topic()
+    cluster.produce_ids(backlog, range(150_000))
+    cluster.produce_ids(quiet, [1])
+    tailer.follow("users", backlog, {0: 0})
+    tailer.follow("devices", quiet, {0: 0})
+    seen = Seen(tailer)
+    seen.reaches(lambda s: len(s.values.get(backlog, ())) > 30_000 and quiet in s.values)
+    before = len(seen.values[backlog])
+    cluster.produce_ids(quiet, [2])
+    seen.reaches(lambda s: s.values[quiet] == [1, 2])
+    assert len(seen.values[backlog]) - before < 50_000  # of more than 100,000 that were fetched long before
+    cluster.produce_ids(backlog, [150_000])
+    seen.reaches(lambda s: s.positions[backlog] == {0: 150_001})
+    assert seen.values[backlog] == list(range(150_001))
 
 
 def test_positions_pass_over_the_markers_of_transactions(cluster, tailer, topic):

@@ -1,10 +1,13 @@
 """Reading a topic to its end, where compaction and transactions leave holes."""
 
+from contextlib import closing
+
 import pytest
 
 from enrich.errors import CorruptState, Unreachable
 from enrich.kafka import new_producer, new_store_consumer, read_to_end
 from enrich.kafka.records import row_versions_of
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture
@@ -43,8 +46,9 @@ def test_an_aborted_transaction_at_the_end_is_passed_over_and_does_not_hold_the_
         producer.produce(topic, b"2", b"2")
         producer.flush()
         end_transaction()
-    ends = cluster.topics.end_offsets(topic)
-    assert ends == {0: 5}  # the record, then two transactions of a record and a marker each
+    # The record, then two transactions of a record and a marker each: a commit returns before its marker stands there.
+    ends = {0: 5}
+    wait_until(lambda: cluster.topics.end_offsets(topic) == ends, what="the markers")
     assert offsets(read_to_end(consumer, topic, {}, ends)) == [0, 1]
 
 
@@ -66,10 +70,11 @@ def test_an_offset_that_is_gone_is_corrupt_state_and_never_a_silent_jump(cluster
 
 
 def test_a_broker_that_does_not_answer_ends_in_unreachable(topic):
-    consumer = new_store_consumer({"bootstrap.servers": "127.0.0.1:1"})
-    with pytest.raises(Unreachable, match="partitions 0"):
+    with (
+        closing(new_store_consumer({"bootstrap.servers": "127.0.0.1:1"})) as consumer,
+        pytest.raises(Unreachable, match="partitions 0"),
+    ):
         list(read_to_end(consumer, topic, {}, {0: 1}, stalled_s=0.2))
-    consumer.close()
 
 
 def test_messages_become_row_versions_and_null_keys_go_along(cluster, topic):

@@ -1,5 +1,6 @@
 """Topics as the product needs them."""
 
+from contextlib import closing
 from functools import partial
 
 import pytest
@@ -38,9 +39,8 @@ def test_a_new_group_starts_at_the_beginning_and_commits_only_when_told(cluster,
     cluster.produce_ids(topic, range(3))
     seen = []
     for _ in range(2):
-        consumer = new_group_consumer(cluster.connection, f"group-of-{topic}")
-        consumer.subscribe([topic])
-        received = [wait_until(partial(consumer.poll, 0.1)) for _ in range(3)]
-        seen.append([message.offset() for message in received if message is not None])
-        consumer.close()
+        with closing(new_group_consumer(cluster.connection, f"group-of-{topic}")) as consumer:
+            consumer.subscribe([topic])
+            received = [wait_until(partial(consumer.poll, 0.1)) for _ in range(3)]
+            seen.append([message.offset() for message in received if message is not None])
     assert seen == [[0, 1, 2], [0, 1, 2]]

@@ -38,6 +38,25 @@ def test_a_wrong_password_of_redis(world: SyncWorld, tmp_path: Path) -> None:
     assert "correct the url" in done.stderr and "hunter2" not in done.stderr
 
 
+def test_an_address_that_names_no_such_redis(world: SyncWorld) -> None:
+    world.make_topic()
+    url = (world.servers.redis_url or "").rpartition("/")[0]
+    with running(world.pipeline(world.to_redis(f"{url}/99"))) as service:
+        assert "DB index is out of range" in str(service.wait_ended())
+    with running(world.pipeline(world.to_redis(sentinel="mymaster"))) as service:
+        assert "whether it names a cluster or a sentinel" in str(service.wait_ended())
+
+
+def test_a_user_of_redis_without_rights_is_told_before_the_first_row(world: SyncWorld) -> None:
+    world.make_topic()
+    rights = ["+info", "+ping", "+client", "+get"]
+    world.redis.acl_setuser(world.name, enabled=True, passwords=["+pw"], keys=["*"], commands=rights)
+    url = (world.servers.redis_url or "").replace("redis://", f"redis://{world.name}:pw@")
+    with running(world.pipeline(world.to_redis(url))) as service:
+        error = service.wait_ended()
+    assert isinstance(error, ConfigError) and "no permissions" in str(error)
+
+
 @pytest.mark.parametrize(
     ("table", "told"),
     [

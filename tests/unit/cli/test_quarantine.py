@@ -2,7 +2,7 @@
 
 import pytest
 
-from enrich.cli.quarantine import _readable
+from enrich.cli.output import readable
 
 
 @pytest.mark.parametrize(
@@ -17,4 +17,4 @@ from enrich.cli.quarantine import _readable
     ],
 )
 def test_text_is_shown_as_text_and_what_a_terminal_would_obey_as_hex(content, shown):
-    assert _readable(content, "nothing") == shown
+    assert readable(content, "nothing") == shown

@@ -95,7 +95,7 @@ def test_show_fills_in_defaults_and_masks_passwords() -> None:
         "agent:\n  linger: 15m\n  metrics_address: 127.0.0.1\n"
         "tables:\n  a:\n    format: string\n    loader:\n"
         "      redis: redis://u:***@h\n    columns: value string\n    key: exact\n"
-        "    refresh: 2m\n    expire: 30d\nstages: {}\n"
+        "    refresh: 2m\n    expire: 30d\nstages: {}\ntopics: {}\n"
     )
     (shown,) = objects(run("show", "-c", "good.yaml", "--json"))
     assert shown["tables"]["a"]["loader"] == {"redis": "redis://u:***@h"}

@@ -106,6 +106,18 @@ REFUSED: list[Refused] = [
         "needs a dlq: name its topic in the stage",
     ),
     (
+        "then needs on_miss: wait",
+        [(f"{LOOKUP}.on_miss", "drop"), (f"{LOOKUP}.then", "drop")],
+        "stages.enrich.lookups[0].then",
+        "only with on_miss: wait",
+    ),
+    (
+        "then: default needs default",
+        [(f"{LOOKUP}.on_miss", "wait"), (f"{LOOKUP}.then", "default")],
+        "stages.enrich.lookups[0].then",
+        "needs `default:`, the values to use instead",
+    ),
+    (
         "on_miss: wait needs a topic",
         [(f"{LOOKUP}.table", "limits"), (f"{LOOKUP}.select", ABSENT), (f"{LOOKUP}.on_miss", "wait")],
         "stages.enrich.lookups[0].on_miss",

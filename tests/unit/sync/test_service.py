@@ -22,6 +22,7 @@ class Scripted:
     def __init__(self, name: str, *errors: Exception) -> None:
         self.name = name
         self.runs = 0
+        self.state = RouteState.running
         self._errors = list(errors)
 
     def run(self, stopping: threading.Event) -> None:
@@ -31,7 +32,7 @@ class Scripted:
         stopping.wait()
 
     def status(self) -> RouteStatus:
-        return RouteStatus(self.name, self.kind, RouteState.running)
+        return RouteStatus(self.name, self.kind, self.state)
 
 
 def ended(service: Service, stop_when: Callable[[], bool] | None = None) -> EnrichError | None:
@@ -57,6 +58,24 @@ def ended(service: Service, stop_when: Callable[[], bool] | None = None) -> Enri
 def test_what_passes_is_tried_again_after_a_pause() -> None:
     route = Scripted("a", Retryable("away"), Retryable("away"))
     assert ended(Service([route], most_pause_s=0.01), lambda: route.runs == 3) is None
+
+
+def test_why_a_route_did_not_run_is_told_until_it_runs() -> None:
+    route = Scripted("a", Retryable("the brokers are away"))
+    route.state = RouteState.starting
+    service = Service([route], most_pause_s=0.01)
+
+    def told() -> tuple[RouteState, str | None]:
+        return service.statuses()[0].state, service.statuses()[0].last_error
+
+    def gone_on() -> bool:
+        if route.runs < 2:
+            return False
+        assert told() == (RouteState.waiting, "the brokers are away")
+        route.state = RouteState.running
+        return told() == (RouteState.running, None)
+
+    assert ended(service, gone_on) is None
 
 
 def test_a_wrong_configuration_stops_all_routes() -> None:

@@ -6,6 +6,7 @@ from random import Random
 from tests.support.processes import kill
 from tests.support.seed import random_source, rounds
 from tests.support.sources import SourceWorld, repeats
+from tests.support.sync import SHORT_SESSIONS
 from tests.support.waiting import wait_until
 
 
@@ -14,7 +15,7 @@ def test_a_source_that_is_killed_again_and_again_ends_with_the_table(source: Sou
     source.make_topic(partitions=4)
     source.make_table(rows=60_000)
     source.with_cursor()
-    source.client = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 1000}
+    source.client = SHORT_SESSIONS
     source.settings |= {"delete_guard": 1}
     moments = [anywhere, within_a_transaction, after_a_commit, within_a_transaction, after_a_commit]
     for number in range(rounds(5, 30)):

@@ -4,7 +4,7 @@ import psutil
 
 from tests.support.processes import frozen, kill
 from tests.support.sources import SourceWorld, repeats
-from tests.support.sync import Running, running
+from tests.support.sync import SHORT_SESSIONS, Running, running
 from tests.support.waiting import wait_until
 
 
@@ -12,7 +12,6 @@ def prepared(source: SourceWorld) -> None:
     source.make_topic()
     source.make_table(rows=500)
     source.with_cursor()
-    source.client = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 1000}
 
 
 def elsewhere(source: SourceWorld) -> SourceWorld:
@@ -38,6 +37,7 @@ def test_the_second_waits_and_takes_over_at_once_when_the_first_leaves(source: S
 
 def test_the_second_takes_over_when_the_first_is_killed(source: SourceWorld) -> None:
     prepared(source)
+    source.client = SHORT_SESSIONS
     with source.process() as first:
         source.wait_equal()
         with running(elsewhere(source).pipeline()) as second:
@@ -52,6 +52,7 @@ def test_the_second_takes_over_when_the_first_is_killed(source: SourceWorld) -> 
 def test_one_that_was_frozen_is_fenced_and_writes_nothing_more(source: SourceWorld) -> None:
     """It comes back in the middle of its work, sure that it has the turn."""
     prepared(source)
+    source.client = SHORT_SESSIONS
     with source.process() as first:
         source.wait_equal()
         with running(elsewhere(source).pipeline()) as second:
@@ -70,6 +71,7 @@ def test_one_that_was_frozen_is_fenced_and_writes_nothing_more(source: SourceWor
 def test_one_that_was_frozen_in_the_middle_of_a_transaction_cannot_commit_it(source: SourceWorld) -> None:
     """Another instance has aborted it by then, and written what was in it."""
     prepared(source)
+    source.client = SHORT_SESSIONS
     source.insert(1_000, 30_000)
     with source.process() as first:
         source.wait_equal()

@@ -1,8 +1,10 @@
 """A table that comes straight from Redis is as Redis is, a refresh later, and never less than that by accident."""
 
 import json
+import math
 import time
 
+from enrich.agent import loader_keeper
 from enrich.dev.ports import is_listening
 from tests.support.clock import ManualClock
 from tests.support.loader_agent import REFRESH_MS, loader_agent
@@ -106,7 +108,7 @@ def test_a_refused_login_is_a_reason_without_the_password(server, folder, caplog
     server.start("--requirepass", "right")
     with loader_agent(folder, section(server, user=":wr0ng-s3cret@")) as agent:
         refused = agent.until(lambda state: "Redis" in (state.reason or ""), "the reason")
-        assert "correct the url's user name and password" in str(refused.reason)
+        assert "correct the url (server, user name, password)" in str(refused.reason)
         assert ":***@" in str(refused.reason)
         assert "wr0ng-s3cret" not in str(refused) + str([vars(record) for record in caplog.records])
 
@@ -228,7 +230,7 @@ def test_a_restarted_agent_has_its_rows_at_once_and_goes_on_counting(server, fol
         assert after["bob"].offset == 2
 
 
-def test_what_could_not_be_read_for_too_long_is_dropped_and_comes_back(server, folder):
+def test_what_could_not_be_read_for_too_long_is_dropped_and_comes_back(server, folder, monkeypatch):
     client = server.start()
     put(client, ann=1)
     with loader_agent(folder, section(server, more=", expire: 1h")) as agent:
@@ -237,7 +239,13 @@ def test_what_could_not_be_read_for_too_long_is_dropped_and_comes_back(server, f
         agent.clock.advance(3_600_000 - 2 * REFRESH_MS)
         agent.try_refresh("check that Redis runs")
         assert (agent.state().ready, agent.rows()) == (True, {"ann": 1})
+        monkeypatch.setattr(loader_keeper, "_DROP_AFTER_S", math.inf)
         agent.clock.advance(REFRESH_MS)
+        agent.until(lambda state: not state.ready, "the end of its time")
+        for _ in range(20):
+            agent.state()
+        assert agent.rows() == {"ann": 1}, "a reader that found the table ready would see deleted rows"
+        monkeypatch.setattr(loader_keeper, "_DROP_AFTER_S", 0)
         agent.until(lambda state: not state.ready and not agent.rows(), "the end of its rows")
         assert "rows were dropped" in str(agent.state().reason)
         put(server.start(), ann=1, bob=2)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from sync_service.routes import RouteState
 from tests.support.sources import SourceWorld, has_read, is_held
+from tests.support.sync import SHORT_SESSIONS
 from tests.support.waiting import wait_until
 
 
@@ -39,7 +40,7 @@ def test_a_held_source_is_confirmed_by_a_command(source: SourceWorld) -> None:
 def test_a_source_that_is_away_is_waited_for_and_its_password_never_told(source: SourceWorld) -> None:
     source.make_topic()
     source.make_table(rows=10)
-    source.client = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 1000}  # the turn of one that was killed
+    source.client = SHORT_SESSIONS  # the turn of one that was killed
     good = source.origin
     source.origin = {"postgres": {**good["postgres"], "dsn": "postgresql://me:secret-password@127.0.0.1:1/x"}}
     with source.process():

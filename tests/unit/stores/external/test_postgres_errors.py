@@ -40,6 +40,7 @@ def test_every_error_of_the_driver_without_a_sqlstate_is_named():
         (psycopg.OperationalError('FATAL:  password authentication failed for user "u"'), ConfigError),
         (psycopg.OperationalError('FATAL:  database "d" does not exist'), ConfigError),
         (psycopg.OperationalError("FATAL:  the database system is starting up"), Retryable),
+        (psycopg.DatabaseError("server closed the connection unexpectedly"), Unreachable),
         (psycopg.InterfaceError("x"), Fatal),
     ],
     ids=str,

@@ -18,7 +18,7 @@ def test_every_error_class_of_the_client_is_named():
     [
         (exceptions.ConnectionError("refused"), Unreachable),
         (exceptions.AuthenticationError("bad password"), ConfigError),  # although it is a ConnectionError
-        (exceptions.BusyLoadingError("loading"), Retryable),
+        (exceptions.BusyLoadingError("loading"), Unreachable),
         (exceptions.ReadOnlyError("replica"), Retryable),
         (exceptions.ResponseError("WRONGTYPE"), BadRecord),
         (exceptions.PubSubError("?"), Fatal),

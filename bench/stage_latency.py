@@ -1,0 +1,93 @@
+"""The latency profile at 20 K events/s: from the producer's clock to a consumer of the enriched event, with both and
+the broker on the same cores, beside the same stage with an operator that does nothing. Then the highest rate that it
+keeps up with."""
+
+import statistics
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from bench.harness import Figures, say
+from bench.stage_contenders import EMPTY, OURS
+from bench.stage_events import PARTITIONS, Events, scaled
+from bench.stage_host import StageHost, stage_host
+from bench.stage_traffic import Seen, Traffic, traffic
+from bench.stage_world import StageWorld, stage_world
+
+ROWS = scaled(1_000_000)
+RATE = 20_000
+ROUNDS = 3
+HIGHER_RATES = (30_000, 40_000, 60_000, 80_000, 100_000, 130_000, 160_000)
+TOO_SLOW_MS = 1_000
+
+_WARM_S, _SETTLE_S, _MEASURED_S = 12, 6, 10
+_STEP_S, _STEP_MEASURED_S = 3, 6
+_KEEPS_UP = 0.97
+
+
+def run() -> Figures:
+    with stage_world() as world:
+        world.table("users", ROWS)
+        world.start_agent()
+        with stage_host(world.file) as host:
+            for how in (OURS, EMPTY):
+                say(f"warming up: {how}")
+                with _running(world, host, how) as flow:
+                    _measured(flow, RATE, 0, _WARM_S)
+            seen: dict[str, list[Seen]] = {OURS: [], EMPTY: []}
+            for number in range(1, ROUNDS + 1):
+                for how, results in seen.items():
+                    with _running(world, host, how) as flow:
+                        results.append(_measured(flow, RATE, _SETTLE_S, _MEASURED_S))
+                    say(f"round {number}/{ROUNDS} {how}: {_told(results[-1])}")
+            rating = _rating(world, host)
+    ours, empty = seen[OURS], seen[EMPTY]
+    return {
+        "p50_ms": statistics.median(each.p50_ms for each in ours),
+        "p95_ms": statistics.median(each.p95_ms for each in ours),
+        "p99_ms": statistics.median(each.p99_ms for each in ours),
+        "empty_p95_ms": statistics.median(each.p95_ms for each in empty),
+        "empty_p99_ms": statistics.median(each.p99_ms for each in empty),
+        "p95_vs_empty": statistics.median(one.p95_ms / other.p95_ms for one, other in zip(ours, empty, strict=True)),
+        "rating": rating,
+    }
+
+
+def _rating(world: StageWorld, host: StageHost) -> float:
+    """The highest rate at which the 95th percentile stays below a second and nothing piles up."""
+    best = 0
+    with _running(world, host, OURS) as flow:
+        for rate in (RATE, *HIGHER_RATES):
+            seen = _measured(flow, rate, _STEP_S, _STEP_MEASURED_S)
+            say(f"{rate:,} events/s: {_told(seen)}")
+            if seen.p95_ms >= TOO_SLOW_MS or seen.per_second < _KEEPS_UP * rate:
+                break
+            best = rate
+    return best
+
+
+@contextmanager
+def _running(world: StageWorld, host: StageHost, how: str) -> Iterator[Traffic]:
+    """A stage over topics of its own, with nothing flowing yet."""
+    source = f"events{len(world.document['stages'])}"
+    world.topics.create(source, partitions=PARTITIONS)
+    name = world.stage(Events(source, 0, 0, ROWS, lookups=1), ["users"], "latency")
+    servers = world.stack.bootstrap_servers
+    with traffic(servers, source, world.output_of(name), ROWS, looked_up=how == OURS) as flow:
+        host.begin(name, how)
+        yield flow
+        host.require_running()
+        flow.flow(0)
+        host.end()
+    world.forget(name)
+    world.topics.delete(source)
+
+
+def _measured(flow: Traffic, rate: int, settle_s: float, seconds: float) -> Seen:
+    flow.flow(rate)
+    time.sleep(settle_s)
+    return flow.seen(seconds)
+
+
+def _told(seen: Seen) -> str:
+    return f"{seen.per_second:,.0f} events/s, p50 {seen.p50_ms:.0f} p95 {seen.p95_ms:.0f} p99 {seen.p99_ms:.0f} ms"

@@ -1,0 +1,184 @@
+"""What the benchmarks of stages share: a broker, tables, stages of a pipeline file, and passes over a topic of events
+that are measured from outside."""
+
+import json
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bench.agents import remove_agent, start_agent
+from bench.harness import family_cpu_seconds, say
+from bench.metadata import COLUMNS, fill
+from bench.stage_events import PARTITIONS, Events
+from enrich.agent.place import place_of
+from enrich.agent.spawn import living_agent
+from enrich.agent.stats import table_stats
+from enrich.config import Pipeline, load
+from enrich.dev import Addresses, temporary_stack
+from enrich.kafka import Topics, new_admin_client
+
+_LOOK_EVERY_S = 0.02
+_DEADLINE_S = 300
+_COUNTED_FROM = 0.05
+"""A pass is measured from this share of its output on: starting up is no part of it, for no contender."""
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One contender over one topic of events."""
+
+    events: float
+    seconds: float
+    cpu_seconds: float
+
+    @property
+    def per_second(self) -> float:
+        return self.events / self.seconds
+
+    @property
+    def per_cpu_second(self) -> float:
+        return self.events / self.cpu_seconds
+
+
+@dataclass
+class StageWorld:
+    """Made by `stage_world`."""
+
+    stack: Addresses
+    folder: Path
+    document: dict[str, Any]
+    topics: Topics
+    _made: list[str] = field(default_factory=list)
+
+    @property
+    def file(self) -> Path:
+        return self.folder / "pipeline.yaml"
+
+    @property
+    def pipeline(self) -> Pipeline:
+        return load(self.file)
+
+    def table(self, name: str, rows: int) -> None:
+        """A table of `bench.metadata` with a topic of its own."""
+        say(f"filling the table {name}: {rows:,} rows")
+        fill(self.stack.bootstrap_servers, name, rows)
+        self.document["tables"][name] = {"topic": name, "format": "json", "columns": COLUMNS}
+
+    def start_agent(self) -> None:
+        """Returns once all tables are ready, and stand in segments."""
+        self._write()
+        say("loading the tables")
+        start_agent(self.pipeline)
+        self._wait_for(self._all_mapped, "segments of all tables")
+
+    def agent_cpu_seconds(self) -> float:
+        header = living_agent(place_of(self.pipeline))
+        return 0.0 if header is None else family_cpu_seconds(header.pid)
+
+    def stage(self, events: Events, lookups: Sequence[str], profile: str, **section: Any) -> str:
+        """Adds a stage that never ran, over the tables of these names; returns its name."""
+        name = f"pass{len(self.document['stages'])}"
+        output, letters = self.output_of(name), self.dead_letters_of(name)
+        for topic in (output, letters):
+            self.topics.create(topic, partitions=PARTITIONS)
+        self.document["stages"][name] = {
+            "source": {"topic": events.topic, "format": "json", "schema": events.schema},
+            "lookups": [
+                {"table": table, "key": f"key_{index}", "as": as_}
+                for index, (table, as_) in enumerate(zip(lookups, self.objects_of(lookups), strict=True))
+            ],
+            "sink": {"topic": output},
+            "dlq": letters,
+            "profile": profile,
+            "checkpoint": str(self.folder / "checkpoints" / name),
+            **section,
+        }
+        self._write()
+        return name
+
+    @staticmethod
+    def objects_of(lookups: Sequence[str]) -> list[str]:
+        """The objects' names: one lookup is the peers' `user`, others are numbered."""
+        return ["user"] if len(lookups) == 1 else [f"joined_{index}" for index in range(len(lookups))]
+
+    @staticmethod
+    def output_of(stage: str) -> str:
+        return f"{stage}.out"
+
+    @staticmethod
+    def dead_letters_of(stage: str) -> str:
+        return f"{stage}.dlq"
+
+    def forget(self, stage: str) -> None:
+        """Its output is no longer needed."""
+        for topic in (self.output_of(stage), self.dead_letters_of(stage)):
+            self.topics.delete(topic)
+
+    def measured(
+        self, stage: str, count: int, used: Callable[[], float], look: Callable[[], None] = lambda: None
+    ) -> Pass:
+        """Waits until the output has so many records. Raises RuntimeError when it does not come to that."""
+        output = self.output_of(stage)
+        first = self._reached(output, count * _COUNTED_FROM, look)
+        began, used_before = time.perf_counter(), used()
+        last = self._reached(output, count, look)
+        result = Pass(last - first, time.perf_counter() - began, used() - used_before)
+        if last != count or self._records(self.dead_letters_of(stage)):
+            raise RuntimeError(f"{count} events made {last} records, and dead letters perhaps")
+        return result
+
+    def _reached(self, topic: str, count: float, look: Callable[[], None]) -> int:
+        end = time.monotonic() + _DEADLINE_S
+        while True:
+            there = self._records(topic)
+            if there >= count:
+                return there
+            look()
+            if time.monotonic() > end:
+                raise RuntimeError(f"{there} of {count:g} records in {topic} after {_DEADLINE_S} s")
+            time.sleep(_LOOK_EVERY_S)
+
+    def _records(self, topic: str) -> int:
+        return sum(self.topics.end_offsets(topic).values())
+
+    def _all_mapped(self) -> bool:
+        tables = table_stats(self.pipeline, list(self.document["tables"]), os.getpid)
+        return all(table.mapped is not None for table in tables)
+
+    def _write(self) -> None:
+        self.file.write_text(json.dumps(self.document), encoding="utf-8")
+
+    @staticmethod
+    def _wait_for(condition: Callable[[], bool], what: str) -> None:
+        end = time.monotonic() + _DEADLINE_S
+        while not condition():
+            if time.monotonic() > end:
+                raise RuntimeError(f"no {what} after {_DEADLINE_S} s")
+            time.sleep(0.2)
+
+
+@contextmanager
+def stage_world(memory: str = "4GiB") -> Iterator[StageWorld]:
+    """A stack and a folder of their own, gone after the block with the agent."""
+    with temporary_stack(quiet=True) as stack, tempfile.TemporaryDirectory(prefix="enrich-bench-") as name:
+        folder = Path(name)
+        document: dict[str, Any] = {
+            "name": "bench",
+            "kafka": {"bootstrap_servers": stack.bootstrap_servers},
+            "state_dir": str(folder / "state"),
+            "memory": {"budget": memory},
+            "tables": {},
+            "stages": {},
+        }
+        topics = Topics(new_admin_client({"bootstrap.servers": stack.bootstrap_servers}))
+        world = StageWorld(stack, folder, document, topics)
+        try:
+            yield world
+        finally:
+            if world.file.exists() and document["tables"]:
+                remove_agent(world.pipeline)

@@ -1,0 +1,5 @@
+"""`enrich doctor`: looks at everything that a newcomer gets wrong, changes nothing, and says what to do."""
+
+from enrich.admin.doctor.verdict import Level, Verdict
+
+__all__ = ["Level", "Verdict"]

@@ -1,0 +1,133 @@
+"""This machine: programs, memory, and the disk on which the stores live."""
+
+import os
+import platform
+import tempfile
+import time
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from enrich.admin.doctor.verdict import Verdict, bad, good, warning
+from enrich.agent.place import place_of
+from enrich.agent.spawn import living_agent
+from enrich.config import Pipeline
+from enrich.config.quantities import size_text
+from enrich.dev.java import find_java
+from enrich.errors import ConfigError
+
+_PACKAGES = ("enrich", "pyspark", "confluent-kafka", "pyarrow", "rocksdict", "polars")
+_NETWORK = ("nfs", "cifs", "smb", "fuse.sshfs", "ceph", "glusterfs", "lustre", "9p")
+_PROBE_BYTES = 16 << 20
+_SLOW_BYTES_PER_S = 50 << 20
+_SLOW_SYNC_S = 0.1
+_LEAST_FREE = 1 << 30
+
+
+def of_machine() -> Iterator[Verdict]:
+    """What needs no configuration."""
+    found = []
+    for name in _PACKAGES:
+        try:
+            found.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            yield bad("versions", f"the package {name} is not installed", "install enrich anew: make setup")
+    yield good("versions", f"Python {platform.python_version()}, {', '.join(found)}")
+    try:
+        yield good("java", f"{find_java()}")
+    except ConfigError as error:
+        yield bad("java", error.what, error.next_step)
+
+
+def of_memory(pipeline: Pipeline) -> Verdict:
+    budget, there = pipeline.memory.budget, _memory("MemTotal")
+    told = f"the budget is {size_text(budget)}, the host has {there / 2**30:.1f} GiB"
+    if budget > there:
+        return bad("memory", told, "lower memory.budget: the system would kill the agent or the readers")
+    if budget > _memory("MemAvailable"):
+        return warning("memory", f"{told}, and less than that is free now", "stop something, or lower memory.budget")
+    return good("memory", told)
+
+
+def of_state_dir(pipeline: Pipeline) -> Iterator[Verdict]:
+    folder = Path(pipeline.state_dir)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        system = _file_system(folder)
+        if any(system.startswith(kind) for kind in _NETWORK):
+            yield bad("state_dir", f"{folder} is on {system}, a network", "name a local disk under state_dir")
+        elif system in ("tmpfs", "ramfs"):
+            yield warning("state_dir", f"{folder} is in memory ({system})", "name a disk: its rows count twice else")
+        else:
+            yield good("state_dir", f"{folder} is on {system}")
+        yield _free(folder)
+        yield _speed(folder)
+    except OSError as error:
+        yield bad("state_dir", f"{folder} cannot be used: {error.strerror}", "correct state_dir, or its rights")
+
+
+def of_agents(pipeline: Pipeline) -> Iterator[Verdict]:
+    mine = place_of(pipeline)
+    header = living_agent(mine)
+    if header is None:
+        yield good("agent", "none runs for this configuration; the first reader starts one")
+    else:
+        waiting = [name for name, state in header.tables.items() if not state.ready]
+        told = f"process {header.pid}"
+        if waiting:
+            yield warning("agent", f"{told}; not ready: {', '.join(waiting)}", "see enrich agent status")
+        else:
+            yield good("agent", f"{told}, all tables ready")
+    for folder in sorted(mine.folder.parent.glob("*-*")):
+        if folder == mine.folder or not folder.is_dir():
+            continue
+        other = living_agent(type(mine)(folder))
+        if other is not None:
+            what = f"process {other.pid} keeps {folder}, of another configuration or release"
+            yield warning("orphan_agents", what, "it leaves by itself after agent.linger; or end that process")
+
+
+def _free(folder: Path) -> Verdict:
+    statistics = os.statvfs(folder)
+    free = statistics.f_bavail * statistics.f_frsize
+    told = f"{free / 2**30:.1f} GiB are free"
+    return good("disk_space", told) if free > _LEAST_FREE else bad("disk_space", told, "free some space in state_dir")
+
+
+def _speed(folder: Path) -> Verdict:
+    piece = os.urandom(1 << 20)
+    with tempfile.TemporaryFile(dir=folder) as file:
+        started = time.monotonic()
+        for _ in range(_PROBE_BYTES >> 20):
+            file.write(piece)
+        file.flush()
+        os.fsync(file.fileno())
+        rate = _PROBE_BYTES / (time.monotonic() - started)
+        started = time.monotonic()
+        file.write(b"x")
+        file.flush()
+        os.fsync(file.fileno())
+        sync_s = time.monotonic() - started
+    told = f"writes {rate / 2**20:,.0f} MiB/s, a sync takes {sync_s * 1000:.1f} ms"
+    if rate < _SLOW_BYTES_PER_S or sync_s > _SLOW_SYNC_S:
+        return warning("disk_speed", told, "a faster disk under state_dir makes tables fresher and starts quicker")
+    return good("disk_speed", told)
+
+
+def _memory(name: str) -> int:
+    for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+        key, _, value = line.partition(":")
+        if key == name:
+            return int(value.split()[0]) * 1024
+    return 0
+
+
+def _file_system(folder: Path) -> str:
+    """The type of the mount that is nearest above the folder."""
+    best, kind = "", "unknown"
+    for line in Path("/proc/mounts").read_text(encoding="utf-8", errors="replace").splitlines():
+        _, mount, system, *_ = line.split()
+        path = str(folder.resolve())
+        if (path == mount or path.startswith(mount.rstrip("/") + "/")) and len(mount) >= len(best):
+            best, kind = mount, system
+    return kind

@@ -1,0 +1,111 @@
+"""The servers that a pipeline needs: reached with its credentials, and set as it needs them."""
+
+import time
+from collections.abc import Iterator
+from contextlib import closing
+
+from confluent_kafka import KafkaError, Message
+
+from enrich.admin.cluster import Cluster
+from enrich.admin.doctor.verdict import Verdict, bad, good, warning
+from enrich.admin.topics.actual import actual_topics
+from enrich.admin.topics.checking import check_topic
+from enrich.admin.topics.notes import CLOCK_KEY, NOTES_TOPIC, read_notes
+from enrich.admin.topics.wanted import wanted_topics
+from enrich.config import Pipeline
+from enrich.errors import EnrichError
+from enrich.kafka import new_producer
+from enrich.kafka.errors import kafka_errors
+from stores.external.redis_clients import RedisAddress, connect
+from stores.external.redis_errors import redis_errors
+
+_TOLERATED_S = 1.0
+
+
+def of_kafka(pipeline: Pipeline, deadline_s: float) -> Iterator[Verdict]:
+    try:
+        cluster = Cluster(pipeline.kafka, deadline_s)
+    except EnrichError as error:
+        yield bad("kafka", error.what, error.next_step)
+        return
+    yield good("kafka", f"{cluster.brokers} brokers answer at {pipeline.kafka.bootstrap_servers}")
+    yield from _of_topics(cluster, pipeline)
+    yield _of_clock(cluster)
+
+
+def of_redis(pipeline: Pipeline) -> Iterator[Verdict]:
+    """A store that forgets rows by itself is none: every Redis that rows are written to is asked."""
+    routes = {} if pipeline.sync is None else pipeline.sync.writeback
+    for name, route in routes.items():
+        target = route.to.redis
+        if target is None:
+            continue
+        address = RedisAddress(target.url.get_secret_value(), target.cluster, target.sentinel)
+        try:
+            with redis_errors(address.shown), closing(connect(address)) as client:
+                policy = _only(client.config_get("maxmemory-policy"))
+        except EnrichError as error:
+            yield bad("redis", f"route {name}: {error.what}", error.next_step)
+            continue
+        if policy in (None, "noeviction"):
+            yield good("redis", f"route {name}: {address.shown} answers, and evicts nothing")
+        else:
+            what = f"route {name}: {address.shown} evicts rows when its memory is full ({policy})"
+            yield bad(
+                "redis", what, "set maxmemory-policy noeviction: a row that was evicted is a miss for its readers"
+            )
+
+
+def _only(settings: object) -> str | None:
+    return next((str(value) for value in settings.values()), None) if isinstance(settings, dict) else None
+
+
+def _of_topics(cluster: Cluster, pipeline: Pipeline) -> Iterator[Verdict]:
+    wanted = wanted_topics(pipeline)
+    try:
+        actual, notes = actual_topics(cluster, list(wanted)), read_notes(cluster)
+    except EnrichError as error:
+        yield bad("topics", error.what, error.next_step)
+        return
+    findings = 0
+    for name, topic in wanted.items():
+        checked = check_topic(cluster, topic, actual.get(name), notes.get(name), deep=False)
+        findings += len(checked.findings)
+        for finding in checked.findings:
+            yield bad("topics", f"{name}: {finding.what}", finding.next_step)
+    if not findings:
+        yield good("topics", f"{len(wanted)} topics exist and are set as they should be")
+
+
+def _of_clock(cluster: Cluster) -> Verdict:
+    """A record of our own, to which the broker gives its time; it is a tombstone and vanishes."""
+    heard: list[Message] = []
+    refused: list[KafkaError] = []
+
+    def told(error: KafkaError | None, message: Message) -> None:
+        if error is None:
+            heard.append(message)
+        else:
+            refused.append(error)
+
+    unknown = "the broker's clock cannot be read"
+    try:
+        if not cluster.topics.exists(NOTES_TOPIC):
+            return warning("clock", f"{unknown}: topic {NOTES_TOPIC} is missing", "make it: enrich topics apply")
+        producer = new_producer(cluster.connection)
+        with kafka_errors(f"topic {NOTES_TOPIC}"):
+            before = time.time()
+            producer.produce(NOTES_TOPIC, None, CLOCK_KEY, on_delivery=told)
+            producer.flush(cluster.deadline_s)
+            after = time.time()
+    except EnrichError as error:
+        return warning("clock", f"{unknown}: {error.what}", error.next_step or "look at the brokers")
+    if not heard:
+        reason = refused[0].str() if refused else "no answer in time"
+        return warning("clock", f"{unknown}: {reason}", f"grant WRITE on topic {NOTES_TOPIC}")
+    broker = heard[0].timestamp()[1] / 1000
+    ahead = broker - after if broker > after else min(0.0, broker - before)
+    what = f"the broker's clock differs by {abs(ahead):.1f} s"
+    if abs(ahead) <= _TOLERATED_S:
+        return good("clock", what)
+    return bad("clock", what, "synchronise both (NTP): freshness and histories are measured by these clocks")

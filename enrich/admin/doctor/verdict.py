@@ -1,0 +1,32 @@
+"""What a look at one thing found."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Level(StrEnum):
+    good = "good"
+    warning = "warning"
+    """It works, and will not for ever, or not as well as it could."""
+    bad = "bad"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    check: str
+    """The same word in every release: scripts know it."""
+    level: Level
+    what: str
+    next_step: str | None = None
+
+
+def good(check: str, what: str) -> Verdict:
+    return Verdict(check, Level.good, what)
+
+
+def warning(check: str, what: str, next_step: str) -> Verdict:
+    return Verdict(check, Level.warning, what, next_step)
+
+
+def bad(check: str, what: str, next_step: str | None) -> Verdict:
+    return Verdict(check, Level.bad, what, next_step)

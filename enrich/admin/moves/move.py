@@ -1,0 +1,190 @@
+"""Moves a table to another topic: records and progress in one transaction, so that it goes on after any kill."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from confluent_kafka import Consumer, Message, TopicPartition
+
+from enrich.admin.cluster import Cluster
+from enrich.admin.moves.split_keys import Found, find_split_keys
+from enrich.admin.moves.transcoding import Transcoder
+from enrich.admin.reading import Tell, batches_of, silent
+from enrich.errors import BadRecord, Retryable, WouldLoseData
+from enrich.kafka import new_group_consumer, read_to_end
+from enrich.kafka.errors import kafka_errors
+from enrich.kafka.records import headers_of
+from enrich.kafka.whole_transactions import WholeTransactions
+
+_LOOK_EVERY_S = 0.5
+_READS = {"enable.partition.eof": True, "auto.offset.reset": "error", "fetch.wait.max.ms": 100}
+
+
+@dataclass(frozen=True)
+class Route:
+    """From one topic to another on the same cluster."""
+
+    source: str
+    target: str
+    transcode: Transcoder
+
+    @property
+    def identity(self) -> str:
+        """Of the transactions and of the group that keeps the progress: whoever has it shuts out the others."""
+        return f"enrich.move.{self.source}.{self.target}"
+
+
+@dataclass
+class Moved:
+    """What one run did."""
+
+    records: int = 0
+    without_key: int = 0
+    split_keys: int = 0
+    resumed: bool = False
+
+
+class Move:
+    """One run. Made, then `catch_up` as often as wanted."""
+
+    def __init__(self, cluster: Cluster, route: Route, tell: Tell = silent) -> None:
+        """Raises WouldLoseData when the target holds records that this move did not write."""
+        self._cluster = cluster
+        self._route = route
+        self._tell = tell
+        self.moved = Moved()
+        self._producer = WholeTransactions(cluster.connection, route.identity, deadline_s=cluster.deadline_s)
+        self._consumer: Consumer | None = None
+        try:
+            # First of all: what a killed run had committed is to be read as its progress.
+            self._producer.start()
+            self._consumer = new_group_consumer(cluster.connection, route.identity, **_READS)
+            self._ids = f"{cluster.topics.topic_id(route.source)}/{cluster.topics.topic_id(route.target)}"
+            self._positions = self._progress()
+            self._found: Found = find_split_keys(cluster, route.source, self._positions, tell)
+            self.moved.split_keys = len(self._found.split)
+            self._restore_split_keys()
+        except BaseException:
+            self.close()
+            raise
+
+    def catch_up(self) -> int:
+        """Copies all that stands in the source now. Returns how many records that was."""
+        source, before = self._route.source, self.moved.records
+        ends = self._cluster.topics.end_offsets(source)
+        if len(ends) != self._found.partitions:
+            raise Retryable(
+                "partitions were added to the topic meanwhile", where=f"topic {source}", next_step="run it again"
+            )
+        starts = self._cluster.topics.start_offsets(source)
+        positions = {partition: max(start, self._positions.get(partition, 0)) for partition, start in starts.items()}
+        assert self._consumer is not None  # noqa: S101 - made with the move
+        for batch in read_to_end(self._consumer, source, positions, ends, stalled_s=self._cluster.deadline_s):
+            for message in batch:
+                positions[message.partition() or 0] = (message.offset() or 0) + 1
+            self._write(batch, positions)
+            self._tell(f"{self.moved.records:,} records moved")
+        if self._positions != ends:
+            self._write([], ends)
+        return self.moved.records - before
+
+    def wait_for_quiet(self, quiet_s: float, wait_s: float, clock: Callable[[], float] = time.monotonic) -> bool:
+        """Copies on until nobody has written to the source for so long; False when that did not come."""
+        end = clock() + wait_s
+        last = clock()
+        written = self._cluster.topics.written_offsets(self._route.source)
+        while clock() < end:
+            self.catch_up()
+            now = self._cluster.topics.written_offsets(self._route.source)
+            if now != written:
+                written, last = now, clock()
+            elif clock() - last >= quiet_s:
+                self.catch_up()
+                return True
+            self._tell(f"waiting for {quiet_s:g} s without a writer")
+            time.sleep(_LOOK_EVERY_S)
+        return False
+
+    def follow(self) -> None:
+        """Copies until it is interrupted."""
+        while True:
+            self.catch_up()
+            time.sleep(_LOOK_EVERY_S)
+
+    def close(self) -> None:
+        self._producer.close()
+        if self._consumer is not None:
+            self._consumer.close()
+
+    def _progress(self) -> dict[int, int]:
+        assert self._consumer is not None  # noqa: S101 - made with the move
+        source, target = self._route.source, self._route.target
+        places = [TopicPartition(source, partition) for partition in self._cluster.topics.partitions(source)]
+        with kafka_errors(f"consumer group {self._route.identity}"):
+            known = self._consumer.committed(places, timeout=self._cluster.deadline_s)
+        positions = {place.partition: place.offset for place in known if place.offset >= 0}
+        if positions and any(place.metadata != self._ids for place in known if place.offset >= 0):
+            raise WouldLoseData(
+                "one of the topics was made again since the move began",
+                where=f"topics {source}, {target}",
+                next_step="name another target",
+            )
+        if not positions and any(batches_of(self._cluster, target)):
+            raise WouldLoseData(
+                "the target has records that this move did not write",
+                where=f"topic {target}",
+                next_step="name a topic that is empty, or one that is not there yet",
+            )
+        self.moved.resumed = bool(positions)
+        return positions
+
+    def _restore_split_keys(self) -> None:
+        """A key may have been found in a second partition only since the last run."""
+        rows = list(self._found.split.rows())
+        if rows:
+            with self._producer.transaction():
+                self._produce(rows)
+
+    def _write(self, batch: Sequence[Message], positions: dict[int, int]) -> None:
+        going = []
+        for message in batch:
+            key = message.key()
+            if key is None:
+                self.moved.without_key += 1
+            elif key in self._found.split:
+                chosen = self._found.split.take(message)
+                if chosen is not None:
+                    going.append(chosen)
+            else:
+                going.append(message)
+        assert self._consumer is not None  # noqa: S101 - made with the move
+        with self._producer.transaction():
+            self._produce(going)
+            self._producer.progress(self._route.source, positions, self._consumer, self._ids)
+        self._positions = dict(positions)
+        self.moved.records += len(batch)
+
+    def _produce(self, messages: Sequence[Message]) -> None:
+        if not messages:
+            return
+        keys = [_bytes(message.key()) or b"" for message in messages]
+        values = self._values(messages)
+        for message, key, value in zip(messages, keys, values, strict=True):
+            at = message.timestamp()[1]
+            self._producer.produce_one(self._route.target, key, value, headers=headers_of(message), time_ms=at)
+
+    def _values(self, messages: Sequence[Message]) -> list[bytes | None]:
+        try:
+            return self._route.transcode([_bytes(message.value()) for message in messages])
+        except BadRecord as error:
+            message = messages[int(error.where or 0)]
+            raise WouldLoseData(
+                error.what,
+                where=f"topic {self._route.source}, partition {message.partition()}, offset {message.offset()}, "
+                f"key {(_bytes(message.key()) or b'').decode('utf-8', 'backslashreplace')}",
+                next_step="write a good row for this key, or delete it, and run it again",
+            ) from error
+
+
+def _bytes(content: str | bytes | None) -> bytes | None:
+    return content.encode() if isinstance(content, str) else content

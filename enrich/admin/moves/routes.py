@@ -1,0 +1,89 @@
+"""From what a person names to a route: the new topic is made where it is missing."""
+
+import time
+from dataclasses import replace
+
+from enrich.admin.cluster import Cluster
+from enrich.admin.moves.move import Route
+from enrich.admin.moves.transcoding import as_it_is, recoded
+from enrich.admin.topics.wanted import DEFAULT_PARTITIONS, Wanted, wanted_topics
+from enrich.codecs import decoder_for, schemas_of
+from enrich.codecs.encoders import encoder_of_table
+from enrich.config import Pipeline, Table
+from enrich.errors import ConfigError, Retryable
+
+_LOOK_EVERY_S = 0.05
+
+
+def rekey_route(pipeline: Pipeline, table: str, target: str, partitions: int | None, cluster: Cluster) -> Route:
+    """The same records in a topic of other partitions. Raises ConfigError for a target that has others than asked."""
+    source = _topic(pipeline, table)
+    wanted = wanted_topics(pipeline)
+    if target == source:
+        raise ConfigError("a table cannot move to its own topic", where=f"topic {source}", next_step="name another")
+    like = wanted.get(target) or replace(wanted[source], name=target)
+    _require_target(cluster, like, partitions or like.wishes.partitions or len(cluster.topics.partitions(source)))
+    return Route(source, target, as_it_is)
+
+
+def copy_route(pipeline: Pipeline, old: str, new: str, cluster: Cluster) -> Route:
+    """The rows of one table in the topic, format and columns of another one."""
+    source, target = _topic(pipeline, old), _topic(pipeline, new)
+    if target == source:
+        raise ConfigError(f"the tables {old} and {new} have the same topic", where=f"topic {source}")
+    before, after = pipeline.tables[old], pipeline.tables[new]
+    like = wanted_topics(pipeline)[target]
+    _require_target(cluster, like, like.wishes.partitions or len(cluster.topics.partitions(source)))
+    if _encoding(before) == _encoding(after):
+        return Route(source, target, as_it_is)
+    decoder = decoder_for(before, schemas_of(pipeline.kafka.registry))
+    encoder = encoder_of_table(after, pipeline.kafka)
+    return Route(source, target, recoded(decoder, encoder, before.columns.arrow, after.columns.arrow))
+
+
+def _topic(pipeline: Pipeline, table: str) -> str:
+    section = pipeline.tables.get(table)
+    if section is None:
+        raise ConfigError(f"there is no table `{table}`", next_step=f"choose from {', '.join(pipeline.tables)}")
+    if section.topic is None:
+        raise ConfigError(f"table `{table}` mirrors no topic")
+    return section.topic
+
+
+def _encoding(table: Table) -> tuple[str, ...]:
+    return tuple(str(part) for part in (table.format, table.framing, table.schema_, table.columns))
+
+
+def _require_target(cluster: Cluster, like: Wanted, partitions: int) -> None:
+    if not cluster.topics.exists(like.name):
+        copies = like.wishes.replication or -1
+        cluster.topics.create(
+            like.name, partitions=partitions or DEFAULT_PARTITIONS, replication=copies, config=like.settings
+        )
+        _wait_for_leaders(cluster, like.name)
+        return
+    if "compact" not in cluster.topics.settings(like.name).get("cleanup.policy", ""):
+        raise ConfigError(
+            "the target is not compacted", where=f"topic {like.name}", next_step="name another, or let it be made"
+        )
+    has = len(cluster.topics.partitions(like.name))
+    if has != partitions:
+        raise ConfigError(
+            f"the target has {has} partitions, and not {partitions}",
+            where=f"topic {like.name}",
+            next_step="name another",
+        )
+
+
+def _wait_for_leaders(cluster: Cluster, topic: str) -> None:
+    """A topic that was made this moment is known before each of its partitions can be asked."""
+    end = time.monotonic() + cluster.deadline_s
+    while True:
+        try:
+            cluster.topics.end_offsets(topic)
+        except Retryable:
+            if time.monotonic() > end:
+                raise
+            time.sleep(_LOOK_EVERY_S)
+        else:
+            return

@@ -1,0 +1,95 @@
+"""Keys that stand in several partitions of the old topic: in the new one each has one place, and the right end."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from confluent_kafka import Message
+
+from enrich.admin.census import hashes_of
+from enrich.admin.cluster import Cluster
+from enrich.admin.reading import Tell, batches_of
+
+
+class SplitKeys:
+    """The newest message of each such key in each partition. Of these the greatest by (timestamp, partition, offset)
+    is the key's, as in every table."""
+
+    def __init__(self, keys: Iterable[bytes] = ()) -> None:
+        self._newest: dict[bytes, dict[int, Message]] = {key: {} for key in keys}
+        self._shown: dict[bytes, Message] = {}
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._newest
+
+    def __len__(self) -> int:
+        return len(self._newest)
+
+    def take(self, message: Message) -> Message | None:
+        """The message that the new topic gets for it; None when the key's row does not change."""
+        key = message.key()
+        assert isinstance(key, bytes)  # noqa: S101 - only such keys are in
+        newest = self._newest[key]
+        newest[message.partition() or 0] = message
+        best = max(newest.values(), key=_order)
+        if self._shown.get(key) is best:
+            return None
+        self._shown[key] = best
+        return best
+
+    def rows(self) -> Iterator[Message]:
+        """What the new topic must have of them so far."""
+        return iter(self._shown.values())
+
+
+def _order(message: Message) -> tuple[int, int, int]:
+    return message.timestamp()[1], message.partition() or 0, message.offset() or 0
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a first reading of the old topic tells."""
+
+    split: SplitKeys
+    partitions: int
+
+
+def find_split_keys(cluster: Cluster, topic: str, copied: Mapping[int, int], tell: Tell) -> Found:
+    """Those there are now, with what was copied of them already: all below these offsets."""
+    starts, ends = cluster.topics.start_offsets(topic), cluster.topics.end_offsets(topic)
+    suspects = _suspects(cluster, topic, starts, ends, tell)
+    if not len(suspects):
+        return Found(SplitKeys(), len(ends))
+    places: dict[bytes, set[int]] = {}
+    messages: list[Message] = []
+    for batch in batches_of(cluster, topic, tell, starts=starts, ends=ends):
+        keys = [message.key() for message in batch]
+        for index in np.flatnonzero(np.isin(hashes_of(keys), suspects)).tolist():
+            key, message = keys[index], batch[index]
+            if isinstance(key, bytes):
+                places.setdefault(key, set()).add(message.partition() or 0)
+                if (message.offset() or 0) < copied.get(message.partition() or 0, 0):
+                    messages.append(message)
+    split = SplitKeys(key for key, partitions in places.items() if len(partitions) > 1)
+    for message in messages:
+        if message.key() in split:
+            split.take(message)
+    return Found(split, len(ends))
+
+
+def _suspects(
+    cluster: Cluster, topic: str, starts: Mapping[int, int], ends: Mapping[int, int], tell: Tell
+) -> npt.NDArray[np.uint64]:
+    """Hashes that two partitions have. Eight bytes for each key and partition."""
+    seen: dict[int, npt.NDArray[np.uint64]] = {}
+    for batch in batches_of(cluster, topic, tell, starts=starts, ends=ends):
+        hashes = hashes_of([message.key() for message in batch])
+        has_key = np.array([message.key() is not None for message in batch])
+        partitions = np.array([message.partition() for message in batch])
+        for partition in np.unique(partitions).tolist():
+            mine = hashes[(partitions == partition) & has_key]
+            before = seen.get(partition)
+            seen[partition] = np.unique(mine if before is None else np.concatenate([before, mine]))
+    joined = np.sort(np.concatenate(list(seen.values()))) if seen else np.empty(0, np.uint64)
+    return np.unique(joined[1:][joined[1:] == joined[:-1]])

@@ -1,0 +1,57 @@
+"""Reads what a topic holds now, with a word now and then on how far it is."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+from confluent_kafka import Message
+
+from enrich.admin.cluster import Cluster
+from enrich.admin.rights import needs
+from enrich.kafka import new_store_consumer, read_to_end
+
+Tell = Callable[[str], None]
+
+
+def silent(_: str) -> None:
+    """For callers that show no progress."""
+
+
+def batches_of(
+    cluster: Cluster,
+    topic: str,
+    tell: Tell = silent,
+    *,
+    starts: Mapping[int, int] | None = None,
+    ends: Mapping[int, int] | None = None,
+) -> Iterator[list[Message]]:
+    """All committed records between the offsets, which are by default the topic's first and last ones now."""
+    with needs("DESCRIBE", f"topic {topic}"):
+        begin = cluster.topics.start_offsets(topic) if starts is None else starts
+        until = cluster.topics.end_offsets(topic) if ends is None else ends
+    consumer = new_store_consumer(cluster.connection)
+    records = 0
+    try:
+        batches = read_to_end(consumer, topic, begin, until, stalled_s=cluster.deadline_s)
+        while True:
+            with needs("READ", f"topic {topic}"):
+                batch = next(batches, None)
+            if batch is None:
+                return
+            records += len(batch)
+            tell(f"{records:,} records of topic {topic} read")
+            yield batch
+    finally:
+        consumer.close()
+
+
+@contextmanager
+def counting(what: str) -> Iterator[Tell]:
+    """Progress on a terminal's stderr; nothing anywhere else."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield silent
+        return
+    with console.status(what) as status:
+        yield lambda progress: status.update(f"{what}: {progress}")

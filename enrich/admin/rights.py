@@ -1,0 +1,28 @@
+"""Which right is missing: brokers only say that one is, we know what we asked for."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from enrich.errors import ConfigError, EnrichError
+
+_REFUSED = "authorization failed"
+
+
+@contextmanager
+def needs(right: str, resource: str) -> Iterator[None]:
+    """What is done inside takes this right, in Kafka's words; a refusal names it. Raises ConfigError for one."""
+    try:
+        yield
+    except EnrichError as error:
+        if _REFUSED not in error.what.lower():
+            raise
+        raise lacks(right, resource) from error
+
+
+def lacks(right: str, resource: str) -> ConfigError:
+    kind, _, name = resource.partition(" ")
+    return ConfigError(
+        f"this user lacks the right {right} on {resource}",
+        where=f"{kind} {name}",
+        next_step=f"grant it: kafka-acls --add --allow-principal User:... --operation {right} --{kind} {name}",
+    )

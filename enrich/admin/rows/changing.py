@@ -1,0 +1,73 @@
+"""Writes and deletes single rows of a table's topic: all that one call names at once, or nothing."""
+
+import json
+from collections.abc import Mapping
+from contextlib import closing
+from typing import Any
+
+import pyarrow as pa
+
+from enrich.admin.rights import needs
+from enrich.admin.rows.target import Target
+from enrich.codecs import JsonDecoder
+from enrich.errors import ConfigError
+from enrich.kafka.transactions import TransactionalProducer
+
+
+def encoded_row(target: Target, text: str) -> bytes:
+    """The value for a row that is given as JSON, or as it stands for tables of text. Raises ConfigError for what
+    cannot become a row, and for a field that is no column, since it is most likely misspelt."""
+    if str(target.section.format) in ("string", "bytes"):
+        value = text.encode()
+    else:
+        fields = _object(target, text)
+        columns: pa.Schema = target.section.columns.arrow
+        unknown = [name for name in fields if name not in columns.names]
+        if unknown:
+            raise ConfigError(
+                f"there is no column {', '.join(unknown)}",
+                where=f"table {target.name}",
+                next_step=f"its columns: {', '.join(columns.names)}",
+            )
+        value = text.encode()
+        if str(target.section.format) != "json":
+            value = _as_table_has_it(target, value, columns)
+    target.require_decodable(value)
+    return value
+
+
+def put(target: Target, rows: Mapping[bytes, bytes | None]) -> dict[int, int]:
+    """The offset of the last record by partition. None is a tombstone."""
+    for key, value in rows.items():
+        target.require_size(key, value)
+    producer = TransactionalProducer(target.cluster.connection, target.identity, deadline_s=target.cluster.deadline_s)
+    with closing(producer):
+        with needs("WRITE", f"transactional-id {target.identity}"):
+            producer.start()
+        with needs("WRITE", f"topic {target.topic}"), producer.transaction() as spans:
+            producer.produce(target.topic, list(rows), list(rows.values()))
+        producer.settle()
+    return {partition: span.last for partition, span in spans.items()}
+
+
+def _object(target: Target, text: str) -> dict[str, Any]:
+    try:
+        fields = json.loads(text)
+    except ValueError as error:
+        raise ConfigError(f"the value is no JSON: {error}", where=f"table {target.name}") from None
+    if not isinstance(fields, dict):
+        raise ConfigError("the value is no JSON object", where=f"table {target.name}")
+    return fields
+
+
+def _as_table_has_it(target: Target, value: bytes, columns: pa.Schema) -> bytes:
+    decoded = JsonDecoder(columns).decode(pa.array([value], pa.binary()))
+    if decoded.bad:
+        raise ConfigError(f"the value cannot become a row: {decoded.bad[0]}", where=f"table {target.name}")
+    rows = pa.RecordBatch.from_struct_array(decoded.rows)
+    target.encoder.check(rows.schema)
+    encoded = target.encoder.encode(rows)
+    if encoded.bad:
+        raise ConfigError(f"the value cannot be written: {encoded.bad[0]}", where=f"table {target.name}")
+    found: bytes = encoded.values[0].as_py()
+    return found

@@ -1,0 +1,97 @@
+"""A file of rows as keys and encoded values, a batch at a time."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from enrich.admin.rows.target import Target
+from enrich.config import FileType
+from enrich.errors import ConfigError, Retryable
+from stores.external.file_formats import FORMATS, FileFormat, Reading
+from stores.keys import key_bytes
+
+_ENDINGS = {"csv": FileType.csv, "json": FileType.json, "jsonl": FileType.json, "ndjson": FileType.json}
+_ROWS = 20_000
+NO_KEY = "a part of the key is null"
+
+
+@dataclass(frozen=True)
+class KeyedRows:
+    """Rows that can be written, and how many cannot, by reason."""
+
+    keys: pa.BinaryArray
+    values: pa.BinaryArray
+    rejected: dict[str, int]
+
+
+class RowsFile:
+    """Opening it checks its columns against the table's, before any record is made of it."""
+
+    def __init__(self, path: Path, kind: FileType | None, key: tuple[str, ...], target: Target) -> None:
+        """Raises ConfigError when the file is not there, or lacks a column or has one of another type."""
+        self._target = target
+        self._key = key
+        self._where = f"file {path}"
+        self._reading = self._opened(path, _kind_of(path, kind), _wanted(target, key))
+        self._values = [name for name in target.section.columns.names if name in self._reading.schema.names]
+        target.encoder.check(pa.schema([self._reading.schema.field(name) for name in self._values]))
+
+    def batches(self) -> Iterator[KeyedRows]:
+        """Raises ConfigError, with the row, where the file is not what its format or the columns ask for."""
+        try:
+            for whole in self._reading.batches():
+                for start in range(0, whole.num_rows, _ROWS):
+                    yield self._keyed(whole.slice(start, _ROWS))
+        except Retryable as error:
+            raise ConfigError(error.what, where=error.where, next_step=error.next_step) from error
+
+    def close(self) -> None:
+        self._reading.__exit__(None, None, None)
+
+    def _keyed(self, batch: pa.RecordBatch) -> KeyedRows:
+        keys = key_bytes(_key_column(batch, self._key))
+        encoded = self._target.encoder.encode(batch.select(self._values))
+        rejected: dict[str, int] = {}
+        for reason in encoded.bad.values():
+            rejected[reason] = rejected.get(reason, 0) + 1
+        values, good = encoded.values, pc.and_(keys.is_valid(), encoded.values.is_valid())
+        if keys.null_count:
+            rejected[NO_KEY] = keys.null_count
+        sizes = pc.add(pc.binary_length(keys), pc.binary_length(values)).fill_null(0)
+        too_large = pc.greater(sizes, self._target.largest)
+        if pc.any(too_large).as_py():
+            rejected[f"larger than the {self._target.largest} bytes that the topic takes"] = pc.sum(too_large).as_py()
+            good = pc.and_(good, pc.invert(too_large))
+        if rejected:
+            keys, values = keys.filter(good), values.filter(good)
+        return KeyedRows(keys, values, rejected)
+
+    def _opened(self, path: Path, kind: FileType, columns: pa.Schema) -> Reading:
+        if not path.is_file():
+            raise ConfigError("there is no such file", where=self._where)
+        try:
+            return FORMATS[FileFormat(kind)](path, self._where, columns)
+        except Retryable as error:
+            raise ConfigError(error.what, where=error.where, next_step=error.next_step) from error
+
+
+def _kind_of(path: Path, kind: FileType | None) -> FileType:
+    found = kind or (_ENDINGS | {"parquet": FileType.parquet}).get(path.suffix.lower().lstrip("."))
+    if found is None:
+        raise ConfigError("the file's name does not say its type", where=f"file {path}", next_step="give --type")
+    return found
+
+
+def _wanted(target: Target, key: tuple[str, ...]) -> pa.Schema:
+    columns: pa.Schema = target.section.columns.arrow
+    keys = [pa.field(name, pa.string()) for name in key if name not in columns.names]
+    return pa.schema([*keys, *columns])
+
+
+def _key_column(batch: pa.RecordBatch, key: tuple[str, ...]) -> pa.Array:
+    if len(key) == 1:
+        return batch.column(key[0])
+    return pa.StructArray.from_arrays([batch.column(name) for name in key], list(key))

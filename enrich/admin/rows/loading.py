@@ -1,0 +1,145 @@
+"""Loads a file into a table's topic: in one transaction, so all of it at once or, after any fault, nothing."""
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from enrich.admin.census import hashes_of
+from enrich.admin.reading import Tell, batches_of, silent
+from enrich.admin.rights import needs
+from enrich.admin.rows.files import KeyedRows, RowsFile
+from enrich.admin.rows.target import Target
+from enrich.agent.verifying import scratch_directory
+from enrich.errors import WouldLoseData
+from stores.rocks.database import Database, Sizes
+
+_BEGIN, _END = b"k", b"l"
+_TOMBSTONES = 20_000
+
+
+@dataclass
+class Counts:
+    """What a load did, or would do."""
+
+    rows: int = 0
+    written: int = 0
+    deleted: int = 0
+    """Keys of the topic that are not in the file; with `replace` only."""
+    repeated: int = 0
+    """Rows whose key stands in the file again: the last row of a key counts."""
+    rejected: int = 0
+    reasons: dict[str, int] = field(default_factory=dict)
+
+    def take(self, rows: KeyedRows) -> None:
+        self.written += len(rows.keys)
+        for reason, number in rows.rejected.items():
+            self.rejected += number
+            self.reasons[reason] = self.reasons.get(reason, 0) + number
+        self.rows += len(rows.keys) + sum(rows.rejected.values())
+
+
+class Load:
+    """One file for one table. `counted` looks, `written` does; the second only after the first with `replace`."""
+
+    def __init__(self, target: Target, file: RowsFile, scratch: Path, tell: Tell = silent) -> None:
+        self._target = target
+        self._file = file
+        self._scratch = scratch
+        self._tell = tell
+        self._missing: Database | None = None
+
+    def counted(self, *, replace: bool = False) -> Counts:
+        """Reads the file as a whole, and with `replace` the topic. Nothing is written."""
+        counts, pieces = Counts(), []
+        for rows in self._file.batches():
+            counts.take(rows)
+            pieces.append(hashes_of(rows.keys))
+            self._tell(f"{counts.rows:,} rows read")
+        hashes = np.concatenate(pieces) if pieces else np.empty(0, np.uint64)
+        pieces.clear()
+        hashes.sort()
+        counts.repeated = int((hashes[1:] == hashes[:-1]).sum())
+        if replace:
+            counts.deleted = self._find_missing(hashes)
+        return counts
+
+    def written(self, *, skip_rejected: bool = False, replace: bool = False) -> Counts:
+        """Raises WouldLoseData for rows that cannot be written, unless they are to be skipped; then nothing is."""
+        counts = Counts()
+        with closing(self._target.transactions()) as transactions:
+            with needs("WRITE", f"transactional-id {self._target.identity}"):
+                transactions.start()
+            with needs("WRITE", f"topic {self._target.topic}"), transactions.transaction():
+                for rows in self._file.batches():
+                    transactions.produce(self._target.topic, rows.keys.to_pylist(), rows.values.to_pylist())
+                    counts.take(rows)
+                    self._tell(f"{counts.written:,} rows written")
+                if counts.rejected and not skip_rejected:
+                    raise rejected(counts)
+                for keys in self._missing_keys() if replace else ():
+                    transactions.produce(self._target.topic, keys, [None] * len(keys))
+                    counts.deleted += len(keys)
+                    self._tell(f"{counts.deleted:,} keys deleted")
+            transactions.settle()
+        return counts
+
+    def close(self) -> None:
+        if self._missing is not None:
+            self._missing.close()
+
+    def _find_missing(self, hashes: npt.NDArray[np.uint64]) -> int:
+        """Keys of the topic that are not in the file, kept on disk: there may be as many as the topic has."""
+        sizes = Sizes(block_cache=8 << 20, write_buffer=16 << 20)
+        self._missing = Database.primary(self._scratch / "missing", sizes, create=True)
+        for batch in batches_of(self._target.cluster, self._target.topic, self._tell):
+            keys = [message.key() for message in batch]
+            asked = hashes_of(keys)
+            places = np.minimum(np.searchsorted(hashes, asked), max(0, len(hashes) - 1))
+            absent = hashes[places] != asked if len(hashes) else np.ones(len(keys), np.bool_)
+            puts: dict[bytes, bytes] = {}
+            deletes: dict[bytes, None] = {}
+            for index in np.flatnonzero(absent).tolist():
+                key = keys[index]
+                if not isinstance(key, bytes):
+                    continue
+                puts.pop(_BEGIN + key, None)
+                deletes.pop(_BEGIN + key, None)
+                if batch[index].value() is None:
+                    deletes[_BEGIN + key] = None
+                else:
+                    puts[_BEGIN + key] = b""
+            self._missing.write(puts, list(deletes))
+        return sum(1 for _ in self._missing.scan(_BEGIN, _END))
+
+    def _missing_keys(self) -> Iterator[list[bytes]]:
+        assert self._missing is not None  # noqa: S101 - `counted` was called with `replace`
+        keys: list[bytes] = []
+        for key, _ in self._missing.scan(_BEGIN, _END):
+            keys.append(key[len(_BEGIN) :])
+            if len(keys) >= _TOMBSTONES:
+                yield keys
+                keys = []
+        if keys:
+            yield keys
+
+
+def rejected(counts: Counts) -> WouldLoseData:
+    reasons = "; ".join(f"{number:,} rows: {reason}" for reason, number in counts.reasons.items())
+    return WouldLoseData(
+        f"{counts.rejected:,} of {counts.rows:,} rows cannot be written: {reasons}",
+        next_step="correct the file, or leave them out with --skip-rejected; nothing was written",
+    )
+
+
+@contextmanager
+def load_of(target: Target, file: RowsFile, state_dir: Path, tell: Tell = silent) -> Iterator[Load]:
+    """With a place on disk that is gone afterwards."""
+    state_dir.mkdir(parents=True, exist_ok=True)
+    with closing(file), scratch_directory(state_dir) as scratch:
+        load = Load(target, file, scratch, tell)
+        with closing(load):
+            yield load

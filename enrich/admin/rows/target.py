@@ -1,0 +1,97 @@
+"""A table as somebody writes it: its topic, how rows become values, and who else writes there."""
+
+from dataclasses import dataclass
+from ipaddress import ip_network
+
+import pyarrow as pa
+
+from enrich.admin.cluster import Cluster
+from enrich.admin.rights import needs
+from enrich.codecs import decoder_for, schemas_of
+from enrich.codecs.encoders import encoder_of_table
+from enrich.codecs.encoding import Encoder
+from enrich.config import KeyKind, Pipeline, Table
+from enrich.errors import ConfigError
+from enrich.kafka.whole_transactions import WholeTransactions
+from stores.protocol import Decoder
+
+_OVERHEAD = 1_000
+_LARGEST_DEFAULT = 1_000_000
+
+
+@dataclass(frozen=True)
+class Target:
+    """One table of a pipeline on its cluster."""
+
+    cluster: Cluster
+    pipeline: str
+    name: str
+    section: Table
+    topic: str
+    encoder: Encoder
+    decoder: Decoder
+    largest: int
+    """How many bytes key and value of a record may have together."""
+    other_writer: str | None
+    """The source of the sync service that owns the topic."""
+
+    @property
+    def identity(self) -> str:
+        """Of its transactions: a second writer shuts out the first, which then ends as Fenced."""
+        return f"enrich.admin.{self.pipeline}.{self.topic}"
+
+    def transactions(self) -> WholeTransactions:
+        return WholeTransactions(self.cluster.connection, self.identity, deadline_s=self.cluster.deadline_s)
+
+    def require_key(self, key: str) -> bytes:
+        """The key's bytes. Raises ConfigError for one that no row of this table can have."""
+        if self.section.key is KeyKind.cidr:
+            try:
+                ip_network(key, strict=False)
+            except ValueError:
+                raise ConfigError(
+                    f"`{key}` is no network", where=f"table {self.name}", next_step="write it as 10.0.0.0/8"
+                ) from None
+        return key.encode()
+
+    def require_decodable(self, value: bytes) -> None:
+        reason = self.decoder.decode(pa.array([value], pa.binary())).bad.get(0)
+        if reason is not None:
+            raise ConfigError(
+                f"the value cannot become a row: {reason}",
+                where=f"table {self.name}",
+                next_step=f"its columns: {self.section.columns}",
+            )
+
+    def require_size(self, key: bytes, value: bytes | None) -> None:
+        size = len(key) + len(value or b"")
+        if size > self.largest:
+            raise ConfigError(
+                f"the record has {size:,} bytes, and the topic takes {self.largest:,}",
+                where=f"topic {self.topic}",
+                next_step="raise topics.<name>.max_message and run enrich topics apply",
+            )
+
+
+def target_of(pipeline: Pipeline, name: str, cluster: Cluster) -> Target:
+    """Raises ConfigError for a table without a topic, Unreachable when a registry is needed and does not answer."""
+    section = pipeline.tables[name]
+    if section.topic is None:
+        raise ConfigError(
+            f"table `{name}` mirrors no topic", next_step="change its source: the agent reads it again by itself"
+        )
+    ours = int(str(cluster.connection.get("message.max.bytes", _LARGEST_DEFAULT)))
+    with needs("DESCRIBE_CONFIGS", f"topic {section.topic}"):
+        largest = min(ours, int(cluster.topics.settings(section.topic).get("max.message.bytes", ours))) - _OVERHEAD
+    sources = {} if pipeline.sync is None else pipeline.sync.sources
+    return Target(
+        cluster,
+        pipeline.name,
+        name,
+        section,
+        section.topic,
+        encoder_of_table(section, pipeline.kafka),
+        decoder_for(section, schemas_of(pipeline.kafka.registry)),
+        largest,
+        next((source for source, given in sources.items() if given.topic == section.topic), None),
+    )

@@ -1,0 +1,91 @@
+"""Topics as the brokers have them: partitions, copies, settings, rights."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import TopicCollection
+from confluent_kafka.admin._config import ConfigResource
+
+from enrich.admin.cluster import Cluster
+from enrich.admin.rights import needs
+from enrich.admin.topics.wanted import Right
+from enrich.errors import ConfigError, EnrichError
+from enrich.kafka.errors import kafka_errors
+
+
+@dataclass(frozen=True)
+class Partition:
+    number: int
+    leader: int | None
+    replicas: int
+    in_sync: int
+
+
+@dataclass(frozen=True)
+class Actual:
+    """One topic at one moment."""
+
+    name: str
+    topic_id: str
+    partitions: tuple[Partition, ...]
+    rights: frozenset[Right] | None
+    """What this user may do; None where the brokers have no authorizer or do not say."""
+    settings: Mapping[str, str]
+    """As the brokers apply them; empty when this user may not read them."""
+    own_settings: frozenset[str] = frozenset()
+    """Those that were given to this topic, and are not the brokers' defaults."""
+    settings_error: EnrichError | None = None
+
+    @property
+    def replication(self) -> int:
+        return min((partition.replicas for partition in self.partitions), default=0)
+
+
+def actual_topics(cluster: Cluster, names: Collection[str]) -> dict[str, Actual]:
+    """Those that exist. Raises ConfigError for one that this user may not even describe."""
+    if not names:
+        return {}
+    with kafka_errors():
+        existing = set(cluster.admin.list_topics(timeout=cluster.deadline_s).topics)
+        futures = cluster.admin.describe_topics(
+            TopicCollection(list(names)), include_authorized_operations=True, request_timeout=cluster.deadline_s
+        )
+    found = {}
+    for name, future in futures.items():
+        try:
+            with needs("DESCRIBE", f"topic {name}"):
+                description = cluster.ask({name: future}, f"topic {name}")
+        except ConfigError as error:
+            # Of a topic that is not there and of one that we may not see brokers say different things.
+            if name not in existing and not isinstance(error.__cause__, ConfigError):
+                continue
+            raise
+        found[name] = _actual(cluster, name, description)
+    return found
+
+
+def _actual(cluster: Cluster, name: str, description: Any) -> Actual:
+    partitions = tuple(
+        Partition(part.id, None if part.leader is None else part.leader.id, len(part.replicas), len(part.isr))
+        for part in description.partitions
+    )
+    operations = description.authorized_operations
+    known = {right.value: right for right in Right}
+    rights = None if not operations else frozenset(known[o.name] for o in operations if o.name in known)
+    try:
+        entries = cluster.ask(
+            cluster.admin.describe_configs(
+                [ConfigResource(ConfigResource.Type.TOPIC, name)], request_timeout=cluster.deadline_s
+            ),
+            f"topic {name}",
+        )
+    except ConfigError as error:
+        return Actual(name, str(description.topic_id), partitions, rights, {}, frozenset(), error)
+    settings = {entry.name: entry.value for entry in entries.values() if entry.value is not None}
+    own = frozenset(entry.name for entry in entries.values() if not entry.is_default and _is_of_topic(entry))
+    return Actual(name, str(description.topic_id), partitions, rights, settings, own)
+
+
+def _is_of_topic(entry: Any) -> bool:
+    return int(getattr(entry.source, "value", entry.source)) == 1  # DYNAMIC_TOPIC_CONFIG

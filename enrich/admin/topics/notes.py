@@ -1,0 +1,62 @@
+"""What Kafka has no place for: a topic's format, and where a table moved. One compacted topic of the cluster has it."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+from enrich.admin.cluster import Cluster
+from enrich.kafka import COMPACTED, DeliveringProducer, new_store_consumer, read_to_end
+
+NOTES_TOPIC = "enrich.topics"
+CLOCK_KEY = b"enrich.clock"
+"""Of records that nobody reads: the broker puts its time on them, see `enrich doctor`."""
+
+
+@dataclass(frozen=True)
+class Note:
+    """About one topic. Of another topic of the same name (`topic_id`) a note is void."""
+
+    topic_id: str
+    format: str | None = None
+    moved_to: str | None = None
+    """The topic that the table moved to."""
+    ends: Mapping[str, int] | None = None
+    """Where each partition ended when it moved: what comes later was written by somebody who does not know."""
+
+
+def read_notes(cluster: Cluster) -> dict[str, Note]:
+    """By topic; none while nobody has written any."""
+    if not cluster.topics.exists(NOTES_TOPIC):
+        return {}
+    consumer = new_store_consumer(cluster.connection)
+    notes: dict[str, Note] = {}
+    try:
+        starts, ends = cluster.topics.start_offsets(NOTES_TOPIC), cluster.topics.end_offsets(NOTES_TOPIC)
+        for messages in read_to_end(consumer, NOTES_TOPIC, starts, ends, stalled_s=cluster.deadline_s):
+            for message in messages:
+                key, value = message.key(), message.value()
+                if key is not None and value is not None:
+                    text = key.decode() if isinstance(key, bytes) else key
+                    notes[text] = _note(json.loads(value))
+    finally:
+        consumer.close()
+    return notes
+
+
+def write_notes(cluster: Cluster, notes: Mapping[str, Note]) -> None:
+    """Returns once they are acknowledged. The topic must be there."""
+    with DeliveringProducer(cluster.connection) as producer:
+        for topic, note in notes.items():
+            told = {name: value for name, value in asdict(note).items() if value is not None}
+            producer.produce(NOTES_TOPIC, topic.encode(), json.dumps(told, sort_keys=True).encode())
+        producer.flush(cluster.deadline_s)
+
+
+def ensure_notes_topic(cluster: Cluster) -> None:
+    cluster.topics.ensure(NOTES_TOPIC, config={**COMPACTED, "message.timestamp.type": "LogAppendTime"})
+
+
+def _note(told: Mapping[str, object]) -> Note:
+    # Fields of a later release are passed over.
+    known = {name: told[name] for name in ("topic_id", "format", "moved_to", "ends") if name in told}
+    return Note(**known)  # type: ignore[arg-type] # what we wrote ourselves

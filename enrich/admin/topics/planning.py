@@ -1,0 +1,141 @@
+"""The difference between the topics that are and those that should be, as steps that a person can judge."""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+
+from enrich.admin.cluster import Cluster
+from enrich.admin.rights import lacks
+from enrich.admin.topics.actual import Actual, actual_topics
+from enrich.admin.topics.notes import Note, read_notes
+from enrich.admin.topics.wanted import DEFAULT_PARTITIONS, Use, Wanted
+
+
+class Kind(StrEnum):
+    create = "create"
+    set = "set"
+    partitions = "partitions"
+    record = "record"
+    refused = "refused"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One change of one topic. `what` is a setting's name, `partitions`, `replication` or `format`."""
+
+    kind: Kind
+    topic: str
+    what: str
+    before: str | None
+    after: str | None
+    note: str | None = None
+    """Why it is refused, or what it means for the records that are there."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that `apply` would do, and what it must refuse."""
+
+    steps: tuple[Step, ...]
+    topics: int
+
+    @property
+    def to_do(self) -> tuple[Step, ...]:
+        return tuple(step for step in self.steps if step.kind is not Kind.refused)
+
+    @property
+    def refused(self) -> tuple[Step, ...]:
+        return tuple(step for step in self.steps if step.kind is Kind.refused)
+
+    @property
+    def name(self) -> str:
+        """Another one when anything about the plan differs: so that only what was shown is done."""
+        told = json.dumps([asdict(step) for step in self.steps], sort_keys=True)
+        return hashlib.sha256(told.encode()).hexdigest()[:12]
+
+
+def plan_for(cluster: Cluster, wanted: Mapping[str, Wanted]) -> Plan:
+    actual = actual_topics(cluster, list(wanted))
+    notes = read_notes(cluster)
+    steps = [
+        step
+        for name, topic in wanted.items()
+        for step in _steps(topic, actual.get(name), notes.get(name), cluster.brokers)
+    ]
+    return Plan(tuple(steps), len(wanted))
+
+
+def _steps(wanted: Wanted, actual: Actual | None, note: Note | None, brokers: int) -> Iterator[Step]:
+    if actual is None:
+        yield from _new(wanted, brokers)
+        return
+    if actual.settings_error is not None:
+        raise lacks("DESCRIBE_CONFIGS", f"topic {wanted.name}") from actual.settings_error
+    yield from _partitions(wanted, actual)
+    if wanted.wishes.replication is not None and wanted.wishes.replication != actual.replication:
+        why = "copies are moved by Kafka's own tool, kafka-reassign-partitions: it can limit what that takes"
+        before, after = str(actual.replication), str(wanted.wishes.replication)
+        yield Step(Kind.refused, wanted.name, "replication", before, after, why)
+    for name, value in wanted.settings.items():
+        now = actual.settings.get(name)
+        if not _same(now, value):
+            yield Step(Kind.set, wanted.name, name, now, value, _meaning(name, now, value))
+    if wanted.format is not None and (note is None or note.topic_id != actual.topic_id):
+        yield Step(Kind.record, wanted.name, "format", None, wanted.format)
+    elif wanted.format is not None and note is not None and note.format != wanted.format:
+        why = "the records that are there have the recorded format: `enrich topics copy` makes a topic of another one"
+        yield Step(Kind.refused, wanted.name, "format", note.format, wanted.format, why)
+
+
+def _new(wanted: Wanted, brokers: int) -> Iterator[Step]:
+    copies = wanted.wishes.replication
+    if copies is not None and copies > brokers:
+        why = f"there are {brokers} brokers"
+        yield Step(Kind.refused, wanted.name, "replication", None, str(copies), why)
+        return
+    partitions = str(wanted.wishes.partitions or DEFAULT_PARTITIONS)
+    yield Step(Kind.create, wanted.name, "partitions", None, partitions, ", ".join(wanted.used_by))
+    if copies is not None:
+        yield Step(Kind.create, wanted.name, "replication", None, str(copies))
+    for name, value in wanted.settings.items():
+        yield Step(Kind.create, wanted.name, name, None, value)
+    if wanted.format is not None:
+        yield Step(Kind.record, wanted.name, "format", None, wanted.format)
+
+
+def _partitions(wanted: Wanted, actual: Actual) -> Iterator[Step]:
+    before, after = len(actual.partitions), wanted.wishes.partitions
+    if after is None or after == before:
+        return
+    told = wanted.name, "partitions", str(before), str(after)
+    if after < before:
+        yield Step(Kind.refused, *told, "Kafka cannot take partitions away")
+    elif wanted.use is not Use.events or wanted.is_compacted:
+        why = "it would put keys elsewhere than their older records: `enrich topics rekey` makes a new topic"
+        yield Step(Kind.refused, *told, why)
+    else:
+        yield Step(Kind.partitions, *told, "events of a key may be out of order for a while")
+
+
+def _same(before: str | None, after: str) -> bool:
+    if before == after:
+        return True
+    if before is None:
+        return False
+    # `compact, delete` is `delete,compact`, and 0.10 is 0.1.
+    if {word.strip() for word in before.split(",")} == {word.strip() for word in after.split(",")}:
+        return True
+    try:
+        return float(before) == float(after)
+    except ValueError:
+        return False
+
+
+def _meaning(name: str, before: str | None, after: str) -> str | None:
+    if name == "cleanup.policy" and "delete" in (before or "") and "delete" not in after:
+        return "of each key the newest record stays for ever, older ones are removed"
+    if name == "cleanup.policy" and "delete" in after and "delete" not in (before or ""):
+        return "records are removed by age, the newest of a key too"
+    return None

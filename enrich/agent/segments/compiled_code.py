@@ -1,0 +1,34 @@
+"""Where the compiled loops of segments are kept, so that the agent and all readers of a host share them."""
+
+import os
+import stat
+from importlib.util import find_spec
+from pathlib import Path
+
+_VARIABLE = "NUMBA_CACHE_DIR"
+
+
+def keep_compiled_code(state_dir: str) -> None:
+    """Decides it for this process and its children, before the engine is imported for the first time.
+
+    Beside the source, unless that cannot be written, as in an image; then in the state directory, which agent and
+    readers have in common, whatever their homes are.
+    """
+    if _VARIABLE in os.environ or _can_write_beside_source():
+        return
+    directory = Path(state_dir) / ".compiled"
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError:
+        return  # whoever has no place at all compiles for itself
+    found = directory.lstat()
+    # To load compiled code is to run it: never what somebody else may have put there.
+    if stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022:
+        os.environ[_VARIABLE] = str(directory)
+
+
+def _can_write_beside_source() -> bool:
+    spec = find_spec("stores")
+    return spec is not None and all(
+        os.access(Path(path) / "segments", os.W_OK) for path in spec.submodule_search_locations or ()
+    )

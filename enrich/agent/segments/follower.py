@@ -1,0 +1,103 @@
+"""Passes the store's publications on to the segments, in their order, also those from before the segments were open."""
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING
+
+from enrich.errors import EnrichError, Retryable
+from stores.rocks import TableChange
+from stores.rocks.state import TableState
+from stores.table import Seq
+
+if TYPE_CHECKING:
+    from stores.segments import Change, Known, SegmentsWriter
+
+_log = logging.getLogger(__name__)
+
+_ROOM = 64 << 20
+"""Bytes of rows that may wait while segments cannot be written. Beyond, the tables are built anew."""
+
+
+class Follower:
+    """The mirror of one opening of the segments: see `Mirror`. Once it has failed, they must be opened again."""
+
+    def __init__(self, tables: Collection[str]) -> None:
+        self._tables = frozenset(tables)
+        self._lock = threading.Lock()
+        self._writer: SegmentsWriter | None = None
+        self._waiting: deque[tuple[Seq, Mapping[str, TableChange]]] = deque()
+        self._bytes = 0
+        self._told: str | None = None
+        self.failure: Exception | None = None
+
+    def follow(self, seq: Seq, changes: Mapping[str, TableChange]) -> None:
+        with self._lock:
+            if self.failure is not None:
+                return
+            mine = {name: change for name, change in changes.items() if name in self._tables}
+            self._waiting.append((seq, mine))
+            self._bytes += sum(map(_size, mine.values()))
+            if self._writer is not None:
+                self._pass_on(self._writer)
+            if self._bytes > _ROOM:
+                self._fail(Retryable("too many rows wait for segments that cannot be written"))
+
+    def start(self, writer: "SegmentsWriter") -> None:
+        """Passes on what has waited, and from now on everything at once."""
+        with self._lock:
+            self._writer = writer
+            self._pass_on(writer)
+
+    def try_again(self) -> None:
+        """Passes on what a full disk held up."""
+        with self._lock:
+            if self._writer is not None and self._waiting and self.failure is None:
+                self._pass_on(self._writer)
+
+    def _pass_on(self, writer: "SegmentsWriter") -> None:
+        while self._waiting:
+            seq, changes = self._waiting[0]
+            try:
+                if seq.counter != writer.seq.counter + 1:
+                    # A write that failed after it was on disk: what it changed is not known here.
+                    raise Retryable(f"publication {seq.counter} came after publication {writer.seq.counter}")
+                writer.publish(seq, {name: _change(change) for name, change in changes.items()})
+            except (EnrichError, OSError) as error:
+                if isinstance(error, Retryable) and seq.counter == writer.seq.counter + 1:
+                    # Readers of these tables are answered from the store meanwhile: it is ahead of the segments.
+                    if self._told is None:
+                        _log.warning("segments cannot be written; it is tried again", extra={"reason": str(error)})
+                    self._told = str(error)
+                else:
+                    self._fail(error)
+                return
+            self._waiting.popleft()
+            self._bytes -= sum(map(_size, changes.values()))
+            self._told = None
+
+    def _fail(self, error: Exception) -> None:
+        _log.warning("segments are opened again", extra={"reason": str(error)})
+        self.failure = error
+        self._waiting.clear()
+
+
+def _change(change: TableChange) -> "Change":
+    from stores.segments import Change
+
+    state, came = change.state, change.came
+    versions, rows = (None, None) if came is None else (came.versions, came.rows)
+    lost = "its rows were loaded anew" if change.is_replaced else None
+    return Change(state.positions, state.floors, state.complete_through, versions, rows, lost)
+
+
+def _size(change: TableChange) -> int:
+    return 0 if change.came is None else int(change.came.versions.nbytes + change.came.rows.nbytes)
+
+
+def known_of(tables: Mapping[str, TableState]) -> "Mapping[str, Known]":
+    """What the store knows of its tables, in the words of segments."""
+    from stores.segments import Known
+
+    return {name: Known(state.positions, state.floors, state.complete_through) for name, state in tables.items()}

@@ -1,0 +1,57 @@
+"""`enrich stop`: drains a stage that was started elsewhere, by a marker in its checkpoint."""
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from enrich.stage.checkpoint import Checkpoint
+
+ConfigFile = Annotated[Path, typer.Option("--config", "-c", help="The pipeline's configuration file.")]
+
+_LOOK_EVERY_S = 0.1
+
+
+def stop(
+    stage: Annotated[str, typer.Argument(help="The stage, by its name under `stages`.")],
+    config: ConfigFile,
+    deadline: Annotated[float, typer.Option(help="How many seconds to wait for its end.")] = 120.0,
+) -> None:
+    """Lets a stage finish its batch and end, wherever its driver runs; returns once it has drained.
+
+    Example: enrich stop enrich -c pipeline.yaml
+    """
+    from enrich.config import load
+    from enrich.errors import ConfigError, Unreachable
+    from enrich.stage.checkpoint import Checkpoint
+    from enrich.stage.session import stage_session
+
+    pipeline = load(config)
+    if stage not in pipeline.stages:
+        raise ConfigError(f"there is no stage `{stage}`", next_step=f"choose from {', '.join(pipeline.stages)}")
+    where = pipeline.stages[stage].checkpoint
+    spark = stage_session("enrich stop", master="local[1]")
+    try:
+        checkpoint = Checkpoint(spark, where)
+        checkpoint.tell_to_stop()
+        if not _is_heard(checkpoint, deadline):
+            checkpoint.forget_stop()
+            raise Unreachable(
+                f"the stage {stage} did not end within {deadline:g} s, if it runs at all",
+                where=where,
+                next_step="look at its log; while a batch is long, allow more: --deadline",
+            )
+    finally:
+        spark.stop()
+    typer.echo(f"the stage {stage} has drained")
+
+
+def _is_heard(checkpoint: "Checkpoint", deadline_s: float) -> bool:
+    end = time.monotonic() + deadline_s
+    while checkpoint.is_told_to_stop():
+        if time.monotonic() > end:
+            return False
+        time.sleep(_LOOK_EVERY_S)
+    return True

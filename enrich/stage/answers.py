@@ -1,0 +1,114 @@
+"""One batch of events is answered: all lookups at one seq, waiting where a policy says so, then the policies."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from enrich.stage.lookups import StageLookup
+from enrich.stage.order import LINEAGE_TYPE, Order
+from enrich.stage.policies import Mask, judge, without_row
+from enrich.stage.tally import STATUSES, Tally, host, own_memory, statuses_of
+from stores.clock import SystemClock
+from stores.keys import milliseconds
+from stores.protocol import TableView
+from stores.table import Found, Status
+
+CLOCKS_DIFFER_MS = 1_000
+"""How far the clocks of producers and agents may be apart: `wait` takes a table for complete only so much later."""
+
+_LOOK_EVERY_S = 0.02
+_STATUS_NAMES = pa.array(STATUSES, pa.string())
+
+
+@dataclass(frozen=True)
+class Questions:
+    """A batch of events as the lookups see it."""
+
+    usable: Mask
+    """False: the event could not be parsed."""
+    keys: Sequence[pa.Array]
+    times: pa.Array | None = None
+
+
+class Views(Protocol):
+    """The tables at the task's seq, which moves on only when a policy has to wait for rows."""
+
+    def table(self, name: str) -> TableView: ...
+
+    def renew(self) -> None:
+        """Takes the newest seq for all tables."""
+
+    def deadline_s(self, name: str) -> float:
+        """How long `on_miss: wait` may last for this table."""
+
+
+def answered(order: Order, views: Views, questions: Questions, waited_s: float = 0.0) -> pa.StructArray:
+    """The answer to each event, in `order.answer_type`. `waited_s`: for the tables, before there could be answers."""
+    began = time.monotonic()
+    found = _found_or_waited(order.lookups, views, questions)
+    verdict = judge(order.lookups, found, questions.keys, questions.usable)
+    columns = list(verdict.objects)
+    if order.lineage:
+        columns += [_lineage(lookup, each) for lookup, each in zip(order.lookups, found, strict=True)]
+    tally = Tally(
+        host(),
+        statuses_of(found, questions.usable),
+        {rule.name: _age_s(views, rule.name) for rule in order.rules},
+        waited_s,
+        time.monotonic() - began,
+        own_memory(),
+    )
+    columns += [verdict.fate, verdict.decided_by, verdict.status, tally.column(len(verdict.fate))]
+    return pa.StructArray.from_arrays(columns, fields=list(order.answer_type))
+
+
+def _age_s(views: Views, table: str) -> float | None:
+    through = views.table(table).complete_through
+    return None if through is None else max(0, SystemClock().now_ms() - through) / 1000
+
+
+def _found_or_waited(lookups: Sequence[StageLookup], views: Views, questions: Questions) -> list[Found]:
+    began = time.monotonic()
+    while True:
+        found = [
+            _found(lookup, views, key, questions.times) for lookup, key in zip(lookups, questions.keys, strict=True)
+        ]
+        waited = time.monotonic() - began
+        if not any(_must_wait(*each, views, questions, waited) for each in zip(lookups, found, strict=True)):
+            return found
+        time.sleep(_LOOK_EVERY_S)
+        # All lookups again, not just those that wait: an event's answers are of one seq.
+        views.renew()
+
+
+def _found(lookup: StageLookup, views: Views, keys: pa.Array, times: pa.Array | None) -> Found:
+    as_of = times if lookup.as_of else None
+    return views.table(lookup.table).lookup(keys, lookup.columns.names, as_of=as_of)
+
+
+def _must_wait(lookup: StageLookup, found: Found, views: Views, questions: Questions, waited: float) -> bool:
+    if not lookup.waits or waited >= views.deadline_s(lookup.table):
+        return False
+    concerned = questions.usable & ~_is(found, Status.NULL_KEY) & ~_is(found, Status.BAD_KEY)
+    if not lookup.as_of:  # with it, a later version may yet come to stand before the event's time
+        concerned &= without_row(found)
+    if not concerned.any() or questions.times is None:
+        return False
+    newest = pc.max(milliseconds(questions.times).filter(pa.array(concerned))).as_py()
+    through = views.table(lookup.table).complete_through
+    return newest is not None and (through is None or through < newest + CLOCKS_DIFFER_MS)
+
+
+def _is(found: Found, status: Status) -> Mask:
+    return np.asarray(found.status.to_numpy(zero_copy_only=False) == status)
+
+
+def _lineage(lookup: StageLookup, found: Found) -> pa.StructArray:
+    table = pa.repeat(pa.scalar(lookup.table), len(found.status))
+    columns = [table, found.partition, found.offset, found.timestamp.cast(pa.int64()), _STATUS_NAMES.take(found.status)]
+    return pa.StructArray.from_arrays(columns, fields=list(LINEAGE_TYPE))

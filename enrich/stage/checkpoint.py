@@ -1,0 +1,116 @@
+"""The folder of a stage's checkpoint, wherever Spark can reach it, and the marker by which others stop the stage."""
+
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+from enrich.errors import Unreachable
+
+STOP_MARKER = "enrich-stop"
+_EXISTS = "FileAlreadyExistsException"
+
+
+class Checkpoint:
+    """Through Hadoop's file systems, as Spark itself uses it."""
+
+    def __init__(self, spark: SparkSession, uri: str) -> None:
+        self._uri = uri
+        jvm: Any = spark._jvm
+        self._path_class = jvm.org.apache.hadoop.fs.Path
+        self._folder = jvm.org.apache.hadoop.fs.Path(uri)
+        self._text = jvm.org.apache.commons.io.IOUtils
+        # What has to be there whole or not at all is written as Spark writes its own progress.
+        manager = jvm.org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
+        try:
+            self._files = self._folder.getFileSystem(spark._jsc.hadoopConfiguration())
+            self._atomic = manager.create(self._folder, spark._jsparkSession.sessionState().newHadoopConf())
+        except Py4JJavaError as error:
+            raise self._unreachable(error) from error
+
+    @property
+    def beside(self) -> str:
+        """The name of a text beside the folder, which stays when somebody deletes the checkpoint."""
+        return f"../{self._folder.getName()}.versions"
+
+    def has_progress(self) -> bool:
+        """Whether a query recorded a batch here."""
+        return bool(self.batches("offsets"))
+
+    def batches(self, name: str) -> list[int]:
+        """The batches that a folder of the checkpoint has a file for, in their order."""
+        try:
+            folder = self._path(name)
+            if not self._files.exists(folder):
+                return []
+            names = (str(status.getPath().getName()) for status in self._files.listStatus(folder))
+            return sorted(int(name) for name in names if name.isdigit())
+        except Py4JJavaError as error:
+            raise self._unreachable(error) from error
+
+    def delete(self, name: str) -> None:
+        try:
+            self._atomic.delete(self._path(name))
+        except Py4JJavaError as error:
+            raise self._unreachable(error) from error
+
+    def is_told_to_stop(self) -> bool:
+        try:
+            return bool(self._files.exists(self._path(STOP_MARKER)))
+        except Py4JJavaError as error:
+            raise self._unreachable(error) from error
+
+    def tell_to_stop(self) -> None:
+        try:
+            self._files.mkdirs(self._folder)
+            self._files.create(self._path(STOP_MARKER), True).close()
+        except Py4JJavaError as error:
+            raise self._unreachable(error) from error
+
+    def forget_stop(self) -> None:
+        """Tells whoever asked that the stage has ended."""
+        try:
+            self._files.delete(self._path(STOP_MARKER), False)
+        except Py4JJavaError as error:
+            raise self._unreachable(error) from error
+
+    def read(self, name: str) -> str | None:
+        """A small text in the folder; None when there is none."""
+        try:
+            path = self._path(name)
+            if not self._files.exists(path):
+                return None
+            stream = self._files.open(path)
+            try:
+                return str(self._text.toString(stream, "UTF-8"))
+            finally:
+                stream.close()
+        except Py4JJavaError as error:
+            raise self._unreachable(error) from error
+
+    def write(self, name: str, text: str) -> None:
+        """All of it or nothing; what was there before is replaced."""
+        self._write(name, text, overwrites=True)
+
+    def create(self, name: str, text: str) -> bool:
+        """The same, but what is there already stays; tells whether there was nothing."""
+        return self._write(name, text, overwrites=False)
+
+    def _write(self, name: str, text: str, *, overwrites: bool) -> bool:
+        try:
+            self._atomic.mkdirs(self._path(name).getParent())
+            stream = self._atomic.createAtomic(self._path(name), overwrites)
+            stream.write(bytearray(text.encode()))
+            stream.close()
+        except Py4JJavaError as error:
+            if error.java_exception.getClass().getSimpleName() == _EXISTS:
+                return False
+            raise self._unreachable(error) from error
+        return True
+
+    def _path(self, name: str) -> Any:
+        return self._path_class(self._folder, name)
+
+    def _unreachable(self, error: Py4JJavaError) -> Unreachable:
+        reason = str(error.java_exception.getMessage()).splitlines()[0]
+        return Unreachable(f"the checkpoint cannot be reached: {reason}", where=self._uri)

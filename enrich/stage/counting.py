@@ -1,0 +1,108 @@
+"""How many events a stage has seen, and what became of them: exact, batch by batch, from Spark's own observation."""
+
+import threading
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+from uuid import UUID
+
+from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import functions as sql
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+    StreamingQueryProgress,
+)
+
+from enrich.stage.tally import Tally
+
+_NAME = "enrich"
+_TOLD, _TIMES = "told", "times"
+
+QUANTILES = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
+"""Of the events' times. What is old stands at the beginning: the 0.05 of the times is the 0.95 of the ages."""
+_ACCURACY = 1_000
+"""One in so many events: the error of a quantile. Ten times as much takes as long."""
+
+
+def observed(
+    events: DataFrame,
+    parts: Mapping[str, Column],
+    told: Column,
+    time: Column,
+    observation: Observation | None = None,
+) -> DataFrame:
+    """The same events, which are counted as they pass: all of them, and those for which each part is true. What workers
+    `told` is collected, and of the events' times a few quantiles. The listener of a stream hears of it, or whoever has
+    the observation of one batch."""
+    counts = [sql.count_if(condition).alias(name) for name, condition in parts.items()]
+    times = sql.percentile_approx(sql.unix_millis(time), list(QUANTILES), _ACCURACY).alias(_TIMES)
+    # Not by collect_set: two workers may tell the same.
+    texts = sql.collect_list(told).alias(_TOLD)
+    return events.observe(observation or _NAME, sql.count(sql.lit(1)).alias("events"), *counts, texts, times)
+
+
+class BatchListener(Protocol):
+    """Whoever wants to know more of each batch than the totals."""
+
+    def batch_done(
+        self,
+        progress: StreamingQueryProgress,
+        counts: Mapping[str, int],
+        tallies: Sequence[Tally],
+        times_ms: Sequence[int] | None,
+    ) -> None: ...
+
+
+class StageCounts(StreamingQueryListener):
+    """Adds up what the batches of all queries of a session counted."""
+
+    def __init__(self, *listeners: BatchListener) -> None:
+        self._listeners = listeners
+        self._totals: Counter[str] = Counter()
+        self._of_batches: dict[int, Mapping[str, Any]] = {}
+        self._ended: set[UUID] = set()
+        self._changed = threading.Condition()
+
+    def wait_for_end(self, run: UUID, deadline_s: float = 30.0) -> bool:
+        """Whether all batches of this run of a query are counted. Spark tells of them some time after they are done,
+        and of the end last."""
+        with self._changed:
+            return self._changed.wait_for(lambda: run in self._ended, deadline_s)
+
+    def totals(self) -> dict[str, int]:
+        """Since the start, by `events`, `dropped` and `dead_letters`."""
+        with self._changed:
+            return dict(self._totals)
+
+    def written(self, batch: int, found: Mapping[str, Any]) -> None:
+        """What was observed of a batch that is a job of its own: Spark's word of the batch does not hold it."""
+        with self._changed:
+            self._of_batches[batch] = found
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's names
+        """Nothing yet."""
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
+        row = event.progress.observedMetrics.get(_NAME)
+        with self._changed:
+            of_batch = self._of_batches.pop(event.progress.batchId, {})
+            found = dict(of_batch) if row is None else row.asDict()
+            if not found:
+                return
+            times_ms, told = found.pop(_TIMES), found.pop(_TOLD)
+            self._totals.update({name: int(count) for name, count in found.items()})
+        for listener in self._listeners:
+            listener.batch_done(event.progress, found, [Tally.parse(text) for text in told], times_ms)
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
+        """Nothing new."""
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
+        """The totals stay."""
+        with self._changed:
+            self._ended.add(event.runId)
+            self._changed.notify_all()

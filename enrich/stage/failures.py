@@ -1,0 +1,34 @@
+"""Errors of workers on their way to the driver: Spark makes text of them, which is read back here."""
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from enrich.errors import EnrichError, Fatal
+from enrich.told_errors import as_it_was, told
+
+MARK = "enrich-error:"
+_TOLD = re.compile(re.escape(MARK) + r"(\{.*\})")
+
+
+class ToldFailure(Exception):
+    """An error of our tree as one line of text, for a traceback."""
+
+
+@contextmanager
+def told_to_driver() -> Iterator[None]:
+    """What a worker raises inside arrives at the driver as it was."""
+    try:
+        yield
+    except EnrichError as error:
+        raise ToldFailure(MARK + json.dumps(told(error))) from error
+
+
+def as_told(text: str) -> EnrichError:
+    """The error that a worker told, found in Spark's message; a Fatal with the message's first line for others."""
+    found = _TOLD.search(text)
+    if found is None:
+        first = next((line.strip() for line in text.splitlines() if line.strip()), "no reason given")
+        return Fatal(f"Spark: {first}", next_step="see the log lines above; progress is kept in the checkpoint")
+    return as_it_was(json.loads(found[1]))

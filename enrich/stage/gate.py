@@ -1,0 +1,137 @@
+"""The readiness gate, and the freshness of every task after it: no event meets a table that is not good enough."""
+
+import socket
+import time
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from enrich.agent.header import TableState
+from enrich.agent.reading import AgentSnapshot
+from enrich.config import OnStale, Then
+from enrich.errors import Unreachable
+from enrich.stage.pin import Pin
+from enrich.stage.pinned import behind
+from enrich.stage.rules import TableRule
+from stores.freshness import MarkStale
+from stores.protocol import Clock, TableView
+
+_LOOK_EVERY_S = 0.02
+
+Shortfall = Callable[[TableRule, AgentSnapshot], str | None]
+"""Why a snapshot's table is not good enough yet; None when it is."""
+
+
+class SnapshotSource(Protocol):
+    """The part of a reader that the gate needs."""
+
+    def snapshot(self) -> AgentSnapshot: ...
+
+
+class Gate:
+    """Of one worker: its first task waits until all tables are complete, each later one until they are fresh enough."""
+
+    def __init__(self, reader: SnapshotSource, rules: Sequence[TableRule], clock: Clock) -> None:
+        self._reader = reader
+        self._rules = rules
+        self._clock = clock
+        self._came_at = clock.now_ms()
+        self._is_passed = False
+
+    def enter(self) -> AgentSnapshot:
+        """The newest snapshot that is good enough. Raises Unreachable at a table's deadline."""
+        snapshot = self._reader.snapshot()
+        if not self._is_passed:
+            snapshot = self._wait(self._not_ready, snapshot)
+            self._is_passed = True
+        snapshot = self._wait(self._not_served, snapshot)
+        return self._fresh(snapshot)
+
+    def reach(self, pin: Pin, snapshot: AgentSnapshot) -> AgentSnapshot:
+        """The same or a newer one that has come as far as the pin. Raises Unreachable at a table's deadline."""
+
+        def short(rule: TableRule, snapshot: AgentSnapshot) -> str | None:
+            missing = behind(snapshot.views[rule.name], pin.tables[rule.name].offsets)
+            return f"{missing} records of the batch's pin are still to come" if missing else None
+
+        return self._wait(short, snapshot)
+
+    def shortfalls(self) -> tuple[AgentSnapshot, dict[str, str]]:
+        """How it is now, without waiting: the tables that the gate does not let pass yet, with the reason."""
+        snapshot = self._reader.snapshot()
+        short = {rule.name: why for rule in self._rules if (why := self._not_ready(rule, snapshot)) is not None}
+        return snapshot, short
+
+    def view(self, rule: TableRule, snapshot: AgentSnapshot) -> TableView:
+        """A table whose rows are marked as stale once they are older than its bound."""
+        view = snapshot.table(rule.name)
+        return view if rule.bound_ms is None else MarkStale(view, rule.bound_ms, self._clock)
+
+    def _wait(self, shortfall: Shortfall, snapshot: AgentSnapshot) -> AgentSnapshot:
+        """Takes newer snapshots until none of the tables falls short. Raises Unreachable at a table's deadline."""
+        snapshot, late = self._wait_at_most(shortfall, snapshot)
+        if late is not None:
+            rule, why = late
+            raise _too_late(rule, why, snapshot.header.tables[rule.name], self._clock.now_ms())
+        return snapshot
+
+    def _wait_at_most(
+        self, shortfall: Shortfall, snapshot: AgentSnapshot
+    ) -> tuple[AgentSnapshot, tuple[TableRule, str] | None]:
+        """The same, but the first table that misses its deadline is returned."""
+        began = time.monotonic()
+        while True:
+            short = {rule: why for rule in self._rules if (why := shortfall(rule, snapshot)) is not None}
+            waited = time.monotonic() - began
+            late = next(((rule, why) for rule, why in short.items() if waited >= rule.deadline_s), None)
+            if not short or late is not None:
+                return snapshot, late
+            time.sleep(_LOOK_EVERY_S)
+            snapshot = self._reader.snapshot()
+
+    def _not_ready(self, rule: TableRule, snapshot: AgentSnapshot) -> str | None:
+        state = snapshot.header.tables[rule.name]
+        if not state.ready:
+            return state.reason or "it is not ready"
+        if rule.bound_ms is None or (state.complete_through or 0) >= self._came_at - rule.bound_ms:
+            return None
+        return state.reason or "it is not complete yet"
+
+    @staticmethod
+    def _not_served(rule: TableRule, snapshot: AgentSnapshot) -> str | None:
+        # Rows of a topic stay good while their agent starts anew; those of a loader are gone once they expired.
+        state = snapshot.header.tables[rule.name]
+        served = state.ready if rule.bound_ms is None else bool(snapshot.views[rule.name].positions)
+        return None if served else state.reason or "it has no rows yet"
+
+    def _fresh(self, snapshot: AgentSnapshot) -> AgentSnapshot:
+        for rule in self._rules:
+            why = None if rule.on_stale == OnStale.mark else self._too_old(rule, snapshot)
+            if why is None:
+                continue
+            if rule.on_stale == OnStale.wait:
+                snapshot, late = self._wait_at_most(_only(rule, self._too_old), snapshot)
+                if late is None or rule.then == Then.mark:
+                    continue
+            raise _too_late(rule, why, snapshot.header.tables[rule.name], self._clock.now_ms())
+        return snapshot
+
+    def _too_old(self, rule: TableRule, snapshot: AgentSnapshot) -> str | None:
+        through = snapshot.views[rule.name].complete_through or 0
+        if rule.bound_ms is None or self._clock.now_ms() - through <= rule.bound_ms:
+            return None
+        return snapshot.header.tables[rule.name].reason or "its answers are older than its bound"
+
+
+def _only(rule: TableRule, shortfall: Shortfall) -> Shortfall:
+    """The other tables are good enough."""
+    return lambda each, snapshot: shortfall(each, snapshot) if each is rule else None
+
+
+def _too_late(rule: TableRule, why: str, state: TableState, now_ms: int) -> Unreachable:
+    through = state.complete_through
+    lag = "never complete" if through is None else f"{(now_ms - through) / 1000:.1f} s behind"
+    return Unreachable(
+        f"the table {rule.name} is not good enough within {rule.deadline_s:g} s: {why}; {lag}",
+        where=f"host {socket.gethostname()}",
+        next_step="see `enrich agent status` on that host, or allow more time: tables.<name>.freshness",
+    )

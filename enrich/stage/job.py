@@ -1,0 +1,231 @@
+"""A stage from its start to its end: what is checked, the query, its supervision, and how it is told to stop."""
+
+import logging
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any
+from uuid import UUID
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from enrich.config import Pipeline, Replay, Stage
+from enrich.errors import ConfigError
+from enrich.kafka import librdkafka_settings
+from enrich.metrics import metrics_server
+from enrich.stage.checkpoint import Checkpoint
+from enrich.stage.counting import StageCounts
+from enrich.stage.daemon import STATE_DIR
+from enrich.stage.draining import drain
+from enrich.stage.failures import as_told
+from enrich.stage.metrics import StageMetrics
+from enrich.stage.pinning import PinBook, TableEnds
+from enrich.stage.plan import StagePlan
+from enrich.stage.preload import preload
+from enrich.stage.profiles import StageSettings, sink_options, source_options, stage_settings
+from enrich.stage.progress import StageProgress, ends_of
+from enrich.stage.session import stage_session
+from enrich.stage.source_versions import source_versions
+from enrich.stage.starting import From, starting_options
+from enrich.stage.topics import checked_topics
+from enrich.stage.writing import PinnedBatches, StreamedBatches, Writing
+
+_log = logging.getLogger(__name__)
+
+_LOOK_EVERY_S = 0.2
+_ASK_EVERY_S = 1.0
+"""A checkpoint may be in a store that counts requests."""
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What whoever starts a stage may choose."""
+
+    master: str | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
+    start: From | None = None
+    new_pin: bool = False
+    """The batch under way may be answered otherwise than before."""
+
+
+def run_stage(pipeline: Pipeline, name: str, options: RunOptions) -> None:
+    """Runs until it is told to stop, and has drained. Raises an error of our tree when it cannot go on."""
+    settings = _checked(pipeline, name, options)
+    # A line and more for each batch that Spark hands to Python.
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+    stop = threading.Event()
+    with _signals_set(stop):
+        spark = stage_session(
+            f"enrich {pipeline.name} {name}",
+            master=options.master,
+            settings={
+                f"spark.executorEnv.{STATE_DIR}": pipeline.state_dir,
+                **settings.session,
+                **options.settings,
+            },
+        )
+        try:
+            # Once more: Spark takes Ctrl-C for itself when it starts.
+            with _signals_set(stop):
+                run_with(spark, pipeline, name, settings, options, stop)
+        finally:
+            spark.stop()
+
+
+def _checked(pipeline: Pipeline, name: str, options: RunOptions) -> StageSettings:
+    if name not in pipeline.stages:
+        known = ", ".join(pipeline.stages) or "none"
+        raise ConfigError(f"there is no stage `{name}`", next_step=f"choose from {known}")
+    stage = pipeline.stages[name]
+    if options.new_pin and stage.replay != Replay.deterministic:
+        raise ConfigError("--new-pin is for stages with replay: deterministic", where=f"stages.{name}.replay")
+    return stage_settings(stage, f"stages.{name}")
+
+
+def run_with(
+    spark: SparkSession,
+    pipeline: Pipeline,
+    name: str,
+    settings: StageSettings,
+    options: RunOptions,
+    stop: threading.Event,
+) -> None:
+    """The same in a session that is there already, until `stop` is set."""
+    stage = pipeline.stages[name]
+    connection = librdkafka_settings(pipeline.kafka)
+    topic_id, partitions, limits = checked_topics(pipeline, name, connection)
+    checkpoint = Checkpoint(spark, stage.checkpoint)
+    with ExitStack() as held:
+        progress = held.enter_context(closing(StageProgress(connection, pipeline.name, name)))
+        starting = starting_options(
+            name,
+            stage.source.topic,
+            partitions,
+            has_progress=checkpoint.has_progress(),
+            progress=progress,
+            chosen=options.start,
+        )
+        versions = None
+        if stage.writeback is not None and stage.writeback.version is None:
+            versions = source_versions(stage.source.topic, topic_id, len(partitions), checkpoint, progress)
+        plan = StagePlan(spark, pipeline, name, limits, versions)
+        metrics = StageMetrics(pipeline.name, name, plan.order.lookups, _processes(spark))
+        counts = StageCounts(metrics)
+        writing = held.enter_context(_writing(spark, pipeline, name, plan, checkpoint, counts, options))
+        preload(spark, plan.order, stop.is_set)
+        progress.take_over()
+        checkpoint.forget_stop()
+        if stage.metrics_port is not None:
+            next_step = f"give each stage of a host another stages.{name}.metrics_port"
+            server = metrics_server(stage.metrics_address, stage.metrics_port, metrics.page, next_step)
+            if server is not None:
+                held.callback(server.close)
+        spark.streams.addListener(counts)
+        query = _started(_events(spark, pipeline, name, settings, starting), writing, settings, stage, name)
+        _log.info("the stage runs", extra={"stage": name})
+        try:
+            _supervise(query, writing, checkpoint, progress, stop)
+        finally:
+            query.stop()
+            all_told = counts.wait_for_end(UUID(str(query.runId)))
+            spark.streams.removeListener(counts)
+            checkpoint.forget_stop()
+    if not all_told:
+        _log.warning("Spark has not told of all batches; the totals may be short")
+    _log.info("the stage has drained", extra={"stage": name, **counts.totals()})
+
+
+def _processes(spark: SparkSession) -> Mapping[str, int]:
+    jvm: Any = spark._jvm
+    return {"python": os.getpid(), "jvm": int(jvm.java.lang.ProcessHandle.current().pid())}
+
+
+def _events(
+    spark: SparkSession, pipeline: Pipeline, name: str, settings: StageSettings, starting: Mapping[str, str]
+) -> DataFrame:
+    stage = pipeline.stages[name]
+    return (
+        spark.readStream.format("kafka")
+        .options(**source_options(pipeline.kafka), **settings.source, **starting)
+        .option("subscribe", stage.source.topic)
+        .option("failOnDataLoss", "true")
+        .option("includeHeaders", "true")
+        .option("groupIdPrefix", f"enrich.{name}")
+        .load()
+    )
+
+
+@contextmanager
+def _writing(
+    spark: SparkSession,
+    pipeline: Pipeline,
+    name: str,
+    plan: StagePlan,
+    checkpoint: Checkpoint,
+    counts: StageCounts,
+    options: RunOptions,
+) -> Iterator[Writing]:
+    """How the stage's batches are written, as its `replay` says."""
+    stage = pipeline.stages[name]
+    sink = sink_options(pipeline.kafka, stage.profile)
+    if stage.replay == Replay.latest:
+        yield StreamedBatches(plan, sink)
+        return
+    pins = PinBook(checkpoint, int(str(spark.conf.get("spark.sql.streaming.minBatchesToRetain"))))
+    pins.require_kept_progress()
+    if options.new_pin:
+        _log.warning("batches get new pins", extra={"batches": pins.forget_unfinished()})
+    topics = {rule.name: str(pipeline.tables[rule.name].topic) for rule in plan.order.rules}
+    with closing(TableEnds(topics, plan.order.rules, librdkafka_settings(pipeline.kafka))) as ends:
+        yield PinnedBatches(plan, pins, ends, sink, counts)
+
+
+def _started(events: DataFrame, writing: Writing, settings: StageSettings, stage: Stage, name: str) -> StreamingQuery:
+    return (
+        writing.of(events)
+        .options(**settings.query)
+        .option("checkpointLocation", stage.checkpoint)
+        .queryName(name)
+        .start()
+    )
+
+
+def _supervise(
+    query: StreamingQuery, writing: Writing, checkpoint: Checkpoint, progress: StageProgress, stop: threading.Event
+) -> None:
+    """Until the query fails, another driver takes over, or somebody says stop; then it has drained."""
+    asked = 0.0
+    try:
+        while not query.awaitTermination(_LOOK_EVERY_S):  # type: ignore[arg-type] # fractions are fine
+            progress.reached(ends_of(query.lastProgress))
+            if time.monotonic() - asked >= _ASK_EVERY_S:
+                asked = time.monotonic()
+                if checkpoint.is_told_to_stop():
+                    stop.set()
+            if stop.is_set():
+                drain(query)
+                progress.reached(ends_of(query.lastProgress))
+                progress.commit()
+                return
+    except StreamingQueryException as error:
+        raise writing.failure or as_told(str(error)) from error
+
+
+@contextmanager
+def _signals_set(stop: threading.Event) -> Iterator[None]:
+    def told(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the signature of a handler
+        stop.set()
+
+    before = {number: signal.signal(number, told) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,92 @@
+"""The lookups of a stage over any DataFrame: keys in, one answer column out, and what can be read from it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sql
+
+from enrich.config import Lookup, Pipeline, to_wire
+from enrich.stage.expressions import Expression, Expressions
+from enrich.stage.lookups import stage_lookups
+from enrich.stage.operator import answer_column
+from enrich.stage.order import DECIDED_BY, FATE, STATUS, TOLD, Order, lineage_name, object_name
+from enrich.stage.pin import Pin
+from enrich.stage.rules import table_rules
+from stores.table import Status
+
+LINEAGE = "_lineage"
+_ANSWER = "_answer"
+TIME = "_time"
+
+
+@dataclass(frozen=True)
+class Joining:
+    """Lookups whose expressions are resolved over a schema; made by `joining`."""
+
+    order: Order
+    keys: Sequence[Column]
+    time: Column | None
+
+    @cached_property
+    def asked(self) -> Mapping[str, Column]:
+        """What the operator needs of each row, by names that no row has."""
+        keys = {f"_key_{index}": key for index, key in enumerate(self.keys)}
+        return keys if self.time is None else {**keys, TIME: self.time}
+
+    def answered(self, frame: DataFrame, kept: Sequence[str], usable: Column, pin: Pin | None = None) -> DataFrame:
+        """The kept columns with the answers. Where `usable` is false, no policy applies; it is never null."""
+        if not self.order.lookups:
+            return frame.select(*kept)
+        questions = frame.select(*kept, usable.alias("_asks"), *(c.alias(name) for name, c in self.asked.items()))
+        times = None if self.time is None else sql.col(TIME)
+        keys = [sql.col(name) for name in self.asked if name != TIME]
+        answer = answer_column(self.order, sql.col("_asks"), keys, times, pin)
+        return questions.select(*kept, answer.alias(_ANSWER))
+
+    def objects(self) -> list[Column]:
+        """What an event gets: an object for each lookup, by its name, and its lineage."""
+        named = list(enumerate(self.order.lookups))
+        objects = [sql.col(_ANSWER)[object_name(index)].alias(lookup.name) for index, lookup in named]
+        if self.order.lineage and named:
+            each = [sql.col(_ANSWER)[lineage_name(index)].alias(lookup.name) for index, lookup in named]
+            objects.append(sql.struct(*each).alias(LINEAGE))
+        return objects
+
+    def fate(self) -> Column:
+        """A number of `Fate`."""
+        return sql.col(_ANSWER)[FATE]
+
+    def told(self) -> Column:
+        """What workers tell of their batches, on one event of each; see `tally`."""
+        return sql.col(_ANSWER)[TOLD] if self.order.lookups else sql.lit(None).cast("string")
+
+    def deciding(self) -> tuple[Column, Column, Column]:
+        """Name, table and status of the lookup that decided, where one did."""
+        lookups = self.order.lookups
+        statuses = sql.array(*(sql.lit(status.name.lower()) for status in Status))
+        names = sql.array(*(sql.lit(lookup.name) for lookup in lookups))
+        tables = sql.array(*(sql.lit(lookup.table) for lookup in lookups))
+        decided_by, status = sql.col(_ANSWER)[DECIDED_BY], sql.col(_ANSWER)[STATUS]
+        return sql.get(names, decided_by), sql.get(tables, decided_by), sql.get(statuses, status)
+
+
+def joining(
+    pipeline: Pipeline,
+    lookups: Sequence[Lookup],
+    expressions: Expressions,
+    time: Column | None,
+    *,
+    lineage: bool = False,
+    where: str = "",
+) -> Joining:
+    """`time`: when the events took place. Raises ConfigError, naming the lookup under `where`, for what cannot work."""
+    planned = stage_lookups(pipeline, lookups)
+    rules = table_rules(pipeline, (lookup.table for lookup in planned))
+    order = Order(to_wire(pipeline), planned, rules, lineage)
+    keys = [
+        expressions.key([Expression(text, f"{where}lookups[{index}].key") for text in lookup.keys])
+        for index, lookup in enumerate(planned)
+    ]
+    return Joining(order, keys, time if order.needs_times else None)

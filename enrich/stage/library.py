@@ -1,0 +1,81 @@
+"""The lookups of a stage for jobs of one's own, on any streaming or batch DataFrame."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import ValidationError
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sql
+
+from enrich.config import Lookup, OnMiss, Pipeline
+from enrich.errors import ConfigError
+from enrich.stage.expressions import Expression, Expressions
+from enrich.stage.joining import joining
+from enrich.stage.policies import Fate
+
+
+def enrich(
+    df: DataFrame,
+    pipeline: Pipeline,
+    lookups: Sequence[Lookup | Mapping[str, Any]],
+    *,
+    event_time: str | None = None,
+    lineage: bool = False,
+    outcome: str | None = None,
+) -> DataFrame:
+    """The rows of `df` with one struct column more for each lookup, all looked up by one Python operator.
+
+    `lookups`: as under `stages.<name>.lookups` in the configuration. `event_time`: an expression, needed with `as_of`
+    and `on_miss: wait`. `outcome`: the name of a column that says `forward` or `dlq`, and which lookup decided on
+    which status; needed with `on_miss: dlq`, where the caller sends the row on. Rows of `on_miss: drop` are left out.
+
+    Raises ConfigError for what cannot work.
+    """
+    chosen = [_lookup(each, index) for index, each in enumerate(lookups)]
+    _require_new_columns(df, [*(lookup.as_ for lookup in chosen), *([outcome] if outcome else [])])
+    for index, lookup in enumerate(chosen):
+        if lookup.last_resort == OnMiss.dlq and outcome is None:
+            raise ConfigError(
+                "on_miss: dlq needs a column that says which rows are meant",
+                where=f"lookups[{index}]",
+                next_step="pass outcome=NAME, and write the rows whose NAME.fate is `dlq` to your DLQ",
+            )
+        if (lookup.as_of or lookup.on_miss == OnMiss.wait) and event_time is None:
+            raise ConfigError(
+                "as_of and on_miss: wait need the time of the event",
+                where=f"lookups[{index}]",
+                next_step="pass event_time=EXPRESSION",
+            )
+    expressions = Expressions(df.sparkSession, df.schema)
+    time = None if event_time is None else expressions.time(Expression(event_time, "event_time"))
+    joined = joining(pipeline, chosen, expressions, time, lineage=lineage)
+    if not chosen:
+        return df
+    answered = joined.answered(df, df.columns, sql.lit(True))
+    columns = [*(sql.col(f"`{name}`") for name in df.columns), *joined.objects()]
+    if outcome is not None:
+        name, _, status = joined.deciding()
+        is_dead = joined.fate() == Fate.DLQ
+        fate = sql.when(is_dead, "dlq").otherwise("forward")
+        told = [fate.alias("fate"), sql.when(is_dead, name).alias("lookup"), sql.when(is_dead, status).alias("status")]
+        columns.append(sql.struct(*told).alias(outcome))
+    return answered.where(joined.fate() != Fate.DROP).select(*columns)
+
+
+def _lookup(given: Lookup | Mapping[str, Any], index: int) -> Lookup:
+    if isinstance(given, Lookup):
+        return given
+    try:
+        return Lookup.model_validate(dict(given))
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"])
+        raise ConfigError(f"{key}: {first['msg']}", where=f"lookups[{index}]") from None
+
+
+def _require_new_columns(df: DataFrame, names: Sequence[str]) -> None:
+    taken = {name.casefold() for name in df.columns}
+    for name in names:
+        if name.casefold() in taken:
+            raise ConfigError(f"there is already a column `{name}`", next_step="choose another name with `as`")
+        taken.add(name.casefold())

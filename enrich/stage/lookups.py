@@ -1,0 +1,65 @@
+"""The lookups of a stage as its workers get them: what to ask of which table, and what becomes of an event without a
+row."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from enrich.config import Columns, Lookup, OnMiss, Pipeline
+from enrich.config.values import fit
+from enrich.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class StageLookup:
+    """One join of a stage."""
+
+    name: str
+    """Of the object that is added to the event."""
+    table: str
+    columns: Columns
+    keys: tuple[str, ...]
+    """Spark SQL expressions over the event's fields."""
+    last_resort: OnMiss = OnMiss.null
+    """What becomes of an event without a row once there is no more waiting."""
+    waits: bool = False
+    """Whether an event waits for its row until the table is complete beyond the event's time."""
+    default: Mapping[str, Any] | None = None
+    as_of: bool = False
+
+    @cached_property
+    def kind(self) -> pa.StructType:
+        """Of the object. All of it may be null, whatever the table's columns say: a miss is."""
+        return pa.struct([field.with_nullable(True) for field in self.columns.arrow])
+
+    @cached_property
+    def default_row(self) -> pa.Scalar:
+        given = self.default or {}
+        row = {column.name: fit(given.get(column.name), column) for column in self.columns.columns}
+        return pa.scalar(row, self.kind)
+
+
+def stage_lookups(pipeline: Pipeline, lookups: Sequence[Lookup]) -> tuple[StageLookup, ...]:
+    """Raises ConfigError for a table that the pipeline does not have."""
+    return tuple(_stage_lookup(pipeline, lookup) for lookup in lookups)
+
+
+def _stage_lookup(pipeline: Pipeline, lookup: Lookup) -> StageLookup:
+    if lookup.table not in pipeline.tables:
+        raise ConfigError(
+            f"there is no table `{lookup.table}`", next_step=f"choose from {', '.join(sorted(pipeline.tables))}"
+        )
+    columns = pipeline.tables[lookup.table].columns
+    return StageLookup(
+        name=lookup.as_,
+        table=lookup.table,
+        columns=columns.select(lookup.select or columns.names),
+        keys=tuple(lookup.key),
+        last_resort=lookup.last_resort,
+        waits=lookup.on_miss == OnMiss.wait,
+        default=lookup.default,
+        as_of=lookup.as_of,
+    )

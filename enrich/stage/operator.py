@@ -1,0 +1,45 @@
+"""The one Python operator of a stage: key columns in, answers out; the payload stays in the JVM."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import cast
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import Column
+from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined] # missing in its stubs
+from pyspark.sql.pandas.types import from_arrow_type
+
+from enrich.stage.answers import Questions
+from enrich.stage.order import Order
+from enrich.stage.pin import Pin
+
+
+def answer_column(
+    order: Order, usable: Column, keys: Sequence[Column], times: Column | None, pin: Pin | None = None
+) -> Column:
+    """A column of `order.answer_type`. `usable`: false where an event could not be parsed, never null.
+
+    Nondeterministic for Spark, and it is: a filter on one of its fields would otherwise be pushed down and evaluate
+    it once more, at another seq.
+    """
+    arguments = [usable, *keys] if times is None else [usable, *keys, times]
+    udf = arrow_udf(_answering(order, len(keys), pin), from_arrow_type(order.answer_type)).asNondeterministic()
+    return cast(Column, udf(*arguments))
+
+
+def _answering(
+    order: Order, keys: int, pin: Pin | None
+) -> Callable[[Iterator[tuple[pa.Array, ...]]], Iterator[pa.Array]]:
+    def answer(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
+        # Imported by the worker, when it has a task: the driver needs no store.
+        from enrich.stage.worker import answer_task
+
+        return answer_task(order, (_questions(columns, keys) for columns in batches), pin)
+
+    return answer
+
+
+def _questions(columns: tuple[pa.Array, ...], keys: int) -> Questions:
+    usable = np.asarray(columns[0].to_numpy(zero_copy_only=False), np.bool_)
+    times = columns[1 + keys] if len(columns) > 1 + keys else None
+    return Questions(usable, columns[1 : 1 + keys], times)

@@ -1,0 +1,57 @@
+"""What a driver sends to its workers: everything that they need, in one value that can be pickled."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import pyarrow as pa
+
+from enrich.stage.lookups import StageLookup
+from enrich.stage.rules import TableRule
+
+LINEAGE_TYPE = pa.struct(
+    [
+        pa.field("table", pa.string()),
+        pa.field("partition", pa.int32()),
+        pa.field("offset", pa.int64()),
+        pa.field("timestamp", pa.int64()),
+        pa.field("status", pa.string()),
+    ]
+)
+FATE = "fate"
+DECIDED_BY = "decided_by"
+STATUS = "status"
+TOLD = "told"
+
+
+@dataclass(frozen=True)
+class Order:
+    """The lookups of a stage, and where to ask. With secrets in it: it travels in the task, never in a file."""
+
+    pipeline: str
+    """As `enrich.config.to_wire` writes it."""
+    lookups: tuple[StageLookup, ...]
+    rules: tuple[TableRule, ...]
+    lineage: bool = False
+
+    @cached_property
+    def needs_times(self) -> bool:
+        return any(lookup.as_of or lookup.waits for lookup in self.lookups)
+
+    @cached_property
+    def answer_type(self) -> pa.StructType:
+        """Of the column that comes back: an object a lookup, its lineage if wanted, the event's fate, and on one event
+        of a batch what its worker tells of it."""
+        fields = [pa.field(object_name(i), lookup.kind) for i, lookup in enumerate(self.lookups)]
+        if self.lineage:
+            fields += [pa.field(lineage_name(i), LINEAGE_TYPE) for i in range(len(self.lookups))]
+        fields += [pa.field(name, pa.int8()) for name in (FATE, DECIDED_BY, STATUS)]
+        return pa.struct([*fields, pa.field(TOLD, pa.string())])
+
+
+def object_name(index: int) -> str:
+    """A lookup's object in the answer: users' names could be those of other fields."""
+    return f"object_{index}"
+
+
+def lineage_name(index: int) -> str:
+    return f"lineage_{index}"

@@ -1,0 +1,171 @@
+"""The archive that a cluster needs to run stages: this environment's Python packages, relocatable, in one file.
+
+It is what Spark's `--archives FILE#environment` unpacks beside each executor. Spark itself is left out: the cluster
+has it and puts it on the workers' path. Of Python the archive has the program, as `venv --copies` makes it, and not the
+standard library.
+"""
+
+import importlib.util
+import io
+import os
+import re
+import sys
+import tarfile
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from pathlib import Path
+from typing import IO
+
+from enrich.errors import ConfigError, Fatal
+
+_OURS = ("enrich", "stores", "jobs", "sync_service")
+_SPARKS = frozenset({"pyspark", "py4j"})
+_LEVEL = 1
+"""Of gzip: six times as fast as its default, for a file a tenth larger."""
+_LIB = f"lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages"
+_SCRIPT = '#!/bin/sh\nexec "$(dirname "$0")/python" -m enrich "$@"\n'
+
+Progress = Callable[[int, int], None]
+"""Told the bytes done, and those of all."""
+
+
+@dataclass(frozen=True)
+class Packed:
+    """An archive that is whole."""
+
+    path: Path
+    files: int
+    packages: int
+    bytes_inside: int
+    python: str
+
+
+def package(
+    target: Path, python: str | None = None, tell: Progress = lambda _done, _all: None, level: int = _LEVEL
+) -> Packed:
+    """Writes the archive; what was there stays until the new one is whole. `python`: where the interpreter is on the
+    hosts, of the same version as this one. `level`: of gzip. Raises ConfigError for a name or place that cannot be,
+    Fatal when a package is broken here."""
+    # Spark unpacks each kind in another way; .tar and .zip lose what may be executed.
+    if not target.name.endswith((".tar.gz", ".tgz")):
+        raise ConfigError("the archive's name must end in .tar.gz or .tgz", where=str(target))
+    folder = target.absolute().parent
+    if not folder.is_dir():
+        raise ConfigError("there is no such folder", where=str(folder))
+    interpreter = Path(python) if python else _own_interpreter()
+    if not interpreter.is_absolute():
+        raise ConfigError("the interpreter's place must be absolute", where="--python", next_step="/usr/bin/python3.11")
+    packages = _needed()
+    files = [*_files_of(packages), *_our_files()]
+    whole = sum(source.stat().st_size for source, _ in files)
+    with (
+        _replacing(target) as out,
+        tarfile.open(fileobj=out, mode="w:gz", compresslevel=level) as archive,
+    ):
+        _add_environment(archive, interpreter)
+        done = 0
+        for source, name in files:
+            archive.add(source, f"{_LIB}/{name}", recursive=False, filter=_nobodys)
+            done += source.stat().st_size
+            tell(done, whole)
+    return Packed(target, len(files), len(packages), whole, str(interpreter))
+
+
+@contextmanager
+def _replacing(target: Path) -> Iterator[IO[bytes]]:
+    """A file that takes the target's place once the block is done, and is gone when it fails."""
+    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.absolute().parent)
+    part = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as out:
+            yield out
+            out.flush()
+            os.fsync(out.fileno())
+        part.chmod(0o644)
+        part.replace(target)
+    except BaseException:
+        part.unlink()
+        raise
+
+
+def _needed() -> list[Distribution]:
+    """What `enrich` needs to run, and what that needs, as it is installed here."""
+    found: dict[str, Distribution] = {}
+    wanted: list[tuple[str, frozenset[str]]] = [("enrich", frozenset())]
+    asked = set()
+    while wanted:
+        name, extras = wanted.pop()
+        key = _normal(name)
+        if (key, extras) in asked or key in _SPARKS:
+            continue
+        asked.add((key, extras))
+        try:
+            package = distribution(name)
+        except PackageNotFoundError:
+            continue  # for another platform or version of Python
+        found[key] = package
+        for text in package.requires or []:
+            match = re.match(r"([\w.-]+)\s*(?:\[([^\]]*)\])?", text)
+            extra = re.search(r"extra\s*==\s*['\"]([^'\"]+)", text)
+            if match is not None and (extra is None or _normal(extra[1]) in extras):
+                wanted.append((match[1], frozenset(_normal(one) for one in (match[2] or "").split(",") if one)))
+    return [found[key] for key in sorted(found)]
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name.strip()).lower()
+
+
+def _files_of(packages: list[Distribution]) -> Iterator[tuple[Path, str]]:
+    for package in packages:
+        is_ours = _normal(package.name) == "enrich"
+        for file in package.files or []:
+            name = file.as_posix()
+            # Programs of packages name this environment's interpreter. Ours may be installed as links to its sources.
+            if name.startswith("..") or (is_ours and not name.endswith("/METADATA")):
+                continue
+            source = Path(str(file.locate()))
+            if source.is_file():
+                yield source, name
+            elif not name.endswith(".pyc"):
+                raise Fatal(
+                    f"a file of the package {package.name} is missing",
+                    where=str(source),
+                    next_step="install it again, then run `enrich package` once more",
+                )
+
+
+def _our_files() -> Iterator[tuple[Path, str]]:
+    for name in _OURS:
+        spec = importlib.util.find_spec(name)
+        if spec is None or spec.origin is None:
+            raise Fatal(f"the package {name} is not installed")
+        folder = Path(spec.origin).parent
+        for source in sorted(folder.rglob("*")):
+            if source.is_file() and "__pycache__" not in source.parts:
+                yield source, f"{name}/{source.relative_to(folder).as_posix()}"
+
+
+def _own_interpreter() -> Path:
+    return Path(getattr(sys, "_base_executable", sys.executable)).resolve()
+
+
+def _nobodys(info: tarfile.TarInfo) -> tarfile.TarInfo:
+    info.uid = info.gid = 0
+    info.uname = info.gname = ""
+    return info
+
+
+def _add_environment(archive: tarfile.TarFile, interpreter: Path) -> None:
+    """What makes a folder an environment, wherever it is: Python looks for `pyvenv.cfg` above its own program."""
+    # No link: not everything that unpacks archives takes one that leads out of it.
+    archive.add(_own_interpreter(), "bin/python", filter=_nobodys)
+    version = ".".join(map(str, sys.version_info[:3]))
+    settings = f"home = {interpreter.parent}\ninclude-system-site-packages = false\nversion = {version}\n"
+    for name, text, mode in (("bin/enrich", _SCRIPT, 0o755), ("pyvenv.cfg", settings, 0o644)):
+        info = tarfile.TarInfo(name)
+        info.size, info.mode = len(text), mode
+        archive.addfile(info, io.BytesIO(text.encode()))

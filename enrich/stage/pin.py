@@ -1,0 +1,50 @@
+"""The pin of a batch: as of which offsets of its tables it was answered, and is answered again."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from enrich.errors import WouldLoseData
+from stores.table import Offsets
+
+
+@dataclass(frozen=True)
+class PinnedTable:
+    """One table's part."""
+
+    topic_id: str
+    offsets: Offsets
+
+
+@dataclass(frozen=True)
+class Pin:
+    """Travels with the tasks of its batch."""
+
+    time_ms: int
+    """The driver's clock when it asked the brokers for the offsets."""
+    tables: Mapping[str, PinnedTable]
+
+    def to_text(self) -> str:
+        tables = {
+            name: {"topic_id": table.topic_id, "offsets": {str(p): offset for p, offset in table.offsets.items()}}
+            for name, table in sorted(self.tables.items())
+        }
+        return json.dumps({"time_ms": self.time_ms, "tables": tables})
+
+    @classmethod
+    def from_text(cls, text: str) -> "Pin":
+        content = json.loads(text)
+        tables = {
+            name: PinnedTable(str(table["topic_id"]), {int(p): int(offset) for p, offset in table["offsets"].items()})
+            for name, table in content["tables"].items()
+        }
+        return cls(int(content["time_ms"]), tables)
+
+
+def expired_pin(table: str, why: str) -> WouldLoseData:
+    """Only people can decide to go on with other answers than those that may stand in the output already."""
+    return WouldLoseData(
+        f"the batch under way cannot be repeated as it was: its pin has expired, as {why}",
+        where=f"table {table}",
+        next_step="restore what is missing, or accept other answers for this one batch: enrich run STAGE --new-pin",
+    )

@@ -1,0 +1,157 @@
+"""A stage as one DataFrame: events in, the records of all its topics out, with a single Python operator between."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
+from pyspark.sql import functions as sql
+
+from enrich.config import Pipeline
+from enrich.stage.counting import observed
+from enrich.stage.dead_letters import dead_letter, told_failure
+from enrich.stage.events import KAFKA, USABLE, bytes_beside_value
+from enrich.stage.expressions import Expression, Expressions
+from enrich.stage.formats import event_format
+from enrich.stage.joining import TIME, joining
+from enrich.stage.order import Order
+from enrich.stage.pin import Pin
+from enrich.stage.policies import Fate
+from enrich.stage.rows import Alternatives, Row, fanned_out
+from enrich.stage.source_versions import SourceVersions
+from enrich.stage.writeback import RECORD, WritebackRows, writeback_rows
+
+_OUTPUT = "_output"
+_IS_OUTPUT = "_is_output"
+_IS_DEAD = "_is_dead"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How large the records of a topic may be, in bytes."""
+
+    sink: int = 1_000_000
+    dlq: int = 1_000_000
+    writeback: int = 1_000_000
+
+
+class StagePlan:
+    """The plan of one stage. Raises ConfigError for what Spark cannot resolve."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        pipeline: Pipeline,
+        name: str,
+        limits: Limits | None = None,
+        source: SourceVersions | None = None,
+    ) -> None:
+        """`source` is needed for a write-back that declares no version."""
+        self._name = name
+        self._stage = pipeline.stages[name]
+        self._limits = limits or Limits()
+        self._format = event_format(pipeline, self._stage.source)
+        where = f"stages.{name}."
+        expressions = Expressions(spark, self._format.schema)
+        time = sql.col(KAFKA.timestamp)
+        if self._stage.event_time is not None:
+            time = expressions.time(Expression(self._stage.event_time, f"{where}event_time"))
+        self._joining = joining(
+            pipeline, self._stage.lookups, expressions, time, lineage=self._stage.lineage, where=where
+        )
+        self._writeback = self._writeback_rows(expressions, source, f"{where}writeback.")
+        own_time = self._stage.event_time is not None
+        named = {name: column for name, column in self._joining.asked.items() if own_time or name != TIME}
+        if self._writeback is not None:
+            named |= {f"_writeback_{index}": part for index, part in enumerate(self._writeback.asked)}
+        self._fields = expressions.fields(named)
+
+    @property
+    def order(self) -> Order:
+        """What the stage's workers need."""
+        return self._joining.order
+
+    def records(self, source: DataFrame, pin: Pin | None = None, observation: Observation | None = None) -> DataFrame:
+        """Columns topic, key, value and headers, for Spark's Kafka sink. `source`: those of its Kafka source. With a
+        pin the tables answer as of its offsets."""
+        read = self._format.read(KAFKA.of(source), self._fields)
+        kept = [*KAFKA.columns, *self._format.kept, USABLE]
+        if self._writeback is not None:
+            read, kept = read.select("*", self._writeback.record), [*kept, RECORD]
+        answered = self._joining.answered(read, kept, sql.col(USABLE), pin)
+        fates = {"dropped": sql.col(USABLE) & self._is(Fate.DROP), "dead_letters": sql.col(_IS_DEAD)}
+        if self._writeback is not None:
+            fates["written_back"] = sql.col(_IS_OUTPUT) & self._writeback.is_there
+        routed = self._routed(self._with_output(answered))
+        events = observed(routed, fates, self._joining.told(), sql.col(KAFKA.timestamp), observation)
+        return fanned_out(events, self._rows())
+
+    def _with_output(self, answered: DataFrame) -> DataFrame:
+        """The enriched value, made once for its size and its record; null for events that are not forwarded."""
+        value = self._format.output(self._joining.objects())
+        return answered.select("*", sql.when(self._is_forwarded(), value).alias(_OUTPUT))
+
+    def _routed(self, events: DataFrame) -> DataFrame:
+        """Where each event goes, decided once: each column of each record asks for it."""
+        is_output = self._is_whole()
+        return events.select("*", is_output.alias(_IS_OUTPUT), self._is_dead().alias(_IS_DEAD))
+
+    def _rows(self) -> Sequence[Alternatives]:
+        output = Row(
+            wanted=sql.col(_IS_OUTPUT),
+            topic=sql.lit(self._stage.sink.topic),
+            key=sql.col(KAFKA.key),
+            value=sql.col(_OUTPUT),
+            headers=sql.col(KAFKA.headers),
+        )
+        is_dead = sql.col(_IS_DEAD)
+        if self._stage.dlq is None:
+            return [[output, told_failure(is_dead, self._reason())], *self._written_back()]
+        letter = dead_letter(
+            is_dead, self._stage.dlq, self._name, self._reason(), self._deciding_lookup(), self._limits.dlq
+        )
+        return [[output, letter], *self._written_back()]
+
+    def _writeback_rows(
+        self, expressions: Expressions, source: SourceVersions | None, where: str
+    ) -> WritebackRows | None:
+        section = self._stage.writeback
+        if section is None:
+            return None
+        return writeback_rows(section, expressions, source, self._limits.writeback, where)
+
+    def _written_back(self) -> Sequence[Alternatives]:
+        return [] if self._writeback is None else [[self._writeback.row(sql.col(_IS_OUTPUT))]]
+
+    def _is(self, fate: Fate) -> Column:
+        return self._joining.fate() == fate if self._stage.lookups else sql.lit(fate == Fate.FORWARD)
+
+    def _is_forwarded(self) -> Column:
+        return sql.col(USABLE) & self._is(Fate.FORWARD)
+
+    def _fits(self) -> Column:
+        return sql.length(_OUTPUT) + bytes_beside_value() <= self._limits.sink
+
+    def _is_whole(self) -> Column:
+        """Everything that the event makes can be written; otherwise nothing of it is, so that it can be replayed."""
+        whole = self._is_forwarded() & self._fits()
+        return whole if self._writeback is None else whole & self._writeback.problem.isNull()
+
+    def _is_dead(self) -> Column:
+        return ~sql.col(USABLE) | self._is(Fate.DLQ) | (self._is_forwarded() & ~self._is_whole())
+
+    def _reason(self) -> Column:
+        reason = sql.when(~sql.col(USABLE), self._format.reason())
+        if self._stage.lookups:
+            _, table, status = self._joining.deciding()
+            no_row = sql.concat(sql.lit("no row in the table "), table, sql.lit(": "), status)
+            reason = reason.when(self._is(Fate.DLQ), no_row)
+        too_large = "the enriched event is too large for the sink"
+        if self._writeback is None:
+            return reason.otherwise(too_large)
+        return reason.when(~self._fits(), too_large).otherwise(self._writeback.problem)
+
+    def _deciding_lookup(self) -> Column:
+        if not self._stage.lookups:
+            return sql.lit(None).cast("string")
+        name, _, _ = self._joining.deciding()
+        return sql.when(sql.col(USABLE) & self._is(Fate.DLQ), name)

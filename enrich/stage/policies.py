@@ -1,0 +1,83 @@
+"""What becomes of each event of a batch, given what its lookups found. Arrow in, Arrow out, no Spark."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from enrich.config import OnMiss
+from enrich.errors import BadRecord
+from enrich.stage.lookups import StageLookup
+from stores.table import Found, Status
+
+Mask = npt.NDArray[np.bool_]
+
+_LONGEST_KEY = 60
+
+
+class Fate(IntEnum):
+    """Where an event goes. The numbers stand in columns between Python and the JVM."""
+
+    FORWARD = 0
+    DROP = 1
+    DLQ = 2
+
+
+_DIVERTS = {OnMiss.drop: Fate.DROP, OnMiss.dlq: Fate.DLQ}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """For each event its objects, its fate, and for those that are diverted which lookup decided, on which status."""
+
+    objects: Sequence[pa.StructArray]
+    fate: pa.Int8Array
+    decided_by: pa.Int8Array
+    status: pa.Int8Array
+
+
+def without_row(found: Found) -> Mask:
+    status = found.status.to_numpy(zero_copy_only=False)
+    return np.asarray((status != Status.HIT) & (status != Status.STALE))
+
+
+def judge(lookups: Sequence[StageLookup], found: Sequence[Found], keys: Sequence[pa.Array], usable: Mask) -> Verdict:
+    """The first lookup, in their order, that diverts an event decides. Events that are not usable, since they could not
+    be parsed, are diverted elsewhere.
+
+    Raises BadRecord, with table and key, for the first event that has no row with `on_miss: fail`.
+    """
+    fate = np.zeros(len(usable), np.int8)
+    decided_by = np.zeros(len(usable), np.int8)
+    status = np.zeros(len(usable), np.int8)
+    objects = []
+    for index, (lookup, each) in enumerate(zip(lookups, found, strict=True)):
+        policy = lookup.last_resort
+        missing = without_row(each)
+        values = each.values.cast(lookup.kind)
+        if policy == OnMiss.default and missing.any():
+            values = pc.if_else(pa.array(missing), lookup.default_row, values)
+        objects.append(values)
+        concerned = missing & usable & (fate == Fate.FORWARD)
+        if policy == OnMiss.fail and concerned.any():
+            first = int(np.argmax(concerned))
+            raise _no_row(lookup, each, keys[index], first)
+        if policy in _DIVERTS:
+            fate[concerned] = _DIVERTS[policy]
+            decided_by[concerned] = index
+            status[concerned] = each.status.to_numpy(zero_copy_only=False)[concerned]
+    return Verdict(objects, pa.array(fate), pa.array(decided_by), pa.array(status))
+
+
+def _no_row(lookup: StageLookup, found: Found, keys: pa.Array, index: int) -> BadRecord:
+    key, status = keys[index].as_py(), Status(found.status[index].as_py()).name.lower()
+    shown = str(list(key.values()) if isinstance(key, dict) else key)
+    return BadRecord(
+        f"an event has no row in the table {lookup.table}: {status}",
+        where=f"lookup {lookup.name}, key {shown[:_LONGEST_KEY]}",
+        next_step="correct the table, or choose another on_miss than fail",
+    )

@@ -1,0 +1,119 @@
+"""How far a stage is, kept in its consumer group: for lag tools, to notice a lost checkpoint, and to shut out a second
+driver."""
+
+import json
+import logging
+import time
+from collections.abc import Mapping
+
+from confluent_kafka import Consumer, TopicPartition
+
+from enrich.errors import EnrichError, Fenced, Retryable
+from enrich.kafka import Connection, new_group_consumer
+from enrich.kafka.errors import kafka_errors
+from enrich.kafka.transactions import TransactionalProducer
+
+_log = logging.getLogger(__name__)
+
+Ends = Mapping[str, Mapping[int, int]]
+"""Topic -> partition -> offset below which everything is done."""
+
+_PATIENCE_S = 30.0
+_TRY_AGAIN_S = 0.2
+_LONGEST_NOTE = 4_000
+_COMMIT_EVERY_S = 1.0
+_SAY_ALIVE_EVERY_S = 5.0
+"""So often a driver without events finds out whether another took over."""
+
+
+def group_of(stage: str) -> str:
+    return f"enrich.{stage}"
+
+
+class StageProgress:
+    """The offsets of one stage's group. Committed in transactions, of which only the newest driver is capable."""
+
+    def __init__(self, connection: Connection, pipeline: str, stage: str) -> None:
+        self._group = group_of(stage)
+        self._consumer: Consumer = new_group_consumer(connection, self._group)
+        self._producer = TransactionalProducer(connection, f"enrich.{pipeline}.{stage}")
+        self._ends: Ends = {}
+        self._note = ""
+        self.note: str | None = None
+        """The text that stood with the offsets when they were read last."""
+        self._is_new = False
+        self._committed_at = 0.0
+
+    def committed(self, topic: str, partitions: list[int]) -> dict[int, int]:
+        """What the group has of the topic; empty when the stage never ran."""
+        asked = [TopicPartition(topic, partition) for partition in partitions]
+        end = time.monotonic() + _PATIENCE_S
+        while True:
+            try:
+                with kafka_errors(f"group {self._group}"):
+                    answered = self._consumer.committed(asked, timeout=_PATIENCE_S)
+            except Retryable:
+                # A coordinator that has just been chosen does not know it yet.
+                if time.monotonic() > end:
+                    raise
+                time.sleep(_TRY_AGAIN_S)
+            else:
+                break
+        self.note = next((str(place.metadata) for place in answered if place.metadata), None)
+        return {place.partition: place.offset for place in answered if place.offset >= 0}
+
+    def remember(self, note: str) -> None:
+        """The text is committed with the next offsets, unless it is longer than brokers take."""
+        self._note = note if len(note) <= _LONGEST_NOTE else ""
+
+    def take_over(self) -> None:
+        """From now on every other driver of this stage is shut out."""
+        self._producer.start()
+
+    def reached(self, ends: Ends) -> None:
+        """These events are done with. Raises Fenced when another driver took over."""
+        if ends != self._ends:
+            self._ends, self._is_new = ends, True
+        waited = time.monotonic() - self._committed_at
+        if self._ends and waited >= (_COMMIT_EVERY_S if self._is_new else _SAY_ALIVE_EVERY_S):
+            self.commit()
+
+    def commit(self) -> None:
+        """Writes what was reached. What the brokers do not take now is tried again with the next."""
+        if not self._ends:
+            return
+        self._committed_at = time.monotonic()
+        places = [
+            TopicPartition(topic, p, offset, self._note)
+            for topic, ends in self._ends.items()
+            for p, offset in ends.items()
+        ]
+        try:
+            with self._producer.transaction():
+                self._producer.send_offsets(places, self._consumer.consumer_group_metadata())
+        except Fenced as error:
+            raise Fenced(
+                "another driver runs this stage", where=error.where, next_step="run one driver of a stage only"
+            ) from error
+        except Retryable as error:
+            _log.warning("the group's offsets are not committed now", extra={"reason": str(error)})
+        except EnrichError as error:
+            _log.error("the group's offsets cannot be committed", extra={"reason": str(error)})
+        else:
+            self._is_new = False
+
+    def close(self) -> None:
+        self._producer.close()
+        self._consumer.close()
+
+
+def ends_of(progress: Mapping[str, object] | None) -> Ends:
+    """The ends of the last batch, from what Spark tells of a query."""
+    sources = (progress or {}).get("sources") or []
+    ends: dict[str, dict[int, int]] = {}
+    for source in sources if isinstance(sources, list) else []:
+        offsets = source["endOffset"]
+        parsed = json.loads(offsets) if isinstance(offsets, str) else offsets
+        for topic, partitions in (parsed or {}).items():
+            ends[topic] = {int(partition): int(offset) for partition, offset in partitions.items()}
+    return ends

@@ -1,0 +1,53 @@
+"""A whole stage from the configuration: `spark-submit jobs/enrich_stage.py STAGE -c FILE`, or `enrich run STAGE`."""
+
+import argparse
+import logging
+import sys
+
+from enrich.cli.output import DONE, FAILED, exit_code, print_error
+from enrich.config import load
+from enrich.errors import ConfigError, EnrichError
+from enrich.logs import LogFormat, LogLevel, setup_logs
+from enrich.stage.job import RunOptions, run_stage
+from enrich.stage.starting import From
+
+
+def main() -> int:
+    options = _options()
+    setup_logs(LogFormat(options.log_format), LogLevel(options.log_level))
+    try:
+        start = None if options.start is None else From.parse(options.start)
+        chosen = RunOptions(options.master, _settings(options.conf), start, options.new_pin)
+        run_stage(load(options.config), options.stage, chosen)
+    except EnrichError as error:
+        print_error(error)
+        return exit_code(error)
+    except Exception:
+        logging.getLogger("enrich").exception("this is a bug in enrich; please report it with the lines below")
+        return FAILED
+    return DONE
+
+
+def _settings(given: list[str]) -> dict[str, str]:
+    pairs = [text.partition("=") for text in given]
+    for name, separator, _ in pairs:
+        if not separator:
+            raise ConfigError(f"expected NAME=VALUE, got {name}", where="--conf")
+    return {name: value for name, _, value in pairs}
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="enrich_stage.py", description="Runs a stage of a pipeline.")
+    parser.add_argument("stage", help="its name under `stages`")
+    parser.add_argument("-c", "--config", required=True, help="the pipeline's configuration file")
+    parser.add_argument("--master", help="Spark's master; without it, what spark-submit or its defaults say")
+    parser.add_argument("--from", dest="start", help="without a checkpoint: earliest, latest, group, or a time")
+    parser.add_argument("--new-pin", action="store_true", help="accept other answers for the batch under way")
+    parser.add_argument("--conf", action="append", default=[], metavar="NAME=VALUE", help="a setting for Spark")
+    parser.add_argument("--log-format", choices=list(LogFormat), default=LogFormat.text)
+    parser.add_argument("--log-level", choices=list(LogLevel), default=LogLevel.info)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,10 @@
+import pytest
+
+from tests.support.stages import StageWorld
+
+
+@pytest.fixture
+def world(cluster, tmp_path):
+    world = StageWorld(cluster, tmp_path)
+    yield world
+    world.close()

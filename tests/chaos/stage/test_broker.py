@@ -1,0 +1,65 @@
+"""The broker is killed under a running stage and comes back: what it had acknowledged comes out, or goes to the DLQ."""
+
+import json
+from collections import Counter
+
+import pytest
+
+from enrich.dev import Stack
+from tests.support.processes import kill
+from tests.support.seed import rounds
+from tests.support.stages import Load, StageWorld, running_stage
+from tests.support.topics import Cluster
+from tests.support.waiting import wait_until
+
+LOOKUP = {"table": "users", "key": "user_id", "as": "user", "on_miss": "dlq"}
+
+
+@pytest.fixture
+def own_stack(tmp_path):
+    """A broker that a test may kill."""
+    stack = Stack(tmp_path / "stack")
+    stack.up()
+    yield stack
+    stack.reset(yes=True)
+
+
+def ids(messages):
+    return Counter(json.loads(message.value())["id"] for message in messages)
+
+
+def test_no_acknowledged_event_is_missing_after_kills_of_the_broker(own_stack, tmp_path):
+    addresses = own_stack.addresses()
+    world = StageWorld(Cluster({"bootstrap.servers": addresses.bootstrap_servers}), tmp_path)
+    world.users()
+    stage = world.stage("enrich", [LOOKUP])
+    kills = rounds(2, 10)
+    with running_stage(world, stage) as running:
+
+        def reached(records):
+            assert not running.has_ended(), running.told()
+            return world.records(stage) >= records
+
+        with Load(world, stage, lambda number: "ann" if number % 3 else "nobody") as load:
+            wait_until(lambda: reached(500), deadline_s=120, what="output")
+            for _ in range(kills):
+                kill(world.broker_pid())
+                own_stack.up()
+                done = world.records(stage)
+                wait_until(lambda: reached(done + 1_000), deadline_s=120, what="output after the kill")  # noqa: B023
+        # Whatever is in the topic now was acknowledged, or might have been.
+        given = ids(world.cluster.messages(world.topic("enrich.in")))
+        assert set(given) >= set(range(load.sent))
+
+        def seen():
+            return ids(world.cluster.messages(world.topic("enrich.out"))) + ids(world.dead_letters(stage))
+
+        wait_until(lambda: reached(given.total()) and set(seen()) >= set(given), deadline_s=120, what="all events")
+        running.tell()
+        assert running.end() == 0, running.told()
+    found = seen()
+    assert set(found) == set(given)
+    assert {number % 3 == 0 for number in ids(world.dead_letters(stage))} == {True}
+    # A task that failed while the broker was away writes its part of a batch again: at most a batch a kill.
+    assert found.total() - given.total() <= load.largest_backlog * kills
+    world.close()

@@ -1,0 +1,164 @@
+"""A stage on a real cluster: executors of one host share an agent, one that is killed is replaced, they can be
+given their Python, and none connects to anything but brokers and Spark."""
+
+import shutil
+import socket
+from collections import Counter
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import psutil
+import pyspark
+import pytest
+import redis
+
+from enrich.agent.place import place_of
+from enrich.agent.spawn import ensure_agent, living_agent
+from enrich.stage.package import package
+from tests.support.processes import kill
+from tests.support.seed import rounds
+from tests.support.stages import Load, StageWorld, running_stage
+from tests.support.standalone import (
+    HOST,
+    PYTHON,
+    Connections,
+    environment,
+    executors,
+    python_workers,
+    sparks_ports,
+    standalone_cluster,
+)
+from tests.support.waiting import wait_until
+
+LOOKUP = {"table": "users", "key": "user_id", "as": "user", "on_miss": "dlq"}
+SETTINGS = [
+    *("--conf", f"spark.driver.host={HOST}"),
+    *("--conf", "spark.executor.extraJavaOptions=-XX:TieredStopAtLevel=1"),
+    # The driver waits for both executors, so that both preload.
+    *("--conf", "spark.cores.max=2"),
+    *("--conf", "spark.scheduler.minRegisteredResourcesRatio=1.0"),
+]
+
+
+def agent_of(world: StageWorld) -> int | None:
+    header = living_agent(place_of(world.pipeline))
+    return None if header is None else header.pid
+
+
+@pytest.fixture(scope="module")
+def connections(tmp_path_factory):
+    assert shutil.which("strace"), "strace is missing: install it (Debian: strace)"
+    return Connections(tmp_path_factory.mktemp("connections"))
+
+
+@pytest.fixture(scope="module")
+def masters(connections, tmp_path_factory):
+    """Addresses by name. The second cluster is made by Spark itself, inside the driver's JVM."""
+    with standalone_cluster(tmp_path_factory.mktemp("cluster"), connections) as standalone:
+        yield {"standalone": standalone, "local-cluster": "local-cluster[2,1,1024]"}
+    # Where Spark's own cluster keeps what its executors said; nothing else makes such a folder.
+    shutil.rmtree(Path(pyspark.__file__).parent / "work", ignore_errors=True)
+
+
+@pytest.mark.parametrize("kind", ["standalone", "local-cluster"])
+def test_executors_of_a_host_share_an_agent_and_one_that_is_killed_is_replaced(cluster, tmp_path, masters, kind):
+    world = StageWorld(cluster, tmp_path, partitions=4)
+    world.users()
+    stage = world.stage("enrich", [LOOKUP])
+    place = place_of(world.pipeline)
+    # strace stays as long as anything that it follows, and the worker waits for it: the agent is nobody's child.
+    ensure_agent(world.pipeline, linger_s=300)
+    with (
+        Load(world, stage) as load,
+        running_stage(world, stage, *SETTINGS, master=masters[kind], environment=environment(**PYTHON)) as running,
+    ):
+
+        def at_work():
+            assert not running.has_ended(), running.told()
+            both = executors()
+            return both if len(both) == 2 else None
+
+        def reached(records):
+            assert not running.has_ended(), running.told()
+            return world.records(stage) >= records
+
+        wait_until(lambda: reached(500), deadline_s=120, what="output")
+        for _ in range(rounds(1, 5)):
+            both = wait_until(at_work, deadline_s=120, what="two executors")
+            # One that has tasks: Spark gives a partition always to the same executor.
+            both.sort(key=lambda each: not python_workers(each))
+            agent = agent_of(world)
+            holders = {int(lease.name.partition("-")[0]) for lease in place.leases.iterdir()}
+            assert set(both) <= holders, "an executor has no lease of the agent"
+            kill(both[0])
+            done = world.records(stage)
+            wait_until(lambda: reached(done + 500), deadline_s=120, what="output after the kill")  # noqa: B023
+            replaced = wait_until(at_work, deadline_s=120, what="the executor's replacement")
+            assert both[0] not in replaced
+            assert agent_of(world) == agent, "the agent ended with an executor"
+        # One store, whose writer holds its lock: a second agent would have ended at once, a third folder be a store.
+        assert [each.name for each in place.folder.parent.iterdir()] == [place.folder.name]
+    with running_stage(world, stage, *SETTINGS, master=masters[kind], environment=environment(**PYTHON)) as running:
+        wait_until(lambda: len(world.ids(stage)) >= load.sent, deadline_s=120, what="all events")
+        running.tell()
+        assert running.end() == 0, running.told()
+    copies = world.ids(stage)
+    assert set(copies) == set(range(load.sent))
+    # A killed driver repeats its last second and a batch, a killed executor what it had written of its task.
+    assert Counter(copies.values()).keys() <= set(range(1, 3 + rounds(1, 5)))
+    world.close()
+
+
+def test_no_executor_connects_to_anything_but_the_brokers(world, masters, connections, stack, tmp_path):
+    world.users()
+    # A table that comes from Redis: somebody has to connect to it, and no executor does.
+    world.document["tables"]["limits"] = {
+        "loader": {"redis": stack.redis_url, "pattern": "limit:*"},
+        "format": "string",
+        "columns": "value string",
+    }
+    with redis.Redis.from_url(stack.redis_url) as client:
+        client.set("limit:ann", "7")
+    stage = world.stage("enrich", [LOOKUP, {"table": "limits", "key": "user_id", "as": "limit"}])
+    world.send(stage, [{"id": number, "user_id": "ann"} for number in range(100)])
+    agent = ensure_agent(world.pipeline, linger_s=300)  # executors start no other, whose connections would be theirs
+    # What shows that a connection would be seen: the workers' Python makes one as it starts.
+    with socket.create_server((HOST, 0)) as canary:
+        port = canary.getsockname()[1]
+        (tmp_path / "sitecustomize.py").write_text(f"import socket\nsocket.create_connection(('{HOST}', {port}))\n")
+        words = [*SETTINGS, "--conf", f"spark.executorEnv.PYTHONPATH={tmp_path}"]
+        connections.forget()
+        with running_stage(
+            world, stage, *words, master=masters["standalone"], environment=environment(**PYTHON)
+        ) as running:
+            world.until(stage, 100)
+            sparks = sparks_ports()
+            running.tell()
+            assert running.end() == 0, running.told()
+    assert agent_of(world) == agent.pid
+    assert urlsplit(stack.redis_url).port not in sparks
+    broker = int(stack.bootstrap_servers.rpartition(":")[2])
+    found = connections.ports()
+    assert broker in found, "the executors' connections are not seen"
+    assert found - sparks - {broker} == {port}
+
+
+def test_executors_run_from_a_packed_environment(world, masters, tmp_path):
+    archive = tmp_path / "environment.tar.gz"
+    package(archive, level=0)
+    world.users()
+    stage = world.stage("enrich", [LOOKUP])
+    world.send(stage, [{"id": number, "user_id": "ann"} for number in range(10)])
+    words = [*SETTINGS, "--conf", f"spark.archives={archive}#environment", "--conf", "spark.cores.max=1"]
+    packed = environment(PYSPARK_PYTHON="./environment/bin/python")
+    with running_stage(world, stage, *words, master=masters["standalone"], environment=packed) as running:
+        assert {event["user"]["plan"] for event in world.until(stage, 10)} == {"free"}
+        agent = psutil.Process(agent_of(world))
+        # Whose modules it has: of the archive, unpacked in the executor's folder.
+        mapped = {each.path for each in agent.memory_maps() if "/site-packages/" in each.path}
+        told = running.told()
+        running.tell()
+        assert running.end() == 0, running.told()
+    assert "a table is loaded" in told, "no preload with one core"
+    assert mapped
+    assert [path for path in mapped if "/environment/lib/" not in path] == []

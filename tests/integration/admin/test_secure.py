@@ -1,0 +1,142 @@
+"""Over the secure listener: who may, does; who may not, does not know the word, or does not trust, is told so."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._acl import AclBinding, AclOperation, AclPermissionType
+from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
+
+from enrich.config import load
+from enrich.dev import Addresses, temporary_stack
+from enrich.dev.secure import GUEST
+from enrich.kafka import librdkafka_settings
+from tests.support.commands import enrich, enrich_process, lines
+from tests.support.ending import stop_agent_of
+from tests.support.seed import SOAK
+from tests.support.topics import Cluster
+from tests.support.waiting import wait_until
+
+
+@pytest.fixture(scope="module")
+def secure():
+    with temporary_stack(quiet=True, secure=True) as addresses:
+        yield addresses
+
+
+@pytest.fixture
+def config_of(secure: Addresses, tmp_path):
+    """A pipeline's file with this section of `kafka.security`."""
+    written: list[Path] = []
+
+    def write(**changes):
+        security = {
+            "protocol": "SASL_SSL",
+            "mechanism": "SCRAM-SHA-512",
+            "username": secure.secure_username,
+            "password": secure.secure_password,
+            "ca_file": secure.secure_ca_file,
+            **changes,
+        }
+        shown = ", ".join(f"{name}: '{value}'" for name, value in security.items() if value is not None)
+        path = tmp_path / f"pipeline-{len(written)}.yaml"
+        path.write_text(
+            f"name: test\nkafka: {{bootstrap_servers: '{secure.secure_bootstrap_servers}', security: {{{shown}}}}}\n"
+            f"state_dir: {tmp_path}/state\n"
+            "tables:\n  users: {topic: users, format: json, columns: 'plan string'}\n"
+            "sync:\n  writeback:\n    to_redis:\n      {topic: users, format: json, columns: 'plan string', "
+            f"to: {{redis: {{url: '{secure.redis_url}', key: 'user:{{key}}', as: hash}}}}}}\n"
+            "stages:\n  enrich:\n    source: {topic: events, format: json, schema: 'user_id string'}\n"
+            "    lookups: [{table: users, key: user_id, as: user}]\n    sink: {topic: enriched, format: json}\n"
+            f"    dlq: dead\n    checkpoint: {tmp_path}/checkpoint\n"
+        )
+        written.append(path)
+        return path
+
+    yield write
+    for path in written:
+        stop_agent_of(load(path))
+
+
+def grant(secure, operation, kind=ResourceType.TOPIC, name="users"):
+    admin = AdminClient({"bootstrap.servers": secure.bootstrap_servers})
+    rights = AclBinding(
+        kind, name, ResourcePatternType.LITERAL, f"User:{GUEST}", "*", operation, AclPermissionType.ALLOW
+    )
+    for future in admin.create_acls([rights]).values():
+        future.result(30)
+
+
+def test_an_authorised_user_makes_topics_changes_rows_and_reads_them_by_agent_and_sync(secure, config_of):
+    config = config_of()
+    assert enrich("topics", "apply", "--yes", "-c", config).returncode == 0
+    assert enrich("table", "put", "users", "ann", '{"plan": "pro"}', "-c", config).returncode == 0
+    (row,) = lines(enrich("table", "get", "users", "ann", "-c", config, "--json"))
+    assert row["value"] == {"plan": "pro"}
+    assert enrich("topics", "check", "users", "-c", config).returncode == 0
+    command = [sys.executable, "-m", "sync_service", "reconcile", "to_redis", "--repair", "-c", str(config), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_user_without_rights_is_told_which_one_is_missing(secure, config_of):
+    assert enrich("topics", "apply", "--yes", "-c", config_of()).returncode in (0, 4)
+    guest = config_of(username=GUEST)
+
+    def lacks(right, *arguments):
+        def is_told():
+            done = enrich(*arguments, "-c", guest)
+            assert (done.returncode, done.stdout) == (2, ""), done
+            return f"lacks the right {right}" in done.stderr
+
+        wait_until(is_told, what=f"being told of {right}")  # brokers take a moment to learn of a grant
+
+    put = ("table", "put", "users", "ann", '{"plan": "max"}')
+    lacks("DESCRIBE on topic users", "topics", "plan", "users")
+    grant(secure, AclOperation.DESCRIBE)
+    lacks("DESCRIBE_CONFIGS on topic users", "topics", "plan", "users")
+    lacks("READ on topic users", "table", "get", "users", "ann", "--from-topic")
+    grant(secure, AclOperation.DESCRIBE_CONFIGS)
+    lacks("WRITE on transactional-id enrich.admin.test.users", *put)
+    grant(secure, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, "enrich.admin.test.users")
+    lacks("WRITE on topic users", *put)
+    checked = enrich("topics", "check", "users", "-c", guest, "--json")
+    (finding,) = [one for one in lines(checked)[0]["findings"] if one["problem"] == "rights_missing"]
+    assert "READ" in finding["what"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"password": "wrong"}, "user name, password and mechanism"),
+        ({"ca_file": None}, "certificate is not trusted"),
+        (
+            {"protocol": "PLAINTEXT", "mechanism": None, "username": None, "password": None, "ca_file": None},
+            "port is encrypted, and the connection was plain",
+        ),
+    ],
+    ids=["wrong password", "untrusted certificate", "plain to the secure port"],
+)
+def test_what_keeps_us_from_the_brokers_is_told(config_of, changes, told):
+    done = enrich("topics", "plan", "-c", config_of(**changes), "--deadline", "4")
+    assert (done.returncode, told in done.stderr) == (2, True), done
+
+
+if SOAK:  # the start of Spark is too long for the quick rounds
+
+    def test_a_stage_runs_over_it_and_its_dead_letters_are_read(config_of):
+        config = config_of()
+        assert enrich("topics", "apply", "--yes", "-c", config).returncode == 0
+        assert enrich("table", "put", "users", "ann", '{"plan": "pro"}', "-c", config).returncode == 0
+        cluster = Cluster(librdkafka_settings(load(config).kafka))
+        cluster.produce("events", [(b"k", b'{"user_id": "ann"}'), (b"k", b"nonsense")])
+        with enrich_process("run", "enrich", "-c", config) as stage:
+            wait_until(lambda: cluster.messages("enriched"), what="an enriched event", deadline_s=120)
+            stage.terminate()
+            stage.communicate(timeout=60)
+        assert [message.value() for message in cluster.messages("enriched")] == [
+            b'{"user_id": "ann","user":{"plan":"pro"}}'
+        ]
+        assert len(lines(enrich("dlq", "list", "-c", config, "--json"))) == 1

@@ -1,0 +1,127 @@
+"""`enrich topics plan|apply|check|describe` on a real broker: a plan is what is done, and no fault goes unnoticed."""
+
+import time
+
+import pytest
+
+from tests.support.commands import enrich, lines
+from tests.support.waiting import wait_until
+
+
+@pytest.fixture
+def name(request):
+    return f"{request.node.originalname}.{time.time_ns()}"
+
+
+def pipeline(write_config, topic, wishes="", **extra):
+    tables = f"tables:\n  users: {{topic: {topic}, format: json, columns: 'plan string', history: 1h}}\n"
+    return write_config(f"{tables}topics:\n  '*': {{partitions: 3, staleness: 1h}}\n{wishes}", **extra)
+
+
+def problems(done):
+    (checked,) = lines(done)
+    return {finding["problem"] for finding in checked["findings"]}
+
+
+def test_a_missing_topic_is_planned_made_as_shown_and_then_nothing_is_left_to_do(write_config, cluster, name):
+    config = pipeline(write_config, name)
+    planned = enrich("topics", "plan", "-c", config, "--json")
+    assert planned.returncode == 1, planned.stderr
+    *steps, plan = lines(planned)
+    assert {step["step"] for step in steps} == {"create", "record"}
+    assert list(steps[0]) == ["step", "topic", "what", "before", "after", "note"]
+    shown = {step["what"]: step["after"] for step in steps if step["step"] == "create"}
+    assert shown["partitions"] == "3"
+    assert shown["cleanup.policy"] == "compact"
+    assert int(shown["min.compaction.lag.ms"]) > 3_600_000
+    assert not cluster.topics.exists(name)
+
+    unasked = enrich("topics", "apply", "-c", config)
+    assert unasked.returncode == 4, unasked.stderr
+    assert not cluster.topics.exists(name)
+    assert enrich("topics", "apply", "--plan", "000000000000", "-c", config).returncode == 4
+    applied = enrich("topics", "apply", "--plan", plan["plan"], "-c", config, "--json")
+    assert applied.returncode == 0, applied.stderr
+    assert [step["what"] for step in lines(applied) if step.get("done")] == [step["what"] for step in steps]
+    settings = cluster.topics.settings(name)
+    assert {key: settings[key] for key in shown if key != "partitions"} == {
+        key: value for key, value in shown.items() if key != "partitions"
+    }
+    assert len(cluster.topics.partitions(name)) == 3
+
+    again = enrich("topics", "plan", "-c", config, "--json")
+    assert again.returncode == 0
+    assert lines(again)[-1]["to_do"] == 0
+    assert enrich("topics", "check", "-c", config).returncode == 0
+    (described,) = lines(enrich("topics", "describe", "-c", config, "--json"))
+    assert described["format"] == "json"
+    assert [part["partition"] for part in described["partitions"]] == [0, 1, 2]
+
+
+def test_settings_are_changed_and_more_partitions_for_keys_are_refused(write_config, cluster, name):
+    cluster.topics.create(name, partitions=2, config={"cleanup.policy": "compact,delete"})
+    config = pipeline(write_config, name)
+    assert problems(enrich("topics", "check", "-c", config, "--json")) == {"wrong_policy", "history_not_kept"}
+    applied = enrich("topics", "apply", "--yes", "-c", config)
+    assert applied.returncode == 4
+    assert "rekey" in applied.stdout
+    assert cluster.topics.settings(name)["cleanup.policy"] == "compact"
+    assert len(cluster.topics.partitions(name)) == 2
+    (refused,) = [step for step in lines(enrich("topics", "plan", "-c", config, "--json")) if "step" in step]
+    assert (refused["step"], refused["what"], refused["before"], refused["after"]) == (
+        "refused",
+        "partitions",
+        "2",
+        "3",
+    )
+
+
+def test_a_check_names_every_fault_of_the_records(write_config, cluster, name):
+    cluster.topics.create(name, partitions=2)
+    cluster.produce(name, [(None, b"{}"), (b"large", b"x" * 5_000)])
+    with_rows = [(b"ann", b'{"plan": "%d"}' % number) for number in range(20)]
+    cluster.produce(name, with_rows)
+    from enrich.kafka import DeliveringProducer
+
+    with DeliveringProducer(cluster.connection) as producer:
+        for partition in (0, 1):
+            producer.produce(name, b"bob", b"{}", partition=partition)
+        # As old as if the cleaner had stood still for days.
+        producer.produce(name, b"old", b"{}", partition=0, timestamp_ms=1_600_000_000_000)
+        producer.produce(name, b"old", b"{}", partition=0)
+    config = pipeline(write_config, name, f"  {name}: {{partitions: 2, max_message: 1KiB}}\n")
+    assert enrich("topics", "apply", "--yes", "-c", config).returncode == 0
+    done = enrich("topics", "check", "-c", config, "--json")
+    assert done.returncode == 1
+    (checked,) = lines(done)
+    found = {finding["problem"]: finding["what"] for finding in checked["findings"]}
+    assert set(found) == {"null_keys", "oversized", "keys_in_two_partitions", "duplicates", "older_than_promised"}
+    assert "such as bob" in found["keys_in_two_partitions"]
+    assert checked["records"] == 26
+    assert checked["live_keys"] == 5  # bob in each of his partitions
+    assert "  null_keys: 1 records without a key" in enrich("topics", "check", "-c", config).stdout
+
+
+def test_a_name_that_the_pipeline_does_not_have_is_a_usage_error(write_config, name):
+    done = enrich("topics", "check", "nope", "-c", pipeline(write_config, name))
+    assert done.returncode == 2
+    assert name in done.stderr
+
+
+@pytest.mark.parametrize("command", ["plan", "apply", "check", "describe"])
+def test_a_broker_that_does_not_answer_ends_with_3_within_the_deadline(write_config, name, command):
+    config = pipeline(write_config, name, servers="127.0.0.1:1")
+    started = time.monotonic()
+    done = enrich("topics", command, "-c", config, "--deadline", "1")
+    assert done.returncode == 3, done.stderr
+    assert time.monotonic() - started < 20
+    assert "Traceback" not in done.stderr
+
+
+def test_a_plan_that_is_out_of_date_is_not_done(write_config, cluster, name):
+    config = pipeline(write_config, name)
+    plan = lines(enrich("topics", "plan", "-c", config, "--json"))[-1]["plan"]
+    cluster.topics.create(name, partitions=3)
+    wait_until(lambda: cluster.topics.exists(name), what="the topic")
+    assert enrich("topics", "apply", "--plan", plan, "-c", config).returncode == 4
+    assert cluster.topics.settings(name)["cleanup.policy"] == "delete"

@@ -1,0 +1,20 @@
+"""A stack becomes secure later: its data and its addresses stay, and what is secret is for its owner alone."""
+
+from enrich.dev import Stack
+from tests.support.topics import Cluster
+
+
+def test_a_running_stack_gets_the_secure_listener_and_keeps_the_rest(tmp_path):
+    with Stack(tmp_path / "stack") as stack:
+        plain = stack.up()
+        cluster = Cluster({"bootstrap.servers": plain.bootstrap_servers})
+        cluster.topics.create("kept")
+        cluster.produce_ids("kept", range(10))
+        secure = stack.up(secure=True)
+        assert (secure.bootstrap_servers, secure.redis_url) == (plain.bootstrap_servers, plain.redis_url)
+        assert secure.secure_bootstrap_servers not in (None, plain.bootstrap_servers)
+        assert set(cluster.ids("kept")) == set(range(10))
+        assert stack.up() == secure  # from then on, also without asking
+        folder = tmp_path / "stack" / "kafka"
+        secrets = [folder / "server.properties", folder / "secure" / "password"]
+        assert [path.stat().st_mode & 0o077 for path in secrets] == [0, 0]

@@ -1,0 +1,197 @@
+"""A stage's starts and ends: nothing is repeated after a drain or left out after a loss; one driver runs at a time."""
+
+import threading
+from collections import Counter
+from contextlib import contextmanager
+
+import pytest
+from pyspark.sql.streaming.listener import StreamingQueryListener
+
+from enrich.errors import ConfigError, Fenced, Unreachable, WouldLoseData
+from enrich.stage.checkpoint import Checkpoint
+from enrich.stage.job import RunOptions, run_with
+from enrich.stage.profiles import stage_settings
+from enrich.stage.progress import group_of
+from enrich.stage.starting import From
+from tests.support.stages import Load
+from tests.support.waiting import wait_until
+
+LOOKUP = {"table": "users", "key": "user_id", "as": "user"}
+
+
+class Run:
+    """A stage in a thread of the test, with a session that all tests share."""
+
+    def __init__(self, spark, world, stage, start=None, *, new_pin=False):
+        self.stop = threading.Event()
+        self.error = None
+        settings, options = stage_settings(world.pipeline.stages[stage]), RunOptions(start=start, new_pin=new_pin)
+        arguments = (spark, world.pipeline, stage, settings, options, self.stop)
+        self._thread = threading.Thread(target=self._run, args=arguments)
+        self._thread.start()
+
+    def _run(self, *arguments):
+        try:
+            run_with(*arguments)
+        except Exception as error:  # noqa: BLE001 - what it is, the test says
+            self.error = error
+
+    def end(self):
+        """The error that it ended with, None when it drained."""
+        self._thread.join(120)
+        assert not self._thread.is_alive(), "the stage does not end"
+        return self.error
+
+
+@contextmanager
+def running(spark, world, stage, start=None, **more):
+    run = Run(spark, world, stage, start, **more)
+    try:
+        yield run
+    finally:
+        run.stop.set()
+        run.end()
+
+
+def until_all(world, stage, number, run=None):
+    def all_there():
+        assert run is None or run.error is None, run.error
+        return world.records(stage) >= number and len(world.ids(stage)) >= number
+
+    wait_until(all_there, deadline_s=120, what=f"{number} events")
+
+
+REPLAYS = ["latest", "deterministic"]
+
+
+@pytest.mark.parametrize(
+    ("profile", "replay"), [("latency", "latest"), ("throughput", "latest"), ("latency", REPLAYS[1])]
+)
+def test_a_drain_under_load_repeats_nothing_and_leaves_nothing_out(spark, world, profile, replay):
+    world.users(history="1h")
+    stage = world.stage("enrich", [LOOKUP], profile=profile, replay=replay)
+    with Load(world, stage) as load:
+        for _ in range(3):
+            done = world.records(stage)
+            with running(spark, world, stage) as run:
+                until_all(world, stage, done + 1_000, run)
+                run.stop.set()
+                assert run.end() is None
+    with running(spark, world, stage) as run:
+        until_all(world, stage, load.sent, run)
+    assert world.ids(stage) == Counter(range(load.sent))
+    committed = world.committed(stage)
+    assert committed == world.cluster.topics.end_offsets(world.topic("enrich.in"))
+
+
+def test_a_lost_checkpoint_is_refused_until_somebody_says_where_to_go_on(spark, world):
+    world.users()
+    stage = world.stage("enrich", [LOOKUP])
+    world.send(stage, [{"id": number} for number in range(10)])
+    with running(spark, world, stage) as run:
+        until_all(world, stage, 10)
+        run.stop.set()
+        assert run.end() is None
+    with pytest.raises(ConfigError, match="without a checkpoint"):
+        raise Run(spark, world, stage, From.parse("earliest")).end()
+    world.lose_checkpoint(stage)
+    world.send(stage, [{"id": number} for number in range(10, 15)])
+    with pytest.raises(WouldLoseData, match="--from group"):
+        raise Run(spark, world, stage).end()
+    with running(spark, world, stage, From.parse("group")) as run:
+        until_all(world, stage, 15)
+    assert world.ids(stage) == Counter(range(15))
+
+
+@pytest.mark.parametrize("replay", REPLAYS)
+def test_the_newer_of_two_drivers_shuts_the_older_one_out(spark, world, replay):
+    world.users(history="1h")
+    stage = world.stage("enrich", [LOOKUP], replay=replay)
+    world.send(stage, [{"id": 0}])
+    with running(spark, world, stage) as older:
+        until_all(world, stage, 1)
+        wait_until(lambda: world.committed(stage), what="the group's offsets")
+        taking_over = world.progress(stage)
+        taking_over.take_over()
+        taking_over.close()
+        assert isinstance(older.end(), Fenced)
+
+
+@pytest.mark.parametrize("replay", REPLAYS)
+def test_a_marker_in_the_checkpoint_drains_the_stage_which_tells_what_it_dropped(spark, world, caplog, replay):
+    caplog.set_level("INFO")
+    world.users(history="1h")
+    stage = world.stage("enrich", [{**LOOKUP, "on_miss": "drop"}], replay=replay)
+    world.send(stage, [{"id": 1}, {"id": 2, "user_id": "nobody"}, b"garbage", {"id": 0, "user_id": "ann"}])
+    with running(spark, world, stage) as run:
+        wait_until(lambda: world.records(stage) == 2, deadline_s=60, what="the event and the dead letter")
+        checkpoint = Checkpoint(spark, world.pipeline.stages[stage].checkpoint)
+        checkpoint.tell_to_stop()
+        assert run.end() is None
+        assert not checkpoint.is_told_to_stop()
+    (told,) = [vars(record) for record in caplog.records if record.message == "the stage has drained"]
+    assert (told["events"], told["dropped"], told["dead_letters"]) == (4, 2, 1)
+
+
+class LateTeller(StreamingQueryListener):
+    """Holds up what Spark tells all listeners after it, until the query has ended."""
+
+    def __init__(self, streams):
+        self._streams = streams
+
+    def onQueryStarted(self, event):  # noqa: N802 - Spark's names
+        del event
+
+    def onQueryProgress(self, event):  # noqa: N802
+        del event
+        wait_until(lambda: not self._streams.active, deadline_s=60, what="the end of the query")
+
+    def onQueryTerminated(self, event):  # noqa: N802
+        del event
+
+
+def test_the_totals_are_whole_however_late_spark_tells_of_its_batches(spark, world, caplog):
+    caplog.set_level("INFO")
+    world.users()
+    stage = world.stage("enrich", [LOOKUP])
+    world.send(stage, [{"id": number} for number in range(3)])
+    late = LateTeller(spark.streams)
+    spark.streams.addListener(late)
+    try:
+        with running(spark, world, stage) as run:
+            until_all(world, stage, 3, run)
+            run.stop.set()
+            assert run.end() is None
+    finally:
+        spark.streams.removeListener(late)
+    (told,) = [vars(record) for record in caplog.records if record.message == "the stage has drained"]
+    assert told["events"] == 3
+
+
+def test_a_table_that_does_not_become_ready_ends_the_stage_naming_it(spark, world):
+    world.users()
+    world.document["tables"]["absent"] = {
+        "topic": "there.is.no.such.topic",
+        "format": "string",
+        "columns": "value string",
+        "freshness": {"deadline": "2s"},
+    }
+    stage = world.stage("enrich", [{"table": "absent", "key": "user_id", "as": "absent"}])
+    error = Run(spark, world, stage).end()
+    assert isinstance(error, Unreachable)
+    assert "table absent" in error.what
+    assert "never complete" in error.what
+    assert str(error.where).startswith("host ")
+
+
+def test_topics_that_are_missing_are_told_before_anything_starts(spark, world):
+    world.users()
+    stage = world.stage("enrich", [LOOKUP])
+    world.document["stages"][stage]["sink"]["topic"] = "no.sink"
+    error = Run(spark, world, stage).end()
+    assert isinstance(error, ConfigError)
+    assert "no.sink" in str(error)
+
+
+def test_group_names_are_the_stages():
+    assert group_of("enrich") == "enrich.enrich"

@@ -1,0 +1,150 @@
+"""What a running stage and its agent tell: exact metrics, a dashboard that knows them all, logs for machines."""
+
+import json
+import re
+import socket
+import time
+import urllib.request
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.support.stages import StageWorld, running_stage
+from tests.support.waiting import wait_until
+
+DASHBOARD = Path(__file__).parents[3] / "deploy" / "grafana" / "dashboards" / "enrich.json"
+USER = {"table": "users", "key": "user_id", "as": "user", "select": ["plan"]}
+LOOKUPS: list[dict[str, Any]] = [
+    {**USER, "on_miss": "default", "default": {"plan": "none"}},
+    {**USER, "as": "again", "key": "ip", "on_miss": "drop"},
+    {**USER, "as": "last", "key": "coalesce(nullif(user_id, 'nobody'), 'ann')", "on_miss": "dlq"},
+]
+PAYLOAD = "the-payload-nobody-may-see"
+EVENTS = [
+    *[{"user_id": "ann", "ip": "bob", "text": PAYLOAD}] * 5,  # through
+    *[{"user_id": "nobody", "ip": "bob", "text": PAYLOAD}] * 3,  # through, by default
+    *[{"user_id": "ann", "ip": "nobody"}] * 2,  # dropped
+    {"user_id": "gone", "ip": "ann"},  # to the DLQ
+    PAYLOAD.encode(),  # to the DLQ, and never looked up
+]
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return free.getsockname()[1]
+
+
+def scraped(port):
+    """Names of the families with their types, and the samples by name and labels."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+        families = list(text_string_to_metric_families(answer.read().decode()))
+    samples = {
+        (sample.name, *(value for name, value in sorted(sample.labels.items()) if name not in ("pipeline", "stage"))): (
+            sample.value
+        )
+        for family in families
+        for sample in family.samples
+    }
+    return {family.name for family in families}, samples
+
+
+class Seen:
+    """A stage that ran over `EVENTS`, as it was just before it drained."""
+
+    def __init__(self, cluster, folder):
+        world = StageWorld(cluster, folder)
+        world.users()
+        ports = free_port(), free_port()
+        world.document["agent"] = {"metrics_port": ports[1]}
+        stage = world.stage("enrich", LOOKUPS, metrics_port=ports[0])
+        self.sent_s = time.time()
+        world.send(stage, EVENTS)
+        with running_stage(world, stage, log_format="json") as running:
+            world.until(stage, 10)
+
+            def all_counted():
+                with suppress(OSError):
+                    return scraped(ports[0])[1].get(("enrich_stage_events_total",)) == len(EVENTS)
+
+            wait_until(all_counted, what="all events in the metrics")
+            self.families, self.samples = scraped(ports[0])
+            self.agent_families, self.agent_samples = scraped(ports[1])
+            self.looked_s = time.time()
+            running.tell()
+            assert running.end() == 0, running.told()
+        self.log = running.told()
+        world.close()
+
+
+@pytest.fixture(scope="module")
+def seen(cluster, tmp_path_factory):
+    return Seen(cluster, tmp_path_factory.mktemp("metrics"))
+
+
+def test_the_counts_are_exact(seen):
+    assert seen.samples["enrich_stage_dropped_events_total",] == 2
+    assert seen.samples["enrich_stage_dead_letters_total",] == 2
+    found = {
+        key[1:]: value
+        for key, value in seen.samples.items()
+        if key[0] == "enrich_stage_lookups_total" and value  # lookup, on_miss, status, table
+    }
+    assert found == {
+        ("user", "default", "hit", "users"): 7,
+        ("user", "default", "miss", "users"): 3,
+        ("user", "default", "deleted", "users"): 1,
+        ("again", "drop", "hit", "users"): 9,
+        ("again", "drop", "miss", "users"): 2,
+        ("last", "dlq", "hit", "users"): 10,
+        ("last", "dlq", "deleted", "users"): 1,
+    }
+    assert seen.samples["enrich_stage_events_behind",] == 0
+
+
+def test_the_lags_are_ages_of_the_events_in_their_order(seen):
+    lag_in, lag_out = (
+        [seen.samples[f"enrich_stage_lag_{way}_seconds", quantile] for quantile in ("0.5", "0.95", "0.99", "1")]
+        for way in ("in", "out")
+    )
+    assert 0 < lag_in[0] <= lag_in[1] <= lag_in[2] <= lag_in[3]
+    assert all(before < after for before, after in zip(lag_in, lag_out, strict=True))
+    assert lag_out[3] < seen.looked_s - seen.sent_s + 1
+    batches = seen.samples["enrich_stage_batch_seconds_count",]
+    assert batches >= 1
+    assert seen.samples["enrich_stage_batch_seconds_bucket", "+Inf"] == batches
+    assert seen.samples["enrich_stage_batch_part_seconds_total", "addBatch"] > 0
+    assert seen.samples["enrich_stage_lookup_seconds_total",] > 0
+
+
+def test_tables_and_memory_are_told(seen):
+    assert 0 <= seen.samples["enrich_stage_table_age_seconds", "users"] < 60
+    (worker,) = (value for key, value in seen.samples.items() if key[0] == "enrich_stage_worker_memory_bytes")
+    assert 1 << 20 < worker < 1 << 31
+    for process in ("python", "jvm"):
+        assert 1 << 20 < seen.samples["enrich_stage_driver_memory_bytes", process] < 1 << 34
+
+
+def test_the_dashboard_shows_every_metric_of_stages_and_agents_and_none_that_there_is_not(seen):
+    text = json.dumps([panel.get("targets", []) for panel in json.loads(DASHBOARD.read_text())["panels"]])
+    shown = set(re.findall(r"enrich_[a-z_]+", text))
+    families = seen.families | seen.agent_families
+    assert {re.sub(r"_(total|bucket|sum|count)$", "", name) for name in shown} == families
+    exposed = {key[0] for key in (*seen.samples, *seen.agent_samples)}
+    assert shown <= exposed
+    labels = set(re.findall(r"(?:by \(|, )(\w+)(?=[,)])", text)) - {"le"}
+    assert labels <= {"stage", "lookup", "table", "on_miss", "status", "part"}
+
+
+def test_the_log_is_json_lines_without_payload(seen):
+    lines = seen.log.splitlines()
+    # What the JVM says before Spark has a session cannot be helped.
+    first = next(number for number, line in enumerate(lines) if line.startswith("{"))
+    told = [json.loads(line) for line in lines[first:]]
+    ours, sparks = {"time", "level", "logger", "message"}, {"ts", "level", "logger", "msg"}
+    assert all(ours <= set(line) or sparks <= set(line) for line in told)
+    (drained,) = [line for line in told if line.get("message") == "the stage has drained"]
+    assert (drained["events"], drained["dropped"], drained["dead_letters"]) == (len(EVENTS), 2, 2)
+    assert PAYLOAD not in seen.log

@@ -1,0 +1,102 @@
+"""`enrich package`: an archive that is an environment wherever it is unpacked, and never half of one."""
+
+import json
+import subprocess
+import tarfile
+
+import pytest
+
+from enrich.errors import ConfigError
+from enrich.stage.package import package
+from tests.support.commands import enrich, lines
+
+LOOKS = """
+import json, sys
+import enrich, stores, polars, numba, rocksdict, psycopg, hiredis
+import enrich.agent.process, enrich.stage.worker, sync_service
+from importlib.metadata import version
+print(json.dumps({"prefix": sys.prefix, "files": [m.__file__ for m in (enrich, stores, polars, rocksdict)],
+                  "version": version("enrich")}))
+"""
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory):
+    path = tmp_path_factory.mktemp("packed") / "environment.tar.gz"
+    (told,) = lines(enrich("package", "-o", path, "--json"))
+    assert told["bytes"] == path.stat().st_size
+    return path
+
+
+def test_it_runs_wherever_it_is_unpacked_and_of_itself_only(archive, tmp_path):
+    place = tmp_path / "else where"
+    with tarfile.open(archive) as tar:
+        tar.extractall(place, filter="fully_trusted")  # noqa: S202 - made by this test
+    done = subprocess.run(
+        [place / "bin" / "python", "-c", LOOKS],
+        env={"PYTHONPATH": _sparks(tmp_path)},
+        cwd="/",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["prefix"] == str(place)
+    assert all(file.startswith(f"{place}/lib/") for file in told["files"])
+    assert told["version"] == "0.1.0"
+    helped = subprocess.run(
+        [place / "bin" / "enrich", "--version"], env={}, cwd="/", capture_output=True, text=True, check=False
+    )
+    assert helped.stdout == "enrich 0.1.0\n", helped.stderr
+
+
+def _sparks(folder):
+    """PySpark alone, as an executor has it."""
+    import py4j
+    import pyspark
+
+    alone = folder / "spark"
+    alone.mkdir()
+    for module in (pyspark, py4j):
+        (alone / module.__name__).symlink_to(module.__path__[0])
+    return str(alone)
+
+
+def test_what_was_there_stays_until_the_new_one_is_whole(tmp_path):
+    target = tmp_path / "environment.tar.gz"
+    target.write_bytes(b"the last one")
+
+    def interrupted(done, whole):
+        if done > 1 << 20:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        package(target, tell=interrupted)
+    assert target.read_bytes() == b"the last one"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_it_has_nothing_that_hadoop_would_not_unpack_and_nothing_that_nobody_needs(archive):
+    with tarfile.open(archive) as tar:
+        members = tar.getmembers()
+    names = {member.name for member in members}
+    assert [member.name for member in members if not member.isfile()] == [], "links that lead out of it are refused"
+    assert not [name for name in names if name.startswith(("/", "..")) or "/../" in name]
+    assert not [name for name in names if "site-packages/pyspark/" in name or "site-packages/pytest/" in name]
+    assert {member.uid for member in members} == {0}
+
+
+@pytest.mark.parametrize(
+    ("name", "python", "says"),
+    [
+        ("environment.zip", None, "must end in"),
+        ("environment.tar", None, "must end in"),
+        ("no/such/environment.tar.gz", None, "no such folder"),
+        ("environment.tgz", "python3.11", "must be absolute"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_is_written(tmp_path, name, python, says):
+    with pytest.raises(ConfigError, match=says):
+        package(tmp_path / name, python)
+    assert list(tmp_path.iterdir()) == []

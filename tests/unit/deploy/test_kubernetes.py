@@ -1,0 +1,69 @@
+"""The manifests of deploy/kubernetes agree with each other, with the image and with the command line."""
+
+import re
+
+import pytest
+from ruamel.yaml import YAML
+
+from enrich.config import load_text
+from tests.unit.deploy.commands import command_problems
+from tests.unit.deploy.installed import locked, pyspark_folder, read
+
+DOCUMENTS = {one["kind"]: one for one in YAML(typ="safe", pure=True).load_all(read("deploy/kubernetes/stage.yaml"))}
+POD = DOCUMENTS["Deployment"]["spec"]["template"]
+(DRIVER,) = POD["spec"]["containers"]
+SETTINGS = dict(argument.removeprefix("--conf=").split("=", 1) for argument in DRIVER["args"] if "--conf=" in argument)
+IMAGE = read("deploy/kubernetes/Dockerfile")
+
+
+def test_the_parts_find_each_other():
+    labels = POD["metadata"]["labels"]
+    assert DOCUMENTS["Deployment"]["spec"]["selector"]["matchLabels"] == labels
+    assert DOCUMENTS["Service"]["spec"]["selector"] == labels
+    service = DOCUMENTS["Service"]["metadata"]["name"]
+    assert SETTINGS["spark.driver.host"] == f"{service}.{SETTINGS['spark.kubernetes.namespace']}.svc"
+    account = DOCUMENTS["ServiceAccount"]["metadata"]["name"]
+    assert POD["spec"]["serviceAccountName"] == account
+    assert SETTINGS["spark.kubernetes.authenticate.serviceAccountName"] == account
+    assert [subject["name"] for subject in DOCUMENTS["RoleBinding"]["subjects"]] == [account]
+    assert DOCUMENTS["RoleBinding"]["roleRef"]["name"] == DOCUMENTS["Role"]["metadata"]["name"]
+    (volume,) = POD["spec"]["volumes"]
+    (mount,) = DRIVER["volumeMounts"]
+    assert volume["name"] == mount["name"]
+    assert volume["configMap"]["name"] == DOCUMENTS["ConfigMap"]["metadata"]["name"]
+    (file,) = DOCUMENTS["ConfigMap"]["data"]
+    assert f"{mount['mountPath']}/{file}" in DRIVER["command"]
+
+
+def test_the_ports_are_the_same_everywhere():
+    ports = {one["name"]: one["port"] for one in DOCUMENTS["Service"]["spec"]["ports"]}
+    assert {one["name"]: one["containerPort"] for one in DRIVER["ports"]} == ports
+    assert SETTINGS["spark.driver.port"] == str(ports["driver"])
+    assert SETTINGS["spark.driver.blockManager.port"] == str(ports["blocks"])
+    assert POD["metadata"]["annotations"]["prometheus.io/port"] == str(ports["metrics"])
+    assert _pipeline().stages["enrich"].metrics_port == ports["metrics"]
+
+
+def test_the_pipeline_is_one_and_has_the_stage_that_is_run():
+    assert DRIVER["command"][DRIVER["command"].index("run") + 1] in _pipeline().stages
+    state = SETTINGS["spark.kubernetes.executor.volumes.emptyDir.state.mount.path"]
+    assert str(_pipeline().state_dir) == state
+    assert command_problems(DRIVER["command"]) == []
+
+
+def test_the_image_has_the_spark_that_is_locked_and_its_home():
+    version = locked(read("requirements.lock"))["pyspark"]
+    assert f"FROM apache/spark:{version} AS" in IMAGE
+    (home,) = re.findall(r"SPARK_HOME=(\S+)", IMAGE)
+    assert home.endswith("/".join(pyspark_folder().parts[-3:]))
+    assert SETTINGS["spark.kubernetes.container.image"] == DRIVER["image"]
+    assert f"docker build -t {DRIVER['image']} deploy/kubernetes" in read("docs/clusters.md")
+
+
+@pytest.mark.parametrize("name", sorted(SETTINGS))
+def test_every_setting_is_one_of_sparks(name):
+    assert re.fullmatch(r"spark\.(kubernetes|driver|executor)\.[\w.]+", name)
+
+
+def _pipeline():
+    return load_text(DOCUMENTS["ConfigMap"]["data"]["pipeline.yaml"])

@@ -1,0 +1,65 @@
+"""Profiles: each setting can be replaced, and what cannot work is refused with the reason."""
+
+import pytest
+
+from enrich.config import KafkaSection, Stage
+from enrich.errors import ConfigError
+from enrich.stage.profiles import sink_options, source_options, stage_settings
+
+STAGE = {
+    "source": {"topic": "in", "format": "json", "schema": "a string"},
+    "sink": {"topic": "out"},
+    "checkpoint": "/c",
+}
+
+
+def settings(**section):
+    return stage_settings(Stage.model_validate({**STAGE, **section}), "stages.enrich")
+
+
+@pytest.mark.parametrize("profile", ["latency", "throughput"])
+def test_every_setting_of_a_profile_can_be_replaced(profile):
+    usual = settings(profile=profile)
+    for name in {**usual.source, **usual.query, **usual.session}:
+        replaced = settings(profile=profile, settings={name: "7"})
+        assert {**replaced.source, **replaced.query, **replaced.session}[name] == "7", name
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("failOnDataLoss", "must not go unnoticed"),
+        ("startingOffsets", "--from"),
+        ("kafka.linger.ms", "kafka.client"),
+        ("subscribe", "`source`"),
+        ("nonsense", "maxOffsetsPerTrigger"),
+    ],
+)
+def test_settings_that_would_break_a_promise_are_refused_with_the_reason(name, says):
+    with pytest.raises(ConfigError) as raised:
+        settings(settings={name: "x"})
+    assert says in str(raised.value)
+    assert raised.value.where == "stages.enrich.settings"
+
+
+def test_deterministic_replay_records_progress_synchronously_and_refuses_otherwise():
+    assert settings(replay="deterministic").query == {}
+    with pytest.raises(ConfigError, match="replay: deterministic"):
+        settings(replay="deterministic", settings={"asyncProgressTrackingEnabled": True})
+
+
+def test_clients_keep_the_promises_whatever_the_users_settings_are():
+    kafka = KafkaSection.model_validate(
+        {"bootstrap_servers": "h:1", "client": {"linger.ms": 3, "fetch.min.bytes": 9, "compression.type": "zstd"}}
+    )
+    source, sink = source_options(kafka), sink_options(kafka, Stage.model_validate(STAGE).profile)
+    assert (source["kafka.isolation.level"], source["kafka.fetch.min.bytes"]) == ("read_committed", "9")
+    assert (sink["kafka.acks"], sink["kafka.linger.ms"], sink["kafka.compression.type"]) == ("all", "3", "zstd")
+    assert "kafka.linger.ms" not in source
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "fast"), [("/c", True), ("file:///c", True), ("hdfs://n/c", True), ("s3a://b/c", False)]
+)
+def test_the_quick_manager_of_checkpoints_is_taken_where_renames_are_atomic(checkpoint, fast):
+    assert ("spark.sql.streaming.checkpointFileManagerClass" in settings(checkpoint=checkpoint).session) == fast

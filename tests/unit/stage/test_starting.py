@@ -1,0 +1,38 @@
+"""--from: the words and times that a start without a checkpoint takes."""
+
+import pytest
+
+from enrich.errors import ConfigError
+from enrich.stage.progress import ends_of
+from enrich.stage.starting import From
+
+
+@pytest.mark.parametrize("word", ["earliest", "latest", "group"])
+def test_words_are_taken(word):
+    assert From.parse(word) == From(word=word)
+
+
+@pytest.mark.parametrize(
+    ("text", "time_ms"),
+    [
+        ("2026-11-21T10:00:00Z", 1795255200000),
+        ("2026-11-21T11:00:00+01:00", 1795255200000),
+        ("2026-11-21T10:00:00", 1795255200000),
+        ("2026-11-21", 1795219200000),
+    ],
+)
+def test_times_are_taken_in_utc_unless_they_say_otherwise(text, time_ms):
+    assert From.parse(text) == From(time_ms=time_ms)
+
+
+@pytest.mark.parametrize("text", ["", "yesterday", "1795255200000x"])
+def test_anything_else_is_refused(text):
+    with pytest.raises(ConfigError, match="--from"):
+        From.parse(text)
+
+
+def test_the_ends_of_a_batch_are_read_from_what_spark_tells():
+    assert ends_of({"sources": [{"endOffset": '{"in":{"0":5,"1":7}}'}]}) == {"in": {0: 5, 1: 7}}
+    assert ends_of({"sources": [{"endOffset": {"in": {"0": 5}}}]}) == {"in": {0: 5}}
+    assert ends_of(None) == {}
+    assert ends_of({"sources": [{"endOffset": None}]}) == {}
