@@ -19,6 +19,14 @@ from enrich.kafka.errors import kafka_errors
 COMPACTED: Mapping[str, str] = {"cleanup.policy": "compact"}
 
 _KNOWN_EVERY_S = 0.02
+_STALE_LEADER = {
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+}
+"""A partition's leader has changed, and some of those concerned do not know it yet. The client repeats one of them."""
+_LEADER_EVERY_S = 0.1
 
 
 @dataclass(frozen=True)
@@ -141,9 +149,16 @@ class Topics:
         self, name: str, spec: OffsetSpec, isolation: IsolationLevel = IsolationLevel.READ_COMMITTED
     ) -> dict[int, int]:
         request = {TopicPartition(name, partition): spec for partition in self.partitions(name)}
-        with kafka_errors(f"topic {name}"):
-            futures = self._list_offsets(request, isolation)
-            return {place.partition: self._result(future).offset for place, future in futures.items()}
+        end = time.monotonic() + self._deadline_s
+        while True:
+            with kafka_errors(f"topic {name}"):
+                try:
+                    futures = self._list_offsets(request, isolation)
+                    return {place.partition: self._result(future).offset for place, future in futures.items()}
+                except KafkaException as exception:
+                    if exception.args[0].code() not in _STALE_LEADER or time.monotonic() > end:
+                        raise
+            time.sleep(_LEADER_EVERY_S)
 
     def _list_offsets(
         self,

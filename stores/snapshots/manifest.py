@@ -90,6 +90,10 @@ def parse_manifest(raw: bytes, path: Path) -> Manifest:
     """Raises CorruptState for anything but what `as_bytes` made, ConfigError for a newer format."""
     try:
         fields = json.loads(raw)
+        # Of every format, also of those to come: else a flipped bit would make a damaged file a newer one.
+        unsigned = {name: value for name, value in fields.items() if name != "sha256"}
+        if fields["sha256"] != hashlib.sha256(_rendered(unsigned)).hexdigest():
+            _refuse(path, "its own checksum is wrong")
         version = fields["format"]
         if isinstance(version, int) and version > FORMAT:
             raise ConfigError(
@@ -102,7 +106,7 @@ def parse_manifest(raw: bytes, path: Path) -> Manifest:
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         _refuse(path, repr(error))
     if manifest.as_bytes() != raw:
-        _refuse(path, "its own checksum is wrong")
+        _refuse(path, "it is not in the form that it was written in")
     return manifest
 
 

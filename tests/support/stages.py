@@ -23,7 +23,7 @@ from enrich.stage.progress import StageProgress
 from tests.support.ending import stop_agent_of
 from tests.support.processes import frozen
 from tests.support.topics import Cluster
-from tests.support.waiting import wait_until
+from tests.support.waiting import wait_until, when_reachable
 
 _NUMBERS = itertools.count()
 
@@ -159,7 +159,7 @@ class StageWorld:
         """How many there are: cheaper than reading them."""
         section = self.document["stages"][stage]
         topics = [section["sink"]["topic"], *([section["dlq"]] if "dlq" in section else [])]
-        return sum(sum(self.cluster.topics.end_offsets(topic).values()) for topic in topics)
+        return sum(sum(when_reachable(lambda: self.cluster.topics.end_offsets(topic)).values()) for topic in topics)  # noqa: B023 - called at once
 
     @contextmanager
     def brokers_away(self) -> Iterator[None]:
@@ -251,7 +251,7 @@ class RunningStage:
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 [*command, "--master", master, *quick_jvm, *words],
-                env=environment,
+                env={**(os.environ if environment is None else environment), "PYTHONFAULTHANDLER": "1"},
                 stdout=log,
                 stderr=log,
                 cwd=world.folder,
@@ -274,7 +274,42 @@ class RunningStage:
 
     def end(self, deadline_s: float = 60.0) -> int:
         """Its exit code."""
-        return self._process.wait(timeout=deadline_s)
+        try:
+            return self._process.wait(timeout=deadline_s)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"it has not ended within {deadline_s:g} s; it says:\n{self.last_words()}") from None
+
+    def wait_until(self, condition: Callable[[], bool], *, what: str, deadline_s: float = 180.0) -> None:
+        """Something of this stage, which may not end meanwhile."""
+
+        def has_come() -> bool:
+            assert not self.has_ended(), self.told()
+            return condition()
+
+        try:
+            wait_until(has_come, deadline_s=deadline_s, what=what)
+        except AssertionError as error:
+            if self.has_ended():
+                raise
+            raise AssertionError(f"{error}; the stage says:\n{self.last_words()}") from error
+
+    def last_words(self) -> str:
+        """Ends it. What it said of late, and where the threads of all its processes stood."""
+        before = len(self.told())
+        members = [psutil.Process(self.pid), *psutil.Process(self.pid).children(recursive=True)]
+        for member in members:
+            with suppress(psutil.Error):
+                if member.name() == "java":
+                    member.send_signal(signal.SIGQUIT)
+        with suppress(AssertionError):
+            wait_until(lambda: "JNI global refs" in self.told()[before:], what="the JVM's threads")
+        for member in reversed(members):
+            with suppress(psutil.Error):
+                if member.name() != "java":
+                    member.send_signal(signal.SIGABRT)
+        psutil.wait_procs(members[:1], timeout=10)
+        told = self.told()
+        return told[max(0, before - 8_000) :]
 
     def kill(self) -> None:
         if not self.has_ended():

@@ -4,6 +4,8 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from stores.errors import Retryable
+
 _T = TypeVar("_T")
 
 
@@ -17,3 +19,15 @@ def wait_until(condition: Callable[[], _T], *, deadline_s: float = 30.0, what: s
         if time.monotonic() > end:
             raise AssertionError(f"{what} did not come true within {deadline_s:g} s")
         time.sleep(0.01)  # the poll's rhythm, not a wait for something to be done
+
+
+def when_reachable(call: Callable[[], _T], *, deadline_s: float = 60.0) -> _T:
+    """What it returns, once it does: a broker that has just come back refuses some calls for a moment."""
+    end = time.monotonic() + deadline_s
+    while True:
+        try:
+            return call()
+        except Retryable:
+            if time.monotonic() > end:
+                raise
+        time.sleep(0.05)  # the same

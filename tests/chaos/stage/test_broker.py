@@ -10,7 +10,6 @@ from tests.support.processes import kill
 from tests.support.seed import rounds
 from tests.support.stages import Load, StageWorld, running_stage
 from tests.support.topics import Cluster
-from tests.support.waiting import wait_until
 
 LOOKUP = {"table": "users", "key": "user_id", "as": "user", "on_miss": "dlq"}
 
@@ -35,18 +34,13 @@ def test_no_acknowledged_event_is_missing_after_kills_of_the_broker(own_stack, t
     stage = world.stage("enrich", [LOOKUP])
     kills = rounds(2, 10)
     with running_stage(world, stage) as running:
-
-        def reached(records):
-            assert not running.has_ended(), running.told()
-            return world.records(stage) >= records
-
         with Load(world, stage, lambda number: "ann" if number % 3 else "nobody") as load:
-            wait_until(lambda: reached(500), deadline_s=120, what="output")
+            running.wait_until(lambda: world.records(stage) >= 500, what="output")
             for _ in range(kills):
                 kill(world.broker_pid())
                 own_stack.up()
-                done = world.records(stage)
-                wait_until(lambda: reached(done + 1_000), deadline_s=120, what="output after the kill")  # noqa: B023
+                more = world.records(stage) + 1_000
+                running.wait_until(lambda: world.records(stage) >= more, what="output after the kill")  # noqa: B023
         # Whatever is in the topic now was acknowledged, or might have been.
         given = ids(world.cluster.messages(world.topic("enrich.in")))
         assert set(given) >= set(range(load.sent))
@@ -54,7 +48,9 @@ def test_no_acknowledged_event_is_missing_after_kills_of_the_broker(own_stack, t
         def seen():
             return ids(world.cluster.messages(world.topic("enrich.out"))) + ids(world.dead_letters(stage))
 
-        wait_until(lambda: reached(given.total()) and set(seen()) >= set(given), deadline_s=120, what="all events")
+        running.wait_until(
+            lambda: world.records(stage) >= given.total() and set(seen()) >= set(given), what="all events"
+        )
         running.tell()
         assert running.end() == 0, running.told()
     found = seen()

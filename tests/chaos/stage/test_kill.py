@@ -34,14 +34,7 @@ def more(world, stage, number, running):
     """Records of whoever writes: for a moment that may still be the JVM of a driver that was killed."""
     before = world.records(stage)
 
-    def came():
-        assert not running.has_ended(), running.told()
-        return world.records(stage) >= before + number
-
-    try:
-        wait_until(came, deadline_s=180, what="further output")
-    except AssertionError as error:
-        raise AssertionError(f"{error}; the stage says:\n{running.told()[-5_000:]}") from error
+    running.wait_until(lambda: world.records(stage) >= before + number, what="further output")
 
 
 def test_no_acknowledged_event_is_missing_after_kills_of_driver_worker_and_agent(world):

@@ -49,6 +49,15 @@ def test_a_flipped_bit_anywhere_is_refused(snapshot, name):
     assert read_all(snapshot.path)
 
 
+def test_every_flip_of_the_manifests_format_is_damage_and_not_a_newer_release(snapshot):
+    file = snapshot.path / "manifest.json"
+    whole = file.read_bytes()
+    for bit in range(8):
+        flipped(file, whole.index(b'"format":') + len(b'"format":'), bit)
+        assert refused(snapshot.path), bit
+        file.write_bytes(whole)
+
+
 @pytest.mark.parametrize("name", ["manifest.json", "newest-00000.arrows", "past-00000.arrows"])
 def test_a_file_that_is_cut_emptied_or_longer_is_refused(snapshot, name):
     file = snapshot.path / name
