@@ -1,12 +1,11 @@
 """A whole stage from the configuration: `spark-submit jobs/enrich_stage.py STAGE -c FILE`, or `enrich run STAGE`."""
 
 import argparse
-import logging
 import sys
 
-from enrich.cli.output import DONE, FAILED, exit_code, print_error
+from enrich.cli.output import DONE, outcome
 from enrich.config import load
-from enrich.errors import ConfigError, EnrichError
+from enrich.errors import ConfigError
 from enrich.logs import LogFormat, LogLevel, setup_logs
 from enrich.stage.job import RunOptions, run_stage
 from enrich.stage.starting import From
@@ -15,16 +14,13 @@ from enrich.stage.starting import From
 def main() -> int:
     options = _options()
     setup_logs(LogFormat(options.log_format), LogLevel(options.log_level))
-    try:
-        start = None if options.start is None else From.parse(options.start)
-        chosen = RunOptions(options.master, _settings(options.conf), start, options.new_pin)
-        run_stage(load(options.config), options.stage, chosen)
-    except EnrichError as error:
-        print_error(error)
-        return exit_code(error)
-    except Exception:
-        logging.getLogger("enrich").exception("this is a bug in enrich; please report it with the lines below")
-        return FAILED
+    return outcome(lambda: _run(options))
+
+
+def _run(options: argparse.Namespace) -> int:
+    start = None if options.start is None else From.parse(options.start)
+    chosen = RunOptions(options.master, _settings(options.conf), start, options.new_pin)
+    run_stage(load(options.config), options.stage, chosen)
     return DONE
 
 

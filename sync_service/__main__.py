@@ -3,7 +3,6 @@
 import argparse
 import ctypes
 import gc
-import logging
 import os
 import signal
 import sys
@@ -11,9 +10,8 @@ import threading
 from contextlib import suppress
 from types import FrameType
 
-from enrich.cli.output import DONE, FAILED, exit_code, print_error
+from enrich.cli.output import DONE, FAILED, outcome
 from enrich.config import Pipeline, load
-from enrich.errors import EnrichError
 from enrich.logs import LogFormat, LogLevel, setup_logs
 from sync_service.building import routes_of
 from sync_service.http import StatusServer
@@ -28,21 +26,18 @@ _M_ARENA_MAX = -8  # of malloc.h
 def main() -> int:
     options = _options()
     setup_logs(LogFormat(options.log_format), LogLevel(options.log_level or _level(options.command)))
-    try:
-        pipeline = load(options.config)
-        if options.command == "reconcile":
-            return reconcile(pipeline, options)
-        if options.command == "confirm":
-            from sync_service.sources.command import confirm
+    return outcome(lambda: _command(options))
 
-            return confirm(pipeline, options)
-        _run(pipeline)
-    except EnrichError as error:
-        print_error(error)
-        return exit_code(error)
-    except Exception:
-        logging.getLogger("enrich").exception("this is a bug in enrich; please report it with the lines below")
-        return FAILED
+
+def _command(options: argparse.Namespace) -> int:
+    pipeline = load(options.config)
+    if options.command == "reconcile":
+        return reconcile(pipeline, options)
+    if options.command == "confirm":
+        from sync_service.sources.command import confirm
+
+        return confirm(pipeline, options)
+    _run(pipeline)
     return DONE
 
 

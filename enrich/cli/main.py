@@ -1,6 +1,5 @@
 """The program's top: builds the command tree, runs it, and turns every error into a message and an exit code."""
 
-import logging
 import signal
 import sys
 from types import FrameType
@@ -29,7 +28,6 @@ from enrich.cli import (
     table_stats,
     topics,
 )
-from enrich.errors import EnrichError
 from enrich.logs import LogFormat, LogLevel, setup_logs
 
 app = typer.Typer(
@@ -87,12 +85,9 @@ def _terminate(signum: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG00
 
 def main() -> NoReturn:
     signal.signal(signal.SIGTERM, _terminate)
-    try:
-        app()
-    except EnrichError as error:
-        output.print_error(error)
-        sys.exit(output.exit_code(error))
-    except Exception:
-        logging.getLogger("enrich").exception("this is a bug in enrich; please report it with the lines below")
-        sys.exit(output.FAILED)
-    sys.exit(output.DONE)
+    sys.exit(output.outcome(_run))
+
+
+def _run() -> int:
+    app()
+    return output.DONE

@@ -3,6 +3,7 @@
 import base64
 import json
 import logging
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -22,6 +23,18 @@ _EXIT_CODES: tuple[tuple[type[EnrichError], int], ...] = (
     (Unreachable, UNREACHABLE),
     (WouldLoseData, WOULD_LOSE_DATA),
 )
+
+
+def outcome(program: Callable[[], int]) -> int:
+    """Runs a program's work. Returns its exit code; an error of our tree, or a bug, becomes a message first."""
+    try:
+        return program()
+    except EnrichError as error:
+        print_error(error)
+        return exit_code(error)
+    except Exception:
+        logging.getLogger("enrich").exception("this is a bug in enrich; please report it with the lines below")
+        return FAILED
 
 
 def exit_code(error: EnrichError) -> int:

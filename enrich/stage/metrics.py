@@ -1,6 +1,5 @@
 """A stage's metrics for Prometheus: what Spark observed of its batches, and what their workers told."""
 
-import json
 import os
 import threading
 from collections import Counter
@@ -16,6 +15,7 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 from enrich.stage.counting import QUANTILES
 from enrich.stage.lookups import StageLookup
+from enrich.stage.progress import offsets_in
 from enrich.stage.recent import Recent
 from enrich.stage.tally import STATUSES, Tally
 
@@ -191,15 +191,11 @@ def _behind(progress: StreamingQueryProgress) -> int | None:
     """Between the end of the batch and the end of the topic, as it was then."""
     behind = None
     for source in progress.sources:
-        ends, newest = _offsets(source.endOffset), _offsets(source.latestOffset)
-        if newest:
-            behind = (behind or 0) + sum(max(0, end - ends.get(place, 0)) for place, end in newest.items())
+        ends = offsets_in(source.endOffset)
+        for topic, newest in offsets_in(source.latestOffset).items():
+            done = ends.get(topic, {})
+            behind = (behind or 0) + sum(max(0, end - done.get(p, 0)) for p, end in newest.items())
     return behind
-
-
-def _offsets(text: str | None) -> dict[tuple[str, str], int]:
-    parsed = json.loads(text) if text else None
-    return {(topic, p): offset for topic, partitions in (parsed or {}).items() for p, offset in partitions.items()}
 
 
 def _resident(pid: int) -> int:

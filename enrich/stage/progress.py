@@ -112,8 +112,14 @@ def ends_of(progress: Mapping[str, object] | None) -> Ends:
     sources = (progress or {}).get("sources") or []
     ends: dict[str, dict[int, int]] = {}
     for source in sources if isinstance(sources, list) else []:
-        offsets = source["endOffset"]
-        parsed = json.loads(offsets) if isinstance(offsets, str) else offsets
-        for topic, partitions in (parsed or {}).items():
-            ends[topic] = {int(partition): int(offset) for partition, offset in partitions.items()}
+        ends |= offsets_in(source["endOffset"])
     return ends
+
+
+def offsets_in(told: str | Mapping[str, Mapping[str, int]] | None) -> Mapping[str, dict[int, int]]:
+    """What Spark tells of a Kafka source, by topic and partition; PySpark has parsed some of it."""
+    parsed = json.loads(told or "null") if isinstance(told, str) else told
+    return {
+        topic: {int(partition): int(offset) for partition, offset in partitions.items()}
+        for topic, partitions in (parsed or {}).items()
+    }
