@@ -1,5 +1,5 @@
-"""How a stage's throughput changes with the rows of its table, the number of look-ups, the size of events and the
-number of executors. Besides figures it writes bench/plots: a table, and a picture for each."""
+"""How a stage's throughput changes with the rows of its table, the number of look-ups, the size of events, the number
+of executors and with deterministic replay. Besides figures it writes bench/plots: a table, and a picture for each."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,6 +18,9 @@ _USUAL = "rows_1m"
 _LOOKUPS = (1, 2, 4, 8)
 _BYTES = (100, 1_000, 10_000)
 _EXECUTORS = (1, 2)
+_REPLAYS = ("latest", "deterministic")
+_KEPT = "kept"
+"""A table with history, which pins need."""
 _EVENTS = 1_000_000
 _LARGEST_TOPIC = 500_000_000
 
@@ -37,12 +40,14 @@ def run() -> Figures:
     with stage_world(memory="6GiB") as world:
         for table, rows in _ROWS.items():
             world.table(table, rows)
+        world.table(_KEPT, _ROWS[_USUAL], history="1h")
         world.start_agent()
         with stage_host(world.file) as host:
             points = {
                 "rows": list(_by_rows(world, host)),
                 "lookups": list(_by_lookups(world, host)),
                 "bytes": list(_by_bytes(world, host)),
+                "replay": list(_by_replay(world, host)),
             }
         points["executors"] = list(_by_executors(world))
     _write(points)
@@ -77,6 +82,13 @@ def _by_bytes(world: StageWorld, host: StageHost) -> Iterator[Point]:
         world.topics.delete(events.topic)
 
 
+def _by_replay(world: StageWorld, host: StageHost) -> Iterator[Point]:
+    events = _filled(world, Events("replay", scaled(_EVENTS), 200, _ROWS[_USUAL], lookups=1))
+    for number, replay in enumerate(_REPLAYS):
+        yield _point(world, host, number, f"replay_{replay}", events, [_KEPT], replay=replay)
+    world.topics.delete(events.topic)
+
+
 def _by_executors(world: StageWorld) -> Iterator[Point]:
     events = _filled(world, Events("executors", scaled(_EVENTS), 200, _ROWS[_USUAL], lookups=1))
     for count in _EXECUTORS:
@@ -90,10 +102,18 @@ def _filled(world: StageWorld, events: Events) -> Events:
     return events
 
 
-def _point(world: StageWorld, host: StageHost, size: float, name: str, events: Events, lookups: Sequence[str]) -> Point:
+def _point(
+    world: StageWorld,
+    host: StageHost,
+    size: float,
+    name: str,
+    events: Events,
+    lookups: Sequence[str],
+    **section: str,
+) -> Point:
     """Of two passes the second: the first one warms up."""
     for _ in range(2):
-        stage = world.stage(events, lookups, "throughput")
+        stage = world.stage(events, lookups, "throughput", **section)
         host.begin(stage)
         done = world.measured(
             stage, events.count, lambda: host.cpu_seconds() + world.agent_cpu_seconds(), host.require_running
@@ -124,6 +144,7 @@ def _write(points: dict[str, list[Point]]) -> None:
             [1e6 / point.done.per_cpu_second for point in each],
         )
         for name, each in points.items()
+        if name in _TITLES
     ]
     write_plots(curves, PLOTS)
     facts = machine()
@@ -141,7 +162,9 @@ def _write(points: dict[str, list[Point]]) -> None:
     for name, each in points.items():
         for point in each:
             rate, cost = point.done.per_second, 1e6 / point.done.per_cpu_second
-            title = f"{_TITLES[name][0].lower()}: {point.size:,.0f}"
+            title = (
+                f"{_TITLES[name][0].lower()}: {point.size:,.0f}" if name in _TITLES else point.name.replace("_", ": ")
+            )
             lines.append(f"| {title} | {rate:,.0f} | {rate * point.bytes_each / 1e6:,.0f} | {cost:.1f} |")
-    lines += ["", *(f"![{_TITLES[name][0]}](growth_{name}.png)" for name in points)]
+    lines += ["", *(f"![{_TITLES[name][0]}](growth_{name}.png)" for name in _TITLES)]
     (PLOTS / "README.md").write_text("\n".join(lines) + "\n", encoding="utf-8")

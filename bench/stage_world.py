@@ -63,11 +63,11 @@ class StageWorld:
     def pipeline(self) -> Pipeline:
         return load(self.file)
 
-    def table(self, name: str, rows: int) -> None:
+    def table(self, name: str, rows: int, **section: Any) -> None:
         """A table of `bench.metadata` with a topic of its own."""
         say(f"filling the table {name}: {rows:,} rows")
         fill(self.stack.bootstrap_servers, name, rows)
-        self.document["tables"][name] = {"topic": name, "format": "json", "columns": COLUMNS}
+        self.document["tables"][name] = {"topic": name, "format": "json", "columns": COLUMNS, **section}
 
     def start_agent(self) -> None:
         """Returns once all tables are ready, and stand in segments."""
