@@ -11,7 +11,7 @@ def stop_agent_of(pipeline: Pipeline) -> None:
     place = place_of(pipeline)
     header = living_agent(place)
     if header is not None:
-        stop_agent(place, header, deadline_s=30)
+        stop_agent(place, header, deadline_s=120)
 
 
 def kill_agent_of(pipeline: Pipeline) -> None:

@@ -146,7 +146,7 @@ class SourceWorld:
         """How the topic differs from the table now."""
         return compared(self.execute("SELECT * FROM {}"), self.in_topic())
 
-    def wait_equal(self, deadline_s: float = 60.0) -> None:
+    def wait_equal(self, deadline_s: float = 180.0) -> None:
         wait_until(lambda: not self.audit(), deadline_s=deadline_s, what="a topic like the table")
 
 

@@ -272,7 +272,7 @@ class RunningStage:
         """To all of its processes, as `timeout`, systemd and a terminal send it."""
         os.killpg(self._process.pid, number)
 
-    def end(self, deadline_s: float = 60.0) -> int:
+    def end(self, deadline_s: float = 150.0) -> int:
         """Its exit code."""
         try:
             return self._process.wait(timeout=deadline_s)
@@ -307,7 +307,7 @@ class RunningStage:
             with suppress(psutil.Error):
                 if member.name() != "java":
                     member.send_signal(signal.SIGABRT)
-        psutil.wait_procs(members[:1], timeout=10)
+        psutil.wait_procs(members[:1], timeout=60)
         told = self.told()
         return told[max(0, before - 8_000) :]
 

@@ -265,7 +265,7 @@ class Program:
 
     def get(self, path: str) -> tuple[int, str]:
         """Code and body; (0, "") while nothing answers."""
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=10)
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
             connection.request("GET", path)
             answer = connection.getresponse()

@@ -9,7 +9,7 @@ from stores.errors import Retryable
 _T = TypeVar("_T")
 
 
-def wait_until(condition: Callable[[], _T], *, deadline_s: float = 30.0, what: str = "the condition") -> _T:
+def wait_until(condition: Callable[[], _T], *, deadline_s: float = 120.0, what: str = "the condition") -> _T:
     """Returns the condition's first true value. Fails once the deadline has passed."""
     end = time.monotonic() + deadline_s
     while True:
@@ -21,7 +21,7 @@ def wait_until(condition: Callable[[], _T], *, deadline_s: float = 30.0, what: s
         time.sleep(0.01)  # the poll's rhythm, not a wait for something to be done
 
 
-def when_reachable(call: Callable[[], _T], *, deadline_s: float = 60.0) -> _T:
+def when_reachable(call: Callable[[], _T], *, deadline_s: float = 180.0) -> _T:
     """What it returns, once it does: a broker that has just come back refuses some calls for a moment."""
     end = time.monotonic() + deadline_s
     while True:

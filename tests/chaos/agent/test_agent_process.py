@@ -62,7 +62,7 @@ def plan(reader, key):
 
 def test_a_reader_gets_an_agent_started_and_sees_updates(cluster, topic, reader):
     produce(cluster, topic, ann="free")
-    reader.wait_until_ready(deadline_s=30)
+    reader.wait_until_ready(deadline_s=120)
     assert plan(reader, "ann") == "free"
     produce(cluster, topic, ann="pro", bob="new")
     wait_until(lambda: (plan(reader, "ann"), plan(reader, "bob")) == ("pro", "new"), what="the updates")
@@ -76,7 +76,7 @@ def test_many_readers_at_once_get_one_agent(pipeline):
 
 def test_an_agent_killed_at_any_instant_is_replaced_and_nothing_is_lost_or_goes_back(cluster, topic, pipeline, reader):
     random = random_source("agent-kill")
-    reader.wait_until_ready(deadline_s=30)
+    reader.wait_until_ready(deadline_s=120)
     seen = last = -1
     for last in range(rounds(10, 50)):
         produce(cluster, topic, **{f"k{one}": str(last) for one in range(random.randrange(1, 200))}, ann=str(last))
@@ -101,12 +101,12 @@ def cluster_rows(cluster, topic):
 
 def store_rows(reader, expected):
     keys = [key for key, _ in expected]
-    found = reader.wait_until_ready(deadline_s=30).table("users").lookup(pa.array(keys), ["plan"])
+    found = reader.wait_until_ready(deadline_s=120).table("users").lookup(pa.array(keys), ["plan"])
     return [(key, value and value["plan"]) for key, value in zip(keys, found.values.to_pylist(), strict=True)]
 
 
 def test_a_frozen_agent_keeps_the_store_and_goes_on_afterwards(cluster, topic, pipeline, reader):
-    reader.wait_until_ready(deadline_s=30)
+    reader.wait_until_ready(deadline_s=120)
     pid = reader.header().pid
     with frozen(pid):
         wait_until(lambda: living_agent(place_of(pipeline)) is None, what="the loss of its heartbeat")
@@ -128,7 +128,7 @@ def test_an_agent_whose_directory_is_deleted_stops_and_another_starts_over(clust
     wait_until(is_gone, what="the directory's end")
     wait_until(lambda: not is_running(first.pid), what="the end of the fenced agent")
     reader = AgentReader(pipeline)
-    reader.wait_until_ready(deadline_s=30)
+    reader.wait_until_ready(deadline_s=120)
     assert plan(reader, "ann") == "free"
     assert reader.header().pid != first.pid
     reader.close()

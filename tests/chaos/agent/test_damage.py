@@ -32,7 +32,7 @@ def pipeline(stack, cluster, new_topic, tmp_path):
 @pytest.fixture
 def reader(pipeline):
     reader = AgentReader(pipeline)
-    reader.wait_until_ready(deadline_s=30)
+    reader.wait_until_ready(deadline_s=120)
     yield reader
     reader.close()
 
@@ -54,7 +54,7 @@ def damage(file: Path, random) -> None:
 def plans(reader):
     """What a job would see: the right rows, or a clear error that makes it ask again."""
     try:
-        view = reader.wait_until_ready(deadline_s=30).table("users")
+        view = reader.wait_until_ready(deadline_s=120).table("users")
         found = view.lookup(pa.array(NAMES), ["plan"])
     except (CorruptState, Retryable):
         return None

@@ -51,7 +51,7 @@ def test_a_load_whose_process_was_killed_is_begun_again(pipeline):
             wait_until(lambda: work_of(pipeline), what="the load's directory")
         kill(pid)
         reader = AgentReader(pipeline)
-        snapshot = reader.wait_until_ready(deadline_s=30)
+        snapshot = reader.wait_until_ready(deadline_s=120)
         keys = {version.key.decode() for version in snapshot.table("users").scan()}
         assert keys == {f"user:{n}" for n in range(ROWS)}
         assert snapshot.header.pid == agent
@@ -71,7 +71,7 @@ def test_neither_template_nor_load_outlives_an_agent_that_is_killed(pipeline):
         process.suspend()  # it cannot notice anything by itself
     try:
         kill(agent)
-        _, left = psutil.wait_procs(family, timeout=10)
+        _, left = psutil.wait_procs(family, timeout=60)
         assert not [process for process in left if is_running(process.pid)]
     finally:
         for process in family:

@@ -52,7 +52,7 @@ def serving(repository: Repository) -> Iterator[None]:
             self.wfile.flush()
             if trouble == "stall":
                 repository.stalled.set()
-                repository.release.wait(timeout=60)
+                repository.release.wait(timeout=180)
             if trouble == "cut once":
                 del repository.trouble[self.path]
             if trouble in ("cut", "cut once", "stall"):

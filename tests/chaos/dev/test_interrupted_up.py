@@ -26,7 +26,7 @@ def interrupted(stack: StackUnderTest, up: list[str], number: signal.Signals, af
             process.wait(timeout=after_s)
         except subprocess.TimeoutExpired:
             process.send_signal(number)
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=180)
     assert "this is a bug" not in errors
     return process.returncode
 

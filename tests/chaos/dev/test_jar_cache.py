@@ -141,7 +141,7 @@ from enrich.jars import Artifact, JarCache
 JarCache(pathlib.Path({str(folder)!r}), {artifacts[:1]!r}, {{"local": {repository.url!r}}}).paths("test")
 """
     with subprocess.Popen([sys.executable, "-c", downloader]) as process:
-        assert repository.stalled.wait(timeout=30)
+        assert repository.stalled.wait(timeout=120)
         wait_until(lambda: left_over(folder), what="the folder of the download")
         process.send_signal(signal.SIGKILL)
     assert not (folder / artifacts[0].path).exists()
@@ -161,9 +161,9 @@ from enrich.jars import Artifact, JarCache
 JarCache(pathlib.Path({str(folder)!r}), {artifacts[:1]!r}, {{"local": {repository.url!r}}}).paths("test")
 """
     with subprocess.Popen([sys.executable, "-c", downloader], stderr=subprocess.DEVNULL) as process:
-        assert repository.stalled.wait(timeout=30)
+        assert repository.stalled.wait(timeout=120)
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=5) == -signal.SIGINT
+        assert process.wait(timeout=30) == -signal.SIGINT
 
 
 def test_two_processes_at_once_fetch_each_file_once(folder, artifacts, repository):

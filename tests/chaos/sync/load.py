@@ -58,7 +58,7 @@ def expected(world: SyncWorld) -> dict[str, tuple[int, Any, Any]]:
     return rows
 
 
-def audit(world: SyncWorld, deadline_s: float = 60.0) -> None:
+def audit(world: SyncWorld, deadline_s: float = 180.0) -> None:
     """Both stores come to hold exactly what the topic says."""
     right = expected(world)
 

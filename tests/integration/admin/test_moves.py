@@ -131,7 +131,7 @@ def test_a_move_that_follows_takes_what_is_written_until_ctrl_c_and_the_next_run
             cluster.produce(users, [(b"ann", row(number))])
         _until_there(cluster, target, 4)
         move.send_signal(signal.SIGINT)
-        _, errors = move.communicate(timeout=30)
+        _, errors = move.communicate(timeout=120)
     assert (move.returncode, "Traceback" in errors) == (130, False)
     (told,) = lines(enrich(*arguments, "--cutover", "--quiet", "0.1", "--json"))
     assert (told["records"], told["resumed"], told["done"]) == (0, True, True)

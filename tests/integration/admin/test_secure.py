@@ -135,7 +135,7 @@ if SOAK:  # the start of Spark is too long for the quick rounds
         with enrich_process("run", "enrich", "-c", config) as stage:
             wait_until(lambda: cluster.messages("enriched"), what="an enriched event", deadline_s=120)
             stage.terminate()
-            stage.communicate(timeout=60)
+            stage.communicate(timeout=180)
         assert [message.value() for message in cluster.messages("enriched")] == [
             b'{"user_id": "ann","user":{"plan":"pro"}}'
         ]

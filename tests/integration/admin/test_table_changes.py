@@ -90,7 +90,7 @@ def test_ctrl_c_in_a_load_leaves_nothing(config, tmp_path, cluster, users, newes
     with enrich_process("table", "load", "users", file, "--key", "user_id", "--yes", "-c", config) as load:
         wait_until(lambda: sum(cluster.topics.written_offsets(users).values()) > 0, what="the first records")
         load.send_signal(signal.SIGINT)
-        _, errors = load.communicate(timeout=60)
+        _, errors = load.communicate(timeout=180)
     assert load.returncode == 130, errors
     wait_until(lambda: cluster.topics.end_offsets(users) == cluster.topics.written_offsets(users), what="the abort")
     assert newest() == {}

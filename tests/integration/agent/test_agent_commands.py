@@ -26,7 +26,7 @@ def test_no_agent_is_said_and_is_a_difference_and_stopping_it_is_fine(config):
 
 def test_a_ready_table_is_shown_to_people_and_machines_and_stop_ends_the_process(config):
     reader = AgentReader(load(config))
-    reader.wait_until_ready(deadline_s=30)
+    reader.wait_until_ready(deadline_s=120)
     reader.close()
     done = enrich("status", "-c", config, "--json")
     assert done.returncode == 0

@@ -120,7 +120,7 @@ def everything(client):
 
 
 def versions(reader):
-    snapshot = reader.wait_until_ready(deadline_s=30)
+    snapshot = reader.wait_until_ready(deadline_s=120)
     return {version.key.decode(): version for version in snapshot.table("limits").scan()}
 
 

@@ -26,7 +26,7 @@ def test_an_agent_and_a_load_with_the_least_budget_keep_their_shares(config, clu
     cluster.produce(users_topic, ((f"u{n}".encode(), b'{"plan": "%d"}' % n) for n in range(50_000)))
     pipeline = load(config)
     reader = AgentReader(pipeline)
-    header = reader.wait_until_ready(deadline_s=60).header
+    header = reader.wait_until_ready(deadline_s=180).header
     found = gauges(pipeline)
     assert found["budget"] == 423 * MIB
     assert found["agent_share"] + found["loads_share"] + found["readers_share"] <= found["budget"]

@@ -29,7 +29,7 @@ def reader(config):
 
 def test_metrics_stand_on_the_unix_socket(config, produce_users, reader):
     produce_users(ann={"plan": "free"}, bob={"plan": 5})
-    header = reader.wait_until_ready(deadline_s=30).header
+    header = reader.wait_until_ready(deadline_s=120).header
     found = samples(ask(place_of(load(config)).folder, "GET", METRICS))
     assert found["enrich_agent_table_ready", "test", "users"] == 1
     assert found["enrich_agent_table_rows", "test", "users"] == 1
@@ -44,7 +44,7 @@ def test_metrics_stand_on_a_port_where_one_is_given_and_nothing_else_does(config
         port = free.getsockname()[1]
     config.write_text(config.read_text() + f"agent: {{metrics_port: {port}}}\n")
     reader = AgentReader(load(config))
-    reader.wait_until_ready(deadline_s=30)
+    reader.wait_until_ready(deadline_s=120)
     address = f"http://127.0.0.1:{port}"
     with urllib.request.urlopen(address + METRICS) as answer:  # noqa: S310 - an address of our own
         assert ("enrich_agent_table_ready", "test", "users") in samples(answer.read())
@@ -58,7 +58,7 @@ def test_a_port_that_is_taken_is_logged_and_stops_nothing(config, reader):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         config.write_text(config.read_text() + f"agent: {{metrics_port: {taken.getsockname()[1]}}}\n")
         reader = AgentReader(load(config))
-        reader.wait_until_ready(deadline_s=30)
+        reader.wait_until_ready(deadline_s=120)
         assert "give each pipeline of a host another" in place_of(load(config)).log.read_text()
         reader.close()
 

@@ -24,7 +24,7 @@ def url():
 
 def register(url, subject, schema, **more):
     address = urlsplit(url)
-    connection = http.client.HTTPConnection(address.netloc, timeout=30)
+    connection = http.client.HTTPConnection(address.netloc, timeout=120)
     body = json.dumps({"schema": json.dumps(schema), **more})
     headers = {"Content-Type": "application/vnd.schemaregistry.v1+json"}
     connection.request("POST", f"{address.path}/subjects/{subject}/versions", body, headers)

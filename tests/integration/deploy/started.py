@@ -58,7 +58,7 @@ def process(command: list[str], variables: Mapping[str, str], folder: Path) -> I
     finally:
         started.terminate()
         try:
-            started.wait(timeout=20)
+            started.wait(timeout=60)
         except subprocess.TimeoutExpired:
             started.kill()
             started.wait()
@@ -68,5 +68,5 @@ def is_healthy(words: list[str], variables: Mapping[str, str]) -> bool:
     """Whether a health check, which says first how it is run, succeeds."""
     kind, *rest = words
     command = ["sh", "-c", *rest] if kind == "CMD-SHELL" else rest
-    done = subprocess.run(command, env=environment(variables), capture_output=True, timeout=30, check=False)
+    done = subprocess.run(command, env=environment(variables), capture_output=True, timeout=120, check=False)
     return done.returncode == 0

@@ -22,9 +22,9 @@ COMPOSE = parse_compose(read("docker-compose.yml"))
 def known_settings(stack):
     """The names of all settings that a broker of the version in the compose file has."""
     admin = AdminClient({"bootstrap.servers": stack.bootstrap_servers})
-    (broker,) = admin.list_topics(timeout=10).brokers
+    (broker,) = admin.list_topics(timeout=60).brokers
     (answer,) = admin.describe_configs([ConfigResource(ResourceType.BROKER, str(broker))]).values()
-    return frozenset(answer.result(timeout=10))
+    return frozenset(answer.result(timeout=60))
 
 
 def test_every_variable_of_kafka_is_a_setting_of_the_broker(known_settings):
@@ -46,12 +46,12 @@ def test_a_broker_starts_with_the_settings_and_is_found_by_clients_on_both_sides
     java = ["java", "-Xmx512m", "-XX:TieredStopAtLevel=1", "-cp", ":".join(map(str, jars("kafka")))]
     formatting = [*java, "kafka.tools.StorageTool", "format", "-t", "4L6g3nShT-eMCtK--X86sw", "-c", "server.properties"]
     with process(formatting, {}, tmp_path) as formatted:
-        assert formatted.wait(timeout=60) == 0, (tmp_path / "output.log").read_text()
+        assert formatted.wait(timeout=180) == 0, (tmp_path / "output.log").read_text()
     with process([*java, "kafka.Kafka", "server.properties"], {}, tmp_path):
         for _, host, port in listeners(service, "KAFKA_ADVERTISED_LISTENERS"):
             address = f"{HOST}:{moved.port('kafka', port)}"
             (broker,) = (
-                AdminClient({"bootstrap.servers": address, "log_level": 0}).list_topics(timeout=60).brokers.values()
+                AdminClient({"bootstrap.servers": address, "log_level": 0}).list_topics(timeout=180).brokers.values()
             )
             # A client goes on with the address that it is told.
             assert f"{broker.host}:{broker.port}" == address, f"the listener for {host}"

@@ -52,7 +52,7 @@ class Cluster:
                 # The health check starts a Python each time: only once there is something to ask.
                 return is_listening(port) and self.is_healthy(name)
 
-            wait_until(is_ready, deadline_s=60, what=f"the health of {name}")
+            wait_until(is_ready, deadline_s=180, what=f"the health of {name}")
             yield
 
     def is_healthy(self, name: str) -> bool:
@@ -61,7 +61,7 @@ class Cluster:
 
     def get(self, name: str, port: int, path: str) -> tuple[str, str]:
         """The type and the text of a page."""
-        with urllib.request.urlopen(f"http://{HOST}:{self.moved.port(name, port)}{path}", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://{HOST}:{self.moved.port(name, port)}{path}", timeout=60) as answer:
             return answer.headers["Content-Type"], answer.read().decode()
 
     def metrics(self, job_name: str) -> dict[str, float]:
@@ -116,5 +116,5 @@ def test_nobody_can_submit_jobs_to_the_master_over_http(cluster):
 def test_the_worker_ends_soon_after_sigterm_and_is_not_healthy_any_more(cluster):
     worker = cluster.running["spark-worker"]
     worker.terminate()
-    assert worker.wait(timeout=20) == 143  # 128 + SIGTERM: the JVM's way of ending on it
+    assert worker.wait(timeout=60) == 143  # 128 + SIGTERM: the JVM's way of ending on it
     assert not cluster.is_healthy("spark-worker")

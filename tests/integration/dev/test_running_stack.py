@@ -75,7 +75,7 @@ def read_from_postgres(addresses, _):
 
 def ask_registry(addresses, path, body=None):
     url = urlsplit(addresses["registry_url"])
-    with closing(HTTPConnection(url.netloc, timeout=20)) as connection:
+    with closing(HTTPConnection(url.netloc, timeout=60)) as connection:
         headers = {"Content-Type": "application/vnd.schemaregistry.v1+json"}
         data = None if body is None else json.dumps(body)
         connection.request("GET" if body is None else "POST", url.path + path, data, headers)
@@ -190,7 +190,7 @@ def test_logs_can_be_followed(stack, addresses, tmp_path):
             wait_until(lambda: _refused(addresses) and "authentication failed" in shown.read_text(), what="a line")
         finally:
             follower.send_signal(signal.SIGINT)
-        assert follower.wait(timeout=10) == 130
+        assert follower.wait(timeout=60) == 130
 
 
 def _refused(addresses):

@@ -174,4 +174,4 @@ def test_a_frozen_command_makes_others_wait_and_not_fail(new_stack, only_redis):
         waiting = subprocess.Popen(stack.command("down"), stdout=subprocess.PIPE, text=True)
         with pytest.raises(subprocess.TimeoutExpired):
             waiting.wait(timeout=0.5)
-    assert waiting.communicate(timeout=30)[0] == "stopped redis\n"
+    assert waiting.communicate(timeout=120)[0] == "stopped redis\n"

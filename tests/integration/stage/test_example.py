@@ -36,7 +36,7 @@ def test_the_example_runs_as_shipped(cluster, stack, tmp_path, monkeypatch):
 
             (enriched,), (letter,), (seen,) = wait_until(written, deadline_s=120, what="all three topics")
             running.send_signal(signal.SIGTERM)
-            _, told = running.communicate(timeout=60)
+            _, told = running.communicate(timeout=180)
             assert running.returncode == 0, told
     finally:
         stop_agent_of(load(file))

@@ -124,7 +124,7 @@ def test_a_marker_in_the_checkpoint_drains_the_stage_which_tells_what_it_dropped
     stage = world.stage("enrich", [{**LOOKUP, "on_miss": "drop"}], replay=replay)
     world.send(stage, [{"id": 1}, {"id": 2, "user_id": "nobody"}, b"garbage", {"id": 0, "user_id": "ann"}])
     with running(spark, world, stage) as run:
-        wait_until(lambda: world.records(stage) == 2, deadline_s=60, what="the event and the dead letter")
+        wait_until(lambda: world.records(stage) == 2, deadline_s=180, what="the event and the dead letter")
         checkpoint = Checkpoint(spark, world.pipeline.stages[stage].checkpoint)
         checkpoint.tell_to_stop()
         assert run.end() is None
@@ -144,7 +144,7 @@ class LateTeller(StreamingQueryListener):
 
     def onQueryProgress(self, event):  # noqa: N802
         del event
-        wait_until(lambda: not self._streams.active, deadline_s=60, what="the end of the query")
+        wait_until(lambda: not self._streams.active, deadline_s=180, what="the end of the query")
 
     def onQueryTerminated(self, event):  # noqa: N802
         del event

@@ -39,7 +39,7 @@ def free_port():
 
 def scraped(port):
     """Names of the families with their types, and the samples by name and labels."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
         families = list(text_string_to_metric_families(answer.read().decode()))
     samples = {
         (sample.name, *(value for name, value in sorted(sample.labels.items()) if name not in ("pipeline", "stage"))): (

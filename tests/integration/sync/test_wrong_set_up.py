@@ -18,7 +18,7 @@ def start(world: SyncWorld, to: dict[str, Any], folder: Path) -> subprocess.Comp
     file = folder / "pipeline.yaml"
     file.write_text(json.dumps(world.data(to)))
     command = [sys.executable, "-m", "sync_service", "-c", str(file)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, env={**os.environ})
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=180, env={**os.environ})
 
 
 def test_a_wrong_password_of_postgres(world: SyncWorld, tmp_path: Path) -> None:

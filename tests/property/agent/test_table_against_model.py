@@ -122,7 +122,7 @@ class TableLife(RuleBasedStateMachine):
     @precondition(lambda self: self.calm >= CALM_STEPS)
     @rule()
     def stop_the_agent(self) -> None:
-        self._violently(lambda: stop_agent(self.place, self.reader.header(), deadline_s=30))
+        self._violently(lambda: stop_agent(self.place, self.reader.header(), deadline_s=120))
 
     @precondition(lambda self: self.calm >= CALM_STEPS)
     @rule()
@@ -145,7 +145,7 @@ class TableLife(RuleBasedStateMachine):
             state = self.reader.header().tables["users"]
             return state.ready and (state.complete_through or 0) > asked_at
 
-        wait_until(complete, what=f"completeness of {self.topic}", deadline_s=60)
+        wait_until(complete, what=f"completeness of {self.topic}", deadline_s=180)
         assert self._rows(self.reader) == self.model
         if self.steps % 10 == 0:  # it has many publications to catch up with
             assert self._rows(self.idle_reader) == self.model

@@ -268,7 +268,7 @@ def jvm() -> Iterator[Any]:
     yield gateway.jvm
     gateway.shutdown()
     gateway.java_process.stdin.close()  # at which it ends
-    gateway.java_process.wait(timeout=10)
+    gateway.java_process.wait(timeout=60)
 
 
 WORD, END = -3, -1  # StreamTokenizer's TT_WORD and TT_EOF

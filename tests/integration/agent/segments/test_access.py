@@ -98,7 +98,7 @@ def test_three_ways_over_one_topic_give_the_same_answers_also_over_the_agents_de
     cluster.produce(networks, [(key.encode(), json.dumps({"country": c}).encode()) for key, c in texts.items()])
     reader = AgentReader(pipeline)
     times = [0]
-    reader.wait_until_ready(deadline_s=60)
+    reader.wait_until_ready(deadline_s=180)
     assert_same(reader.snapshot(), times)
     for number in range(rounds(3, 20)):
         until_mapped(reader)
@@ -123,7 +123,7 @@ def test_three_ways_over_one_topic_give_the_same_answers_also_over_the_agents_de
 def test_a_worker_that_reads_only_mapped_tables_opens_no_database(cluster, pipeline, topics):
     produce_some(cluster, topics[0], random_source("only mapped"))
     everything, only = AgentReader(pipeline), AgentReader(pipeline, tables=["mapped", "auto"])
-    everything.wait_until_ready(deadline_s=60)
+    everything.wait_until_ready(deadline_s=180)
     until_mapped(everything)
     snapshot = only.snapshot()
     assert only._rows is None

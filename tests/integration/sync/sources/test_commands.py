@@ -13,7 +13,7 @@ from tests.support.waiting import wait_until
 
 def enrich(*arguments: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "enrich", "sync", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=180)
 
 
 def test_a_held_source_is_confirmed_by_a_command(source: SourceWorld) -> None:
