@@ -3,15 +3,13 @@
 import itertools
 import os
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from functools import partial
 from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
 from hypothesis import HealthCheck, settings
 
-from enrich.dev import Addresses, temporary_stack
+from enrich.dev import Addresses, Stack, temporary_directory
 from enrich.errors import EnrichError
 from tests.support.seed import SEED, SOAK, rounds
 from tests.support.topics import Cluster
@@ -87,18 +85,21 @@ def _started(config: pytest.Config, what: str, start: Callable[[], Addresses]) -
 
 
 @pytest.fixture(scope="session")
-def stack(request: pytest.FixtureRequest) -> Iterator[Addresses]:
-    """Broker and Redis for the whole run. What a test makes in them has names of its own."""
-    with ExitStack() as held:
-        yield _started(request.config, "the embedded stack", partial(held.enter_context, temporary_stack(quiet=True)))
+def own_directory() -> Iterator[Stack]:
+    with temporary_directory() as stack:
+        yield stack
 
 
 @pytest.fixture(scope="session")
-def servers(request: pytest.FixtureRequest) -> Iterator[Addresses]:
+def stack(request: pytest.FixtureRequest, own_directory: Stack) -> Addresses:
+    """Broker and Redis for the whole run. What a test makes in them has names of its own."""
+    return _started(request.config, "the embedded stack", own_directory.up)
+
+
+@pytest.fixture(scope="session")
+def servers(request: pytest.FixtureRequest, own_directory: Stack) -> Addresses:
     """The same with PostgreSQL, for the tests of external stores."""
-    with ExitStack() as held:
-        start = partial(held.enter_context, temporary_stack(["postgres"], quiet=True))
-        yield _started(request.config, "the embedded stack with PostgreSQL", start)
+    return _started(request.config, "the embedded stack with PostgreSQL", lambda: own_directory.up(["postgres"]))
 
 
 @pytest.fixture(scope="session")

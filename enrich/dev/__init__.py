@@ -6,6 +6,16 @@ of a block. Used by the commands `enrich dev` and `enrich demo` and by the tests
 
 from enrich.dev.stack import ALWAYS, ON_DEMAND, SERVERS, Addresses, Stack
 from enrich.dev.status import Health, ServerStatus
-from enrich.dev.temporary import temporary_stack
+from enrich.dev.temporary import temporary_directory, temporary_stack
 
-__all__ = ["ALWAYS", "ON_DEMAND", "SERVERS", "Addresses", "Health", "ServerStatus", "Stack", "temporary_stack"]
+__all__ = [
+    "ALWAYS",
+    "ON_DEMAND",
+    "SERVERS",
+    "Addresses",
+    "Health",
+    "ServerStatus",
+    "Stack",
+    "temporary_directory",
+    "temporary_stack",
+]

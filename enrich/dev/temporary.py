@@ -22,9 +22,21 @@ _NAME = re.compile(r"(\d+)-(\d+)-(\d+)-.*")
 
 @contextmanager
 def temporary_stack(with_: Iterable[str] = (), *, quiet: bool = False, secure: bool = False) -> Iterator[Addresses]:
-    """Broker, Redis and the servers of `with_` in a new directory of the user's cache folder, gone after the block.
+    """Broker, Redis and the servers of `with_` in a directory of their own, gone after the block.
 
-    Also clears away those whose owner was killed before it could. Unless `quiet`, a terminal sees the start.
+    Unless `quiet`, a terminal sees the start.
+    """
+    with temporary_directory() as stack:
+        with shown(quiet=quiet) as display:
+            addresses = stack.up(with_, tell=display.tell, report=display.report, secure=secure)
+        yield addresses
+
+
+@contextmanager
+def temporary_directory() -> Iterator[Stack]:
+    """A stack in a new directory of the user's cache folder, of which nothing runs yet; gone after the block.
+
+    Also clears away those whose owner was killed before it could.
     """
     parent = cache_folder().parent / "stacks"
     parent.mkdir(parents=True, exist_ok=True)
@@ -35,9 +47,7 @@ def temporary_stack(with_: Iterable[str] = (), *, quiet: bool = False, secure: b
     # Others than its owner must get in: PostgreSQL does not run as root.
     stack.folder.path.chmod(0o755)
     try:
-        with shown(quiet=quiet) as display:
-            addresses = stack.up(with_, tell=display.tell, report=display.report, secure=secure)
-        yield addresses
+        yield stack
     finally:
         _delete(stack)
 
