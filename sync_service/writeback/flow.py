@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from enrich.errors import EnrichError, Retryable, Unreachable
 from enrich.kafka import kafka_errors
 from enrich.kafka.errors import mapped
-from sync_service.writeback.positions import Committed, Marks, Partition, start_of
+from sync_service.writeback.positions import ANOTHER_STORE, Committed, Marks, Partition, start_of
 
 _log = logging.getLogger("enrich.sync")
 
@@ -286,13 +286,15 @@ class Flow:
         try:
             with kafka_errors(f"topic {self._plan.topic}"):
                 committed = consumer.committed(assigned, timeout=_DEADLINE_S)
-            starts = [self._begin(place) for place in committed]
+            begun = [self._begin(place) for place in committed]
+            # Whoever begins anew notices another store here, and has written nothing yet.
+            self.rewinds += any(why == ANOTHER_STORE for _, why in begun)
             with kafka_errors():
-                consumer.incremental_assign(starts)
+                consumer.incremental_assign([start for start, _ in begun])
         except EnrichError as error:  # raised inside the client it would lose its kind
             self._fault = error
 
-    def _begin(self, committed: TopicPartition) -> TopicPartition:
+    def _begin(self, committed: TopicPartition) -> tuple[TopicPartition, str]:
         current = Committed(self._plan.generation, self._incarnation, ())
         start, why = start_of(committed, dict(self._plan.starts), current, self._clock_ms(), self._plan.rewind_ms)
         known = Committed.from_text(committed.metadata)
@@ -305,7 +307,7 @@ class Flow:
         self._partitions[committed.partition] = Partition(committed.partition, start, marks, at)
         extra = {"topic": self._plan.topic, "partition": committed.partition, "offset": start, "because": why}
         _log.info("a partition was assigned", extra=extra)
-        return TopicPartition(self._plan.topic, committed.partition, start)
+        return TopicPartition(self._plan.topic, committed.partition, start), why
 
     def _revoke(self, consumer: Consumer, revoked: list[TopicPartition]) -> None:
         leaving = [self._partitions[place.partition] for place in revoked if place.partition in self._partitions]

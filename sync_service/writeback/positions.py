@@ -91,6 +91,9 @@ class Partition:
         self.due = 0.0
 
 
+ANOTHER_STORE = "the store is another"
+
+
 def start_of(
     committed: Any, starts: dict[int, int], current: Committed, now_ms: int, window_ms: int
 ) -> tuple[int, str]:
@@ -107,5 +110,5 @@ def start_of(
         rewound = known.rewound(now_ms, window_ms)
         return max(
             min(committed.offset, committed.offset if rewound is None else rewound), floor
-        ), "the store is another"
+        ), ANOTHER_STORE
     return max(committed.offset, floor), "committed"

@@ -68,8 +68,9 @@ def test_what_a_failover_lost_of_acknowledged_rows_is_written_again(
             wait_until(lambda: has_committed(world, service), what="the route to go on")
     if not is_up:
         group.kill_master()
-        with running(pipeline):
+        with running(pipeline) as service:
             wait_until(lambda: world.in_redis().keys() == ids(0, _BEFORE + _AFTER), what="all rows, nobody helping")
+            assert service.status().counters["rewinds"] == 1
 
 
 def test_a_server_that_copied_another_in_between_is_another_one(world: SyncWorld, group: RedisGroup) -> None:
