@@ -14,6 +14,7 @@ from enrich.errors import BadRecord, EnrichError, Fenced, Retryable
 from enrich.kafka.clients import Connection, new_producer
 from enrich.kafka.errors import kafka_errors, mapped
 
+_ABORT_S = 5.0
 _DEFAULTS = {"queue.buffering.max.kbytes": 65536, "batch.size": 1_000_000}
 
 
@@ -34,8 +35,9 @@ class Span:
 class TransactionalProducer:
     """The only one of its `transactional_id` that can write, until the next one is made.
 
-    After any error it is of no use any more: what it had begun is aborted by the next one, at the latest. Whether a
-    commit that raised took place, only the topic can tell.
+    After a Retryable error the next transaction may be tried: it first ends the one before, if brokers that were away
+    left that open. After any other it is of no use any more: what it had begun is aborted by the next one, at the
+    latest. Whether a commit that raised took place, only the topic can tell.
     """
 
     def __init__(
@@ -50,11 +52,14 @@ class TransactionalProducer:
         self._where = f"transactional.id {transactional_id}"
         self._deadline_s = deadline_s
         self._failure: EnrichError | None = None
+        self._is_open = False
+        """Neither the commit nor the abort of the last transaction was answered."""
         self._offsets: defaultdict[int | None, list[int | None]] = defaultdict(list)
 
-    def start(self) -> None:
+    def start(self, deadline_s: float | None = None) -> None:
         """Returns once every other producer of this id is shut out, and what it had not committed is aborted."""
-        self._repeated(lambda: self._producer.init_transactions(self._deadline_s))
+        deadline_s = self._deadline_s if deadline_s is None else deadline_s
+        self._repeated(lambda: self._producer.init_transactions(deadline_s), deadline_s)
 
     @contextmanager
     def transaction(self) -> Iterator[dict[int, Span]]:
@@ -63,9 +68,11 @@ class TransactionalProducer:
         Raises Fenced when another producer of this id was started.
         """
         spans: dict[int, Span] = {}
-        self._offsets.clear()
         with kafka_errors(self._where):
+            if self._is_open:
+                self._end()
             self._producer.begin_transaction()
+        self._offsets.clear()
         try:
             yield spans
             self._commit()
@@ -121,14 +128,35 @@ class TransactionalProducer:
         self._raise_failure()
 
     def _abort(self) -> None:
-        # So that readers need not wait for the broker's time-out. When it fails, the next producer's start does it.
+        # So that readers need not wait for the broker's time-out. When it fails, the next transaction does it, or the
+        # next producer's start.
         try:
-            self._producer.abort_transaction(5.0)
+            self._producer.abort_transaction(_ABORT_S)
         except KafkaException:
             self._producer.purge()
+            self._is_open = True
 
-    def _repeated(self, call: Callable[[], object]) -> None:
-        end = time.monotonic() + self._deadline_s
+    def _end(self) -> None:
+        """Of the client's calls only that which was not answered can go on: the commit, once that has begun."""
+        try:
+            self._producer.abort_transaction(self._deadline_s)
+        except KafkaException as exception:
+            if exception.args[0].code() not in (KafkaError._CONFLICT, KafkaError._STATE):
+                raise
+            self._end_commit()
+        self._producer.poll(0)
+        self._is_open, self._failure = False, None
+
+    def _end_commit(self) -> None:
+        try:
+            self._producer.commit_transaction(self._deadline_s)
+        except KafkaException as exception:  # its records are gone: see `_abort`
+            if not exception.args[0].txn_requires_abort():
+                raise
+            self._producer.abort_transaction(self._deadline_s)
+
+    def _repeated(self, call: Callable[[], object], deadline_s: float | None = None) -> None:
+        end = time.monotonic() + (self._deadline_s if deadline_s is None else deadline_s)
         while True:
             try:
                 call()

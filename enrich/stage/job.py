@@ -41,7 +41,7 @@ _log = logging.getLogger(__name__)
 
 _LOOK_EVERY_S = 0.2
 _ASK_EVERY_S = 1.0
-"""A checkpoint may be in a store that counts requests."""
+"""How far the query is, and whether somebody says stop: a checkpoint may be in a store that counts requests."""
 
 
 @dataclass(frozen=True)
@@ -204,9 +204,9 @@ def _supervise(
     asked = 0.0
     try:
         while not query.awaitTermination(_LOOK_EVERY_S):  # type: ignore[arg-type] # fractions are fine
-            progress.reached(ends_of(query.lastProgress))
             if time.monotonic() - asked >= _ASK_EVERY_S:
                 asked = time.monotonic()
+                progress.reached(ends_of(query.lastProgress))
                 if checkpoint.is_told_to_stop():
                     stop.set()
             if stop.is_set():

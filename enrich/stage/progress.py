@@ -33,10 +33,11 @@ def group_of(stage: str) -> str:
 class StageProgress:
     """The offsets of one stage's group. Committed in transactions, of which only the newest driver is capable."""
 
-    def __init__(self, connection: Connection, pipeline: str, stage: str) -> None:
+    def __init__(self, connection: Connection, pipeline: str, stage: str, *, deadline_s: float = 10.0) -> None:
+        """`deadline_s`: for each step of a commit. A stage that is told to stop waits for the one under way."""
         self._group = group_of(stage)
         self._consumer: Consumer = new_group_consumer(connection, self._group)
-        self._producer = TransactionalProducer(connection, f"enrich.{pipeline}.{stage}")
+        self._producer = TransactionalProducer(connection, f"enrich.{pipeline}.{stage}", deadline_s=deadline_s)
         self._ends: Ends = {}
         self._note = ""
         self.note: str | None = None
@@ -68,7 +69,7 @@ class StageProgress:
 
     def take_over(self) -> None:
         """From now on every other driver of this stage is shut out."""
-        self._producer.start()
+        self._producer.start(_PATIENCE_S)
 
     def reached(self, ends: Ends) -> None:
         """These events are done with. Raises Fenced when another driver took over."""

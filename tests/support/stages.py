@@ -21,7 +21,6 @@ from enrich.config import Pipeline, load_text
 from enrich.errors import Retryable
 from enrich.stage.progress import StageProgress
 from tests.support.ending import stop_agent_of
-from tests.support.processes import frozen
 from tests.support.topics import Cluster
 from tests.support.waiting import wait_until, when_reachable
 
@@ -160,18 +159,6 @@ class StageWorld:
         section = self.document["stages"][stage]
         topics = [section["sink"]["topic"], *([section["dlq"]] if "dlq" in section else [])]
         return sum(sum(when_reachable(lambda: self.cluster.topics.end_offsets(topic)).values()) for topic in topics)  # noqa: B023 - called at once
-
-    @contextmanager
-    def brokers_away(self) -> Iterator[None]:
-        """Inside the block the broker stands still, for everybody."""
-        with frozen(self.broker_pid()):
-            yield
-
-    def broker_pid(self) -> int:
-        port = int(self.cluster.connection["bootstrap.servers"].rpartition(":")[2])
-        listening = [c for c in psutil.net_connections("tcp") if c.status == psutil.CONN_LISTEN]
-        (pid,) = {each.pid for each in listening if tuple(each.laddr)[1:] == (port,) and each.pid is not None}
-        return pid
 
     def progress(self, stage: str) -> StageProgress:
         """As another driver of the stage has it."""

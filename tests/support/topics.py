@@ -1,12 +1,13 @@
 """Topics in tests: made for one test, filled with ids, and read back as exact ids, because counts cancel."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import psutil
 from confluent_kafka import Message
 
 from enrich.errors import ConfigError, EnrichError
@@ -18,6 +19,7 @@ from enrich.kafka import (
     new_store_consumer,
     read_to_end,
 )
+from tests.support.processes import frozen
 from tests.support.waiting import wait_until
 
 _WITHOUT_SEQUENCE = {"enable.idempotence": False, "max.in.flight.requests.per.connection": 1}
@@ -64,6 +66,18 @@ class Cluster:
     def produce_ids(self, topic: str, ids: Iterable[int]) -> None:
         """One record an id, which is both key and value."""
         self.produce(topic, ((str(one).encode(), str(one).encode()) for one in ids))
+
+    @contextmanager
+    def brokers_away(self) -> Iterator[None]:
+        """Inside the block the broker stands still, for everybody."""
+        with frozen(self.broker_pid()):
+            yield
+
+    def broker_pid(self) -> int:
+        port = int(self.connection["bootstrap.servers"].rpartition(":")[2])
+        listening = [c for c in psutil.net_connections("tcp") if c.status == psutil.CONN_LISTEN]
+        (pid,) = {each.pid for each in listening if tuple(each.laddr)[1:] == (port,) and each.pid is not None}
+        return pid
 
     def messages(self, topic: str, start_offsets: Mapping[int, int] | None = None) -> list[Message]:
         """All committed records that the topic holds now."""

@@ -37,7 +37,7 @@ def test_no_acknowledged_event_is_missing_after_kills_of_the_broker(own_stack, t
         with Load(world, stage, lambda number: "ann" if number % 3 else "nobody") as load:
             running.wait_until(lambda: world.records(stage) >= 500, what="output")
             for _ in range(kills):
-                kill(world.broker_pid())
+                kill(world.cluster.broker_pid())
                 own_stack.up()
                 more = world.records(stage) + 1_000
                 running.wait_until(lambda: world.records(stage) >= more, what="output after the kill")  # noqa: B023

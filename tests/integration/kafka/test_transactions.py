@@ -1,11 +1,13 @@
 """Transactions: all or nothing, one writer, and where the records stand."""
 
+from contextlib import ExitStack, closing
+
 import pytest
 
-from enrich.errors import BadRecord, Fenced
+from enrich.errors import BadRecord, Fenced, Retryable
 from enrich.kafka.transactions import TransactionalProducer
 from tests.support.seed import random_source
-from tests.support.waiting import wait_until
+from tests.support.waiting import wait_until, when_reachable
 
 
 @pytest.fixture
@@ -63,3 +65,22 @@ def test_a_record_that_the_topic_refuses_is_told_and_nothing_of_its_transaction_
     with pytest.raises(BadRecord, match="Message size too large"), producer.transaction():
         producer.produce(topic, [b"a", b"b"], [b"a", random_source("large").randbytes(5_000)])
     assert cluster.messages(topic) == []
+
+
+def test_it_goes_on_after_brokers_that_did_not_answer_its_commit(cluster, topic):
+    with closing(TransactionalProducer(cluster.connection, f"id of {topic}", deadline_s=1)) as producer:
+        producer.start(deadline_s=30)
+        with ExitStack() as away:
+            with pytest.raises(Retryable), producer.transaction():
+                producer.produce(topic, [b"in doubt"], [b"in doubt"])
+                wait_until(lambda: sum(cluster.topics.written_offsets(topic).values()) > 0, what="the record")
+                away.enter_context(cluster.brokers_away())
+
+        def written():
+            with producer.transaction():
+                producer.produce(topic, [b"after"], [b"after"])
+            return True
+
+        when_reachable(written, deadline_s=60)
+    keys = [b"in doubt", b"after"]
+    wait_until(lambda: [message.key() for message in cluster.messages(topic)] == keys, what="both transactions")

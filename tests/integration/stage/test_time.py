@@ -117,7 +117,7 @@ def asked_here(spark, world, stage, key):
 def test_answers_older_than_their_bound_are_marked_or_end_the_stage_as_the_table_says(spark, world):
     assert asked_here(spark, world, "mark", "ann")["lineage_0"]["status"] == "hit"
     assert asked_here(spark, world, "strict", "ann")["object_0"] == {"plan": "free"}
-    with world.brokers_away():
+    with world.cluster.brokers_away():
 
         def is_marked():
             answer = asked_here(spark, world, "mark", "ann")
