@@ -108,7 +108,5 @@ def start_of(
         return floor, "the generation was raised"
     if known.incarnation != current.incarnation:
         rewound = known.rewound(now_ms, window_ms)
-        return max(
-            min(committed.offset, committed.offset if rewound is None else rewound), floor
-        ), ANOTHER_STORE
+        return max(min(committed.offset, committed.offset if rewound is None else rewound), floor), ANOTHER_STORE
     return max(committed.offset, floor), "committed"

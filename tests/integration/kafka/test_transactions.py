@@ -70,11 +70,10 @@ def test_a_record_that_the_topic_refuses_is_told_and_nothing_of_its_transaction_
 def test_it_goes_on_after_brokers_that_did_not_answer_its_commit(cluster, topic):
     with closing(TransactionalProducer(cluster.connection, f"id of {topic}", deadline_s=1)) as producer:
         producer.start(deadline_s=30)
-        with ExitStack() as away:
-            with pytest.raises(Retryable), producer.transaction():
-                producer.produce(topic, [b"in doubt"], [b"in doubt"])
-                wait_until(lambda: sum(cluster.topics.written_offsets(topic).values()) > 0, what="the record")
-                away.enter_context(cluster.brokers_away())
+        with ExitStack() as away, pytest.raises(Retryable), producer.transaction():
+            producer.produce(topic, [b"in doubt"], [b"in doubt"])
+            wait_until(lambda: sum(cluster.topics.written_offsets(topic).values()) > 0, what="the record")
+            away.enter_context(cluster.brokers_away())
 
         def written():
             with producer.transaction():
