@@ -9,7 +9,7 @@ import pytest
 import redis
 
 from enrich.config import load, load_text
-from enrich.dev import Addresses
+from enrich.dev import Addresses, temporary_stack
 from tests.support.sync import running
 from tests.support.topics import Cluster
 from tests.support.waiting import wait_until
@@ -32,8 +32,10 @@ def new_database(servers: Addresses, name: str, table: str, held: ExitStack) -> 
     return dsn, database
 
 
-def test_the_routes_of_the_example_run(servers: Addresses, tmp_path: Path) -> None:
+def test_the_routes_of_the_example_run(tmp_path: Path) -> None:
     with ExitStack() as held:
+        # Of its own: the example's topics, keys and databases have names that others may have too.
+        servers = held.enter_context(temporary_stack(["postgres"], quiet=True))
         columns = "id bigint PRIMARY KEY, plan text, region text, updated_at timestamptz DEFAULT clock_timestamp()"
         shop_dsn, shop = new_database(servers, "shop", columns, held)
         columns = "id text PRIMARY KEY, plan text, version bigint, deleted boolean"

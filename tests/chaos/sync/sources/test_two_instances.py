@@ -21,6 +21,11 @@ def elsewhere(source: SourceWorld) -> SourceWorld:
     return other
 
 
+def counted(instance: Running, what: str) -> int:
+    """A moment after the rows can be seen."""
+    return instance.status("in").counters[what]
+
+
 def test_the_second_waits_and_takes_over_at_once_when_the_first_leaves(source: SourceWorld) -> None:
     prepared(source)
     with running(elsewhere(source).pipeline()) as second_host, source.running() as first:
@@ -31,7 +36,7 @@ def test_the_second_waits_and_takes_over_at_once_when_the_first_leaves(source: S
         working.stop()
         source.execute("UPDATE {} SET plan = 'x', at = clock_timestamp() WHERE id < 10")
         source.wait_equal()
-        assert waiting.status("in").counters["rows_written"] == 9
+        wait_until(lambda: counted(waiting, "rows_written") == 9, what="the count of the nine")
     assert repeats(source.versions()) == []
 
 
@@ -45,7 +50,7 @@ def test_the_second_takes_over_when_the_first_is_killed(source: SourceWorld) -> 
             kill(first.pid)
             source.execute("DELETE FROM {} WHERE id < 10")
             source.wait_equal()
-            assert second.status("in").counters["rows_deleted"] == 9
+            wait_until(lambda: counted(second, "rows_deleted") == 9, what="the count of the nine")
     assert repeats(source.versions()) == []
 
 
@@ -60,10 +65,10 @@ def test_one_that_was_frozen_is_fenced_and_writes_nothing_more(source: SourceWor
             with frozen(first.pid):
                 source.execute("UPDATE {} SET plan = 'while it was frozen', at = clock_timestamp()")
                 source.wait_equal()
-                written = second.status("in").counters["rows_written"]
+                wait_until(lambda: counted(second, "rows_written") == 500, what="the count of all rows")
             source.execute("UPDATE {} SET plan = 'after', at = clock_timestamp()")
             source.wait_equal()
-            assert second.status("in").counters["rows_written"] == written + 500
+            wait_until(lambda: counted(second, "rows_written") == 1_000, what="the count of all rows again")
             assert psutil.pid_exists(first.pid)
     assert repeats(source.versions()) == []
 
