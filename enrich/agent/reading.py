@@ -33,7 +33,8 @@ from stores.table import Found, Offsets, RowVersion, Seq
 if TYPE_CHECKING:
     from stores.segments import SegmentsSnapshot
 
-_REOPEN_S = 10
+_REOPEN_S = 30
+"""How long a new agent may take to make its store, on a host that has much to do; otherwise a task would fail."""
 _TOGETHER_S = 0.1
 """How long a snapshot waits for segments to come as far as RocksDB, or the other way round."""
 

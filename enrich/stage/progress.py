@@ -3,6 +3,7 @@ driver."""
 
 import json
 import logging
+import threading
 import time
 from collections.abc import Mapping
 
@@ -20,6 +21,8 @@ Ends = Mapping[str, Mapping[int, int]]
 
 _PATIENCE_S = 30.0
 _TRY_AGAIN_S = 0.2
+_LAST_COMMIT_S = 15.0
+_REMIND_S = 60.0
 _LONGEST_NOTE = 4_000
 _COMMIT_EVERY_S = 1.0
 _SAY_ALIVE_EVERY_S = 5.0
@@ -44,6 +47,9 @@ class StageProgress:
         """The text that stood with the offsets when they were read last."""
         self._is_new = False
         self._committed_at = 0.0
+        self._thread: threading.Thread | None = None
+        """The commit under way."""
+        self._fenced: Fenced | None = None
 
     def committed(self, topic: str, partitions: list[int]) -> dict[int, int]:
         """What the group has of the topic; empty when the stage never ran."""
@@ -77,31 +83,63 @@ class StageProgress:
             self._ends, self._is_new = ends, True
         waited = time.monotonic() - self._committed_at
         if self._ends and waited >= (_COMMIT_EVERY_S if self._is_new else _SAY_ALIVE_EVERY_S):
-            self.commit()
+            self._begin()
+        self._raise_fenced()
 
     def commit(self) -> None:
-        """Writes what was reached. What the brokers do not take now is tried again with the next."""
-        if not self._ends:
-            return
-        self._committed_at = time.monotonic()
+        """Writes what was reached, unless the brokers take too long: the next start finds the events in the checkpoint,
+        too. Raises Fenced."""
+        if self._ends and self._has_ended() and self._begin():
+            self._has_ended()
+        self._raise_fenced()
+
+    def _begin(self) -> bool:
+        """Commits by a thread of its own: while brokers come back, the client's calls have outlasted their deadline by
+        minutes, and a stage that hangs in them would hear of nothing else."""
+        if self._thread is not None and self._thread.is_alive():
+            if time.monotonic() - self._committed_at >= _REMIND_S:
+                self._committed_at = time.monotonic()
+                _log.warning("the brokers have not answered the commit of the group's offsets for a minute")
+            return False
+        self._committed_at, self._is_new = time.monotonic(), False
+        self._thread = threading.Thread(target=self._commit, args=[self._ends], name="progress", daemon=True)
+        self._thread.start()
+        return True
+
+    def _has_ended(self) -> bool:
+        if self._thread is None:
+            return True
+        self._thread.join(_LAST_COMMIT_S)
+        if self._thread.is_alive():
+            _log.warning("the brokers do not answer the commit of the group's offsets; it is left alone")
+            return False
+        return True
+
+    def _raise_fenced(self) -> None:
+        if self._fenced is not None:
+            raise self._fenced
+
+    def _commit(self, ends: Ends) -> None:
+        """What the brokers do not take now is tried again with the next."""
         places = [
             TopicPartition(topic, p, offset, self._note)
-            for topic, ends in self._ends.items()
-            for p, offset in ends.items()
+            for topic, partitions in ends.items()
+            for p, offset in partitions.items()
         ]
         try:
             with self._producer.transaction():
                 self._producer.send_offsets(places, self._consumer.consumer_group_metadata())
         except Fenced as error:
-            raise Fenced(
+            self._fenced = Fenced(
                 "another driver runs this stage", where=error.where, next_step="run one driver of a stage only"
-            ) from error
+            )
+            self._fenced.__cause__ = error
         except Retryable as error:
+            self._is_new = True
             _log.warning("the group's offsets are not committed now", extra={"reason": str(error)})
         except EnrichError as error:
+            self._is_new = True
             _log.error("the group's offsets cannot be committed", extra={"reason": str(error)})
-        else:
-            self._is_new = False
 
     def close(self) -> None:
         self._producer.close()

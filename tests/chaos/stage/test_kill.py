@@ -20,7 +20,8 @@ def worker_of(running):
     parents = {}
     for child in psutil.Process(running.pid).children(recursive=True):
         with suppress(psutil.Error):  # it has ended meanwhile
-            if "enrich.stage.daemon" in " ".join(child.cmdline()):
+            # Not whoever is only told of it: the JVM, and what starts that.
+            if child.cmdline()[1:3] == ["-m", "enrich.stage.daemon"]:
                 parents[child.pid] = child.ppid()
     return next((pid for pid, parent in parents.items() if parent in parents), None)
 

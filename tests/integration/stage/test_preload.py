@@ -24,7 +24,7 @@ def python_workers():
     parents = {}
     for child in psutil.Process().children(recursive=True):
         with suppress(psutil.Error):  # it has ended meanwhile
-            if "enrich.stage.daemon" in " ".join(child.cmdline()):
+            if child.cmdline()[1:3] == ["-m", "enrich.stage.daemon"]:
                 parents[child.pid] = child.ppid()
     return [pid for pid, parent in parents.items() if parent in parents]
 
