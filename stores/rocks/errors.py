@@ -1,18 +1,23 @@
-"""RocksDB's errors, which reach Python as bare `Exception`s with a text, mapped to our tree: one boundary."""
+"""RocksDB's errors, which reach Python as bare `Exception`s with a text, mapped to our tree: one boundary.
 
-import errno
+The driver's own files beside the database fail with an `OSError`, or with the text of one.
+"""
+
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from rocksdict import DbClosedError
 
+from stores import files
 from stores.errors import CorruptState, EnrichError, Fatal, Fenced, Retryable
 
 _DISK_FULL = ("no space left on device", "disk quota exceeded", "space limit")
 _LOCKED = ("lock hold by current process", "while lock file")
 _HOST = ("permission denied", "read-only file system", "too many open files", "cannot allocate memory")
 _DAMAGE = ("corruption", "invalid argument", "not found", "io error", "not implemented", "not supported")
+# The driver makes and looks through the directory by itself, beside RocksDB; somebody deletes it meanwhile.
+_DELETED = ("os error 2)", "os error 17)", "code: 2,", "code: 17,")
 _PASSING = (
     "resource busy",
     "operation timed out",
@@ -38,9 +43,13 @@ def translated(error: Exception, path: Path) -> EnrichError | None:
     """What the caller should do about an error of the driver; None for what is not the driver's."""
     if isinstance(error, DbClosedError):
         return Fatal("the store was used after it was closed", where=str(path))
+    text = str(error)
+    if isinstance(error, FileNotFoundError):
+        return _damaged(text, path)
+    if isinstance(error, OSError):
+        return files.refusal(error, path)
     if type(error) is not Exception:
         return None
-    text = str(error)
     low = text.lower()
     where = str(path)
     if any(sign in low for sign in _DISK_FULL):
@@ -55,19 +64,20 @@ def translated(error: Exception, path: Path) -> EnrichError | None:
         )
     if low.startswith(_PASSING):
         return Retryable(f"RocksDB is busy: {text}", where=where)
-    if low.startswith(_DAMAGE):
-        return CorruptState(f"the store is damaged: {text}", where=where, next_step="rebuild it from its topics")
+    if low.startswith(_DAMAGE) or any(sign in low for sign in _DELETED):
+        return _damaged(text, path)
     return Fatal(f"RocksDB failed: {text}", where=where, next_step="report this, with the store's log")
 
 
 @contextmanager
 def mapped_files(path: Path) -> Iterator[None]:
-    """The same for files beside the database."""
+    """The same for files beside the database. A missing one is damage: a store has all of its own, or was deleted."""
     try:
-        yield
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise Retryable(
-                "the disk is full", where=str(path), next_step="free space there; the store goes on by itself"
-            ) from error
-        raise Fatal(f"a file cannot be used: {error}", where=str(path), next_step="check the directory") from error
+        with files.mapped_files(path):
+            yield
+    except FileNotFoundError as error:
+        raise _damaged(str(error), path) from error
+
+
+def _damaged(text: str, path: Path) -> CorruptState:
+    return CorruptState(f"the store is damaged: {text}", where=str(path), next_step="rebuild it from its topics")

@@ -9,9 +9,9 @@ from pathlib import Path
 import pyarrow as pa
 
 from stores.errors import BadRecord
+from stores.files import mapped_files
 from stores.protocol import TableSpec
 from stores.segments.build import build_segment
-from stores.segments.errors import mapped_files
 from stores.segments.file import Written
 from stores.segments.sources import KEYS_AND_PLACES, Chunk, Decoded
 from stores.table import HistoryFloor

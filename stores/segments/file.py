@@ -17,8 +17,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from stores.files import mapped_files
 from stores.segments.compiled import Bytes
-from stores.segments.errors import damaged, mapped_files
+from stores.segments.errors import damaged
 from stores.segments.hashing import checksum
 
 _MAGIC = b"enrichS1"

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from stores.errors import CorruptState, Retryable
-from stores.segments.errors import mapped_files
+from stores.files import mapped_files
 from stores.segments.file import Stamp, Written
 from stores.segments.hashing import checksum
 from stores.table import HistoryFloor, Offsets, Seq

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from stores.segments.errors import mapped_files
+from stores.files import mapped_files
 
 _IN_MEMORY = 1 << 20
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from stores.answers import unknown_table
 from stores.errors import CorruptState, Fatal
+from stores.files import mapped_files
 from stores.protocol import Clock, TableSpec
 from stores.segments.base import BaseFiles
 from stores.segments.build import build_segment
 from stores.segments.change import Change, Known
-from stores.segments.errors import mapped_files
 from stores.segments.file import Written
 from stores.segments.manifest import Manifest, TableState, boot_id, write_manifest
 from stores.segments.probes import Probes

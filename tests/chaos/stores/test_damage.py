@@ -3,6 +3,8 @@
 import json
 import pickle
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import closing
 from functools import partial
@@ -15,7 +17,7 @@ from stores.errors import ConfigError, CorruptState, Retryable
 from stores.rocks import RocksStore
 from tests.chaos.stores.life import SIZES, SPECS, assert_whole, batch, end_of, is_bad, open_reader
 from tests.support.directories import fast_directory
-from tests.support.seed import random_source
+from tests.support.seed import random_source, rounds
 
 END = 2_000
 
@@ -120,6 +122,25 @@ def test_files_that_nobody_reads_do_not_matter(whole, damage):
                     damage(copy / name)
                 assert answers_of_a_reader(copy) == "whole"
                 assert answers_of_a_writer(copy) == "whole"
+
+
+MADE_AND_DELETED_FOR_EVER = """
+import shutil, sys
+while True:
+    shutil.copytree(*sys.argv[1:], dirs_exist_ok=True)  # a reader makes directories too
+    shutil.rmtree(sys.argv[2], ignore_errors=True)
+"""
+
+
+def test_a_reader_of_a_store_that_is_deleted_and_made_again_is_told_so_whenever_it_comes(whole):
+    with fast_directory() as directory:
+        copy = directory / "copy"
+        with subprocess.Popen([sys.executable, "-c", MADE_AND_DELETED_FOR_EVER, whole, copy]) as others:
+            try:
+                fates = {answers_of_a_reader(copy) for _ in range(rounds(5_000, 100_000))}
+            finally:
+                others.kill()
+    assert fates == {"whole", "CorruptState", "Retryable"}
 
 
 def test_a_store_that_silently_became_an_older_one_is_refused(whole):

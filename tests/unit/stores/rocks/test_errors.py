@@ -1,5 +1,6 @@
 """RocksDB's texts, as 0.3.29 of rocksdict raised them, and what the caller should do."""
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ PATH = Path("/state/db")
 
 
 @pytest.mark.parametrize(
-    ("text", "kind"),
+    ("raised", "kind"),
     [
         ("Corruption: block checksum mismatch: stored = 1, computed = 2", CorruptState),
         ("Corruption: truncated record at end of file", CorruptState),
@@ -25,11 +26,20 @@ PATH = Path("/state/db")
         ("IO error: While lock file: /x/LOCK: Resource temporarily unavailable", Fenced),
         ("IO error: Permission denied: While opendir: /x", Fatal),
         ("IO error: Too many open files: While open a file for random read: /x/1.sst", Fatal),
+        ("No such file or directory (os error 2)", CorruptState),
+        ("File exists (os error 17)", CorruptState),
+        (
+            'Failed to create RocksDB directory: `Os { code: 17, kind: AlreadyExists, message: "File exists" }`.',
+            CorruptState,
+        ),
+        (FileNotFoundError("No such file or directory (os error 2)"), CorruptState),
+        (OSError(errno.ENOSPC, "No space left on device"), Retryable),
+        (PermissionError(errno.EACCES, "Permission denied"), Fatal),
         ("something never seen", Fatal),
     ],
 )
-def test_every_error_tells_what_to_do_and_where(text, kind):
-    error = translated(Exception(text), PATH)
+def test_every_error_tells_what_to_do_and_where(raised, kind):
+    error = translated(raised if isinstance(raised, Exception) else Exception(raised), PATH)
     assert type(error) is kind
     assert error is not None
     assert error.where == str(PATH)

@@ -1,0 +1,26 @@
+"""What the file system refuses, as errors of our own tree."""
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from stores.errors import EnrichError, Fatal, Retryable
+
+
+@contextmanager
+def mapped_files(path: Path) -> Iterator[None]:
+    """Raises what the file system raises inside as an error that names the path; a missing file as it is."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise refusal(error, path) from error
+
+
+def refusal(error: OSError, path: Path) -> EnrichError:
+    """What the caller should do about it."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return Retryable("the disk is full", where=str(path), next_step="free space there; the store goes on by itself")
+    return Fatal(f"a file cannot be used: {error}", where=str(path), next_step="check the directory")
