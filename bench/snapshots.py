@@ -6,26 +6,22 @@ import resource
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
 from bench.agents import MemoryWatch, family, remove_agent, start_agent
+from bench.filled_table import filled_table
 from bench.harness import Figures, cpu_seconds, say
-from bench.metadata import ROWS, fill, pipeline_of
+from bench.metadata import ROWS
 from enrich.config import Pipeline
-from enrich.dev import temporary_stack
 
 ROUNDS = 3
 TOPIC = "users"
 
 
 def run() -> Figures:
-    with temporary_stack(quiet=True) as stack, tempfile.TemporaryDirectory(prefix="enrich-bench-") as name:
-        folder = Path(name)
-        fill(stack.bootstrap_servers, TOPIC)
-        pipeline = pipeline_of(folder, stack.bootstrap_servers, TOPIC)
-        file = folder / "pipeline.yaml"
+    with filled_table(TOPIC) as world:
+        pipeline, file, folder = world.pipeline, world.file, world.folder
         helped = pipeline.model_copy(update={"snapshots": _snapshots(folder / "snapshots")})
         rounds = []
         try:

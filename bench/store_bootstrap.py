@@ -8,32 +8,27 @@ import json
 import statistics
 import subprocess
 import sys
-import tempfile
-from pathlib import Path
 
 from bench.agents import MemoryWatch, family, remove_agent, start_agent, steady_mib
+from bench.filled_table import filled_table
 from bench.harness import Figures, cpu_seconds, say
 from bench.kafka_streams import StreamsApp
-from bench.metadata import ROWS, fill, pipeline_of
+from bench.metadata import ROWS
 from enrich.config import Pipeline, to_wire
-from enrich.dev import temporary_stack
 
 ROUNDS = 3
 TOPIC = "users"
 
 
 def run() -> Figures:
-    with temporary_stack(quiet=True) as stack, tempfile.TemporaryDirectory(prefix="enrich-bench-") as name:
-        folder = Path(name)
-        fill(stack.bootstrap_servers, TOPIC)
-        pipeline = pipeline_of(folder, stack.bootstrap_servers, TOPIC)
-        theirs = StreamsApp.compiled(folder / "streams")
+    with filled_table(TOPIC) as world:
+        theirs = StreamsApp.compiled(world.folder / "streams")
         rounds: list[dict[str, float]] = []
         for number in range(1, ROUNDS + 1):
             say(f"round {number}/{ROUNDS} agent")
-            figures = _ours(pipeline)
+            figures = _ours(world.pipeline)
             say(f"round {number}/{ROUNDS} Kafka Streams")
-            streams = theirs.restore(stack.bootstrap_servers, TOPIC, ROWS)
+            streams = theirs.restore(world.bootstrap_servers, TOPIC, ROWS)
             rounds.append(
                 {
                     **figures,

@@ -58,8 +58,7 @@ class TransactionalProducer:
 
     def start(self, deadline_s: float | None = None) -> None:
         """Returns once every other producer of this id is shut out, and what it had not committed is aborted."""
-        deadline_s = self._deadline_s if deadline_s is None else deadline_s
-        self._repeated(lambda: self._producer.init_transactions(deadline_s), deadline_s)
+        self._repeated(self._producer.init_transactions, deadline_s)
 
     @contextmanager
     def transaction(self) -> Iterator[dict[int, Span]]:
@@ -105,7 +104,7 @@ class TransactionalProducer:
 
     def send_offsets(self, offsets: Sequence[TopicPartition], group: Any) -> None:
         """Commits a consumer group's offsets with the transaction. `group`: the metadata of a consumer of the group."""
-        self._repeated(lambda: self._producer.send_offsets_to_transaction(list(offsets), group, self._deadline_s))
+        self._repeated(lambda seconds: self._producer.send_offsets_to_transaction(list(offsets), group, seconds))
 
     def settle(self) -> None:
         """Returns once every reader can see what was committed; nothing more can be written.
@@ -123,7 +122,7 @@ class TransactionalProducer:
             self._producer.poll(0)
 
     def _commit(self) -> None:
-        self._repeated(lambda: self._producer.commit_transaction(self._deadline_s))
+        self._repeated(self._producer.commit_transaction)
         self._producer.poll(0)
         self._raise_failure()
 
@@ -155,11 +154,13 @@ class TransactionalProducer:
                 raise
             self._producer.abort_transaction(self._deadline_s)
 
-    def _repeated(self, call: Callable[[], object], deadline_s: float | None = None) -> None:
-        end = time.monotonic() + (self._deadline_s if deadline_s is None else deadline_s)
+    def _repeated(self, call: Callable[[float], object], deadline_s: float | None = None) -> None:
+        """`call` gets the seconds that it may take."""
+        seconds = self._deadline_s if deadline_s is None else deadline_s
+        end = time.monotonic() + seconds
         while True:
             try:
-                call()
+                call(seconds)
             except KafkaException as exception:
                 error = exception.args[0]
                 self._raise_failure()

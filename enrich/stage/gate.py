@@ -11,7 +11,7 @@ from enrich.config import OnStale, Then
 from enrich.errors import Unreachable
 from enrich.stage.pin import Pin
 from enrich.stage.pinned import behind
-from enrich.stage.rules import TableRule
+from enrich.stage.rules import TableRule, behind_text
 from stores.freshness import MarkStale
 from stores.protocol import Clock, TableView
 
@@ -129,7 +129,7 @@ def _only(rule: TableRule, shortfall: Shortfall) -> Shortfall:
 
 def _too_late(rule: TableRule, why: str, state: TableState, now_ms: int) -> Unreachable:
     through = state.complete_through
-    lag = "never complete" if through is None else f"{(now_ms - through) / 1000:.1f} s behind"
+    lag = behind_text(None if through is None else (now_ms - through) / 1000)
     return Unreachable(
         f"the table {rule.name} is not good enough within {rule.deadline_s:g} s: {why}; {lag}",
         where=f"host {socket.gethostname()}",

@@ -19,6 +19,7 @@ from pyspark.util import PythonEvalType
 from enrich.errors import Unreachable
 from enrich.stage.failures import MARK, as_told
 from enrich.stage.order import Order
+from enrich.stage.rules import behind_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -129,9 +130,8 @@ def _mapped_at_once(
 
 
 def _too_late(table: HostTable, deadline_s: float) -> Unreachable:
-    lag = "never complete" if table.behind_s is None else f"{table.behind_s:.1f} s behind"
     return Unreachable(
-        f"the table {table.table} is not ready within {deadline_s:g} s: {table.reason}; {lag}",
+        f"the table {table.table} is not ready within {deadline_s:g} s: {table.reason}; {behind_text(table.behind_s)}",
         where=f"host {table.host}",
         next_step="see `enrich agent status` on that host, or allow more time: tables.<name>.freshness.deadline",
     )

@@ -27,6 +27,11 @@ class TableRule:
         return self.on_stale != OnStale.mark
 
 
+def behind_text(behind_s: float | None) -> str:
+    """How far a table is behind, for people."""
+    return "never complete" if behind_s is None else f"{behind_s:.1f} s behind"
+
+
 def table_rules(pipeline: Pipeline, names: Iterable[str]) -> tuple[TableRule, ...]:
     """One for each of the tables, in the order of their names."""
     return tuple(_rule(name, pipeline.tables[name]) for name in sorted(set(names)))

@@ -45,3 +45,17 @@ def is_running(pid: int) -> bool:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
+
+
+def python_workers(above: int) -> list[int]:
+    """Those of Spark that run tasks, below this process: children of Spark's daemon.
+
+    Not whoever is only told of the daemon's module, as the JVM and what starts that are.
+    """
+    parents = {}
+    with suppress(psutil.NoSuchProcess):
+        for child in psutil.Process(above).children(recursive=True):
+            with suppress(psutil.Error):  # it has ended meanwhile
+                if child.cmdline()[1:3] == ["-m", "enrich.stage.daemon"]:
+                    parents[child.pid] = child.ppid()
+    return [pid for pid, parent in parents.items() if parent in parents]

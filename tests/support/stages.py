@@ -17,6 +17,8 @@ from typing import Any
 import psutil
 from confluent_kafka import Message
 
+from enrich.agent.place import place_of
+from enrich.agent.spawn import living_agent
 from enrich.config import Pipeline, load_text
 from enrich.errors import Retryable
 from enrich.stage.progress import StageProgress
@@ -182,6 +184,10 @@ class StageWorld:
         """The agent ends, and everything that it had is gone."""
         self.close()
         shutil.rmtree(self.folder / "state", ignore_errors=True)
+
+    def agent_pid(self) -> int | None:
+        header = living_agent(place_of(self.pipeline))
+        return None if header is None else header.pid
 
     def close(self) -> None:
         if not self.document["tables"]:

@@ -113,15 +113,6 @@ def sparks_ports() -> set[int]:
     return ports
 
 
-def python_workers(executor: int) -> list[int]:
-    """Of one executor: children of its daemon."""
-    found = []
-    with suppress(psutil.Error):
-        for daemon in psutil.Process(executor).children():
-            found += [worker.pid for worker in daemon.children()]
-    return found
-
-
 def _end(running: "subprocess.Popen[bytes]") -> None:
     """With whatever it started."""
     children = psutil.Process(running.pid).children(recursive=True) if running.poll() is None else []

@@ -13,9 +13,9 @@ import pytest
 import redis
 
 from enrich.agent.place import place_of
-from enrich.agent.spawn import ensure_agent, living_agent
+from enrich.agent.spawn import ensure_agent
 from enrich.stage.package import package
-from tests.support.processes import kill
+from tests.support.processes import kill, python_workers
 from tests.support.seed import rounds
 from tests.support.stages import Load, StageWorld, running_stage
 from tests.support.standalone import (
@@ -24,7 +24,6 @@ from tests.support.standalone import (
     Connections,
     environment,
     executors,
-    python_workers,
     sparks_ports,
     standalone_cluster,
 )
@@ -38,11 +37,6 @@ SETTINGS = [
     *("--conf", "spark.cores.max=2"),
     *("--conf", "spark.scheduler.minRegisteredResourcesRatio=1.0"),
 ]
-
-
-def agent_of(world: StageWorld) -> int | None:
-    header = living_agent(place_of(world.pipeline))
-    return None if header is None else header.pid
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +81,7 @@ def test_executors_of_a_host_share_an_agent_and_one_that_is_killed_is_replaced(c
             both = wait_until(at_work, deadline_s=120, what="two executors")
             # One that has tasks: Spark gives a partition always to the same executor.
             both.sort(key=lambda each: not python_workers(each))
-            agent = agent_of(world)
+            agent = world.agent_pid()
             holders = {int(lease.name.partition("-")[0]) for lease in place.leases.iterdir()}
             assert set(both) <= holders, "an executor has no lease of the agent"
             kill(both[0])
@@ -95,7 +89,7 @@ def test_executors_of_a_host_share_an_agent_and_one_that_is_killed_is_replaced(c
             wait_until(lambda: reached(done + 500), deadline_s=120, what="output after the kill")  # noqa: B023
             replaced = wait_until(at_work, deadline_s=120, what="the executor's replacement")
             assert both[0] not in replaced
-            assert agent_of(world) == agent, "the agent ended with an executor"
+            assert world.agent_pid() == agent, "the agent ended with an executor"
         # One store, whose writer holds its lock: a second agent would have ended at once, a third folder be a store.
         assert [each.name for each in place.folder.parent.iterdir()] == [place.folder.name]
     with running_stage(world, stage, *SETTINGS, master=masters[kind], environment=environment(**PYTHON)) as running:
@@ -135,7 +129,7 @@ def test_no_executor_connects_to_anything_but_the_brokers(world, masters, connec
             sparks = sparks_ports()
             running.tell()
             assert running.end() == 0, running.told()
-    assert agent_of(world) == agent.pid
+    assert world.agent_pid() == agent.pid
     assert urlsplit(stack.redis_url).port not in sparks
     broker = int(stack.bootstrap_servers.rpartition(":")[2])
     found = connections.ports()
@@ -153,7 +147,7 @@ def test_executors_run_from_a_packed_environment(world, masters, tmp_path):
     packed = environment(PYSPARK_PYTHON="./environment/bin/python")
     with running_stage(world, stage, *words, master=masters["standalone"], environment=packed) as running:
         assert {event["user"]["plan"] for event in world.until(stage, 10)} == {"free"}
-        agent = psutil.Process(agent_of(world))
+        agent = psutil.Process(world.agent_pid())
         # Whose modules it has: of the archive, unpacked in the executor's folder.
         mapped = {each.path for each in agent.memory_maps() if "/site-packages/" in each.path}
         told = running.told()

@@ -1,13 +1,8 @@
 """kill -9 of everything that a stage consists of, under load: no acknowledged event is missing."""
 
 from collections import Counter
-from contextlib import suppress
 
-import psutil
-
-from enrich.agent.place import place_of
-from enrich.agent.spawn import living_agent
-from tests.support.processes import kill
+from tests.support.processes import kill, python_workers
 from tests.support.seed import random_source, rounds
 from tests.support.stages import Load, running_stage
 from tests.support.waiting import wait_until
@@ -15,26 +10,9 @@ from tests.support.waiting import wait_until
 LOOKUP = {"table": "users", "key": "user_id", "as": "user", "on_miss": "dlq"}
 
 
-def worker_of(running):
-    """A Python worker of the stage: a child of Spark's daemon, which is a child of the JVM."""
-    parents = {}
-    for child in psutil.Process(running.pid).children(recursive=True):
-        with suppress(psutil.Error):  # it has ended meanwhile
-            # Not whoever is only told of it: the JVM, and what starts that.
-            if child.cmdline()[1:3] == ["-m", "enrich.stage.daemon"]:
-                parents[child.pid] = child.ppid()
-    return next((pid for pid, parent in parents.items() if parent in parents), None)
-
-
-def agent_of(world):
-    header = living_agent(place_of(world.pipeline))
-    return None if header is None else header.pid
-
-
 def more(world, stage, number, running):
     """Records of whoever writes: for a moment that may still be the JVM of a driver that was killed."""
     before = world.records(stage)
-
     running.wait_until(lambda: world.records(stage) >= before + number, what="further output")
 
 
@@ -47,7 +25,9 @@ def test_no_acknowledged_event_is_missing_after_kills_of_driver_worker_and_agent
         for _ in range(rounds(2, 10)):
             with running_stage(world, stage) as running:
                 more(world, stage, 500, running)
-                for victim in source.sample([lambda: agent_of(world), lambda: worker_of(running)], 2):
+                for victim in source.sample(
+                    [world.agent_pid, lambda: next(iter(python_workers(running.pid)), None)], 2
+                ):
                     kill(wait_until(victim, deadline_s=120, what="the process to kill"))
                     more(world, stage, 500, running)
                 kill(running.pid)

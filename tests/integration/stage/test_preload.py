@@ -1,11 +1,10 @@
 """Tables are preloaded before the first event, whatever happens to workers meanwhile; and tables of loaders."""
 
 import dataclasses
+import os
 import threading
-from contextlib import suppress
 
 import numpy as np
-import psutil
 import pyarrow as pa
 import pytest
 
@@ -15,18 +14,8 @@ from enrich.stage.failures import ToldFailure, as_told
 from enrich.stage.plan import StagePlan
 from enrich.stage.preload import preload
 from enrich.stage.worker import answer_task
-from tests.support.processes import kill
+from tests.support.processes import kill, python_workers
 from tests.support.waiting import wait_until
-
-
-def python_workers():
-    """Children of the daemons that this process's Spark has: those that run tasks."""
-    parents = {}
-    for child in psutil.Process().children(recursive=True):
-        with suppress(psutil.Error):  # it has ended meanwhile
-            if child.cmdline()[1:3] == ["-m", "enrich.stage.daemon"]:
-                parents[child.pid] = child.ppid()
-    return [pid for pid, parent in parents.items() if parent in parents]
 
 
 def test_a_worker_that_is_lost_while_the_tables_are_preloaded_is_replaced(spark, world, caplog):
@@ -47,7 +36,7 @@ def test_a_worker_that_is_lost_while_the_tables_are_preloaded_is_replaced(spark,
 
     loading = threading.Thread(target=load)
     loading.start()
-    (victim, *_) = wait_until(python_workers, deadline_s=180, what="a worker at the preload")
+    (victim, *_) = wait_until(lambda: python_workers(os.getpid()), deadline_s=180, what="a worker at the preload")
     kill(victim)
     told = "a worker was lost while the tables were preloaded; once more"
     wait_until(lambda: told in caplog.text, deadline_s=180, what="the loss")
