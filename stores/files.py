@@ -10,11 +10,13 @@ from stores.errors import EnrichError, Fatal, Retryable
 
 @contextmanager
 def mapped_files(path: Path) -> Iterator[None]:
-    """Raises what the file system raises inside as an error that names the path; a missing file as it is."""
+    """Raises what the file system raises inside as an error that names the path; a missing one as FileNotFoundError."""
     try:
         yield
     except FileNotFoundError:
         raise
+    except NotADirectoryError as error:
+        raise FileNotFoundError(error.errno, error.strerror, error.filename) from error
     except OSError as error:
         raise refusal(error, path) from error
 

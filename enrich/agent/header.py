@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from enrich.errors import CorruptState
+from stores.files import mapped_files
 
 _SLOT_SIZE = 256 * 1024
 _SLOT_COUNT = 2
@@ -91,7 +92,8 @@ class HeaderReader:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        with mapped_files(path):
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             self._inode = os.fstat(descriptor).st_ino
             # Mapping beyond the end of a file that is still being allocated would kill the process on access.

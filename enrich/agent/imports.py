@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Protocol
 
 from enrich.errors import EnrichError
+from enrich.folders import make_folder
 from stores.snapshots import Snapshot, open_snapshot
 
 _log = logging.getLogger(__name__)
@@ -107,7 +108,7 @@ class ImportRequest:
 
     def __init__(self, folder: Path, table: str, snapshot: Path) -> None:
         """Asks. The agent need not run yet: it looks for requests before it loads anything."""
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         self._folder = folder
         self._identity = uuid.uuid4().hex
         _put(folder, f"{self._identity}.request", {"table": table, "snapshot": str(snapshot)})

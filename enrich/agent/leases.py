@@ -9,6 +9,7 @@ import select
 from contextlib import suppress
 from pathlib import Path
 
+from enrich.folders import mark
 from enrich.processes import Identity, identify, stat
 
 
@@ -25,8 +26,7 @@ def take_lease(folder: Path, pid: int) -> None:
     holder = identify(pid)
     if holder is None:
         return
-    folder.mkdir(exist_ok=True)
-    (folder / f"{holder.pid}-{holder.started}").touch()
+    mark(folder / f"{holder.pid}-{holder.started}")
 
 
 class LeaseWatch:

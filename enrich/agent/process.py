@@ -36,6 +36,7 @@ from enrich.config import Pipeline
 from enrich.config.memory_shares import memory_shares
 from enrich.config.wire import from_wire
 from enrich.errors import CorruptState, EnrichError, Fenced
+from enrich.folders import make_folder
 from enrich.kafka.settings import librdkafka_settings
 from enrich.logs import JsonLines
 from stores.clock import SystemClock
@@ -66,7 +67,7 @@ def run(start: Start) -> int:
     pipeline = from_wire(start["pipeline"])
     place = place_of(pipeline)
     os.chdir("/")  # everything is imported by now, and the agent holds nobody's directory
-    place.folder.mkdir(parents=True, exist_ok=True)
+    make_folder(place.folder)
     lock = StoreLock.try_take(place.lock)
     if lock is None:
         return 0  # another agent has the store, which is what was wanted

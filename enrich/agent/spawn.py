@@ -54,13 +54,13 @@ def ensure_agent(
     linger_s: float | None = None,
     holder: Callable[[], int] = grandparent,
 ) -> Header:
-    """Takes a lease and returns once an agent lives. Raises Unreachable, with the end of its log, at the deadline."""
+    """Takes a lease and returns once an agent lives. Raises Unreachable, with the end of its log, at the deadline,
+    ConfigError for a directory that cannot be."""
     place = place_of(pipeline)
-    place.folder.mkdir(parents=True, exist_ok=True)
-    take_lease(place.leases, holder())
     end = time.monotonic() + deadline_s
     started_at = -float(_START_S)
     while True:
+        take_lease(place.leases, holder())  # each time: somebody may delete the directory meanwhile
         header = living_agent(place)
         if header is not None:
             return header

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from stores.errors import ConfigError, Retryable, Unreachable
 from stores.external.file_formats import FORMATS, FileFormat, Reading
+from stores.files import mapped_files
 
 _PIECE = 1 << 20
 _RESTED_S = 2.0
@@ -63,7 +64,8 @@ class FileReader:
 
         Raises Retryable when the file was being written, or is no whole file of its format: it may be next time.
         """
-        directory.mkdir(parents=True, exist_ok=True)
+        with mapped_files(directory):
+            directory.mkdir(parents=True, exist_ok=True)
         copy = directory / "copy"
         try:
             self._copy(copy)

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from enrich.errors import ConfigError, WouldLoseData
+from enrich.folders import make_folder
 from stores.rocks.errors import mapped_files
 from sync_service.sources.differences import Counts
 
@@ -74,8 +75,8 @@ def answer(directory: Path, question: Question) -> None:
 
 def _write(path: Path, content: dict[str, int]) -> None:
     aside = path.with_suffix(".new")
+    make_folder(path.parent)
     with mapped_files(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
         aside.write_text(json.dumps(content), encoding="utf-8")
         aside.replace(path)
 

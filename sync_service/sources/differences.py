@@ -18,6 +18,7 @@ import pyarrow.ipc as ipc
 
 from enrich.codecs.encoding import Encoder
 from enrich.errors import Retryable
+from enrich.folders import make_folder
 from stores.keys import key_bytes
 from stores.rocks.errors import mapped_files
 from sync_service.sources.known_rows import DIGEST, Known, KnownRows, digests_of
@@ -59,8 +60,8 @@ class Differences(AbstractContextManager["Differences"]):
         self._key = key
         self._largest = largest
         self._path = directory / "differences.arrow"
+        make_folder(directory)
         with mapped_files(directory):
-            directory.mkdir(parents=True, exist_ok=True)
             self._file = self._path.open("wb")
         self._writer = ipc.new_stream(self._file, _SPOOL)
         self._seen = np.zeros(known.slots, np.bool_)

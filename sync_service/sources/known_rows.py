@@ -19,6 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from enrich.errors import CorruptState
+from enrich.folders import make_folder
 from stores.rocks.database import Database, Sizes
 from stores.rocks.errors import mapped_files
 from sync_service.sources.source import Progress
@@ -109,7 +110,7 @@ class KnownRows:
         with mapped_files(directory):
             if directory.exists():
                 shutil.rmtree(directory)
-            directory.mkdir(parents=True)
+        make_folder(directory)
         return cls(Database.primary(directory, _sizes(), create=True), _Meta(topic_id))
 
     @property

@@ -14,7 +14,7 @@ from enrich.agent.spawn import living_agent
 from enrich.config import Pipeline
 from enrich.config.quantities import size_text
 from enrich.dev.java import find_java
-from enrich.errors import ConfigError
+from enrich.errors import ConfigError, Fatal
 
 _PACKAGES = ("enrich", "pyspark", "confluent-kafka", "pyarrow", "rocksdict", "polars")
 _NETWORK = ("nfs", "cifs", "smb", "fuse.sshfs", "ceph", "glusterfs", "lustre", "9p")
@@ -68,7 +68,11 @@ def of_state_dir(pipeline: Pipeline) -> Iterator[Verdict]:
 
 def of_agents(pipeline: Pipeline) -> Iterator[Verdict]:
     mine = place_of(pipeline)
-    header = living_agent(mine)
+    try:
+        header = living_agent(mine)
+    except Fatal as error:
+        yield bad("agent", str(error), "correct the rights of state_dir")
+        return
     if header is None:
         yield good("agent", "none runs for this configuration; the first reader starts one")
     else:

@@ -57,3 +57,37 @@ def test_servers_that_do_not_answer_are_told_and_the_rest_is_looked_at_all_the_s
     found = verdicts(done)
     assert (done.returncode, found["kafka"], found["memory"]) == (1, ["bad"], ["bad"])
     assert verdicts(enrich("doctor", "--json"))["java"] == ["good"]
+
+
+@pytest.fixture
+def wrong_state_dir(tmp_path):
+    (tmp_path / "file").touch()
+    path = tmp_path / "pipeline.yaml"
+    path.write_text(
+        f"name: wrong\nkafka: {{bootstrap_servers: '127.0.0.1:1'}}\nstate_dir: {tmp_path}/file/state\n"
+        "tables: {users: {topic: users, format: json, columns: 'plan string'}}\n"
+    )
+    return path
+
+
+def test_a_state_dir_that_cannot_be_is_bad(wrong_state_dir):
+    found = verdicts(enrich("doctor", "-c", wrong_state_dir, "--deadline", "1", "--json"))
+    assert (found["state_dir"], found["agent"]) == (["bad"], ["good"])
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("table", "get", "users", "key"),
+        ("table", "stats"),
+        ("table", "verify", "users"),
+        ("quarantine", "list", "users"),
+    ],
+    ids=" ".join,
+)
+def test_commands_name_a_state_dir_that_cannot_be(wrong_state_dir, words):
+    done = enrich(*words, "-c", wrong_state_dir)
+    assert done.returncode == 2
+    assert "Not a directory" in done.stderr and "state_dir" in done.stderr and "Traceback" not in done.stderr
+    status = enrich("agent", "status", "-c", wrong_state_dir)
+    assert (status.returncode, status.stderr) == (1, "")

@@ -1,0 +1,45 @@
+"""Directories below `state_dir`, made when they are needed: it may be wrong, and anybody may delete it at any time."""
+
+from pathlib import Path
+
+from enrich.errors import ConfigError, Retryable
+from stores.files import refusal
+
+_ATTEMPTS = 10
+
+
+def make_folder(folder: Path) -> None:
+    """With those above it. Raises ConfigError where it cannot be, Retryable while the disk is full."""
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            is_deleted_meanwhile = isinstance(error, FileNotFoundError | FileExistsError)
+            if not is_deleted_meanwhile or attempt == _ATTEMPTS:
+                raise _refused(error, folder) from error
+        else:
+            return
+
+
+def mark(file: Path) -> None:
+    """Makes an empty file with the directory that it is in. Raises what `make_folder` raises."""
+    for attempt in range(1, _ATTEMPTS + 1):
+        make_folder(file.parent)
+        try:
+            file.touch()
+        except OSError as error:
+            if not isinstance(error, FileNotFoundError) or attempt == _ATTEMPTS:
+                raise _refused(error, file) from error
+        else:
+            return
+
+
+def _refused(error: OSError, path: Path) -> ConfigError | Retryable:
+    refused = refusal(error, path)
+    if isinstance(refused, Retryable):
+        return refused
+    return ConfigError(
+        f"this cannot be made: {error.strerror}",
+        where=str(path),
+        next_step="correct state_dir, or its rights: `enrich doctor` tries it out",
+    )
