@@ -35,6 +35,8 @@ _MOST_BYTES = 2 * 2**20
 # What all partitions may hold together while they wait for the store; then none is read.
 _MOST_PENDING_BYTES = 4 * _MOST_BYTES
 _DEADLINE_S = 10.0
+# How old the ends are that the lag is told by.
+_ENDS_S = 0.5
 # While no broker answers, one is asked so often, and so long.
 _LOOK_EVERY_S = 1.0
 _LOOK_S = 0.5
@@ -94,6 +96,7 @@ class Flow:
         self.away: Unreachable | None = None
         """Set while no broker answers."""
         self._next_look = 0.0
+        self._next_ends = 0.0
 
     def heard(self, error: KafkaError) -> None:
         """The client's word of an error that is of no record."""
@@ -114,21 +117,23 @@ class Flow:
             self._write()
             if self.away is not None and time.monotonic() >= self._next_look:
                 self._look_for_brokers()
+            if time.monotonic() >= self._next_ends:
+                self._look_at_ends()
             if time.monotonic() >= self._next_commit:
                 self._commit_if_settled()
         self._commit_if_settled()
 
     def lag(self) -> int | None:
-        """Records of the assigned partitions that are not yet written; None before anything is known."""
+        """Records of the assigned partitions that are not yet written; None before anything is known.
+
+        For any thread: it does not touch the consumer. The client lets one thread in at a time, and one that asks
+        beside a thread that reads all the time has waited for minutes (confluent-kafka 2.16).
+        """
         total = 0
         for partition in list(self._partitions.values()):
-            try:
-                _, high = self._consumer.get_watermark_offsets(
-                    TopicPartition(self._plan.topic, partition.number), cached=True
-                )
-            except (RuntimeError, TypeError):  # closed meanwhile, or nothing known
+            if partition.end is None:
                 return None
-            total += max(0, high - partition.position) if high >= 0 else 0
+            total += max(0, partition.end - partition.position)
         return total
 
     @property
@@ -172,6 +177,16 @@ class Flow:
             self._consumer.get_watermark_offsets(TopicPartition(self._plan.topic, 0), timeout=_LOOK_S, cached=False)
             self.away = None
         self._next_look = time.monotonic() + _LOOK_EVERY_S
+
+    def _look_at_ends(self) -> None:
+        """What the client has heard of them: no broker is asked."""
+        self._next_ends = time.monotonic() + _ENDS_S
+        for partition in self._partitions.values():
+            with suppress(KafkaException):
+                place = TopicPartition(self._plan.topic, partition.number)
+                known = self._consumer.get_watermark_offsets(place, cached=True)
+                if known is not None and known[1] >= 0:
+                    partition.end = known[1]
 
     def _take(self, messages: Sequence[Message]) -> None:
         for message in messages:

@@ -77,6 +77,8 @@ class Partition:
     pending: list[Message] = field(default_factory=list)
     """Read, and not yet in the store."""
     backoff: Backoff = field(default_factory=lambda: Backoff(0.1, 5.0))
+    end: int | None = None
+    """The topic's, when the flow looked last."""
     due: float = 0.0
     """When the pending records are tried next."""
     paused: bool = False
