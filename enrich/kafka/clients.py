@@ -2,6 +2,9 @@
 
 `connection` is what `librdkafka_settings` makes of the configuration's kafka section. The settings added here are
 promises to the rest of the code and are not for users to change, but for the few defaults that come before it.
+
+A consumer belongs to one thread. The client lets one in at a time, and not in turn: beside a thread that reads all the
+time another waited for minutes, even for what it only looks up (confluent-kafka 2.16).
 """
 
 import logging

@@ -6,8 +6,12 @@ and their code. Forked from here they share it, and a worker that replaces anoth
 
 import gc
 import os
+from collections.abc import Callable
+from socket import socket
 
 from pyspark import daemon
+
+Worker = Callable[[socket, bool], int]
 
 STATE_DIR = "ENRICH_STATE_DIR"
 """Where compiled code may be kept: a variable of the executors' environment."""
@@ -30,6 +34,20 @@ def prepare(state_dir: str | None) -> None:
     gc.freeze()
 
 
+def silent(worker: Worker) -> Worker:
+    """A worker that ends without a word once nobody listens any more, as after a drain that cancelled its task: Spark's
+    own would write a traceback into the log of the executor."""
+
+    def work(sock: socket, authenticated: bool) -> int:
+        try:
+            return worker(sock, authenticated)
+        except (BrokenPipeError, ConnectionResetError):
+            os._exit(1)  # the code that Spark's would end with
+
+    return work
+
+
 if __name__ == "__main__":
     prepare(os.environ.get(STATE_DIR))
+    daemon.worker = silent(daemon.worker)  # type: ignore[assignment] # its arguments have names
     daemon.manager()

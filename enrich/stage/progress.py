@@ -89,8 +89,8 @@ class StageProgress:
     def commit(self) -> None:
         """Writes what was reached, unless the brokers take too long: the next start finds the events in the checkpoint,
         too. Raises Fenced."""
-        if self._ends and self._has_ended() and self._begin():
-            self._has_ended()
+        if self._ends and self._waited_for() and self._begin():
+            self._waited_for()
         self._raise_fenced()
 
     def _begin(self) -> bool:
@@ -106,7 +106,8 @@ class StageProgress:
         self._thread.start()
         return True
 
-    def _has_ended(self) -> bool:
+    def _waited_for(self) -> bool:
+        """Waits for the commit under way; False when it takes too long."""
         if self._thread is None:
             return True
         self._thread.join(_LAST_COMMIT_S)

@@ -72,11 +72,12 @@ def translated(error: Exception, path: Path) -> EnrichError | None:
 @contextmanager
 def mapped_files(path: Path) -> Iterator[None]:
     """The same for files beside the database. A missing one is damage: a store has all of its own, or was deleted."""
-    try:
-        with files.mapped_files(path):
+    with files.mapped_files(path):
+        try:
             yield
-    except FileNotFoundError as error:
-        raise _damaged(str(error), path) from error
+        # The second: a directory that is deleted while it is being made.
+        except (FileNotFoundError, FileExistsError) as error:
+            raise _damaged(str(error), path) from error
 
 
 def _damaged(text: str, path: Path) -> CorruptState:

@@ -126,8 +126,7 @@ class Flow:
     def lag(self) -> int | None:
         """Records of the assigned partitions that are not yet written; None before anything is known.
 
-        For any thread: it does not touch the consumer. The client lets one thread in at a time, and one that asks
-        beside a thread that reads all the time has waited for minutes (confluent-kafka 2.16).
+        For any thread: it does not touch the consumer, which the flow's thread has.
         """
         total = 0
         for partition in list(self._partitions.values()):

@@ -92,7 +92,7 @@ def signal_handlers_put_back():
 
 
 # A lock that was just opened when Ctrl-C came is closed by the garbage collector, which says so.
-@pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")
+@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
 def test_ctrl_c_at_any_line_of_up_leaves_all_of_it_or_nothing(new_stack, only_redis, signal_handlers_put_back):
     stack = new_stack()
     lines = up_counting_lines(stack, interrupt_at=None)

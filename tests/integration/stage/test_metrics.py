@@ -142,6 +142,8 @@ def test_the_log_is_json_lines_without_payload(seen):
     lines = seen.log.splitlines()
     # What the JVM says before Spark has a session cannot be helped.
     first = next(number for number, line in enumerate(lines) if line.startswith("{"))
+    other = [line for line in lines[first:] if not line.startswith("{")]
+    assert other == []
     told = [json.loads(line) for line in lines[first:]]
     ours, sparks = {"time", "level", "logger", "message"}, {"ts", "level", "logger", "msg"}
     assert all(ours <= set(line) or sparks <= set(line) for line in told)
