@@ -49,6 +49,15 @@ def raised(floors: dict[int, HistoryFloor], partition: int, offset: int, timesta
     floors[partition] = HistoryFloor(max(floor.offset, offset + 1), max(floor.timestamp, timestamp))
 
 
+def higher(floors: Mapping[int, HistoryFloor], others: Mapping[int, HistoryFloor]) -> dict[int, HistoryFloor]:
+    """The higher floor of each partition: what has gone does not come back."""
+    both = {**floors, **others}
+    for partition in floors.keys() & others.keys():
+        one, other = floors[partition], others[partition]
+        both[partition] = HistoryFloor(max(one.offset, other.offset), max(one.timestamp, other.timestamp))
+    return both
+
+
 def chosen(rows: pa.StructArray, columns: Sequence[str]) -> pa.StructArray:
     if not columns:  # the status alone is wanted; Arrow cannot tell the length of a struct without fields
         return pa.array([{}] * len(rows), pa.struct([]))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from stores.answers import unknown_table
+from stores.answers import higher, unknown_table
 from stores.errors import ConfigError, CorruptState, EnrichError, Retryable
 from stores.protocol import Clock, Publication, Quarantined, QuarantinePlace, TableSpec, TableUpdate
 from stores.rocks.bulk import BulkLoad, Reserved
@@ -291,7 +291,7 @@ class RocksStore:
         return replace(
             table,
             positions={**table.positions, **update.positions},
-            floors={**table.floors, **update.floors},
+            floors=higher(table.floors, update.floors),
             complete_through=table.complete_through if through is None else through,
             notes=table.notes if update.notes is None else update.notes,
         )

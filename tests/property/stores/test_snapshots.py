@@ -4,7 +4,7 @@ from contextlib import ExitStack
 from itertools import product
 
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from stores.protocol import TableUpdate
@@ -48,6 +48,14 @@ def every_answer(view):
         yield find(view, timed_keys, as_of=times, pin=pin)
 
 
+# A publication that drops versions by itself and is told a lower floor.
+@example(
+    rows=[("a", 0, 0, False), ("a", 0, -1, False), ("a", 0, 0, False)],
+    floors={0: HistoryFloor(0, 0)},
+    history=0,
+    cut=0,
+    budget=1,
+)
 @settings(max_examples=rounds(40, 2_000))
 @given(
     rows=ROWS,
