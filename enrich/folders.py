@@ -1,35 +1,37 @@
 """Directories below `state_dir`, made when they are needed: it may be wrong, and anybody may delete it at any time."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 from enrich.errors import ConfigError, Retryable
 from stores.files import refusal
 
-_ATTEMPTS = 10
+_ATTEMPTS = 100
 
 
 def make_folder(folder: Path) -> None:
     """With those above it. Raises ConfigError where it cannot be, Retryable while the disk is full."""
-    for attempt in range(1, _ATTEMPTS + 1):
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            is_deleted_meanwhile = isinstance(error, FileNotFoundError | FileExistsError)
-            if not is_deleted_meanwhile or attempt == _ATTEMPTS:
-                raise _refused(error, folder) from error
-        else:
-            return
+    _made(lambda: folder.mkdir(parents=True, exist_ok=True), folder)
 
 
 def mark(file: Path) -> None:
     """Makes an empty file with the directory that it is in. Raises what `make_folder` raises."""
+
+    def make() -> None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+
+    _made(make, file)
+
+
+def _made(make: Callable[[], None], path: Path) -> None:
     for attempt in range(1, _ATTEMPTS + 1):
-        make_folder(file.parent)
         try:
-            file.touch()
+            make()
         except OSError as error:
-            if not isinstance(error, FileNotFoundError) or attempt == _ATTEMPTS:
-                raise _refused(error, file) from error
+            is_deleted_meanwhile = isinstance(error, FileNotFoundError | FileExistsError)
+            if not is_deleted_meanwhile or attempt == _ATTEMPTS:
+                raise _refused(error, path) from error
         else:
             return
 

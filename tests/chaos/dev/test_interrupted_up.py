@@ -91,7 +91,7 @@ def signal_handlers_put_back():
         signal.signal(number, handler)
 
 
-# A lock that was just opened when Ctrl-C came is closed by the garbage collector, which says so.
+# A lock or a socket that was just opened when Ctrl-C came is closed by the garbage collector, which says so.
 @pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
 def test_ctrl_c_at_any_line_of_up_leaves_all_of_it_or_nothing(new_stack, only_redis, signal_handlers_put_back):
     stack = new_stack()
