@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -34,6 +34,9 @@ USERS: dict[str, dict[str, Any] | None] = {
     "gone": None,
 }
 """Rows of the table `users`; None is a tombstone."""
+
+PINNABLE: dict[str, Any] = {"history": "1h", "config": {"min_compaction_lag_ms": "86400000"}}
+"""What a table needs for `replay: deterministic`."""
 
 
 class StageWorld:
@@ -139,6 +142,14 @@ class StageWorld:
     def ids(self, stage: str) -> Counter[int]:
         """How often each event's `id` stands in the output."""
         return Counter(event["id"] for event in self.output(stage))
+
+    def copies(self, stage: str) -> dict[int, Counter[bytes]]:
+        """How often each of its records stands in the output, by the event's `id`."""
+        copies: dict[int, Counter[bytes]] = defaultdict(Counter)
+        for message in self.cluster.messages(self.topic(f"{stage}.out")):
+            value = message.value() or b""
+            copies[json.loads(value)["id"]][value] += 1
+        return copies
 
     def dead_letters(self, stage: str) -> list[Message]:
         return self.cluster.messages(self.topic(f"{stage}.dlq"))

@@ -1,9 +1,9 @@
 """kill -9 of the driver in the middle of a batch while the tables change: with pins the batch is repeated as it was."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 
 from tests.support.seed import rounds
-from tests.support.stages import StageWorld, running_stage
+from tests.support.stages import PINNABLE, StageWorld, running_stage
 from tests.support.waiting import wait_until
 
 LOOKUP = {"table": "users", "key": "user_id", "as": "user"}
@@ -22,8 +22,8 @@ def killed_in_the_middle(world: StageWorld, stage: str) -> int:
     return world.records(stage) - before
 
 
-def finished(world: StageWorld, stage: str, events: int) -> dict[bytes, Counter[bytes]]:
-    """Runs until all events are done with; see `copies_of`."""
+def finished(world: StageWorld, stage: str, events: int) -> dict[int, Counter[bytes]]:
+    """Runs until all events are done with; returns their copies."""
     with running_stage(world, stage, *ONE_CORE) as running:
 
         def all_there():
@@ -33,19 +33,11 @@ def finished(world: StageWorld, stage: str, events: int) -> dict[bytes, Counter[
         wait_until(all_there, deadline_s=120, what="all events")
         running.tell()
         assert running.end() == 0, running.told()
-    return copies_of(world, stage)
-
-
-def copies_of(world: StageWorld, stage: str) -> dict[bytes, Counter[bytes]]:
-    """Of each event: how often each of its records stands in the output."""
-    copies: dict[bytes, Counter[bytes]] = defaultdict(Counter)
-    for message in world.cluster.messages(world.topic(f"{stage}.out")):
-        copies[message.key() or b""][message.value() or b""] += 1
-    return copies
+    return world.copies(stage)
 
 
 def prepared(world: StageWorld, replay: str) -> str:
-    world.users(history="1h", config={"min_compaction_lag_ms": "86400000"})
+    world.users(**PINNABLE)
     settings = {"maxOffsetsPerTrigger": BATCH}
     stage = world.stage("enrich", [LOOKUP], replay=replay, lineage=True, settings=settings)
     world.send(stage, [{"id": number, "user_id": "ann", "payload": "x" * 200} for number in range(3 * BATCH)])
@@ -63,7 +55,7 @@ def test_with_pins_each_copy_of_an_event_is_the_same_and_one_batch_at_most_is_re
     copies = finished(world, stage, 3 * BATCH)
     assert len(copies) == 3 * BATCH
     assert all(len(values) == 1 for values in copies.values()), "copies of an event differ"
-    repeated = sum(sum(values.values()) - 1 for values in copies.values())
+    repeated = sum(values.total() - 1 for values in copies.values())
     assert 0 < repeated <= rounds(2, 8) * BATCH
 
 
