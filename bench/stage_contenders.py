@@ -18,7 +18,7 @@ from pyspark.sql.functions import arrow_udf, udf  # type: ignore[attr-defined] #
 from pyspark.sql.pandas.types import from_arrow_type
 
 from enrich.codecs import JsonDecoder
-from enrich.stage.joining import _ANSWER, Joining
+from enrich.stage.joining import ANSWER, Joining
 from enrich.stage.order import DECIDED_BY, FATE, STATUS, TOLD, Order, object_name
 
 Answer = Callable[..., Column]
@@ -119,7 +119,7 @@ def _broadcast(file: str) -> Callable[..., DataFrame]:
             table, sql.col("_asked") == sql.col("_table_key"), "left"
         )
         answer = sql.struct(sql.col("_row").alias(object_name(0)), *_forwarded())
-        return joined.select(*kept, answer.alias(_ANSWER))
+        return joined.select(*kept, answer.alias(ANSWER))
 
     return answered
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 from enrich.codecs.json_fast import Doubt, FastJson, plausible
 from enrich.codecs.json_strict import StrictJson
 from enrich.codecs.rows import Indexes, assemble, decode_in_batches, extents
-from stores.protocol import Decoded
+from stores.protocol import Decoded, Decoder
 
 # One call of Arrow's parser takes as long as 60 small rows of the strict one, or a few large ones (0.2 ms, measured).
 _FEWEST_FAST = 64
@@ -25,9 +25,10 @@ class JsonDecoder:
     """Decodes a batch of JSON objects into rows of the given columns: fast while values are good, and one by one
     around those that are not."""
 
-    def __init__(self, columns: pa.Schema) -> None:
+    def __init__(self, columns: pa.Schema, one_by_one: Decoder | None = None) -> None:
+        """`one_by_one`: what decides about doubtful values, instead of `StrictJson`; it must take what is no doubt."""
         self._kind = pa.struct(list(columns))
-        self._strict = StrictJson(self._kind)
+        self._one_by_one = one_by_one or StrictJson(self._kind)
         self._fast = FastJson(self._kind) if FastJson.can_read(self._kind) else None
 
     def decode(self, values: pa.BinaryArray) -> Decoded:
@@ -37,7 +38,7 @@ class JsonDecoder:
         _, starts, ends = extents(values)
         sizes = ends - starts
         if self._fast is None or not _worth_it(sizes):
-            return self._strict.decode(values)
+            return self._one_by_one.decode(values)
         good = plausible(values)
         pieces = list(_fast_pieces(self._fast, values, np.flatnonzero(good), sizes))
         slow = np.ones(len(values), np.bool_)
@@ -46,7 +47,7 @@ class JsonDecoder:
         rest = np.flatnonzero(slow)
         bad: dict[int, str] = {}
         if len(rest):
-            decoded = self._strict.decode(values.take(pa.array(rest)))
+            decoded = self._one_by_one.decode(values.take(pa.array(rest)))
             bad = {int(rest[index]): reason for index, reason in decoded.bad.items()}
             pieces.append((rest, decoded.rows))
         return Decoded(assemble(len(values), pieces, self._kind), bad)

@@ -47,6 +47,13 @@ class Views(Protocol):
         """How long `on_miss: wait` may last for this table."""
 
 
+class Answers(Protocol):
+    """To the batches of one task."""
+
+    def answer(self, questions: Questions) -> pa.StructArray:
+        """In the `answer_type` of the task's order."""
+
+
 def answered(order: Order, views: Views, questions: Questions, waited_s: float = 0.0) -> pa.StructArray:
     """The answer to each event, in `order.answer_type`. `waited_s`: for the tables, before there could be answers."""
     began = time.monotonic()

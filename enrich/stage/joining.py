@@ -11,13 +11,12 @@ from enrich.config import Lookup, Pipeline, to_wire
 from enrich.stage.expressions import Expression, Expressions
 from enrich.stage.lookups import stage_lookups
 from enrich.stage.operator import answer_column
-from enrich.stage.order import DECIDED_BY, FATE, STATUS, TOLD, Order, lineage_name, object_name
+from enrich.stage.order import DECIDED_BY, FATE, LINEAGE, STATUS, TOLD, Order, lineage_name, object_name
 from enrich.stage.pin import Pin
 from enrich.stage.rules import table_rules
 from stores.table import Status
 
-LINEAGE = "_lineage"
-_ANSWER = "_answer"
+ANSWER = "_answer"
 TIME = "_time"
 
 
@@ -43,24 +42,24 @@ class Joining:
         times = None if self.time is None else sql.col(TIME)
         keys = [sql.col(name) for name in self.asked if name != TIME]
         answer = answer_column(self.order, sql.col("_asks"), keys, times, pin)
-        return questions.select(*kept, answer.alias(_ANSWER))
+        return questions.select(*kept, answer.alias(ANSWER))
 
     def objects(self) -> list[Column]:
         """What an event gets: an object for each lookup, by its name, and its lineage."""
         named = list(enumerate(self.order.lookups))
-        objects = [sql.col(_ANSWER)[object_name(index)].alias(lookup.name) for index, lookup in named]
+        objects = [sql.col(ANSWER)[object_name(index)].alias(lookup.name) for index, lookup in named]
         if self.order.lineage and named:
-            each = [sql.col(_ANSWER)[lineage_name(index)].alias(lookup.name) for index, lookup in named]
+            each = [sql.col(ANSWER)[lineage_name(index)].alias(lookup.name) for index, lookup in named]
             objects.append(sql.struct(*each).alias(LINEAGE))
         return objects
 
     def fate(self) -> Column:
         """A number of `Fate`."""
-        return sql.col(_ANSWER)[FATE]
+        return sql.col(ANSWER)[FATE]
 
     def told(self) -> Column:
         """What workers tell of their batches, on one event of each; see `tally`."""
-        return sql.col(_ANSWER)[TOLD] if self.order.lookups else sql.lit(None).cast("string")
+        return sql.col(ANSWER)[TOLD] if self.order.lookups else sql.lit(None).cast("string")
 
     def deciding(self) -> tuple[Column, Column, Column]:
         """Name, table and status of the lookup that decided, where one did."""
@@ -68,7 +67,7 @@ class Joining:
         statuses = sql.array(*(sql.lit(status.name.lower()) for status in Status))
         names = sql.array(*(sql.lit(lookup.name) for lookup in lookups))
         tables = sql.array(*(sql.lit(lookup.table) for lookup in lookups))
-        decided_by, status = sql.col(_ANSWER)[DECIDED_BY], sql.col(_ANSWER)[STATUS]
+        decided_by, status = sql.col(ANSWER)[DECIDED_BY], sql.col(ANSWER)[STATUS]
         return sql.get(names, decided_by), sql.get(tables, decided_by), sql.get(statuses, status)
 
 

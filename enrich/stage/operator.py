@@ -1,4 +1,5 @@
-"""The one Python operator of a stage: key columns in, answers out; the payload stays in the JVM."""
+"""The one Python operator of a stage whose expressions Spark evaluates: key columns in, answers out; the payload stays
+in the JVM."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import cast
@@ -9,7 +10,7 @@ from pyspark.sql import Column
 from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined] # missing in its stubs
 from pyspark.sql.pandas.types import from_arrow_type
 
-from enrich.stage.answers import Questions
+from enrich.stage.answers import Answers, Questions
 from enrich.stage.order import Order
 from enrich.stage.pin import Pin
 
@@ -27,14 +28,20 @@ def answer_column(
     return cast(Column, udf(*arguments))
 
 
+def task_answers(order: Order, pin: Pin | None) -> Answers:
+    """Of one task, in its worker."""
+    # Imported by the worker, when it has a task: the driver needs no store.
+    from enrich.stage.worker import TaskAnswers
+
+    return TaskAnswers(order, pin)
+
+
 def _answering(
     order: Order, keys: int, pin: Pin | None
 ) -> Callable[[Iterator[tuple[pa.Array, ...]]], Iterator[pa.Array]]:
     def answer(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
-        # Imported by the worker, when it has a task: the driver needs no store.
-        from enrich.stage.worker import answer_task
-
-        return answer_task(order, (_questions(columns, keys) for columns in batches), pin)
+        answers = task_answers(order, pin)
+        return (answers.answer(_questions(columns, keys)) for columns in batches)
 
     return answer
 

@@ -17,6 +17,9 @@ LINEAGE_TYPE = pa.struct(
         pa.field("status", pa.string()),
     ]
 )
+LINEAGE = "_lineage"
+"""The object of all lookups' lineages."""
+
 FATE = "fate"
 DECIDED_BY = "decided_by"
 STATUS = "status"

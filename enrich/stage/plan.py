@@ -18,9 +18,9 @@ from enrich.stage.pin import Pin
 from enrich.stage.policies import Fate
 from enrich.stage.rows import Alternatives, Row, fanned_out
 from enrich.stage.source_versions import SourceVersions
+from enrich.stage.whole_events import OUTPUT, whole_events
 from enrich.stage.writeback import RECORD, WritebackRows, writeback_rows
 
-_OUTPUT = "_output"
 _IS_OUTPUT = "_is_output"
 _IS_DEAD = "_is_dead"
 
@@ -64,6 +64,7 @@ class StagePlan:
         if self._writeback is not None:
             named |= {f"_writeback_{index}": part for index, part in enumerate(self._writeback.asked)}
         self._fields = expressions.fields(named)
+        self._whole = whole_events(self._stage, self._joining.order, self._fields)
 
     @property
     def order(self) -> Order:
@@ -73,22 +74,25 @@ class StagePlan:
     def records(self, source: DataFrame, pin: Pin | None = None, observation: Observation | None = None) -> DataFrame:
         """Columns topic, key, value and headers, for Spark's Kafka sink. `source`: those of its Kafka source. With a
         pin the tables answer as of its offsets."""
-        read = self._format.read(KAFKA.of(source), self._fields)
+        events = KAFKA.of(source)
+        enriched = self._evaluated(events, pin) if self._whole is None else self._whole.answered(events, pin)
+        fates = {"dropped": sql.col(USABLE) & self._is(Fate.DROP), "dead_letters": sql.col(_IS_DEAD)}
+        if self._writeback is not None:
+            fates["written_back"] = sql.col(_IS_OUTPUT) & self._writeback.is_there
+        routed = self._routed(enriched)
+        counted = observed(routed, fates, self._joining.told(), sql.col(KAFKA.timestamp), observation)
+        return fanned_out(counted, self._rows())
+
+    def _evaluated(self, events: DataFrame, pin: Pin | None) -> DataFrame:
+        """The events with their answers, keys evaluated and values written by Spark."""
+        read = self._format.read(events, self._fields)
         kept = [*KAFKA.columns, *self._format.kept, USABLE]
         if self._writeback is not None:
             read, kept = read.select("*", self._writeback.record), [*kept, RECORD]
         answered = self._joining.answered(read, kept, sql.col(USABLE), pin)
-        fates = {"dropped": sql.col(USABLE) & self._is(Fate.DROP), "dead_letters": sql.col(_IS_DEAD)}
-        if self._writeback is not None:
-            fates["written_back"] = sql.col(_IS_OUTPUT) & self._writeback.is_there
-        routed = self._routed(self._with_output(answered))
-        events = observed(routed, fates, self._joining.told(), sql.col(KAFKA.timestamp), observation)
-        return fanned_out(events, self._rows())
-
-    def _with_output(self, answered: DataFrame) -> DataFrame:
-        """The enriched value, made once for its size and its record; null for events that are not forwarded."""
+        # Made once for its size and its record; null for events that are not forwarded.
         value = self._format.output(self._joining.objects())
-        return answered.select("*", sql.when(self._is_forwarded(), value).alias(_OUTPUT))
+        return answered.select("*", sql.when(self._is_forwarded(), value).alias(OUTPUT))
 
     def _routed(self, events: DataFrame) -> DataFrame:
         """Where each event goes, decided once: each column of each record asks for it."""
@@ -100,7 +104,7 @@ class StagePlan:
             wanted=sql.col(_IS_OUTPUT),
             topic=sql.lit(self._stage.sink.topic),
             key=sql.col(KAFKA.key),
-            value=sql.col(_OUTPUT),
+            value=sql.col(OUTPUT),
             headers=sql.col(KAFKA.headers),
         )
         is_dead = sql.col(_IS_DEAD)
@@ -129,7 +133,7 @@ class StagePlan:
         return sql.col(USABLE) & self._is(Fate.FORWARD)
 
     def _fits(self) -> Column:
-        return sql.length(_OUTPUT) + bytes_beside_value() <= self._limits.sink
+        return sql.length(OUTPUT) + bytes_beside_value() <= self._limits.sink
 
     def _is_whole(self) -> Column:
         """Everything that the event makes can be written; otherwise nothing of it is, so that it can be replayed."""

@@ -3,7 +3,6 @@
 import os
 import socket
 import time
-from collections.abc import Iterator
 
 import pyarrow as pa
 
@@ -103,19 +102,24 @@ _STATES = pa.schema(
 _OPEN: dict[str, WorkerTables] = {}
 
 
-def answer_task(order: Order, batches: Iterator[Questions], pin: Pin | None = None) -> Iterator[pa.StructArray]:
-    """Answers the batches of one task, all at the seq that is newest when the first of them comes, as of the pin if
+class TaskAnswers:
+    """Answers to the batches of one task, all at the seq that is newest when the first of them comes, as of the pin if
     there is one."""
-    task: TaskTables | None = None
-    for questions in batches:
+
+    def __init__(self, order: Order, pin: Pin | None = None) -> None:
+        self._order = order
+        self._pin = pin
+        self._tables: TaskTables | None = None
+
+    def answer(self, questions: Questions) -> pa.StructArray:
+        """In `order.answer_type`."""
         with told_to_driver():
             waited_s = 0.0
-            if task is None:
+            if self._tables is None:
                 came = time.monotonic()
-                task = _tables(order).begin(pin)
+                self._tables = _tables(self._order).begin(self._pin)
                 waited_s = time.monotonic() - came
-            answer = answered(order, task, questions, waited_s)
-        yield answer
+            return answered(self._order, self._tables, questions, waited_s)
 
 
 def states(order: Order, patience_s: float) -> pa.RecordBatch:

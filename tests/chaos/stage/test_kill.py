@@ -35,7 +35,7 @@ def test_no_acknowledged_event_is_missing_after_kills_of_driver_worker_and_agent
             with running_stage(world, stage) as running:
                 victims = {
                     "agent": world.agent_pid,
-                    "worker": lambda: next(iter(python_workers(running.pid)), None),  # noqa: B023 - called in here
+                    "worker": lambda: next(iter(python_workers(running.pid)), None),
                 }
                 more(world, stage, 500, running)
                 for victim in source.sample(sorted(victims), 2):

@@ -13,7 +13,7 @@ from enrich.stage.answers import Questions
 from enrich.stage.failures import ToldFailure, as_told
 from enrich.stage.plan import StagePlan
 from enrich.stage.preload import preload
-from enrich.stage.worker import answer_task
+from enrich.stage.worker import TaskAnswers
 from tests.support.processes import kill, python_workers
 from tests.support.waiting import wait_until
 
@@ -67,7 +67,7 @@ def asked(spark, world, deadline_s):
     order = StagePlan(spark, world.pipeline, "enrich").order
     rules = tuple(dataclasses.replace(rule, deadline_s=deadline_s) for rule in order.rules)
     order = dataclasses.replace(order, rules=rules)
-    (answer,) = answer_task(order, iter([Questions(np.array([True]), [pa.array(["ann"])])]))
+    answer = TaskAnswers(order).answer(Questions(np.array([True]), [pa.array(["ann"])]))
     (row,) = answer.to_pylist()
     return row["object_0"], row["lineage_0"]["status"]
 

@@ -13,7 +13,7 @@ from enrich.errors import Unreachable
 from enrich.stage.answers import Questions
 from enrich.stage.failures import ToldFailure, as_told
 from enrich.stage.plan import StagePlan
-from enrich.stage.worker import answer_task
+from enrich.stage.worker import TaskAnswers
 from tests.support.stage_frames import records, seen
 from tests.support.stages import StageWorld
 from tests.support.waiting import wait_until
@@ -110,7 +110,7 @@ def test_addresses_are_found_in_their_longest_network(spark, world):
 def asked_here(spark, world, stage, key):
     """The answer to one key, with this process as the worker: in Spark each worker would have its own gate to pass."""
     order = StagePlan(spark, world.pipeline, stage).order
-    (answer,) = answer_task(order, iter([Questions(np.array([True]), [pa.array([key])])]))
+    answer = TaskAnswers(order).answer(Questions(np.array([True]), [pa.array([key])]))
     return answer.to_pylist()[0]
 
 

@@ -1,0 +1,92 @@
+"""Enriched events as JSON text, in columns: objects are spliced into the original bytes, so that everything else passes
+through untouched."""
+
+import json
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from enrich.codecs.json_encoding import JsonEncoder
+from enrich.stage.policies import Mask
+
+_WHITE_SPACE = " \t\r\n"
+_SIMPLE = (pa.types.is_boolean, pa.types.is_integer, pa.types.is_string, pa.types.is_date)
+
+
+def can_write(kind: pa.DataType) -> bool:
+    """Whether the text of such values is the one that Spark makes."""
+    if pa.types.is_struct(kind) or pa.types.is_list(kind):
+        return all(can_write(kind.field(index).type) for index in range(kind.num_fields))
+    return any(is_simple(kind) for is_simple in _SIMPLE)
+
+
+def object_text(rows: pa.StructArray) -> pa.BinaryArray:
+    """Null fields are written as null."""
+    texts = JsonEncoder().encode(pa.RecordBatch.from_struct_array(rows)).values
+    return pc.if_else(rows.is_valid(), texts, _bytes(b"null")) if rows.null_count else texts
+
+
+def members_text(members: Mapping[str, pa.BinaryArray]) -> pa.BinaryArray:
+    """`"a":{...},"b":null` for each row."""
+    parts: list[pa.Array | pa.Scalar] = []
+    for name, texts in members.items():
+        quoted = json.dumps(name, ensure_ascii=False)
+        parts += [_bytes(f"{',' if parts else ''}{quoted}:".encode()), texts]
+    return _joined(*parts)
+
+
+def object_of(members: Mapping[str, pa.BinaryArray]) -> pa.BinaryArray:
+    return _joined(_bytes(b"{"), members_text(members), _bytes(b"}"))
+
+
+def spliced(events: pa.BinaryArray, wanted: Mask, members: pa.BinaryArray) -> pa.BinaryArray:
+    """The wanted events, which are usable, with further members; the others are null."""
+    opened = _opened(pc.if_else(pa.array(wanted), events, pa.scalar(None, events.type)))
+    return _joined(opened, members, _bytes(b"}"))
+
+
+def _opened(events: pa.BinaryArray) -> pa.BinaryArray:
+    """The objects without their closing braces, and with a comma where a member stands before it."""
+    plain = _are_plain(events)
+    opened = _joined(pc.binary_slice(events, 0, -1), _bytes(b","))
+    if plain.all():
+        return opened
+    return pc.replace_with_mask(opened, pa.array(~plain), _opened_slowly(events.filter(pa.array(~plain))))
+
+
+def _are_plain(events: pa.BinaryArray) -> Mask:
+    """Which objects end in a member and a brace, without white space. Null is as good as that."""
+    last, before = (_bytes_at(events, place) for place in (-1, -2))
+    return np.asarray((last == ord("}")) & (before > ord(" ")) & (before != ord("{")) | _nulls(events))
+
+
+def _opened_slowly(events: pa.BinaryArray) -> pa.BinaryArray:
+    """The same for any objects."""
+    bodies = pc.utf8_slice_codeunits(pc.utf8_trim(events.cast(pa.string()), _WHITE_SPACE), 0, -1)
+    is_empty = pc.equal(pc.utf8_rtrim(bodies, _WHITE_SPACE), "{")
+    return pc.if_else(is_empty, bodies, _joined(bodies, pa.scalar(","))).cast(events.type)
+
+
+def _bytes_at(events: pa.BinaryArray, place: int) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
+    """The byte at this place from each event's end; 0 where there is none."""
+    _, offsets, data = events.buffers()
+    ends = np.frombuffer(offsets, np.int32)[events.offset : events.offset + len(events) + 1]
+    content = np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(1, np.uint8)
+    there = np.diff(ends) >= -place
+    return np.where(there, content[np.where(there, ends[1:] + place, 0)], np.uint8(0))
+
+
+def _nulls(events: pa.BinaryArray) -> Mask:
+    return np.asarray(events.is_null().to_numpy(zero_copy_only=False), np.bool_)
+
+
+def _bytes(text: bytes) -> pa.Scalar:
+    return pa.scalar(text, pa.binary())
+
+
+def _joined(*parts: pa.Array | pa.Scalar) -> pa.Array:
+    """Null where one of them is."""
+    nothing = "" if pa.types.is_string(parts[0].type) else b""
+    return pc.binary_join_element_wise(*parts, pa.scalar(nothing, parts[0].type))
