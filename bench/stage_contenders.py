@@ -1,12 +1,14 @@
 """What stands in for a stage's look-ups, everything else being the same: the ceiling, and peers that ask elsewhere.
 
-Each replaces the one operator that adds answers to events, so that parsing, routing and output are the stage's own.
+The ceiling and MGET replace whoever answers in the worker. One GET an event and the broadcast join are operators of
+their own, for which Spark reads and writes JSON, as it does for our own stages that have expressions to evaluate.
 """
 
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 from unittest.mock import patch
 
@@ -14,16 +16,15 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
-from pyspark.sql.functions import arrow_udf, udf  # type: ignore[attr-defined] # missing in its stubs
+from pyspark.sql.functions import udf
 from pyspark.sql.pandas.types import from_arrow_type
 
 from enrich.codecs import JsonDecoder
+from enrich.stage.answers import Questions
 from enrich.stage.joining import ANSWER, Joining
 from enrich.stage.order import DECIDED_BY, FATE, STATUS, TOLD, Order, object_name
 
-Answer = Callable[..., Column]
-
-OURS, LITERAL, EMPTY = "ours", "literal", "empty"
+OURS, EVALUATED, LITERAL = "ours", "evaluated", "literal"
 BROADCAST, REDIS_GET, REDIS_MGET = "broadcast", "redis_get", "redis_mget"
 
 ROW: dict[str, object] = {"plan": "free", "region": "eu-7", "rps": 0}
@@ -31,64 +32,58 @@ ROW: dict[str, object] = {"plan": "free", "region": "eu-7", "rps": 0}
 _FATES = (FATE, DECIDED_BY, STATUS)
 
 
-def lookups_by(name: str, where: str = "") -> AbstractContextManager[object]:
+@contextmanager
+def lookups_by(name: str, where: str = "") -> Iterator[None]:
     """Inside the block stages that are planned get their answers so. `where`: the Redis, or the file to broadcast."""
-    if name == OURS:
-        return nullcontext()
-    if name == BROADCAST:
-        return patch.object(Joining, "answered", _broadcast(where))
-    answers: dict[str, Answer] = {
-        LITERAL: _literal,
-        EMPTY: _empty,
-        REDIS_GET: _redis_get(where),
-        REDIS_MGET: _redis_mget(where),
-    }
-    return patch("enrich.stage.joining.answer_column", answers[name])
+    with ExitStack() as held:
+        if name == LITERAL:
+            held.enter_context(patch("enrich.stage.whole_events.task_answers", LiteralAnswers))
+        elif name == REDIS_MGET:
+            held.enter_context(patch("enrich.stage.whole_events.task_answers", partial(RedisAnswers, where)))
+        elif name != OURS:
+            held.enter_context(patch("enrich.stage.plan.whole_events", lambda *_: None))
+        if name == REDIS_GET:
+            held.enter_context(patch("enrich.stage.joining.answer_column", _redis_get(where)))
+        elif name == BROADCAST:
+            held.enter_context(patch.object(Joining, "answered", _broadcast(where)))
+        yield
 
 
-def _literal(order: Order, usable: Column, keys: Sequence[Column], *_: object) -> Column:  # noqa: ARG001
-    """The same row for every event, as a struct of literals: no Python, no keys."""
-    objects = [
-        sql.struct(*(sql.lit(ROW[column]).alias(column) for column in lookup.columns.names)).alias(object_name(index))
-        for index, lookup in enumerate(order.lookups)
-    ]
-    return sql.struct(*objects, *_forwarded())
+class LiteralAnswers:
+    """The same row for every event: nothing is looked up."""
+
+    def __init__(self, order: Order, *_: object) -> None:
+        self._order = order
+
+    def answer(self, questions: Questions) -> pa.StructArray:
+        count = len(questions.usable)
+        row = {column: ROW[column] for column in self._order.lookups[0].columns.names}
+        objects = [pa.repeat(pa.scalar(row, lookup.kind), count) for lookup in self._order.lookups]
+        return _forwarded_all(self._order, objects)
 
 
-def _empty(order: Order, usable: Column, keys: Sequence[Column], *_: object) -> Column:
-    """An operator like ours that does nothing: the keys go to Python, and the same row comes back for each."""
-
-    def answer(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
-        fields = list(order.answer_type)
-        row = {column: ROW[column] for column in order.lookups[0].columns.names}
-        for columns in batches:
-            count = len(columns[0])
-            objects = [pa.repeat(pa.scalar(row, lookup.kind), count) for lookup in order.lookups]
-            yield pa.StructArray.from_arrays([*objects, *_nothing_more(count)], fields=fields)
-
-    return _operator(order, answer, usable, keys)
-
-
-def _redis_mget(url: str) -> Answer:
+class RedisAnswers:
     """One MGET a batch of events, through hiredis; the rows decoded all at once."""
 
-    def answer_column(order: Order, usable: Column, keys: Sequence[Column], *_: object) -> Column:
-        def answer(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
-            client = _client(url)
-            (lookup,) = order.lookups
-            decoder = JsonDecoder(lookup.columns.arrow)
-            fields = list(order.answer_type)
-            for _, asked in batches:
-                rows = pa.array(client.mget(asked.to_pylist()), pa.binary())
-                values = decoder.decode(rows).rows.cast(lookup.kind)
-                yield pa.StructArray.from_arrays([values, *_nothing_more(len(rows))], fields=fields)
+    def __init__(self, url: str, order: Order, *_: object) -> None:
+        self._client = _client(url)
+        self._order = order
+        (self._lookup,) = order.lookups
+        self._decoder = JsonDecoder(self._lookup.columns.arrow)
 
-        return _operator(order, answer, usable, keys)
-
-    return answer_column
+    def answer(self, questions: Questions) -> pa.StructArray:
+        (keys,) = questions.keys
+        rows = pa.array(self._client.mget(keys.to_pylist()), pa.binary())
+        return _forwarded_all(self._order, [self._decoder.decode(rows).rows.cast(self._lookup.kind)])
 
 
-def _redis_get(url: str) -> Answer:
+def _forwarded_all(order: Order, objects: Sequence[pa.Array]) -> pa.StructArray:
+    count = len(objects[0])
+    nothing_more = [*[pa.array(np.zeros(count, np.int8))] * len(_FATES), pa.nulls(count, pa.string())]
+    return pa.StructArray.from_arrays([*objects, *nothing_more], fields=list(order.answer_type))
+
+
+def _redis_get(url: str) -> Callable[..., Column]:
     """One GET an event in a Python UDF."""
 
     def answer_column(order: Order, usable: Column, keys: Sequence[Column], *_: object) -> Column:  # noqa: ARG001
@@ -124,20 +119,8 @@ def _broadcast(file: str) -> Callable[..., DataFrame]:
     return answered
 
 
-def _operator(order: Order, answer: Callable[..., Any], *columns: Any) -> Column:
-    usable, keys = columns
-    answering = arrow_udf(answer, from_arrow_type(order.answer_type)).asNondeterministic()
-    column: Column = answering(usable, *keys)
-    return column
-
-
 def _forwarded() -> list[Column]:
     return [*(sql.lit(0).cast("tinyint").alias(name) for name in _FATES), sql.lit(None).cast("string").alias(TOLD)]
-
-
-def _nothing_more(count: int) -> list[pa.Array]:
-    """The same, in a worker: the event goes on, and nothing is told."""
-    return [*[pa.array(np.zeros(count, np.int8))] * len(_FATES), pa.nulls(count, pa.string())]
 
 
 _CLIENTS: dict[str, Any] = {}

@@ -129,7 +129,7 @@ def run_with(
                 held.callback(server.close)
         spark.streams.addListener(counts)
         query = _started(_events(spark, pipeline, name, settings, starting), writing, settings, stage, name)
-        _log.info("the stage runs", extra={"stage": name})
+        _log.info("the stage runs", extra={"stage": name, "joined_by": plan.joined_by})
         try:
             _supervise(query, writing, checkpoint, progress, stop)
         finally:

@@ -18,7 +18,7 @@ from enrich.stage.pin import Pin
 from enrich.stage.policies import Fate
 from enrich.stage.rows import Alternatives, Row, fanned_out
 from enrich.stage.source_versions import SourceVersions
-from enrich.stage.whole_events import OUTPUT, whole_events
+from enrich.stage.whole_events import OUTPUT, whole_events, why_evaluated
 from enrich.stage.writeback import RECORD, WritebackRows, writeback_rows
 
 _IS_OUTPUT = "_is_output"
@@ -70,6 +70,13 @@ class StagePlan:
     def order(self) -> Order:
         """What the stage's workers need."""
         return self._joining.order
+
+    @property
+    def joined_by(self) -> str:
+        """Who reads and writes the events, for people."""
+        if self._whole is not None:
+            return "workers"
+        return f"Spark, since {why_evaluated(self._stage, self._joining.order, self._fields)}"
 
     def records(self, source: DataFrame, pin: Pin | None = None, observation: Observation | None = None) -> DataFrame:
         """Columns topic, key, value and headers, for Spark's Kafka sink. `source`: those of its Kafka source. With a

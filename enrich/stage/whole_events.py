@@ -76,20 +76,32 @@ class WholeEvents:
 
 
 def whole_events(stage: Stage, order: Order, fields: Sequence[str]) -> WholeEvents | None:
-    """None where Spark has expressions to evaluate, or values to write whose text only Spark makes. `fields`: those
-    that the stage's expressions name, as Spark says."""
+    """None where Spark is needed, see `why_evaluated`."""
     columns = stage.source.schema_
-    if not order.lookups or stage.writeback is not None or not isinstance(columns, Columns):
+    if not isinstance(columns, Columns) or why_evaluated(stage, order, fields) is not None:
         return None
-    keys = [lookup.keys for lookup in order.lookups]
-    # Then each expression is the name of a field, and there are no others.
-    are_plain = {name for names in keys for name in names} == set(fields)
-    named = columns.select(fields)
-    if not are_plain or not all(EventFields.can_read(field.type) for field in named.arrow):
-        return None
-    if not all(can_write(lookup.kind) for lookup in order.lookups):
-        return None
-    return WholeEvents(order, keys, named)
+    return WholeEvents(order, [lookup.keys for lookup in order.lookups], columns.select(fields))
+
+
+def why_evaluated(stage: Stage, order: Order, fields: Sequence[str]) -> str | None:
+    """For what Spark has to evaluate the events of a stage; None where it need not. `fields`: those that the stage's
+    expressions name, as Spark says."""
+    columns = stage.source.schema_
+    if not isinstance(columns, Columns):
+        return f"the events are {stage.source.format}"
+    if not order.lookups:
+        return "there is nothing to look up"
+    if stage.writeback is not None:
+        return "it writes back"
+    if {name for lookup in order.lookups for name in lookup.keys} != set(fields):
+        return "a key, or the event_time that is waited for, is an expression or a field that is not plain"
+    for field in columns.select(fields).arrow:
+        if not EventFields.can_read(field.type):
+            return f"the field {field.name} is neither text nor a whole number"
+    for lookup in order.lookups:
+        if not can_write(lookup.kind):
+            return f"the table {lookup.table} has columns that only Spark writes: select others"
+    return None
 
 
 def _enriching(
