@@ -43,7 +43,8 @@ def observed(
     `told` is collected, and of the events' times a few quantiles. The listener of a stream hears of it, or whoever has
     the observation of one batch."""
     counts = [sql.count_if(condition).alias(name) for name, condition in parts.items()]
-    times = sql.percentile_approx(sql.unix_millis(time), list(QUANTILES), _ACCURACY).alias(_TIMES)
+    # Of the times as they are: for each number Spark would look for how numbers are compared.
+    times = sql.transform(sql.percentile_approx(time, list(QUANTILES), _ACCURACY), sql.unix_millis).alias(_TIMES)
     # Not by collect_set: two workers may tell the same.
     texts = sql.collect_list(told).alias(_TOLD)
     return events.observe(observation or _NAME, sql.count(sql.lit(1)).alias("events"), *counts, texts, times)

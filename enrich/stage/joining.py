@@ -11,10 +11,10 @@ from enrich.config import Lookup, Pipeline, to_wire
 from enrich.stage.expressions import Expression, Expressions
 from enrich.stage.lookups import stage_lookups
 from enrich.stage.operator import answer_column
-from enrich.stage.order import DECIDED_BY, FATE, LINEAGE, STATUS, TOLD, Order, lineage_name, object_name
+from enrich.stage.order import LINEAGE, Order, lineage_name, object_name
+from enrich.stage.outcome import Outcome
 from enrich.stage.pin import Pin
 from enrich.stage.rules import table_rules
-from stores.table import Status
 
 ANSWER = "_answer"
 TIME = "_time"
@@ -53,22 +53,9 @@ class Joining:
             objects.append(sql.struct(*each).alias(LINEAGE))
         return objects
 
-    def fate(self) -> Column:
-        """A number of `Fate`."""
-        return sql.col(ANSWER)[FATE]
-
-    def told(self) -> Column:
-        """What workers tell of their batches, on one event of each; see `tally`."""
-        return sql.col(ANSWER)[TOLD] if self.order.lookups else sql.lit(None).cast("string")
-
-    def deciding(self) -> tuple[Column, Column, Column]:
-        """Name, table and status of the lookup that decided, where one did."""
-        lookups = self.order.lookups
-        statuses = sql.array(*(sql.lit(status.name.lower()) for status in Status))
-        names = sql.array(*(sql.lit(lookup.name) for lookup in lookups))
-        tables = sql.array(*(sql.lit(lookup.table) for lookup in lookups))
-        decided_by, status = sql.col(ANSWER)[DECIDED_BY], sql.col(ANSWER)[STATUS]
-        return sql.get(names, decided_by), sql.get(tables, decided_by), sql.get(statuses, status)
+    @property
+    def outcome(self) -> Outcome:
+        return Outcome(self.order.lookups, lambda name: sql.col(ANSWER)[name])
 
 
 def joining(

@@ -54,12 +54,12 @@ def enrich(
     answered = joined.answered(df, df.columns, sql.lit(True))
     columns = [*(sql.col(f"`{name}`") for name in df.columns), *joined.objects()]
     if outcome is not None:
-        name, _, status = joined.deciding()
-        is_dead = joined.fate() == Fate.DLQ
+        name, _, status = joined.outcome.deciding()
+        is_dead = joined.outcome.fate() == Fate.DLQ
         fate = sql.when(is_dead, "dlq").otherwise("forward")
         told = [fate.alias("fate"), sql.when(is_dead, name).alias("lookup"), sql.when(is_dead, status).alias("status")]
         columns.append(sql.struct(*told).alias(outcome))
-    return answered.where(joined.fate() != Fate.DROP).select(*columns)
+    return answered.where(joined.outcome.fate() != Fate.DROP).select(*columns)
 
 
 def _lookup(given: Lookup | Mapping[str, Any], index: int) -> Lookup:

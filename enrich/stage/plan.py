@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as sql
 
-from enrich.config import Pipeline
+from enrich.config import OnMiss, Pipeline
 from enrich.stage.counting import observed
 from enrich.stage.dead_letters import dead_letter, told_failure
 from enrich.stage.events import KAFKA, USABLE, bytes_beside_value
@@ -14,6 +14,7 @@ from enrich.stage.expressions import Expression, Expressions
 from enrich.stage.formats import event_format
 from enrich.stage.joining import TIME, joining
 from enrich.stage.order import Order
+from enrich.stage.outcome import Outcome
 from enrich.stage.pin import Pin
 from enrich.stage.policies import Fate
 from enrich.stage.rows import Alternatives, Row, fanned_out
@@ -63,6 +64,7 @@ class StagePlan:
         named = {name: column for name, column in self._joining.asked.items() if own_time or name != TIME}
         if self._writeback is not None:
             named |= {f"_writeback_{index}": part for index, part in enumerate(self._writeback.asked)}
+        self._outcome = Outcome.in_columns(self._joining.order.lookups)
         self._fields = expressions.fields(named)
         self._whole = whole_events(self._stage, self._joining.order, self._fields)
 
@@ -83,35 +85,44 @@ class StagePlan:
         pin the tables answer as of its offsets."""
         events = KAFKA.of(source)
         enriched = self._evaluated(events, pin) if self._whole is None else self._whole.answered(events, pin)
-        fates = {"dropped": sql.col(USABLE) & self._is(Fate.DROP), "dead_letters": sql.col(_IS_DEAD)}
+        fates = {"dropped": self._is_dropped(), "dead_letters": sql.col(_IS_DEAD)}
         if self._writeback is not None:
             fates["written_back"] = sql.col(_IS_OUTPUT) & self._writeback.is_there
         routed = self._routed(enriched)
-        counted = observed(routed, fates, self._joining.told(), sql.col(KAFKA.timestamp), observation)
-        return fanned_out(counted, self._rows())
+        told = self._outcome.told() if self._stage.lookups else sql.lit(None).cast("string")
+        counted = observed(routed, fates, told, sql.col(KAFKA.timestamp), observation)
+        each_makes_one = self._writeback is None and not self._drops
+        return fanned_out(counted, self._rows(), each_makes_one=each_makes_one)
 
     def _evaluated(self, events: DataFrame, pin: Pin | None) -> DataFrame:
-        """The events with their answers, keys evaluated and values written by Spark."""
+        """The same as of `WholeEvents`, keys evaluated and values written by Spark."""
         read = self._format.read(events, self._fields)
-        kept = [*KAFKA.columns, *self._format.kept, USABLE]
+        kept = [*KAFKA.columns, USABLE]
         if self._writeback is not None:
             read, kept = read.select("*", self._writeback.record), [*kept, RECORD]
-        answered = self._joining.answered(read, kept, sql.col(USABLE), pin)
-        # Made once for its size and its record; null for events that are not forwarded.
+        answered = self._joining.answered(read, [*kept, *self._format.kept], sql.col(USABLE), pin)
         value = self._format.output(self._joining.objects())
-        return answered.select("*", sql.when(self._is_forwarded(), value).alias(OUTPUT))
+        if not self._stage.lookups:
+            return answered.select(*kept, sql.when(sql.col(USABLE), value).alias(OUTPUT))
+        outcome = self._joining.outcome
+        is_forwarded = sql.col(USABLE) & (outcome.fate() == Fate.FORWARD)
+        return answered.select(*kept, sql.when(is_forwarded, value).alias(OUTPUT), *outcome.apart())
 
     def _routed(self, events: DataFrame) -> DataFrame:
-        """Where each event goes, decided once: each column of each record asks for it."""
+        """Where each event goes, decided once: each column of each record asks for it. And what goes there: the
+        enriched value takes the place of the original one, so that not both are carried along."""
         is_output = self._is_whole()
-        return events.select("*", is_output.alias(_IS_OUTPUT), self._is_dead().alias(_IS_DEAD))
+        value = sql.when(is_output, sql.col(OUTPUT)).otherwise(sql.col(KAFKA.value))
+        columns = [value.alias(name) if name == KAFKA.value else sql.col(name) for name in events.columns]
+        routes = [is_output.alias(_IS_OUTPUT), (~is_output & ~self._is_dropped()).alias(_IS_DEAD)]
+        return events.select(*columns, *routes).drop(OUTPUT)
 
     def _rows(self) -> Sequence[Alternatives]:
         output = Row(
             wanted=sql.col(_IS_OUTPUT),
             topic=sql.lit(self._stage.sink.topic),
             key=sql.col(KAFKA.key),
-            value=sql.col(OUTPUT),
+            value=sql.col(KAFKA.value),
             headers=sql.col(KAFKA.headers),
         )
         is_dead = sql.col(_IS_DEAD)
@@ -134,35 +145,33 @@ class StagePlan:
         return [] if self._writeback is None else [[self._writeback.row(sql.col(_IS_OUTPUT))]]
 
     def _is(self, fate: Fate) -> Column:
-        return self._joining.fate() == fate if self._stage.lookups else sql.lit(fate == Fate.FORWARD)
+        return self._outcome.fate() == fate if self._stage.lookups else sql.lit(fate == Fate.FORWARD)
 
-    def _is_forwarded(self) -> Column:
-        return sql.col(USABLE) & self._is(Fate.FORWARD)
+    @property
+    def _drops(self) -> bool:
+        return any(lookup.last_resort == OnMiss.drop for lookup in self._joining.order.lookups)
 
-    def _fits(self) -> Column:
-        return sql.length(OUTPUT) + bytes_beside_value() <= self._limits.sink
+    def _is_dropped(self) -> Column:
+        return sql.col(USABLE) & self._is(Fate.DROP) if self._drops else sql.lit(False)
 
     def _is_whole(self) -> Column:
         """Everything that the event makes can be written; otherwise nothing of it is, so that it can be replayed."""
-        whole = self._is_forwarded() & self._fits()
-        return whole if self._writeback is None else whole & self._writeback.problem.isNull()
-
-    def _is_dead(self) -> Column:
-        return ~sql.col(USABLE) | self._is(Fate.DLQ) | (self._is_forwarded() & ~self._is_whole())
+        fits = sql.coalesce(sql.length(OUTPUT) + bytes_beside_value() <= self._limits.sink, sql.lit(False))
+        return fits if self._writeback is None else fits & self._writeback.problem.isNull()
 
     def _reason(self) -> Column:
         reason = sql.when(~sql.col(USABLE), self._format.reason())
         if self._stage.lookups:
-            _, table, status = self._joining.deciding()
+            _, table, status = self._outcome.deciding()
             no_row = sql.concat(sql.lit("no row in the table "), table, sql.lit(": "), status)
             reason = reason.when(self._is(Fate.DLQ), no_row)
         too_large = "the enriched event is too large for the sink"
         if self._writeback is None:
             return reason.otherwise(too_large)
-        return reason.when(~self._fits(), too_large).otherwise(self._writeback.problem)
+        return reason.otherwise(sql.coalesce(self._writeback.problem, sql.lit(too_large)))
 
     def _deciding_lookup(self) -> Column:
         if not self._stage.lookups:
             return sql.lit(None).cast("string")
-        name, _, _ = self._joining.deciding()
+        name, _, _ = self._outcome.deciding()
         return sql.when(sql.col(USABLE) & self._is(Fate.DLQ), name)

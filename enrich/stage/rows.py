@@ -24,11 +24,13 @@ Alternatives = Sequence[Row]
 """Rows of which an event makes one at most: the first that is wanted."""
 
 
-def fanned_out(events: DataFrame, rows: Sequence[Alternatives]) -> DataFrame:
-    """The records of all events. Never a union: it would read the events and evaluate the lookups once for each row."""
+def fanned_out(events: DataFrame, rows: Sequence[Alternatives], *, each_makes_one: bool = False) -> DataFrame:
+    """The records of all events. Never a union: it would read the events and evaluate the lookups once for each row.
+    `each_makes_one`: there are only the first alternatives, and no event wants none of them."""
     if len(rows) == 1:
         (alternatives,) = rows
-        return events.where(_any_wanted(alternatives)).select(*_fields(alternatives))
+        wanting = events if each_makes_one else events.where(_any_wanted(alternatives))
+        return wanting.select(*_fields(alternatives))
     records = (sql.when(_any_wanted(each), sql.struct(*_fields(each))) for each in rows)
     return events.select(sql.explode(sql.array_compact(sql.array(*records))).alias("record")).select("record.*")
 

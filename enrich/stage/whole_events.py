@@ -21,6 +21,7 @@ from enrich.stage.events import KAFKA, USABLE
 from enrich.stage.joining import ANSWER
 from enrich.stage.operator import task_answers
 from enrich.stage.order import DECIDED_BY, FATE, LINEAGE, STATUS, TOLD, Order, lineage_name, object_name
+from enrich.stage.outcome import Outcome
 from enrich.stage.pin import Pin
 from enrich.stage.policies import Fate
 
@@ -39,10 +40,14 @@ class WholeEvents:
     """All of them."""
 
     def answered(self, events: DataFrame, pin: Pin | None = None) -> DataFrame:
-        """The events, as `KAFKA` has them, with `USABLE`, their answers, and as `OUTPUT` the enriched events; null for
-        those that are not forwarded."""
+        """The events, as `KAFKA` has them, with `USABLE`, the columns of their outcome, and as `OUTPUT` the enriched
+        events; null for those that are not forwarded."""
         answered = events.select("*", self._column(pin).alias(ANSWER))
-        return answered.select("*", *(sql.col(ANSWER)[name].alias(name) for name in (USABLE, OUTPUT)))
+        answer = sql.col(ANSWER)
+        outcome = Outcome(self.order.lookups, lambda name: answer[name])
+        return answered.select(
+            *KAFKA.columns, answer[USABLE].alias(USABLE), answer[OUTPUT].alias(OUTPUT), *outcome.apart()
+        )
 
     def enriched(
         self, answers: Answers, reader: EventFields, values: pa.BinaryArray, times: pa.Array
