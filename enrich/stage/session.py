@@ -30,6 +30,8 @@ _FIXED: Mapping[str, str] = {
     "spark.python.unix.domain.socket.enabled": "true",
     # Workers share what their daemon has imported: otherwise 140 MiB and half a second each.
     "spark.python.daemon.module": "enrich.stage.daemon",
+    # Workers that get whole events hold a batch of them four times for a moment; by default it may have 64 MiB.
+    "spark.sql.execution.arrow.maxBytesPerBatch": "16m",
     # It writes over the lines of a log.
     "spark.ui.showConsoleProgress": "false",
     # An executor that is lost while the tables are preloaded: Spark looks again after so long, by default 15 s.
