@@ -12,14 +12,6 @@ from enrich.codecs.json_encoding import JsonEncoder
 from enrich.stage.policies import Mask
 
 _WHITE_SPACE = " \t\r\n"
-_SIMPLE = (pa.types.is_boolean, pa.types.is_integer, pa.types.is_string, pa.types.is_date)
-
-
-def can_write(kind: pa.DataType) -> bool:
-    """Whether the text of such values is the one that Spark makes."""
-    if pa.types.is_struct(kind) or pa.types.is_list(kind):
-        return all(can_write(kind.field(index).type) for index in range(kind.num_fields))
-    return any(is_simple(kind) for is_simple in _SIMPLE)
 
 
 def object_text(rows: pa.StructArray) -> pa.BinaryArray:

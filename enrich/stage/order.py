@@ -24,6 +24,8 @@ FATE = "fate"
 DECIDED_BY = "decided_by"
 STATUS = "status"
 TOLD = "told"
+OUTCOME = (FATE, DECIDED_BY, STATUS, TOLD)
+"""What an answer says of an event beside its objects."""
 
 
 @dataclass(frozen=True)

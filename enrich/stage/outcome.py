@@ -7,10 +7,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as sql
 
 from enrich.stage.lookups import StageLookup
-from enrich.stage.order import DECIDED_BY, FATE, STATUS, TOLD
+from enrich.stage.order import DECIDED_BY, FATE, OUTCOME, STATUS, TOLD
 from stores.table import Status
-
-_PARTS = (FATE, DECIDED_BY, STATUS, TOLD)
 
 
 @dataclass(frozen=True)
@@ -28,7 +26,7 @@ class Outcome:
 
     def apart(self) -> list[Column]:
         """The columns that `in_columns` reads."""
-        return [self.part(name).alias(f"_{name}") for name in _PARTS]
+        return [self.part(name).alias(f"_{name}") for name in OUTCOME]
 
     def fate(self) -> Column:
         """A number of `Fate`."""

@@ -4,7 +4,7 @@ Where all keys are plain fields Spark has nothing to evaluate, and reading and w
 of what the JVM takes a row at a time; more than carrying the payload there and back costs (ADR 0037).
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -14,19 +14,17 @@ from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined] # miss
 from pyspark.sql.pandas.types import from_arrow_type
 
 from enrich.config import Columns, Stage
-from enrich.stage.answers import Answers, Questions
+from enrich.stage.answers import Answers
 from enrich.stage.event_fields import EventFields
-from enrich.stage.event_text import can_write, members_text, object_of, object_text, spliced
 from enrich.stage.events import KAFKA, USABLE
 from enrich.stage.joining import ANSWER
 from enrich.stage.operator import task_answers
-from enrich.stage.order import DECIDED_BY, FATE, LINEAGE, STATUS, TOLD, Order, lineage_name, object_name
+from enrich.stage.order import OUTCOME, Order
 from enrich.stage.outcome import Outcome
 from enrich.stage.pin import Pin
-from enrich.stage.policies import Fate
 
 OUTPUT = "_output"
-_VERDICT = (FATE, DECIDED_BY, STATUS, TOLD)
+_SIMPLE = (pa.types.is_boolean, pa.types.is_integer, pa.types.is_string, pa.types.is_date)
 
 
 @dataclass(frozen=True)
@@ -49,35 +47,16 @@ class WholeEvents:
             *KAFKA.columns, answer[USABLE].alias(USABLE), answer[OUTPUT].alias(OUTPUT), *outcome.apart()
         )
 
-    def enriched(
-        self, answers: Answers, reader: EventFields, values: pa.BinaryArray, times: pa.Array
-    ) -> pa.StructArray:
-        """One batch, in `_kind`."""
-        usable, rows = reader.read(values)
-        keys = [_key([rows.field(name) for name in names]) for names in self.keys]
-        answer = answers.answer(Questions(usable, keys, times if self.order.needs_times else None))
-        forwarded = usable & (answer.field(FATE).to_numpy() == Fate.FORWARD)
-        output = spliced(values, forwarded, members_text(self._members(answer)))
-        columns = [pa.array(usable), output, *(answer.field(name) for name in _VERDICT)]
-        return pa.StructArray.from_arrays(columns, fields=list(self._kind))
-
     def _column(self, pin: Pin | None) -> Column:
-        udf = arrow_udf(_enriching(self, task_answers, pin), from_arrow_type(self._kind)).asNondeterministic()
+        udf = arrow_udf(_enriching(self, task_answers, pin), from_arrow_type(self.kind)).asNondeterministic()
         column: Column = udf(sql.col(KAFKA.value), sql.col(KAFKA.timestamp))
         return column
 
-    def _members(self, answer: pa.StructArray) -> Mapping[str, pa.BinaryArray]:
-        named = list(enumerate(self.order.lookups))
-        members = {lookup.name: object_text(answer.field(object_name(index))) for index, lookup in named}
-        if self.order.lineage:
-            each = {lookup.name: object_text(answer.field(lineage_name(index))) for index, lookup in named}
-            members[LINEAGE] = object_of(each)
-        return members
-
     @property
-    def _kind(self) -> pa.StructType:
-        verdict = [self.order.answer_type.field(name) for name in _VERDICT]
-        return pa.struct([pa.field(USABLE, pa.bool_()), pa.field(OUTPUT, pa.binary()), *verdict])
+    def kind(self) -> pa.StructType:
+        """Of what the operator gives back for each event."""
+        outcome = [self.order.answer_type.field(name) for name in OUTCOME]
+        return pa.struct([pa.field(USABLE, pa.bool_()), pa.field(OUTPUT, pa.binary()), *outcome])
 
 
 def whole_events(stage: Stage, order: Order, fields: Sequence[str]) -> WholeEvents | None:
@@ -104,7 +83,7 @@ def why_evaluated(stage: Stage, order: Order, fields: Sequence[str]) -> str | No
         if not EventFields.can_read(field.type):
             return f"the field {field.name} is neither text nor a whole number"
     for lookup in order.lookups:
-        if not can_write(lookup.kind):
+        if not _is_written_alike(lookup.kind):
             return f"the table {lookup.table} has columns that only Spark writes: select others"
     return None
 
@@ -113,13 +92,17 @@ def _enriching(
     whole: WholeEvents, begin: Callable[[Order, Pin | None], Answers], pin: Pin | None
 ) -> Callable[[Iterator[tuple[pa.Array, ...]]], Iterator[pa.Array]]:
     def enrich(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
-        answers, reader = begin(whole.order, pin), EventFields(whole.fields.arrow)
-        return (whole.enriched(answers, reader, values, times) for values, times in batches)
+        # Imported by the worker, when it has a task: the driver writes no JSON.
+        from enrich.stage.enriching import Enriching
+
+        enriching = Enriching(whole, begin(whole.order, pin))
+        return (enriching.enriched(values, times) for values, times in batches)
 
     return enrich
 
 
-def _key(parts: Sequence[pa.Array]) -> pa.Array:
-    if len(parts) == 1:
-        return parts[0]
-    return pa.StructArray.from_arrays(list(parts), names=[f"part_{number}" for number in range(len(parts))])
+def _is_written_alike(kind: pa.DataType) -> bool:
+    """Whether workers write such values as Spark does."""
+    if pa.types.is_struct(kind) or pa.types.is_list(kind):
+        return all(_is_written_alike(kind.field(index).type) for index in range(kind.num_fields))
+    return any(is_simple(kind) for is_simple in _SIMPLE)
