@@ -28,8 +28,9 @@ _IS_DEAD = "_is_dead"
 
 @dataclass(frozen=True)
 class Limits:
-    """How large the records of a topic may be, in bytes."""
+    """How large the records of a topic may be, in bytes, and how large the events are."""
 
+    event: int = 0
     sink: int = 1_000_000
     dlq: int = 1_000_000
     writeback: int = 1_000_000
@@ -66,7 +67,7 @@ class StagePlan:
             named |= {f"_writeback_{index}": part for index, part in enumerate(self._writeback.asked)}
         self._outcome = Outcome.in_columns(self._joining.order.lookups)
         self._fields = expressions.fields(named)
-        self._whole = whole_events(self._stage, self._joining.order, self._fields)
+        self._whole = whole_events(self._stage, self._joining.order, self._fields, self._limits.event)
 
     @property
     def order(self) -> Order:
@@ -78,7 +79,7 @@ class StagePlan:
         """Who reads and writes the events, for people."""
         if self._whole is not None:
             return "workers"
-        return f"Spark, since {why_evaluated(self._stage, self._joining.order, self._fields)}"
+        return f"Spark, since {why_evaluated(self._stage, self._joining.order, self._fields, self._limits.event)}"
 
     def records(self, source: DataFrame, pin: Pin | None = None, observation: Observation | None = None) -> DataFrame:
         """Columns topic, key, value and headers, for Spark's Kafka sink. `source`: those of its Kafka source. With a

@@ -24,6 +24,9 @@ from enrich.stage.outcome import Outcome
 from enrich.stage.pin import Pin
 
 OUTPUT = "_output"
+_LARGEST_BYTES = 1_000
+"""Of a typical event: with more, to carry it to Python and back costs as much as it spares (ADR 0037)."""
+
 _SIMPLE = (pa.types.is_boolean, pa.types.is_integer, pa.types.is_string, pa.types.is_date)
 
 
@@ -59,17 +62,17 @@ class WholeEvents:
         return pa.struct([pa.field(USABLE, pa.bool_()), pa.field(OUTPUT, pa.binary()), *outcome])
 
 
-def whole_events(stage: Stage, order: Order, fields: Sequence[str]) -> WholeEvents | None:
+def whole_events(stage: Stage, order: Order, fields: Sequence[str], event_bytes: int = 0) -> WholeEvents | None:
     """None where Spark is needed, see `why_evaluated`."""
     columns = stage.source.schema_
-    if not isinstance(columns, Columns) or why_evaluated(stage, order, fields) is not None:
+    if not isinstance(columns, Columns) or why_evaluated(stage, order, fields, event_bytes) is not None:
         return None
     return WholeEvents(order, [lookup.keys for lookup in order.lookups], columns.select(fields))
 
 
-def why_evaluated(stage: Stage, order: Order, fields: Sequence[str]) -> str | None:
+def why_evaluated(stage: Stage, order: Order, fields: Sequence[str], event_bytes: int) -> str | None:
     """For what Spark has to evaluate the events of a stage; None where it need not. `fields`: those that the stage's
-    expressions name, as Spark says."""
+    expressions name, as Spark says. `event_bytes`: of a typical event, 0 where that is not known."""
     columns = stage.source.schema_
     if not isinstance(columns, Columns):
         return f"the events are {stage.source.format}"
@@ -85,6 +88,8 @@ def why_evaluated(stage: Stage, order: Order, fields: Sequence[str]) -> str | No
     for lookup in order.lookups:
         if not _is_written_alike(lookup.kind):
             return f"the table {lookup.table} has columns that only Spark writes: select others"
+    if event_bytes > _LARGEST_BYTES:
+        return f"its events are large: {event_bytes} bytes"
     return None
 
 

@@ -5,7 +5,8 @@ from unittest.mock import patch
 
 import pytest
 
-from enrich.stage.plan import StagePlan
+from enrich.stage.event_size import mean_event_bytes
+from enrich.stage.plan import Limits, StagePlan
 from tests.support.seed import random_source, rounds
 from tests.support.stage_events import BAD_EVENTS, GOOD_SHAPES, random_event
 from tests.support.stage_frames import VERSIONS, python_operators, source_of
@@ -102,3 +103,18 @@ def test_records_are_the_same_whoever_reads_and_writes_the_events(spark, world, 
 @pytest.mark.parametrize("name", EVALUATED)
 def test_spark_reads_and_writes_where_there_is_something_to_evaluate(spark, world, name):
     assert plan_of(spark, world, name).joined_by.startswith(f"Spark, since {EVALUATED[name][0]}")
+
+
+def test_large_events_are_left_to_spark_as_far_as_the_newest_ones_tell(spark, world):
+    topic = world.topic("all.in")
+
+    def typical():
+        return mean_event_bytes(world.cluster.connection, topic, world.cluster.topics.partitions(topic))
+
+    assert typical() == 0
+    world.cluster.produce(topic, [(str(number).encode(), b"x" * 5_000) for number in range(100)])
+    assert typical() == 5_000
+    world.cluster.produce(topic, [(str(number).encode(), b"x" * 200) for number in range(400)])
+    assert typical() == 200
+    large = StagePlan(spark, world.pipeline, "plain", Limits(event=5_000), source=VERSIONS)
+    assert large.joined_by == "Spark, since its events are large: 5000 bytes"
