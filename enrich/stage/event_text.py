@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from enrich.codecs.json_encoding import JsonEncoder
+from enrich.codecs.rows import extents
 from enrich.stage.policies import Mask
 
 _WHITE_SPACE = " \t\r\n"
@@ -50,8 +51,12 @@ def _opened(events: pa.BinaryArray) -> pa.BinaryArray:
 
 def _are_plain(events: pa.BinaryArray) -> Mask:
     """Which objects end in a member and a brace, without white space. Null is as good as that."""
-    last, before = (_bytes_at(events, place) for place in (-1, -2))
-    return np.asarray((last == ord("}")) & (before > ord(" ")) & (before != ord("{")) | _nulls(events))
+    content, starts, ends = extents(events)
+    plain = _nulls(events)
+    places = np.flatnonzero(ends - starts >= len(b"{}"))
+    last, before = content[ends[places] - 1], content[ends[places] - 2]
+    plain[places] = (last == ord("}")) & (before > ord(" ")) & (before != ord("{"))
+    return plain
 
 
 def _opened_slowly(events: pa.BinaryArray) -> pa.BinaryArray:
@@ -61,17 +66,8 @@ def _opened_slowly(events: pa.BinaryArray) -> pa.BinaryArray:
     return pc.if_else(is_empty, bodies, _joined(bodies, pa.scalar(","))).cast(events.type)
 
 
-def _bytes_at(events: pa.BinaryArray, place: int) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
-    """The byte at this place from each event's end; 0 where there is none."""
-    _, offsets, data = events.buffers()
-    ends = np.frombuffer(offsets, np.int32)[events.offset : events.offset + len(events) + 1]
-    content = np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(1, np.uint8)
-    there = np.diff(ends) >= -place
-    return np.where(there, content[np.where(there, ends[1:] + place, 0)], np.uint8(0))
-
-
 def _nulls(events: pa.BinaryArray) -> Mask:
-    return np.asarray(events.is_null().to_numpy(zero_copy_only=False), np.bool_)
+    return np.array(events.is_null().to_numpy(zero_copy_only=False), np.bool_)
 
 
 def _bytes(text: bytes) -> pa.Scalar:

@@ -27,7 +27,7 @@ def checked_topics(pipeline: Pipeline, stage: str, connection: Connection) -> tu
     _require(admin, section.source.topic, AclOperation.READ, f"stages.{stage}.source")
     _require(admin, section.sink.topic, AclOperation.WRITE, f"stages.{stage}.sink")
     request = int(pipeline.kafka.client.given().get("max.request.size", _LARGEST_REQUEST))
-    event = mean_event_bytes(connection, section.source.topic, partitions)
+    event = mean_event_bytes(topics, connection, section.source.topic)
     limits = Limits(event=event, sink=min(request, _largest(topics, section.sink.topic)))
     if section.dlq is not None:
         _require(admin, section.dlq, AclOperation.WRITE, f"stages.{stage}.dlq")

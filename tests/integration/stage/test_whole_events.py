@@ -109,7 +109,7 @@ def test_large_events_are_left_to_spark_as_far_as_the_newest_ones_tell(spark, wo
     topic = world.topic("all.in")
 
     def typical():
-        return mean_event_bytes(world.cluster.connection, topic, world.cluster.topics.partitions(topic))
+        return mean_event_bytes(world.cluster.topics, world.cluster.connection, topic)
 
     assert typical() == 0
     world.cluster.produce(topic, [(str(number).encode(), b"x" * 5_000) for number in range(100)])
