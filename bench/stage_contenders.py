@@ -26,6 +26,8 @@ from enrich.stage.order import DECIDED_BY, FATE, STATUS, TOLD, Order, object_nam
 
 OURS, EVALUATED, LITERAL = "ours", "evaluated", "literal"
 BROADCAST, REDIS_GET, REDIS_MGET = "broadcast", "redis_get", "redis_mget"
+WITH_TABLES = (OURS, EVALUATED)
+"""Those that are answered by tables of ours."""
 
 ROW: dict[str, object] = {"plan": "free", "region": "eu-7", "rps": 0}
 """What every event gets where nothing is looked up."""

@@ -17,7 +17,7 @@ from typing import IO, Any
 from unittest.mock import patch
 
 from bench.harness import family_cpu_seconds
-from bench.stage_contenders import EVALUATED, OURS, lookups_by
+from bench.stage_contenders import OURS, WITH_TABLES, lookups_by
 from enrich.config import load
 from enrich.stage.job import RunOptions, run_with
 from enrich.stage.profiles import stage_settings
@@ -111,7 +111,7 @@ def main() -> None:
         name = asked["stage"]
         with ExitStack() as held:
             held.enter_context(lookups_by(asked["lookups"], asked["where"]))
-            if asked["lookups"] not in (OURS, EVALUATED):  # the others have no tables of ours
+            if asked["lookups"] not in WITH_TABLES:
                 held.enter_context(patch("enrich.stage.job.preload"))
             run_with(spark, pipeline, name, stage_settings(pipeline.stages[name]), RunOptions(), stop)
         said.write("done\n")

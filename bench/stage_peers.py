@@ -19,7 +19,7 @@ import redis
 from bench.harness import Figures, say
 from bench.kafka_streams import StreamsApp, StreamsJoin
 from bench.metadata import key_of, row_of
-from bench.stage_contenders import BROADCAST, EVALUATED, LITERAL, OURS, REDIS_GET, REDIS_MGET, ROW
+from bench.stage_contenders import BROADCAST, EVALUATED, LITERAL, OURS, REDIS_GET, REDIS_MGET, ROW, WITH_TABLES
 from bench.stage_events import Events, Row, check_output, row_of_key, scaled
 from bench.stage_host import StageHost, stage_host
 from bench.stage_world import Pass, StageWorld, stage_world
@@ -106,7 +106,7 @@ class _Peers:
         host.begin(name, contender.how, contender.where)
 
         def used() -> float:
-            agent = world.agent_cpu_seconds() if contender.how in (OURS, EVALUATED) else 0.0
+            agent = world.agent_cpu_seconds() if contender.how in WITH_TABLES else 0.0
             return host.cpu_seconds() + agent + (self._redis_cpu_seconds() if "redis" in contender.how else 0.0)
 
         done = world.measured(name, events.count, used, host.require_running)

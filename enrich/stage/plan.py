@@ -67,7 +67,9 @@ class StagePlan:
             named |= {f"_writeback_{index}": part for index, part in enumerate(self._writeback.asked)}
         self._outcome = Outcome.in_columns(self._joining.order.lookups)
         self._fields = expressions.fields(named)
-        self._whole = whole_events(self._stage, self._joining.order, self._fields, self._limits.event)
+        order = self._joining.order
+        self._needs_spark = why_evaluated(self._stage, order, self._fields, self._limits.event)
+        self._whole = None if self._needs_spark else whole_events(self._stage, order, self._fields)
 
     @property
     def order(self) -> Order:
@@ -79,7 +81,7 @@ class StagePlan:
         """Who reads and writes the events, for people."""
         if self._whole is not None:
             return "workers"
-        return f"Spark, since {why_evaluated(self._stage, self._joining.order, self._fields, self._limits.event)}"
+        return f"Spark, since {self._needs_spark}"
 
     def records(self, source: DataFrame, pin: Pin | None = None, observation: Observation | None = None) -> DataFrame:
         """Columns topic, key, value and headers, for Spark's Kafka sink. `source`: those of its Kafka source. With a

@@ -62,10 +62,10 @@ class WholeEvents:
         return pa.struct([pa.field(USABLE, pa.bool_()), pa.field(OUTPUT, pa.binary()), *outcome])
 
 
-def whole_events(stage: Stage, order: Order, fields: Sequence[str], event_bytes: int = 0) -> WholeEvents | None:
-    """None where Spark is needed, see `why_evaluated`."""
+def whole_events(stage: Stage, order: Order, fields: Sequence[str]) -> WholeEvents | None:
+    """Of a stage that does not need Spark for them, see `why_evaluated`; None where they have no columns."""
     columns = stage.source.schema_
-    if not isinstance(columns, Columns) or why_evaluated(stage, order, fields, event_bytes) is not None:
+    if not isinstance(columns, Columns):
         return None
     return WholeEvents(order, [lookup.keys for lookup in order.lookups], columns.select(fields))
 
