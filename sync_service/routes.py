@@ -58,8 +58,9 @@ class Route(Protocol):
         committed, nothing is begun any more. It may be called again after it raised.
 
         Raises what it cannot deal with itself. The service then does what the tree of errors says: Retryable - runs it
-        again, after a pause that grows; ConfigError - stops the whole service; WouldLoseData - holds the route and
-        tries it now and then, since a person has to decide; anything else - stops this route and tells why.
+        again, after a pause that grows; ConfigError - stops the whole service, unless the route has worked before;
+        WouldLoseData, and a ConfigError then - holds the route and tries it now and then, since a person has to decide;
+        anything else - stops this route and tells why.
         """
 
     def status(self) -> RouteStatus:

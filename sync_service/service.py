@@ -21,7 +21,8 @@ _REMIND_S = 60.0
 
 
 class Service:
-    """Lives from `run` to `stop`. One wrong route stops nothing but itself, except for a wrong configuration."""
+    """Lives from `run` to `stop`. One wrong route stops nothing but itself, except for a configuration that was wrong
+    from the start."""
 
     def __init__(self, routes: Sequence[Route], *, held_s: float = _HELD_S, most_pause_s: float = 30.0) -> None:
         self._stopping = threading.Event()
@@ -84,8 +85,12 @@ class _Runner(threading.Thread):
             except WouldLoseData as error:
                 self._pause(RouteState.held, error, self._held_s)
             except EnrichError as error:
-                self._give_up(error)
-                return
+                if not (isinstance(error, ConfigError) and self._has_worked()):
+                    self._give_up(error)
+                    return
+                # It was right before: a table is gone, perhaps for the moment that a migration takes. Nothing is
+                # lost meanwhile, and the other routes need not pay for it.
+                self._pause(RouteState.held, error, self._held_s)
             except Exception as error:  # noqa: BLE001 - the top of this thread: nothing may end it unseen
                 _log.exception("this is a bug in enrich; please report it", extra={"route": self._route.name})
                 self._give_up(Fatal(f"a bug in enrich: {type(error).__name__}", where=f"route {self._route.name}"))
@@ -100,6 +105,9 @@ class _Runner(threading.Thread):
             return status
         state, text, when = told
         return replace(status, state=state, last_error=text, last_error_ms=when, rows_per_s=0.0)
+
+    def _has_worked(self) -> bool:
+        return self._route.status().last_progress_ms is not None
 
     def _pause(self, state: RouteState, error: EnrichError, seconds: float) -> None:
         self._told, self._is_trying = (state, str(error), time.time_ns() // 1_000_000), False

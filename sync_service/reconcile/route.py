@@ -33,6 +33,8 @@ class ReconcileRoute:
         return f"{self._plan.name}.reconcile"
 
     def run(self, stopping: threading.Event) -> None:
+        # Its store was looked at by the route that writes to it: what is wrong later is not wrong from the start.
+        self._at_ms = self._at_ms or time.time_ns() // 1_000_000
         while not stopping.wait(self._interval_s):
             self._report = Reconciliation(self._plan, self._clients, stopping).run(repair=False)
             self._at_ms = time.time_ns() // 1_000_000

@@ -92,6 +92,8 @@ class Flow:
         self.trouble: Retryable | None = None
         """Why some partition waits."""
         self.trouble_ms: int | None = None
+        self.progressed_ms: int | None = None
+        """When it last wrote all that it had read."""
         self.rewinds = 0
         self.away: Unreachable | None = None
         """Set while no broker answers."""
@@ -115,6 +117,8 @@ class Flow:
         while not stopping.is_set():
             self._take(self._poll())
             self._write()
+            if self.trouble is None and self.away is None:
+                self.progressed_ms = self._clock_ms()
             if self.away is not None and time.monotonic() >= self._next_look:
                 self._look_for_brokers()
             if time.monotonic() >= self._next_ends:

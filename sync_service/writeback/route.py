@@ -2,7 +2,6 @@
 
 import logging
 import threading
-import time
 from contextlib import ExitStack, closing
 from typing import Any
 
@@ -80,6 +79,7 @@ class WritebackRoute:
         self._flow: Flow | None = None
         self._warnings: list[str] = []
         self._rewinds = 0
+        self._progressed_ms: int | None = None
 
     @property
     def name(self) -> str:
@@ -94,6 +94,7 @@ class WritebackRoute:
         finally:
             if self._flow is not None:
                 self._rewinds += self._flow.rewinds
+                self._progressed_ms = self._flow.progressed_ms or self._progressed_ms
             self._flow = None
 
     def _run(self, held: ExitStack, stopping: threading.Event) -> None:
@@ -131,7 +132,8 @@ class WritebackRoute:
         details: dict[str, Any] = {"topic": self._topic, "warnings": list(self._warnings)}
         totals["rewinds"] = self._rewinds + (0 if flow is None else flow.rewinds)
         if flow is None:
-            return RouteStatus(self.name, self.kind, counters=totals, details=details)
+            progressed = self._progressed_ms
+            return RouteStatus(self.name, self.kind, last_progress_ms=progressed, counters=totals, details=details)
         trouble, waiting = flow.away or flow.trouble, flow.waiting
         details |= {"partitions": flow.assigned, "waiting": waiting}
         return RouteStatus(
@@ -142,7 +144,7 @@ class WritebackRoute:
             rows_per_s=round(self._meter.per_second(), 1),
             last_error=None if trouble is None else str(trouble),
             last_error_ms=flow.trouble_ms,
-            last_progress_ms=time.time_ns() // 10**6 if trouble is None else None,
+            last_progress_ms=flow.progressed_ms or self._progressed_ms,
             counters=totals,
             gauges={
                 "partitions": len(flow.assigned),

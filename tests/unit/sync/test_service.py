@@ -23,6 +23,7 @@ class Scripted:
         self.name = name
         self.runs = 0
         self.state = RouteState.running
+        self.progressed_ms: int | None = None
         self._errors = list(errors)
 
     def run(self, stopping: threading.Event) -> None:
@@ -32,7 +33,7 @@ class Scripted:
         stopping.wait()
 
     def status(self) -> RouteStatus:
-        return RouteStatus(self.name, self.kind, self.state)
+        return RouteStatus(self.name, self.kind, self.state, last_progress_ms=self.progressed_ms)
 
 
 def ended(service: Service, stop_when: Callable[[], bool] | None = None) -> EnrichError | None:
@@ -83,6 +84,20 @@ def test_a_wrong_configuration_stops_all_routes() -> None:
     error = ended(Service([good, wrong]))
     assert isinstance(error, ConfigError)
     assert good.runs == 1
+
+
+def test_what_becomes_wrong_holds_one_route_until_it_is_right_again() -> None:
+    good, changed = Scripted("good"), Scripted("changed", ConfigError("no such table"))
+    changed.progressed_ms = 1
+    service = Service([good, changed], held_s=0.2)
+    states = []
+
+    def gone_on() -> bool:
+        states.append([status.state for status in service.statuses()])
+        return changed.runs == 2
+
+    assert ended(service, gone_on) is None
+    assert [RouteState.running, RouteState.held] in states and good.runs == 1
 
 
 @pytest.mark.parametrize("error", [Fatal("x"), Fenced("x"), ZeroDivisionError("x")], ids=repr)

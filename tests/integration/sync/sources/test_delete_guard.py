@@ -84,11 +84,14 @@ def test_rows_that_come_back_need_no_person(source: SourceWorld) -> None:
     source.make_table(rows=100)
     with source.running() as service:
         source.wait_equal()
-        source.execute("ALTER TABLE {0} RENAME TO {0}_aside")
-        source.make_table()
+        with source.postgres.transaction():
+            source.execute("ALTER TABLE {0} RENAME TO {0}_aside")
+            source.make_table()
         wait_until(lambda: is_held(service))
-        source.execute("DROP TABLE {}")
-        source.execute("ALTER TABLE {0}_aside RENAME TO {0}")
+        assert "not have a single row" in str(service.status("in").last_error)
+        with source.postgres.transaction():
+            source.execute("DROP TABLE {}")
+            source.execute("ALTER TABLE {0}_aside RENAME TO {0}")
         wait_until(lambda: has_read(service), what="the source to go on")
         source.execute("DELETE FROM {} WHERE id <= 20")
         source.wait_equal()

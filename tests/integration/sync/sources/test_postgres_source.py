@@ -8,7 +8,7 @@ import pytest
 
 from sync_service.routes import RouteState
 from tests.support.seed import random_source
-from tests.support.sources import SourceWorld, has_read, repeats
+from tests.support.sources import SourceWorld, has_read, is_held, repeats
 from tests.support.waiting import wait_until
 
 
@@ -183,14 +183,36 @@ def test_columns_that_come_go_and_change_their_type_are_followed(source: SourceW
 def test_a_column_that_is_asked_for_and_missing_ends_the_service_with_its_name(source: SourceWorld) -> None:
     source.make_topic()
     source.make_table(rows=2)
+    source.origin["postgres"]["columns"] = ["plam", "id"]
+    with source.running() as service:
+        error = service.wait_ended()
+    assert error is not None and "the table has no column plam" in str(error)
+    assert "its columns: id, plan, price, at" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("away", "back", "told"),
+    [
+        ("DROP plan", "ADD plan text DEFAULT 'new'", "the table has no column plan"),
+        ("RENAME TO {0}_aside", None, "there is no such table"),
+    ],
+)
+def test_a_table_that_changes_beneath_a_working_source_holds_it_until_the_table_is_right_again(
+    source: SourceWorld, away: str, back: str | None, told: str
+) -> None:
+    source.make_topic()
+    source.make_table(rows=2)
     source.origin["postgres"]["columns"] = ["plan", "id"]
     with source.running() as service:
         wait_until(lambda: has_read(service))
         assert source.in_topic()[b"1"] == b'{"plan":"plan \\"1","id":1}'
-        source.execute("ALTER TABLE {} DROP plan")
-        error = service.wait_ended()
-    assert error is not None and "the table has no column plan" in str(error)
-    assert "its columns: id, price, at" in str(error)
+        source.execute(f"ALTER TABLE {{0}} {away}")
+        wait_until(lambda: is_held(service))
+        assert told in str(service.status("in").last_error)
+        source.execute(f"ALTER TABLE {{0}} {back}" if back else "ALTER TABLE {0}_aside RENAME TO {0}")
+        wait_until(lambda: has_read(service), what="the source to go on")
+        source.execute("UPDATE {} SET plan = 'after', at = clock_timestamp() WHERE id = 1")
+        wait_until(lambda: source.in_topic()[b"1"] == b'{"plan":"after","id":1}')
 
 
 def test_composite_keys_are_those_of_lookups(source: SourceWorld) -> None:
