@@ -7,6 +7,7 @@ import sys
 from pyspark.sql import SparkSession
 
 from enrich.jars import jars
+from tests.support.quick_jvm import quick_jvm
 
 
 def local_spark() -> SparkSession:
@@ -22,7 +23,7 @@ def local_spark() -> SparkSession:
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.ui.enabled", "false")
         .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")
+        .config("spark.driver.extraJavaOptions", quick_jvm())
         .getOrCreate()
     )
     signal.signal(signal.SIGINT, on_interrupt)

@@ -23,6 +23,7 @@ from enrich.config import Pipeline, load_text
 from enrich.errors import Retryable
 from enrich.stage.progress import StageProgress
 from tests.support.ending import stop_agent_of
+from tests.support.quick_jvm import quick_jvm
 from tests.support.topics import Cluster
 from tests.support.waiting import wait_until, when_reachable
 
@@ -251,10 +252,10 @@ class RunningStage:
         self.log = world.folder / f"{stage}.log"
         logs = ["--log-level", "info", "--log-format", log_format]
         command = [sys.executable, "-m", "enrich", *logs, "run", stage, "-c", str(world.file)]
-        quick_jvm = ["--conf", "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1"]
+        quick = ["--conf", f"spark.driver.extraJavaOptions={quick_jvm()}"]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [*command, "--master", master, *quick_jvm, *words],
+                [*command, "--master", master, *quick, *words],
                 env={**(os.environ if environment is None else environment), "PYTHONFAULTHANDLER": "1"},
                 stdout=log,
                 stderr=log,

@@ -13,6 +13,7 @@ import psutil
 import pyspark
 
 from enrich.dev.ports import choose, is_listening
+from tests.support.quick_jvm import quick_jvm
 from tests.support.waiting import wait_until
 
 HOST = "127.0.0.1"
@@ -24,7 +25,7 @@ _EXECUTOR = "CoarseGrainedExecutorBackend"
 def environment(**more: str) -> dict[str, str]:
     """Without whatever this machine has set for Spark; executors take the Python that the driver names."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
-    own = {"SPARK_LOCAL_IP": HOST, "SPARK_DAEMON_MEMORY": "256m", "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1"}
+    own = {"SPARK_LOCAL_IP": HOST, "SPARK_DAEMON_MEMORY": "256m", "SPARK_DAEMON_JAVA_OPTS": quick_jvm()}
     return {**inherited, **own, **more}
 
 

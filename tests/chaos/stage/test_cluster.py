@@ -15,6 +15,7 @@ from enrich.agent.place import place_of
 from enrich.agent.spawn import ensure_agent
 from enrich.stage.package import package
 from tests.support.processes import kill, python_workers
+from tests.support.quick_jvm import quick_jvm
 from tests.support.seed import rounds
 from tests.support.stages import PINNABLE, Load, StageWorld, running_stage
 from tests.support.standalone import (
@@ -31,7 +32,7 @@ from tests.support.waiting import wait_until
 LOOKUP = {"table": "users", "key": "user_id", "as": "user", "on_miss": "dlq"}
 SETTINGS = [
     *("--conf", f"spark.driver.host={HOST}"),
-    *("--conf", "spark.executor.extraJavaOptions=-XX:TieredStopAtLevel=1"),
+    *("--conf", f"spark.executor.extraJavaOptions={quick_jvm()}"),
     # The driver waits for both executors, so that both preload.
     *("--conf", "spark.cores.max=2"),
     *("--conf", "spark.scheduler.minRegisteredResourcesRatio=1.0"),
