@@ -7,7 +7,7 @@ import pyarrow as pa
 from enrich.stage.answers import Answers, Questions
 from enrich.stage.event_fields import EventFields
 from enrich.stage.event_text import members_text, object_of, object_text, spliced
-from enrich.stage.order import FATE, LINEAGE, OUTCOME, lineage_name, object_name
+from enrich.stage.order import FATE, LINEAGE, OUTCOME, lineage_name, object_name, part_name
 from enrich.stage.policies import Fate
 from enrich.stage.whole_events import WholeEvents
 
@@ -45,4 +45,4 @@ class Enriching:
 def _key(parts: Sequence[pa.Array]) -> pa.Array:
     if len(parts) == 1:
         return parts[0]
-    return pa.StructArray.from_arrays(list(parts), names=[f"part_{number}" for number in range(len(parts))])
+    return pa.StructArray.from_arrays(list(parts), names=[part_name(number) for number in range(len(parts))])

@@ -3,7 +3,7 @@
 from contextlib import closing, suppress
 
 from enrich.errors import Unreachable
-from enrich.kafka import Connection, Topics, new_store_consumer, read_to_end
+from enrich.kafka import Connection, Topics, new_admin_client, new_store_consumer, read_to_end
 
 _PARTITIONS = 16
 """So many are enough."""
@@ -11,8 +11,9 @@ _OF_EACH_PARTITION = 20
 _PATIENCE_S = 3.0
 
 
-def mean_event_bytes(topics: Topics, connection: Connection, topic: str) -> int:
+def mean_event_bytes(connection: Connection, topic: str) -> int:
     """0 where there are none, or where they do not come in time: it is no more than a hint."""
+    topics = Topics(new_admin_client(connection))
     first, ends = topics.start_offsets(topic), dict(sorted(topics.end_offsets(topic).items())[:_PARTITIONS])
     starts = {partition: max(first[partition], end - _OF_EACH_PARTITION) for partition, end in ends.items()}
     sizes: list[int] = []

@@ -22,6 +22,7 @@ from pyspark.sql.types import (
 )
 
 from enrich.errors import ConfigError
+from enrich.stage.order import part_name
 
 _KEY_TYPES = (StringType, BinaryType, ByteType, ShortType, IntegerType, LongType, NullType)
 
@@ -52,7 +53,7 @@ class Expressions:
                 )
         if len(parts) == 1:
             return sql.expr(parts[0].text)
-        return sql.struct(*(sql.expr(part.text).alias(f"part_{number}") for number, part in enumerate(parts)))
+        return sql.struct(*(sql.expr(part.text).alias(part_name(number)) for number, part in enumerate(parts)))
 
     def time(self, expression: Expression) -> Column:
         """An event's time."""

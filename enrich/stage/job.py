@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from types import FrameType
 from typing import Any
 from uuid import UUID
@@ -24,6 +25,7 @@ from enrich.stage.checkpoint import Checkpoint
 from enrich.stage.counting import StageCounts
 from enrich.stage.daemon import STATE_DIR
 from enrich.stage.draining import drain
+from enrich.stage.event_size import mean_event_bytes
 from enrich.stage.failures import as_told
 from enrich.stage.metrics import StageMetrics
 from enrich.stage.pinning import PinBook, TableEnds
@@ -115,7 +117,8 @@ def run_with(
         versions = None
         if stage.writeback is not None and stage.writeback.version is None:
             versions = source_versions(stage.source.topic, topic_id, len(partitions), checkpoint, progress)
-        plan = StagePlan(spark, pipeline, name, limits, versions)
+        event_bytes = partial(mean_event_bytes, connection, stage.source.topic)
+        plan = StagePlan(spark, pipeline, name, limits, versions, event_bytes)
         metrics = StageMetrics(pipeline.name, name, plan.order.lookups, _processes(spark))
         counts = StageCounts(metrics)
         writing = held.enter_context(_writing(spark, pipeline, name, plan, checkpoint, counts, options))

@@ -53,6 +53,11 @@ class Order:
         return pa.struct([*fields, pa.field(TOLD, pa.string())])
 
 
+def part_name(index: int) -> str:
+    """A part of a composite key, in what is asked."""
+    return f"part_{index}"
+
+
 def object_name(index: int) -> str:
     """A lookup's object in the answer: users' names could be those of other fields."""
     return f"object_{index}"

@@ -1,6 +1,6 @@
 """A stage as one DataFrame: events in, the records of all its topics out, with a single Python operator between."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
@@ -28,9 +28,8 @@ _IS_DEAD = "_is_dead"
 
 @dataclass(frozen=True)
 class Limits:
-    """How large the records of a topic may be, in bytes, and how large the events are."""
+    """How large the records of a topic may be, in bytes."""
 
-    event: int = 0
     sink: int = 1_000_000
     dlq: int = 1_000_000
     writeback: int = 1_000_000
@@ -46,8 +45,10 @@ class StagePlan:
         name: str,
         limits: Limits | None = None,
         source: SourceVersions | None = None,
+        event_bytes: Callable[[], int] = lambda: 0,
     ) -> None:
-        """`source` is needed for a write-back that declares no version."""
+        """`source` is needed for a write-back that declares no version. `event_bytes`: how large an event is, as a
+        rule; asked only where it decides."""
         self._name = name
         self._stage = pipeline.stages[name]
         self._limits = limits or Limits()
@@ -68,7 +69,7 @@ class StagePlan:
         self._outcome = Outcome.in_columns(self._joining.order.lookups)
         self._fields = expressions.fields(named)
         order = self._joining.order
-        self._needs_spark = why_evaluated(self._stage, order, self._fields, self._limits.event)
+        self._needs_spark = why_evaluated(self._stage, order, self._fields, event_bytes)
         self._whole = None if self._needs_spark else whole_events(self._stage, order, self._fields)
 
     @property

@@ -10,7 +10,6 @@ from enrich.config import Pipeline
 from enrich.errors import ConfigError
 from enrich.kafka import Connection, Topics, new_admin_client
 from enrich.kafka.errors import kafka_errors
-from enrich.stage.event_size import mean_event_bytes
 from enrich.stage.plan import Limits
 
 _PATIENCE_S = 30
@@ -27,8 +26,7 @@ def checked_topics(pipeline: Pipeline, stage: str, connection: Connection) -> tu
     _require(admin, section.source.topic, AclOperation.READ, f"stages.{stage}.source")
     _require(admin, section.sink.topic, AclOperation.WRITE, f"stages.{stage}.sink")
     request = int(pipeline.kafka.client.given().get("max.request.size", _LARGEST_REQUEST))
-    event = mean_event_bytes(topics, connection, section.source.topic)
-    limits = Limits(event=event, sink=min(request, _largest(topics, section.sink.topic)))
+    limits = Limits(sink=min(request, _largest(topics, section.sink.topic)))
     if section.dlq is not None:
         _require(admin, section.dlq, AclOperation.WRITE, f"stages.{stage}.dlq")
         limits = replace(limits, dlq=min(request, _largest(topics, section.dlq)))

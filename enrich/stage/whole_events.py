@@ -70,9 +70,9 @@ def whole_events(stage: Stage, order: Order, fields: Sequence[str]) -> WholeEven
     return WholeEvents(order, [lookup.keys for lookup in order.lookups], columns.select(fields))
 
 
-def why_evaluated(stage: Stage, order: Order, fields: Sequence[str], event_bytes: int) -> str | None:
+def why_evaluated(stage: Stage, order: Order, fields: Sequence[str], event_bytes: Callable[[], int]) -> str | None:
     """For what Spark has to evaluate the events of a stage; None where it need not. `fields`: those that the stage's
-    expressions name, as Spark says. `event_bytes`: of a typical event, 0 where that is not known."""
+    expressions name, as Spark says. `event_bytes`: of a typical event, 0 where that is not known; asked last."""
     columns = stage.source.schema_
     if not isinstance(columns, Columns):
         return f"the events are {stage.source.format}"
@@ -88,8 +88,8 @@ def why_evaluated(stage: Stage, order: Order, fields: Sequence[str], event_bytes
     for lookup in order.lookups:
         if not _is_written_alike(lookup.kind):
             return f"the table {lookup.table} has columns that only Spark writes: select others"
-    if event_bytes > _LARGEST_BYTES:
-        return f"its events are large: {event_bytes} bytes"
+    if (typical := event_bytes()) > _LARGEST_BYTES:
+        return f"its events are large: {typical} bytes"
     return None
 
 

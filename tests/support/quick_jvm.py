@@ -53,6 +53,8 @@ def _make(archive: Path) -> None:
             timeout=300,
             capture_output=True,
         )
+        for older in archive.parent.glob("spark-classes-*.jsa"):
+            older.unlink()  # 160 MB each; a JVM that uses one has it mapped
         made.replace(archive)
 
 

@@ -6,7 +6,7 @@ from unittest.mock import patch
 import pytest
 
 from enrich.stage.event_size import mean_event_bytes
-from enrich.stage.plan import Limits, StagePlan
+from enrich.stage.plan import StagePlan
 from tests.support.seed import random_source, rounds
 from tests.support.stage_events import BAD_EVENTS, GOOD_SHAPES, random_event
 from tests.support.stage_frames import VERSIONS, python_operators, source_of
@@ -109,12 +109,12 @@ def test_large_events_are_left_to_spark_as_far_as_the_newest_ones_tell(spark, wo
     topic = world.topic("all.in")
 
     def typical():
-        return mean_event_bytes(world.cluster.topics, world.cluster.connection, topic)
+        return mean_event_bytes(world.cluster.connection, topic)
 
     assert typical() == 0
     world.cluster.produce(topic, [(str(number).encode(), b"x" * 5_000) for number in range(100)])
     assert typical() == 5_000
     world.cluster.produce(topic, [(str(number).encode(), b"x" * 200) for number in range(400)])
     assert typical() == 200
-    large = StagePlan(spark, world.pipeline, "plain", Limits(event=5_000), source=VERSIONS)
+    large = StagePlan(spark, world.pipeline, "plain", source=VERSIONS, event_bytes=lambda: 5_000)
     assert large.joined_by == "Spark, since its events are large: 5000 bytes"
