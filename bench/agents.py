@@ -23,6 +23,8 @@ _DEADLINE_S = 120
 _LOOK_EVERY_S = 0.005
 _MEASURE_EVERY_S = 0.05  # often enough for a peak, seldom enough to leave the agent its processor
 _SETTLE_S = 3
+_IDLE_PROCESSES = 2
+"""The agent and the template of what works for it."""
 
 
 def private_mib(*pids: int) -> float:
@@ -122,8 +124,10 @@ class MemoryWatch:
 
 
 def steady_mib(pid: int) -> float:
-    """Private memory some time after the work is done."""
+    """Private memory some time after the work is done, that of building segments included."""
     time.sleep(_SETTLE_S)
+    while len(family(pid)) > _IDLE_PROCESSES:
+        time.sleep(_SETTLE_S)
     return private_mib(*family(pid))
 
 

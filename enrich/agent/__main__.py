@@ -8,6 +8,7 @@ its own: what ends the starter's process group (Spark's daemon sends SIGHUP) doe
 import json
 import os
 import sys
+from pathlib import Path
 
 start = json.load(sys.stdin)
 # Before anything is imported that might start a thread: a thread does not survive a fork, its locks do.
@@ -15,6 +16,17 @@ if os.fork() > 0:
     os._exit(0)
 os.setsid()
 
-from enrich.agent.process import run  # noqa: E402 - see above
+from enrich.agent.lock import StoreLock  # noqa: E402 - see above
+from enrich.folders import make_folder  # noqa: E402
 
-sys.exit(run(start))
+# Before the imports, which are most of a start: of those that a host's workers start at the same time all but one end
+# here. One that came to the election late could find the agent already stopped again, and take its place.
+path = Path(start["lock"])
+make_folder(path.parent)
+lock = StoreLock.try_take(path)
+if lock is None:
+    sys.exit(0)  # another agent has the store, which is what was wanted
+
+from enrich.agent.process import run  # noqa: E402
+
+sys.exit(run(start, lock))

@@ -53,6 +53,7 @@ class LoadProcesses:
         `held`: open files that nobody else may keep open."""
         ours, theirs = socket.socketpair()
         parent = os.getpid()
+        loads_at_once = not place.rows.exists()
         # What the imports made is there for good. A collection that looked at all of it would take long each time, and
         # in a fork copy every page of it.
         gc.freeze()
@@ -61,6 +62,8 @@ class LoadProcesses:
             for descriptor in (ours.detach(), *held):
                 os.close(descriptor)
             try:
+                if loads_at_once:
+                    _import_what_loads_need()  # while the agent makes the store
                 _serve_forks(theirs, pipeline, place)
             finally:
                 os._exit(1)  # whatever happened: it must never go on as a second agent
@@ -165,9 +168,7 @@ def _serve_forks(requests: socket.socket, pipeline: Pipeline, place: Place) -> N
         if not word:
             os._exit(0)
         if word == _A_LOAD:
-            # A load sorts with it; imported before the fork, it is there for all of them. And not before the first:
-            # an agent that comes back to a loaded store does without its quarter of a second and 36 MiB.
-            import polars  # noqa: F401
+            _import_what_loads_need()
         parent = os.getpid()
         if os.fork() == 0:
             _die_with(parent)
@@ -175,6 +176,12 @@ def _serve_forks(requests: socket.socket, pipeline: Pipeline, place: Place) -> N
             requests.close()
             os._exit(load_child.load(Pipe(descriptors[0]), pipeline, place))
         os.close(descriptors[0])
+
+
+def _import_what_loads_need() -> None:
+    """Before a load is forked, so that it is there for all of them. An agent that comes back to a loaded store does
+    without: a quarter of a second and 36 MiB."""
+    import polars  # noqa: F401
 
 
 def _die_with(parent: int) -> None:

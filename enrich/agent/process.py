@@ -36,7 +36,6 @@ from enrich.config import Pipeline
 from enrich.config.memory_shares import memory_shares
 from enrich.config.wire import from_wire
 from enrich.errors import CorruptState, EnrichError, Fenced
-from enrich.folders import make_folder
 from enrich.kafka.settings import librdkafka_settings
 from enrich.logs import JsonLines
 from stores.clock import SystemClock
@@ -58,19 +57,17 @@ class _ToldToStop(BaseException):
 class Start(TypedDict):
     """What the starter writes into the pipe."""
 
+    lock: str
+    """Where the agents of the pipeline's store are elected."""
     pipeline: str
     linger_s: float | None
 
 
-def run(start: Start) -> int:
-    """The agent's life. Returns its exit code."""
+def run(start: Start, lock: StoreLock) -> int:
+    """The life of the agent that has the store's lock. Returns its exit code."""
     pipeline = from_wire(start["pipeline"])
     place = place_of(pipeline)
     os.chdir("/")  # everything is imported by now, and the agent holds nobody's directory
-    make_folder(place.folder)
-    lock = StoreLock.try_take(place.lock)
-    if lock is None:
-        return 0  # another agent has the store, which is what was wanted
     _log_to(place)
     sys.setswitchinterval(_SWITCH_S)
     keep_compiled_code(pipeline.state_dir)

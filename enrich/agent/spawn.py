@@ -67,7 +67,7 @@ def ensure_agent(
         # Several may be started at once, by several workers: the election leaves one.
         if time.monotonic() - started_at >= _START_S:
             started_at = time.monotonic()
-            _start(pipeline, linger_s)
+            _start(pipeline, place, linger_s)
         if time.monotonic() > end:
             raise Unreachable(
                 f"no agent came to life within {deadline_s:g} s{_last_words(place)}",
@@ -98,11 +98,11 @@ def stop_agent(place: Place, header: Header, *, deadline_s: float) -> None:
         time.sleep(0.02)
 
 
-def _start(pipeline: Pipeline, linger_s: float | None) -> None:
+def _start(pipeline: Pipeline, place: Place, linger_s: float | None) -> None:
     environment = {name: os.environ[name] for name in _KEPT if name in os.environ}
     subprocess.run(
         [sys.executable, "-m", "enrich.agent"],
-        input=json.dumps({"pipeline": to_wire(pipeline), "linger_s": linger_s}).encode(),
+        input=json.dumps({"lock": str(place.lock), "pipeline": to_wire(pipeline), "linger_s": linger_s}).encode(),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         # By default glibc keeps memory of its own for each of the many threads of RocksDB, librdkafka and Arrow.

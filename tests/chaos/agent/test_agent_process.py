@@ -4,6 +4,8 @@ import json
 import os
 import secrets
 import shutil
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from enrich.agent.place import place_of
 from enrich.agent.reading import AgentReader
 from enrich.agent.spawn import ensure_agent, living_agent
 from enrich.config import load_text
+from enrich.config.wire import to_wire
 from stores.table import Status
 from tests.support.ending import kill_agent_of
 from tests.support.processes import frozen, is_running, kill
@@ -72,6 +75,20 @@ def test_many_readers_at_once_get_one_agent(pipeline):
     with ThreadPoolExecutor(8) as threads:
         headers = list(threads.map(lambda _: ensure_agent(pipeline), range(8)))
     assert len({header.pid for header in headers}) == 1
+
+
+def test_of_agents_that_are_started_at_once_all_but_one_end_before_they_take_time_or_memory(pipeline):
+    lock = str(place_of(pipeline).lock)
+    start = json.dumps({"lock": lock, "pipeline": to_wire(pipeline), "linger_s": 0.1})
+
+    def imported():
+        command = [sys.executable, "-X", "importtime", "-m", "enrich.agent"]
+        done = subprocess.run(command, input=start, capture_output=True, text=True, check=True, timeout=120)
+        return {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+
+    ensure_agent(pipeline)
+    assert "enrich.agent.lock" in imported()
+    assert not {"pyarrow", "confluent_kafka", "rocksdict", "pydantic"} & imported()
 
 
 def test_an_agent_killed_at_any_instant_is_replaced_and_nothing_is_lost_or_goes_back(cluster, topic, pipeline, reader):
