@@ -73,7 +73,7 @@ class StreamsApp:
         return restored
 
     def joining(self, bootstrap_servers: str, table_topic: str) -> "StreamsJoin":
-        command = [str(self.java), "-Xmx2g", "-cp", self.class_path, _ENRICH]
+        command = [str(self.java), "-Xmx2g", "-XX:+UseParallelGC", "-cp", self.class_path, _ENRICH]
         return StreamsJoin([*command, bootstrap_servers, str(self.folder / "state"), table_topic, _THREADS])
 
 

@@ -24,6 +24,9 @@ from enrich.stage.profiles import stage_settings
 from enrich.stage.session import stage_session
 
 _START_S, _STOP_S = 300, 120
+# As docs/stages.md advises. A collector of one's own: what `settings` say of these comes instead.
+_COLLECTOR = "-XX:+UseParallelGC"
+_JVMS = {"spark.driver.extraJavaOptions": _COLLECTOR, "spark.executor.extraJavaOptions": _COLLECTOR}
 
 
 class StageHost:
@@ -40,7 +43,7 @@ class StageHost:
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
         )
         self._pipeline = str(pipeline)
-        self._tell({"master": master, "settings": dict(settings or {})})
+        self._tell({"master": master, "settings": {**_JVMS, **(settings or {})}})
         self._hear(_START_S)
 
     def begin(self, stage: str, lookups: str = OURS, where: str = "") -> None:
