@@ -24,7 +24,7 @@ from enrich.stage.profiles import stage_settings
 from enrich.stage.session import stage_session
 
 _START_S, _STOP_S = 300, 120
-# As docs/stages.md advises. A collector of one's own: what `settings` say of these comes instead.
+# As docs/stages.md advises.
 _COLLECTOR = "-XX:+UseParallelGC"
 _JVMS = {"spark.driver.extraJavaOptions": _COLLECTOR, "spark.executor.extraJavaOptions": _COLLECTOR}
 
