@@ -82,14 +82,10 @@ class _Runner(threading.Thread):
                     self._backoff.reset()
                     self._logged = ("", float("-inf"))
                 self._pause(RouteState.waiting, error, self._backoff.next_s())
-            except WouldLoseData as error:
-                self._pause(RouteState.held, error, self._held_s)
             except EnrichError as error:
-                if not (isinstance(error, ConfigError) and self._has_worked()):
+                if not self._awaits_a_person(error):
                     self._give_up(error)
                     return
-                # It was right before: a table is gone, perhaps for the moment that a migration takes. Nothing is
-                # lost meanwhile, and the other routes need not pay for it.
                 self._pause(RouteState.held, error, self._held_s)
             except Exception as error:  # noqa: BLE001 - the top of this thread: nothing may end it unseen
                 _log.exception("this is a bug in enrich; please report it", extra={"route": self._route.name})
@@ -106,8 +102,11 @@ class _Runner(threading.Thread):
         state, text, when = told
         return replace(status, state=state, last_error=text, last_error_ms=when, rows_per_s=0.0)
 
-    def _has_worked(self) -> bool:
-        return self._route.status().last_progress_ms is not None
+    def _awaits_a_person(self, error: EnrichError) -> bool:
+        # A configuration that was right before: a table is gone, perhaps for the moment that a migration takes. Nothing
+        # is lost meanwhile, and the other routes need not pay for it.
+        has_worked = self._route.status().last_progress_ms is not None
+        return isinstance(error, WouldLoseData) or (isinstance(error, ConfigError) and has_worked)
 
     def _pause(self, state: RouteState, error: EnrichError, seconds: float) -> None:
         self._told, self._is_trying = (state, str(error), time.time_ns() // 1_000_000), False
