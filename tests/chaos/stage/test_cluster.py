@@ -30,13 +30,16 @@ from tests.support.standalone import (
 from tests.support.waiting import wait_until
 
 LOOKUP = {"table": "users", "key": "user_id", "as": "user", "on_miss": "dlq"}
-SETTINGS = [
-    *("--conf", f"spark.driver.host={HOST}"),
-    *("--conf", f"spark.executor.extraJavaOptions={quick_jvm()}"),
-    # The driver waits for both executors, so that both preload.
-    *("--conf", "spark.cores.max=2"),
-    *("--conf", "spark.scheduler.minRegisteredResourcesRatio=1.0"),
-]
+
+
+def settings() -> list[str]:
+    return [
+        *("--conf", f"spark.driver.host={HOST}"),
+        *("--conf", f"spark.executor.extraJavaOptions={quick_jvm()}"),
+        # The driver waits for both executors, so that both preload.
+        *("--conf", "spark.cores.max=2"),
+        *("--conf", "spark.scheduler.minRegisteredResourcesRatio=1.0"),
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +69,7 @@ def test_executors_of_a_host_share_an_agent_and_one_that_is_killed_is_replaced(
     ensure_agent(world.pipeline, linger_s=300)
     with (
         Load(world, stage) as load,
-        running_stage(world, stage, *SETTINGS, master=masters[kind], environment=environment(**PYTHON)) as running,
+        running_stage(world, stage, *settings(), master=masters[kind], environment=environment(**PYTHON)) as running,
     ):
 
         def at_work():
@@ -95,7 +98,7 @@ def test_executors_of_a_host_share_an_agent_and_one_that_is_killed_is_replaced(
             assert world.agent_pid() == agent, "the agent ended with an executor"
         # One store, whose writer holds its lock: a second agent would have ended at once, a third folder be a store.
         assert [each.name for each in place.folder.parent.iterdir()] == [place.folder.name]
-    with running_stage(world, stage, *SETTINGS, master=masters[kind], environment=environment(**PYTHON)) as running:
+    with running_stage(world, stage, *settings(), master=masters[kind], environment=environment(**PYTHON)) as running:
         wait_until(lambda: len(world.ids(stage)) >= load.sent, deadline_s=120, what="all events")
         running.tell()
         assert running.end() == 0, running.told()
@@ -125,7 +128,7 @@ def test_no_executor_connects_to_anything_but_the_brokers(world, masters, connec
     with socket.create_server((HOST, 0)) as canary:
         port = canary.getsockname()[1]
         (tmp_path / "sitecustomize.py").write_text(f"import socket\nsocket.create_connection(('{HOST}', {port}))\n")
-        words = [*SETTINGS, "--conf", f"spark.executorEnv.PYTHONPATH={tmp_path}"]
+        words = [*settings(), "--conf", f"spark.executorEnv.PYTHONPATH={tmp_path}"]
         connections.forget()
         with running_stage(
             world, stage, *words, master=masters["standalone"], environment=environment(**PYTHON)
@@ -148,7 +151,7 @@ def test_executors_run_from_a_packed_environment(world, masters, tmp_path):
     world.users()
     stage = world.stage("enrich", [LOOKUP])
     world.send(stage, [{"id": number, "user_id": "ann"} for number in range(10)])
-    words = [*SETTINGS, "--conf", f"spark.archives={archive}#environment", "--conf", "spark.cores.max=1"]
+    words = [*settings(), "--conf", f"spark.archives={archive}#environment", "--conf", "spark.cores.max=1"]
     packed = environment(PYSPARK_PYTHON="./environment/bin/python")
     with running_stage(world, stage, *words, master=masters["standalone"], environment=packed) as running:
         assert {event["user"]["plan"] for event in world.until(stage, 10)} == {"free"}
