@@ -4,7 +4,9 @@ The options are not taste. Without `raw_mode` and without options for "default",
 in a directory; with a write-ahead log, a secondary would serve stale rows (RocksDB #14444). See facts-store.md.
 """
 
+import threading
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -24,6 +26,7 @@ from rocksdict import (
     WriteOptions,
 )
 
+from stores.errors import Fatal
 from stores.rocks.errors import mapped
 
 _MIB = 1 << 20
@@ -91,7 +94,13 @@ class Database:
     def __init__(self, rdict: Rdict, path: Path) -> None:
         self._rdict = rdict
         self._is_open = True
+        self._compactions = 0
+        self._idle = threading.Condition()
         self.path = path
+
+    @property
+    def is_open(self) -> bool:
+        return self._is_open
 
     @classmethod
     def primary(cls, path: Path, sizes: Sizes, *, create: bool = False) -> "Database":
@@ -145,8 +154,19 @@ class Database:
             self._rdict.ingest_external_file([str(file) for file in files], options)
 
     def compact(self, begin: bytes, end: bytes) -> None:
-        with mapped(self.path):
-            self._rdict.compact_range(begin, end)
+        """Gives the space of deleted rows back, which may take minutes. `close`, in another thread, ends it at once:
+        it is of use, but nobody needs it."""
+        with self._idle:
+            if not self._is_open:
+                return
+            self._compactions += 1
+        try:
+            with mapped(self.path):
+                self._rdict.compact_range(begin, end)
+        finally:
+            with self._idle:
+                self._compactions -= 1
+                self._idle.notify_all()
 
     def memory(self) -> dict[str, int]:
         """Bytes that RocksDB holds now, by what they are for."""
@@ -213,9 +233,19 @@ class Database:
 
     def close(self) -> None:
         """May be called again."""
-        if self._is_open:
+        with self._idle:
+            if not self._is_open:
+                return
             self._is_open = False
-            with mapped(self.path):
+            if not self._compactions:
+                with mapped(self.path):
+                    self._rdict.close()
+                return
+            # The driver cannot be closed while one of its calls runs.
+            self._rdict.cancel_all_background(wait=False)
+            self._idle.wait_for(lambda: not self._compactions)
+            # It closes, and says that it was shut down before a last flush. Whatever counts was flushed when written.
+            with suppress(Fatal), mapped(self.path):
                 self._rdict.close()
 
 

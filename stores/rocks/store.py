@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from stores.answers import higher, unknown_table
-from stores.errors import ConfigError, CorruptState, EnrichError, Retryable
+from stores.errors import ConfigError, CorruptState, EnrichError
 from stores.protocol import Clock, Publication, Quarantined, QuarantinePlace, TableSpec, TableUpdate
 from stores.rocks.bulk import BulkLoad, Reserved
 from stores.rocks.changes import EVERYTHING, Everything, entry
@@ -196,18 +196,21 @@ class RocksStore:
             self._loading.discard(table.table_id)
             publication = Publication(self.seq, masked_networks=masked)
         if old.rows:
-            # Outside the lock: it gives the disk space back, and nobody waits for that. A disk too full for it is no
-            # failure of what was published; RocksDB's own compactions come to these rows later.
-            with contextlib.suppress(Retryable):
+            # Outside the lock: it gives the disk space back, and nobody waits for that. What it meets is no failure of
+            # what was published: RocksDB's own compactions come to these rows later, and damage shows when it is read.
+            with contextlib.suppress(Exception):
                 for begin, end in table_ranges(old.table_id):
                     self._database.compact(begin, end)
         return publication
 
     def abandon(self, table_id: int) -> None:
-        """Removes the rows of a bulk load that will not be finished."""
+        """Removes the rows of a bulk load that will not be finished.
+
+        Unless readers have them: a load may fail in its very last steps, once it was shown."""
         with self._writing():
-            self._database.write({}, ranges=table_ranges(table_id))
-            self._database.flush()
+            if table_id not in {table.table_id for table in self._state.tables.values()}:
+                self._database.write({}, ranges=table_ranges(table_id))
+                self._database.flush()
             self._loading.discard(table_id)
 
     # Inside.

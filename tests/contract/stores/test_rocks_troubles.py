@@ -1,0 +1,156 @@
+"""What a write that fails may cost: never rows that were shown, never the store, never another table."""
+
+import threading
+from contextlib import ExitStack, closing, suppress
+
+import pyarrow as pa
+import pytest
+
+from stores.errors import Fatal, Retryable
+from stores.protocol import TableUpdate
+from stores.rocks import RocksReader, RocksStore
+from stores.rocks.database import Database
+from stores.rocks.layout import table_ranges
+from stores.rocks.watermark import Watermark
+from stores.table import Status, row_versions
+from tests.contract.stores.store_under_test import find, table, version
+from tests.support.clock import ManualClock
+from tests.support.directories import fast_directory
+
+A, B = {"plan": "a"}, {"plan": "b"}
+SPECS = {"users": table(), "events": table()}
+
+
+@pytest.fixture
+def held():
+    with fast_directory() as directory, ExitStack() as held:
+        yield directory / "store", held
+
+
+@pytest.fixture
+def writer(held):
+    path, stack = held
+    store = RocksStore(path, SPECS, ManualClock())
+    stack.callback(store.close)
+    return store
+
+
+def update(offset, row):
+    return TableUpdate(row_versions([version("k", offset, row)]), {0: offset + 1})
+
+
+def plan_of(path, name):
+    with closing(RocksReader(path, SPECS)) as reader:
+        reader.verify()
+        (answer,) = find(reader.snapshot().table(name), pa.array(["k"]))
+    return answer.status if answer.values is None else answer.values["plan"]
+
+
+class BrokenMirror:
+    def __init__(self, error):
+        self._error = error
+
+    def follow(self, *_):
+        raise self._error
+
+
+def fails_with(error):
+    def fail(*_):
+        raise error
+
+    return fail
+
+
+def break_compaction(monkeypatch, writer, error):
+    monkeypatch.setattr(Database, "compact", fails_with(error))
+
+
+def break_watermark(monkeypatch, writer, error):
+    monkeypatch.setattr(Watermark, "raise_to", fails_with(error))
+
+
+def break_mirror(monkeypatch, writer, error):
+    writer.mirror(BrokenMirror(error))
+
+
+@pytest.mark.parametrize("break_it", [break_compaction, break_watermark, break_mirror])
+@pytest.mark.parametrize("error", [Fatal("the driver said so"), RuntimeError("Already borrowed")], ids=repr)
+def test_what_fails_once_a_load_is_on_disk_takes_none_of_its_rows(held, writer, monkeypatch, break_it, error):
+    path, _ = held
+    writer.publish({"users": update(0, A), "events": update(0, A)})
+    load = writer.bulk("users")
+    load.add(row_versions([version("k", 5, B)]))
+    with monkeypatch.context() as broken:
+        break_it(broken, writer, error)
+        with suppress(Fatal, Retryable, RuntimeError):
+            load.finish({0: 6})
+    writer.mirror(Ignores())
+    writer.publish({"events": update(1, B)})
+    assert plan_of(path, "users") == "b"
+    assert dict(writer.tables["users"].positions) == {0: 6}
+    assert plan_of(path, "events") == "b"
+
+
+class Ignores:
+    def follow(self, *_):
+        pass
+
+
+def test_a_load_that_was_shown_is_done_although_its_space_cannot_be_given_back(writer, monkeypatch):
+    writer.publish({"users": update(0, A)})
+    break_compaction(monkeypatch, writer, Fatal("the driver said so"))
+    load = writer.bulk("users")
+    load.add(row_versions([version("k", 5, B)]))
+    assert load.finish({0: 6}).seq == writer.seq
+
+
+def test_a_write_fails_beside_a_compaction_and_the_store_goes_on(held, writer, monkeypatch):
+    path, _ = held
+    everything = table_ranges(0)[0][0], b"\xff"
+    flush, done = Database.flush, threading.Event()
+    fails = iter([False, True] * 1_000)
+
+    def compact():
+        while not done.is_set():
+            writer._database.compact(*everything)
+
+    def flush_or_fail(self):
+        if next(fails):
+            raise Retryable("the disk is full")
+        flush(self)
+
+    monkeypatch.setattr(Database, "flush", flush_or_fail)
+    thread = threading.Thread(target=compact)
+    thread.start()
+    try:
+        for offset in range(40):
+            for _ in range(2):
+                with suppress(Retryable):
+                    writer.publish({"users": update(offset, {"plan": str(offset)})})
+    finally:
+        done.set()
+        thread.join()
+    assert plan_of(path, "users") == "39"
+
+
+def test_a_store_is_closed_at_once_although_it_compacts(held, writer):
+    path, _ = held
+    begun, ended = threading.Event(), threading.Event()
+
+    def compact():
+        database = writer._database
+        while database.is_open:
+            begun.set()
+            database.compact(b"", b"\xff")
+        ended.set()
+
+    thread = threading.Thread(target=compact)
+    thread.start()
+    begun.wait(60)
+    writer.close()
+    thread.join(60)
+    assert ended.is_set()
+    with closing(RocksStore(path, SPECS, ManualClock())) as again:
+        again.publish({"users": update(0, A)})
+    assert plan_of(path, "users") == "a"
+    assert plan_of(path, "events") is Status.MISS
