@@ -84,7 +84,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("routes", nargs="*", help="for reconcile: under sync.writeback; confirm: under sync.sources")
     parser.add_argument("-c", "--config", required=True, help="the pipeline's configuration file")
     parser.add_argument("--repair", action="store_true", help="for reconcile: write what differs")
-    parser.add_argument("--yes", action="store_true", help="for reconcile and confirm: also delete many rows")
+    parser.add_argument("--yes", action="store_true", help="for reconcile and confirm: also delete rows")
     parser.add_argument(
         "--raise-generation",
         action="store_true",

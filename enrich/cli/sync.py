@@ -33,7 +33,7 @@ def reconcile(
     config: ConfigFile,
     routes: Annotated[list[str] | None, typer.Argument(metavar="[ROUTE]...", help="Without any, all.")] = None,
     repair: Annotated[bool, typer.Option("--repair", help="Write what differs.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Also where many rows would be deleted.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Also where rows would be deleted.")] = False,
     raise_generation: Annotated[
         bool, typer.Option("--raise-generation", help="With --repair: all rows again, with newer versions.")
     ] = False,

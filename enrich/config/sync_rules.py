@@ -7,6 +7,7 @@ from enrich.config.pipeline import Pipeline
 from enrich.config.problems import Finding, Path
 from enrich.config.sync import Sync
 from enrich.config.sync_source_rules import source_rules
+from enrich.config.sync_target_rules import target_rules
 from enrich.config.sync_targets import Delete, PostgresTarget, RedisTarget
 from enrich.config.sync_writeback import SyncWriteback
 from enrich.config.table_rules import encoding_rules
@@ -17,6 +18,7 @@ _ORDERED = ("tinyint", "smallint", "int", "bigint", "date", "timestamp")
 
 def sync_rules(pipeline: Pipeline, sync: Sync, here: Path) -> Iterator[Finding]:
     yield from source_rules(sync.sources, (*here, "sources"), pipeline.kafka)
+    yield from target_rules(sync.writeback, (*here, "writeback"))
     tables = {table.topic: name for name, table in pipeline.tables.items() if table.topic is not None}
     for name, route in sync.writeback.items():
         at = (*here, "writeback", name)

@@ -12,6 +12,8 @@ LARGEST_VERSION = 2**53
 """Up to here a number of Redis' scripts is exact; one bound for all stores, so that they can be exchanged."""
 OFFSETS_OF_A_GENERATION = 2**40
 """A version that comes of an offset is generation * this + offset."""
+NOTES = "enrich:sync:"
+"""The names of all notes begin so. Where rows and notes stand under keys of one space, no row has such a key."""
 LARGEST_GENERATION = LARGEST_VERSION // OFFSETS_OF_A_GENERATION - 2
 
 
@@ -86,7 +88,7 @@ class VersionedStore(Protocol):
         """How the store would give these rows back."""
 
     def load_note(self, name: str) -> str | None:
-        """What `save_note` kept under this name, beside the rows."""
+        """What `save_note` kept under this name, which begins with NOTES, beside the rows."""
 
     def save_note(self, name: str, note: str, replacing: str | None) -> bool:
         """Keeps the note if the present one is `replacing`; tells whether it was."""

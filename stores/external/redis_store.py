@@ -14,7 +14,7 @@ from redis import exceptions as redis_exceptions
 from redis.crc import key_slot
 
 from stores.errors import BadRecord, ConfigError, RefusedForNow, Retryable
-from stores.external.protocol import StoredRows, VersionedRows, Written
+from stores.external.protocol import NOTES, StoredRows, VersionedRows, Written
 from stores.external.redis_clients import RedisAddress, connect
 from stores.external.redis_errors import redis_errors
 from stores.external.redis_rows import HashRows, RedisRows, TextRows, rows_read
@@ -22,6 +22,7 @@ from stores.external.redis_rows import HashRows, RedisRows, TextRows, rows_read
 # Redis does nothing else while a script runs: 1,000 rows take it about 5 ms.
 _ROWS_A_CALL = 1_000
 _SCANNED = 1_000
+_NOTES = NOTES.encode()
 
 _SAVE_NOTE = """
 local old = redis.call('GET', KEYS[1])
@@ -53,6 +54,8 @@ class RedisStore:
         self._rows: RedisRows = TextRows() if place.as_json else HashRows(place.columns)
         before, _, after = place.key.partition("{key}")
         self._before, self._after = before.encode(), after.encode()
+        shorter = min(len(self._before), len(_NOTES))
+        self._may_meet_notes = self._before[:shorter] == _NOTES[:shorter]
         self._opened: Any = None
         self._loaded: dict[str, str] = {}
 
@@ -86,6 +89,9 @@ class RedisStore:
     def write(self, rows: VersionedRows, seen: pa.Int64Array | None = None) -> Written:
         before = [None] * len(rows) if seen is None else seen.to_pylist()
         keys = [self._before + key + self._after for key in rows.keys.to_pylist()]
+        notes = [index for index, key in enumerate(keys) if key.startswith(_NOTES)] if self._may_meet_notes else []
+        if notes:
+            return self._write_but(notes, rows, seen)
         arguments = self._rows.arguments(rows, before)
         head = self._rows.head(self._place.ttl_ms, self._place.marker_ms)
         applied, refused = 0, {}
@@ -100,6 +106,16 @@ class RedisStore:
                 refused[call[index]] = self._refusal(bytes(reason).decode("utf-8", "replace"))
         return Written(applied, refused)
 
+    def _write_but(self, notes: list[int], rows: VersionedRows, seen: pa.Int64Array | None) -> Written:
+        """Without the rows that would stand where notes do."""
+        kept = sorted({*range(len(rows))} - {*notes})
+        some = self.write(rows.take(kept), None if seen is None else seen.take(pa.array(kept, pa.int64())))
+        refused = {kept[index]: error for index, error in some.refused.items()}
+        return Written(some.applied, refused | dict.fromkeys(notes, self._no_key()))
+
+    def _no_key(self) -> BadRecord:
+        return BadRecord(f"its key in Redis would begin with {NOTES}, where the service keeps its notes")
+
     def _refusal(self, reason: str) -> BadRecord:
         return RefusedForNow(
             f"Redis: {reason}", where=self._where, next_step="another program uses this key: remove it"
@@ -110,6 +126,8 @@ class RedisStore:
         keys: list[bytes] = []
         with redis_errors(self._where):
             for key in self._client.scan_iter(match=pattern, count=_SCANNED, _type=self._rows.kind):
+                if self._may_meet_notes and key.startswith(_NOTES):
+                    continue
                 keys.append(bytes(key))
                 if len(keys) == _SCANNED:
                     yield self._read(keys, living=True)
@@ -121,6 +139,8 @@ class RedisStore:
         return self._read([self._before + key + self._after for key in keys], living=False)
 
     def spelled_keys(self, keys: Sequence[bytes]) -> list[bytes]:
+        if self._may_meet_notes and any((self._before + key + self._after).startswith(_NOTES) for key in keys):
+            raise self._no_key()
         return list(keys)
 
     def spelled(self, values: pa.StructArray) -> list[tuple[bytes | None, ...] | None]:

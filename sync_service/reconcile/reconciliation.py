@@ -18,10 +18,6 @@ from sync_service.writeback.plan import WritebackPlan
 from sync_service.writeback.records import RecordReader
 from sync_service.writeback.route import Clients
 
-# A repair that would delete more has more likely read the wrong topic.
-_GUARD_SHARE = 0.2
-_GUARD_ROWS = 100
-
 
 @dataclass(frozen=True)
 class Report:
@@ -59,7 +55,7 @@ class Reconciliation:
         self._note = note_name(plan.pipeline, plan.name)
 
     def run(self, *, repair: bool, yes: bool = False, raise_generation: bool = False) -> Report:
-        """Raises WouldLoseData for a repair that would delete much, unless `yes`."""
+        """Raises WouldLoseData for a repair that would delete rows, unless `yes`: nothing is changed then."""
         began = time.monotonic()
         with closing(self._plan.open_store()) as store:
             store.check()
@@ -172,14 +168,13 @@ class Reconciliation:
 
     def _guard(self, differences: Sequence[Difference], rows: int, raised: str | None, *, yes: bool) -> None:
         deletes = sum(difference.kind == "extra" for difference in differences)
-        another = raised is not None and deletes > 0
-        if yes or not (another or deletes > max(_GUARD_ROWS, _GUARD_SHARE * (rows + deletes))):
+        if yes or not deletes:
             return
-        why = f"and the topic {raised}" if another else f"and keep {rows:,}"
+        why = f"and keep {rows:,}" if raised is None else f"and the topic {raised}"
         raise WouldLoseData(
             f"this would delete {deletes:,} rows that the topic does not have, {why}",
             where=f"route {self._plan.name}",
-            next_step="look at them without --repair; say --yes if that is what you want",
+            next_step="nothing was changed: look at them without --repair, and say --yes if they may go",
         )
 
 

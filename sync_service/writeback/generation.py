@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enrich.errors import ConfigError, Retryable, WouldLoseData
 from enrich.kafka import Topics
 from stores.external import VersionedStore
-from stores.external.protocol import OFFSETS_OF_A_GENERATION
+from stores.external.protocol import NOTES, OFFSETS_OF_A_GENERATION
 
 OFFSETS = OFFSETS_OF_A_GENERATION
 """A version is generation * OFFSETS + offset."""
@@ -43,7 +43,7 @@ class Generation:
 
 
 def note_name(pipeline: str, route: str) -> str:
-    return f"enrich:sync:{pipeline}.{route}"
+    return f"{NOTES}{pipeline}.{route}"
 
 
 class Gate:

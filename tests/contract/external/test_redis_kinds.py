@@ -7,9 +7,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 import redis
 
+from enrich.dev import Addresses
+from stores.errors import BadRecord
 from stores.external import RedisAddress, RedisPlace, RedisStore
 from tests.contract.external.places import rows
 from tests.support.sync import free_port
@@ -84,3 +87,22 @@ def test_the_newest_version_wins_there_too(request: pytest.FixtureRequest, kind:
         assert sum(len(part.keys) for part in store.scan()) == 299
         assert store.save_note(f"{kind}{as_json}", "one", None)
         assert store.load_note(f"{kind}{as_json}") == "one"
+
+
+@pytest.mark.parametrize("as_json", [False, True], ids=["hash", "json"])
+def test_a_record_keyed_like_a_note_is_refused_alone_and_the_note_is_no_row(servers: Addresses, as_json: bool) -> None:
+    assert servers.redis_url is not None
+    note = f"enrich:sync:kept.{as_json}"
+    address = RedisAddress(servers.redis_url.removesuffix("/0") + f"/{5 + as_json}")
+    with closing(RedisStore(address, RedisPlace("{key}", ["plan", "rps"], as_json))) as store:
+        store.save_note(note, "what must stay", None)
+        batch = rows(("a", 1, ("x", 1)), (note, 2**50, ("evil", 1)), ("b", 1, ("y", 2)))
+        written = store.write(batch)
+        assert (written.applied, list(written.refused)) == (2, [1])
+        assert [type(error) for error in written.refused.values()] == [BadRecord]
+        assert store.load_note(note) == "what must stay"
+        with pytest.raises(BadRecord):
+            store.spelled_keys([b"a", note.encode()])
+        assert sorted(key for part in store.scan() for key in part.keys) == [b"a", b"b"]
+        again = store.write(batch, pa.array([1, None, 1], pa.int64()))
+        assert (again.applied, list(again.refused)) == (2, [1])

@@ -1,0 +1,79 @@
+"""Two routes never write to one place, and none to where the sync service keeps its own notes."""
+
+from typing import Any
+
+import pytest
+
+from enrich.config.sync_target_rules import RESERVED_KEYS
+from stores.external.protocol import NOTES
+from tests.unit.config.helpers import changed, told
+
+REDIS = "redis://cache:6379/0"
+DSN = "postgresql://me:secret@db/app"
+
+
+def redis(key: str, url: str = REDIS, **more: Any) -> dict[str, Any]:
+    return {"redis": {"url": url, "key": key, **more}}
+
+
+def postgres(table: str, dsn: str = DSN) -> dict[str, Any]:
+    return {"postgres": {"dsn": dsn, "table": table, "key": ["id"]}}
+
+
+def problems(*targets: dict[str, Any]) -> list[str]:
+    route = {"format": "json", "columns": "plan string"}
+    routes = {name: {**route, "topic": f"{name}.v1", "to": to} for name, to in zip("ab", targets, strict=False)}
+    return [line.removeprefix("sync.writeback.") for line in told(changed(("sync.writeback", routes)))]
+
+
+@pytest.mark.parametrize(
+    ("one", "another", "at"),
+    [
+        (redis("user:{key}"), redis("user:{key}"), "b.to.redis.key"),
+        (redis("user:{key}"), redis("user:{key}:limits"), "b.to.redis.key"),
+        (redis("{key}"), redis("user:{key}"), "b.to.redis.key"),
+        (redis("user:{key}"), redis("user:{key}", "redis://:pw@CACHE/0"), "b.to.redis.key"),
+        (postgres("users"), postgres("users"), "b.to.postgres.table"),
+        (postgres("users"), postgres('public."users"', "host=db dbname=app user='other one'"), "b.to.postgres.table"),
+    ],
+)
+def test_two_routes_into_one_place_are_refused(one: dict[str, Any], another: dict[str, Any], at: str) -> None:
+    (told_,) = problems(one, another)
+    assert told_.startswith(f"{at}: ") and "the route a" in told_
+    assert "secret" not in told_
+
+
+@pytest.mark.parametrize(
+    ("one", "another"),
+    [
+        (redis("user:{key}"), redis("limit:{key}")),
+        (redis("{key}:users"), redis("{key}:limits")),
+        (redis("user:{key}"), redis("user:{key}", "redis://cache:6379/1")),
+        (redis("user:{key}"), redis("user:{key}", "redis://other:6379/0")),
+        (postgres("users"), postgres("limits")),
+        (postgres("users"), postgres("tenant.users")),
+        (postgres("users"), postgres("users", "postgresql://me@db/other")),
+        (redis("user:{key}"), postgres("user")),
+    ],
+)
+def test_two_places_are_two_places(one: dict[str, Any], another: dict[str, Any]) -> None:
+    assert problems(one, another) == []
+
+
+@pytest.mark.parametrize("key", ["{key}", "enrich:{key}", "enrich:sync:{key}"])
+def test_rows_as_text_are_kept_apart_from_the_services_notes(key: str) -> None:
+    (told_,) = problems(redis(key, **{"as": "json"}))
+    assert told_.startswith("a.to.redis.key: ")
+
+
+def test_a_hash_may_have_its_records_key_for_a_name() -> None:
+    assert problems(redis("{key}")) == []
+
+
+def test_the_services_own_tables_are_no_targets() -> None:
+    (told_,) = problems(postgres("public.enrich_sync_notes"))
+    assert told_.startswith("a.to.postgres.table: ")
+
+
+def test_what_is_kept_apart_is_what_the_stores_keep_apart() -> None:
+    assert RESERVED_KEYS == NOTES
