@@ -19,6 +19,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, core_schema
 
+from enrich.config.addresses import why_unusable
 from enrich.config.masking import Password, SecretAddress
 from enrich.config.words import Substituted, Wrong, listed, nearest, told
 
@@ -182,6 +183,9 @@ def _as_address(schemes: Iterable[str], example: str) -> BeforeValidator:
         text = as_text(value) if isinstance(value, str) else ""
         if not any(re.match(scheme, text) for scheme in schemes):
             raise Wrong(f"expected an address such as {example}")
+        wrong = why_unusable(text)
+        if wrong is not None:
+            raise Wrong(f"{wrong}. Expected an address such as {example}")
         return SecretAddress(text)
 
     return BeforeValidator(check)

@@ -9,7 +9,9 @@ MASK = "***"
 # Both patterns meet hostile texts: nothing in them may be tried again from every character of a long word.
 _URL = re.compile(r"(?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]{0,30}://[^:@/\s]*:")
 _PAIR = re.compile(
-    r"(?P<name>\b\w{0,30}(?:password|passwd|pwd|secret|token)\w{0,30}\s{0,9}=\s{0,9})(?P<value>'(?:\\.|[^'\\])*'?|[^\s&]+)",
+    r"(?P<query>[?&])?(?P<name>\b\w{0,30}(?:password|passwd|pwd|secret|token)\w{0,30}\s{0,9}=\s{0,9})"
+    # Only in a URL's query does a & end the value.
+    r"(?P<value>'(?:\\.|[^'\\])*'?|(?(query)[^\s&]+|(?:\\.|[^\s\\])+))",
     re.IGNORECASE,
 )
 
@@ -22,7 +24,7 @@ def mask(text: str) -> str:
     found = _URL.search(text, 0, last) if last > 0 else None
     if found is not None:
         text = f"{text[: found.end()]}{MASK}{text[last:]}"
-    return _PAIR.sub(lambda pair: f"{pair['name']}{MASK}", text)
+    return _PAIR.sub(lambda pair: f"{pair['query'] or ''}{pair['name']}{MASK}", text)
 
 
 class SecretAddress(SecretStr):

@@ -11,11 +11,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import psycopg
 import pyarrow as pa
 from psycopg import errors, pq
 
 from stores.errors import ConfigError, Retryable, Unreachable
+from stores.external.postgres_connecting import connect
 from stores.external.postgres_errors import postgres_errors
 from stores.external.postgres_types import Column, parsed, quoted
 
@@ -81,10 +81,7 @@ class PostgresReader:
     @contextmanager
     def snapshot(self) -> Iterator["PostgresSnapshot"]:
         """All that is read inside the block is as of one moment. Holds no lock that keeps others from writing."""
-        with postgres_errors():
-            connection = psycopg.connect(
-                self._dsn, autocommit=True, connect_timeout=_CONNECT_S, application_name="enrich"
-            )
+        connection = connect(self._dsn, timeout_s=_CONNECT_S, application="enrich")
         try:
             wire = _Wire(connection.pgconn, self._stopping, self._stalled_s)
             wire.run(_SETTINGS)

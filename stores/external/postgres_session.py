@@ -5,20 +5,13 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
 
 import psycopg
 
-from stores.errors import ConfigError, Unreachable
+from stores.errors import Unreachable
+from stores.external.postgres_connecting import connect, shown
 from stores.external.postgres_errors import mapped
 
-# The kernel must not wait for minutes on a host that is gone.
-_OPTIONS: dict[str, Any] = {
-    "keepalives_idle": 10,
-    "keepalives_interval": 5,
-    "keepalives_count": 3,
-    "application_name": "enrich sync",
-}
 _CHECKS_SINCE = 140_000
 
 
@@ -72,14 +65,9 @@ class PostgresSession:
 
     def _opened(self) -> psycopg.Connection:
         if self._connection is None:
-            try:
-                connect_s = max(2, round(self._deadline_s / 2))
-                self._connection = psycopg.connect(self._dsn, autocommit=True, connect_timeout=connect_s, **_OPTIONS)
-                self._is_new = True
-            except psycopg.ProgrammingError as error:  # the text is not a dsn; it may hold the password
-                raise ConfigError("not an address of PostgreSQL", next_step="correct the dsn") from error
-            except psycopg.Error as error:
-                raise mapped(error, self.where) from None
+            connect_s = max(2, round(self._deadline_s / 2))
+            self._connection = connect(self._dsn, timeout_s=connect_s, application="enrich sync")
+            self._is_new = True
         return self._connection
 
 
@@ -88,12 +76,3 @@ def _let_it_notice_that_we_left(connection: psycopg.Connection) -> None:
     if connection.info.server_version >= _CHECKS_SINCE:
         with suppress(psycopg.errors.InvalidParameterValue):  # not on every operating system
             connection.execute("SET client_connection_check_interval = '1s'")
-
-
-def shown(dsn: str) -> str:
-    """Host and database, for messages: never the password."""
-    try:
-        parts = psycopg.conninfo.conninfo_to_dict(dsn)
-    except psycopg.Error:
-        return "PostgreSQL"
-    return f"PostgreSQL {parts.get('host', 'localhost')}:{parts.get('port', 5432)}/{parts.get('dbname', '')}"

@@ -10,9 +10,12 @@ from pathlib import Path
 
 from enrich.errors import ConfigError, WouldLoseData
 from enrich.folders import make_folder
+from stores.clock import SystemClock
 from stores.rocks.errors import mapped_files
 from sync_service.sources.differences import Counts
 
+_ANSWER_HOLDS_MS = 86_400_000
+"""Whoever answered looked at the source as it was then."""
 _QUESTION, _ANSWER = "deletions-question.json", "deletions-answer.json"
 
 
@@ -37,9 +40,13 @@ class DeleteGuard:
     def require(self, counts: Counts, rows: int, now_ms: int) -> None:
         """Raises WouldLoseData, and leaves a question, unless so many may go. A source without a row always asks."""
         missing = counts.missing
-        if missing == 0 or (counts.seen > 0 and missing <= rows * self._share) or missing <= self._allowed():
+        if missing == 0 or (counts.seen > 0 and missing <= rows * self._share):
             return
-        _write(self._directory / _QUESTION, asdict(Question(missing, rows, now_ms)))
+        asked = open_question(self._directory)
+        if asked is not None and missing <= self._allowed(asked, now_ms):
+            return
+        # While it stands a question stays the same one, whatever its numbers: an answer names it by its time.
+        _write(self._directory / _QUESTION, asdict(Question(missing, rows, asked.asked_ms if asked else now_ms)))
         what = "does not have a single row" if counts.seen == 0 else f"lacks {missing} of {rows} rows"
         raise WouldLoseData(
             f"the source {what} any more: nothing was produced"
@@ -49,15 +56,17 @@ class DeleteGuard:
             next_step=self._next_step,
         )
 
-    def settle(self, *, used: bool) -> None:
-        """The question is out of date; an answer, once used, is used up."""
+    def settle(self) -> None:
+        """Nothing is missing any more, or it was deleted: the question is out of date, and the answer with it."""
         (self._directory / _QUESTION).unlink(missing_ok=True)
-        if used:
-            (self._directory / _ANSWER).unlink(missing_ok=True)
+        (self._directory / _ANSWER).unlink(missing_ok=True)
 
-    def _allowed(self) -> int:
-        answer = _read(self._directory / _ANSWER)
-        return int(answer.get("missing", 0)) if answer else 0
+    def _allowed(self, asked: Question, now_ms: int) -> int:
+        """How many may be deleted: what was answered to this question, and not long ago."""
+        answer = _read(self._directory / _ANSWER) or {}
+        is_of_this = answer.get("asked_ms") == asked.asked_ms
+        age_ms = now_ms - answer.get("answered_ms", 0)
+        return answer.get("missing", 0) if is_of_this and 0 <= age_ms <= _ANSWER_HOLDS_MS else 0
 
 
 def open_question(directory: Path) -> Question | None:
@@ -70,7 +79,11 @@ def answer(directory: Path, question: Question) -> None:
     """Allows as many deletions as were asked for, once. Raises ConfigError when nothing was asked."""
     if open_question(directory) is None:
         raise ConfigError("the source does not ask for anything", next_step="see `enrich sync status`")
-    _write(directory / _ANSWER, {"missing": question.missing})
+    answered_ms = SystemClock().now_ms()
+    _write(
+        directory / _ANSWER,
+        {"missing": question.missing, "asked_ms": question.asked_ms, "answered_ms": answered_ms},
+    )
 
 
 def _write(path: Path, content: dict[str, int]) -> None:

@@ -103,7 +103,7 @@ class Rounds:
             if counts.missing:
                 differences.delete_missing()
             self._write(differences)
-        tools.guard.settle(used=counts.missing > 0)
+        tools.guard.settle()
         if counts.unasked > after.rejected:
             after = replace(after, whole_at_ms=None)
         known.note(progress=replace(after, encoding=tools.encoder.identity))

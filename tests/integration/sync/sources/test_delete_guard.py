@@ -1,9 +1,13 @@
 """A source that answers empty or half deletes nothing until a person says so."""
 
+import json
+
 import pytest
 
 from enrich.errors import ConfigError
 from sync_service.sources import confirming
+from sync_service.sources.building import directory_of
+from sync_service.sources.deletions import answer
 from tests.support.sources import SourceWorld, has_read, is_held, repeats
 from tests.support.waiting import wait_until
 
@@ -103,3 +107,41 @@ def test_a_source_that_asks_for_nothing_cannot_be_answered(source: SourceWorld) 
         confirming.confirm(source.pipeline(), "in")
     with pytest.raises(ConfigError, match="sources: in"):
         confirming.confirm(source.pipeline(), "im")
+
+
+def test_an_answer_is_for_the_question_that_was_asked_and_for_no_later_one(source: SourceWorld) -> None:
+    source.make_topic()
+    source.make_table(rows=100)
+    with source.running() as service:
+        source.wait_equal()
+        source.execute("CREATE TABLE {0}_kept AS SELECT * FROM {0}")
+        source.execute("DELETE FROM {} WHERE id > 1")
+        wait_until(lambda: is_held(service))
+    # The rows come back while the person answers.
+    confirming.confirm(source.pipeline(), "in")
+    source.execute("INSERT INTO {0} SELECT * FROM {0}_kept ON CONFLICT DO NOTHING")
+    with source.running() as service:
+        wait_until(lambda: has_read(service), what="the source to go on")
+        # Another outage, another day: nobody was asked about this one.
+        source.execute("DELETE FROM {} WHERE id > 2")
+        wait_until(lambda: is_held(service), what="a question of its own")
+    assert len(source.in_topic()) == 100
+    assert confirming.asked(source.pipeline(), "in").missing == 98
+
+
+def test_an_answer_holds_for_a_day(source: SourceWorld) -> None:
+    source.make_topic()
+    source.make_table(rows=100)
+    with source.running() as service:
+        source.wait_equal()
+        source.execute("DELETE FROM {} WHERE id > 1")
+        wait_until(lambda: is_held(service))
+    question = confirming.asked(source.pipeline(), "in")
+    directory = directory_of(source.pipeline(), "in")
+    answer(directory, question)
+    file = directory / "deletions-answer.json"
+    given = json.loads(file.read_text())
+    file.write_text(json.dumps(given | {"answered_ms": given["answered_ms"] - 86_400_001}))
+    with source.running() as service:
+        wait_until(lambda: is_held(service), what="the question again")
+    assert len(source.in_topic()) == 100

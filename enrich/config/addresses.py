@@ -1,0 +1,54 @@
+"""What an address with a password in it must look like, so that every program takes it apart in the same way.
+
+A password with `/`, `#` or `@` in it would be taken for a host, a port or a path, and these are shown in messages.
+"""
+
+import re
+from urllib.parse import urlsplit
+
+_LARGEST_PORT = 65_535
+_ESCAPES = "in a password write / as %2F, @ as %40, : as %3A, # as %23, ? as %3F, [ as %5B, ] as %5D, % as %25"
+
+
+# name=value, the value plain or in quotes, a backslash before what is meant as it is.
+_PAIR = r"\w+\s*=\s*(?:'(?:\\.|[^'\\])*'|(?:\\.|[^\s'\\])*)"
+_PAIRS = re.compile(rf"\s*{_PAIR}(?:\s+{_PAIR})*\s*", re.DOTALL)
+
+
+def why_unusable(address: str) -> str | None:
+    """Why an address cannot be taken apart without doubt; None when it can. Never shows any of it."""
+    if re.match(r"[a-z]+://", address):
+        return _why_no_url(address)
+    if _PAIRS.fullmatch(address) is None:
+        return "the text is no list of name=value: a value with spaces or quotes stands in quotes, 'it\\'s so'"
+    return None
+
+
+def _why_no_url(address: str) -> str | None:
+    _, _, rest = address.partition("://")
+    authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
+    login, at, hosts = authority.rpartition("@")
+    if "@" in login or "@" in rest[len(authority) :] or re.search(r"[\[\]]", login):
+        return f"the address has an @ or a bracket where none can be: {_ESCAPES}"
+    if re.search(r"%(?![0-9A-Fa-f]{2})", rest):
+        return f"the address has a % that is not followed by two hexadecimal digits: {_ESCAPES}"
+    if not all(_has_port(host) for host in hosts.split(",")):
+        return f"the port is no number from 1 to {_LARGEST_PORT}" + ("" if at else f"; {_ESCAPES}")
+    query = rest.partition("#")[0].partition("?")[2]
+    if query and not all(re.match(r"\w+=", pair) for pair in query.split("&")):
+        return f"what follows the ? is no list of name=value: {_ESCAPES}, & as %26"
+    try:
+        urlsplit(address)
+    except ValueError:  # its text would show the login
+        return f"the address has characters that no address can have; {_ESCAPES}"
+    return None
+
+
+def _has_port(host: str) -> bool:
+    """Whether the port, where there is one, is one."""
+    name, colon, port = host.rpartition(":")
+    if not colon or host.endswith("]"):
+        return True
+    if ":" in name and not name.endswith("]"):
+        return False  # an IPv6 address without brackets, or something else
+    return port == "" or (port.isascii() and port.isdigit() and 0 < int(port[:6]) <= _LARGEST_PORT)
