@@ -13,6 +13,12 @@ from stores.external.postgres_connecting import connect, shown
 from stores.external.postgres_errors import mapped
 
 _CHECKS_SINCE = 140_000
+# One meaning of every text that is cast, and one form of every value that is read, whatever the defaults of the server,
+# the database or the user are.
+_SETTINGS = (
+    "SET TimeZone = 'UTC'; SET DateStyle = 'ISO, MDY'; SET IntervalStyle = 'postgres'; SET bytea_output = 'hex'; "
+    "SET extra_float_digits = 1; SET array_nulls = on; SET client_encoding = 'UTF8'"
+)
 
 
 class PostgresSession:
@@ -42,6 +48,7 @@ class PostgresSession:
         timer.start()
         try:
             if self._is_new:
+                connection.execute(_SETTINGS)
                 _let_it_notice_that_we_left(connection)
                 self._is_new = False
             yield connection

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from psycopg import sql
 
-from stores.external.postgres_table import Column, PostgresPlace, PostgresTable
+from stores.external.postgres_table import Column, PostgresPlace, PostgresTable, identifier
 
 MARKERS = """
 CREATE TABLE IF NOT EXISTS enrich_sync_markers (
@@ -20,14 +20,16 @@ class Statements:
     """Text of SQL, made once. Parameters stand in the order of `source`: keys, columns, then what is named."""
 
     def __init__(self, table: PostgresTable, place: PostgresPlace) -> None:
-        self._table = table
-        self._version = sql.Identifier(place.version_column)
-        self._deleted = None if place.deleted_column is None else sql.Identifier(place.deleted_column)
+        self.table = table
+        self._version = identifier(place.version_column)
+        self._deleted = None if place.deleted_column is None else identifier(place.deleted_column)
         self.upsert = self._upsert_marked() if self._deleted is not None else self._upsert_unless_marked()
         self.forget_version = self._update_of_seen()
         self.delete = self._delete()
-        self.spelled = self._spelled(table.columns)
-        self.spelled_keys = self._spelled(table.key)
+        self.spelled = self._spelled(table.columns, self._changed_value())
+        self.spelled_keys = self._spelled(table.key, self._changed_key())
+        self.changed = self._changed()
+        self.taken = self._taken()
         self.fetch = self._fetch()
         self.scan = self._scan()
 
@@ -37,34 +39,34 @@ class Statements:
         assert deleted is not None  # noqa: S101 - for mypy: the caller has just looked
         columns = [
             sql.SQL("{0} = CASE WHEN excluded.{1} THEN t.{0} ELSE excluded.{0} END").format(column.identifier, deleted)
-            for column in self._table.columns
+            for column in self.table.columns
         ]
         return sql.SQL(
             "INSERT INTO {table} AS t ({names}) SELECT {values}, s.v, s.d FROM {source} "
             "ON CONFLICT ({key}) DO UPDATE SET {updates} WHERE t.{version} IS NULL OR excluded.{version} > t.{version}"
         ).format(
-            table=self._table.name,
+            table=self.table.name,
             names=_listed([*self._identifiers(), self._version, deleted]),
             values=_listed(self._casts()),
             source=self._source(["v", "d"], ["bigint", "boolean"]),
-            key=_listed(column.identifier for column in self._table.key),
+            key=_listed(column.identifier for column in self.table.key),
             updates=_listed([*columns, self._excluded(self._version), self._excluded(deleted)]),
             version=self._version,
         )
 
     def _upsert_unless_marked(self) -> sql.Composed:
         """Parameters: keys, columns, versions, raw keys, target."""
-        columns = [self._excluded(column.identifier) for column in self._table.columns]
+        columns = [self._excluded(column.identifier) for column in self.table.columns]
         return sql.SQL(
             "INSERT INTO {table} AS t ({names}) SELECT {values}, s.v FROM {source} WHERE NOT EXISTS ("
             "SELECT FROM enrich_sync_markers m WHERE m.target = %s AND m.key = s.raw AND m.version >= s.v) "
             "ON CONFLICT ({key}) DO UPDATE SET {updates} WHERE t.{version} IS NULL OR excluded.{version} > t.{version}"
         ).format(
-            table=self._table.name,
+            table=self.table.name,
             names=_listed([*self._identifiers(), self._version]),
             values=_listed(self._casts()),
             source=self._source(["v", "raw"], ["bigint", "bytea"]),
-            key=_listed(column.identifier for column in self._table.key),
+            key=_listed(column.identifier for column in self.table.key),
             updates=_listed([*columns, self._excluded(self._version)]),
             version=self._version,
         )
@@ -74,9 +76,9 @@ class Statements:
         return sql.SQL(
             "UPDATE {table} AS t SET {version} = -1 FROM {source} WHERE {same} AND t.{version} = s.v"
         ).format(
-            table=self._table.name,
+            table=self.table.name,
             version=self._version,
-            source=_unnest(_names("k", self._table.key), ["text"] * len(self._table.key), ["v"], ["bigint"]),
+            source=_unnest(_names("k", self.table.key), ["text"] * len(self.table.key), ["v"], ["bigint"]),
             same=self._same_key(),
         )
 
@@ -85,26 +87,79 @@ class Statements:
         return sql.SQL(
             "DELETE FROM {table} AS t USING {source} WHERE {same} AND (t.{version} IS NULL OR t.{version} < s.v)"
         ).format(
-            table=self._table.name,
+            table=self.table.name,
             version=self._version,
-            source=_unnest(_names("k", self._table.key), ["text"] * len(self._table.key), ["v"], ["bigint"]),
+            source=_unnest(_names("k", self.table.key), ["text"] * len(self.table.key), ["v"], ["bigint"]),
             same=self._same_key(),
         )
 
-    def _spelled(self, columns: Sequence[Column]) -> sql.Composed:
-        """Parameters: the columns."""
-        names = _names("c", columns)
-        return sql.SQL("SELECT {values} FROM {source} ORDER BY s.n").format(
-            values=_listed(
-                sql.SQL("({})::text").format(column.cast(_of_source(name)))
-                for name, column in zip(names, columns, strict=True)
+    def _spelled(self, columns: Sequence[Column], changed: sql.Composable | None) -> sql.Composed:
+        """Parameters: the columns. Answers for each row the column that would change it, if any, then the columns."""
+        names = _names("k" if columns is self.table.key else "c", columns)
+        return sql.SQL("SELECT {changed}{values} FROM {source} ORDER BY s.n").format(
+            changed=sql.SQL("NULL") if changed is None else changed,
+            values=sql.Composed(
+                [
+                    sql.SQL(", ({})::text").format(column.cast(_of_source(name)))
+                    for name, column in zip(names, columns, strict=True)
+                ]
             ),
             source=_unnest(names, ["text"] * len(names), ordinality=True),
         )
 
+    def _changed(self) -> sql.Composed | None:
+        """Parameters: keys, columns. Answers place and column of each row that a cast would change in silence; None
+        where no cast does."""
+        found = [each for each in (self._changed_key(), self._changed_value()) if each is not None]
+        if not found:
+            return None
+        names = [*_names("k", self.table.key), *_names("c", self.table.columns)]
+        return sql.SQL(
+            "SELECT q.n - 1, q.changed FROM (SELECT s.n, coalesce({changed}) AS changed FROM {source}) AS q "
+            "WHERE q.changed IS NOT NULL"
+        ).format(
+            changed=_listed(found),
+            source=_unnest(names, ["text"] * len(names), ordinality=True),
+        )
+
+    def _changed_key(self) -> sql.Composed | None:
+        """The place of the key's column that would hold another key, counted from -1 downwards."""
+        tests = [column.keeps_key(_of_source(f"k{place}")) for place, column in enumerate(self.table.key)]
+        return _first_false([(-1 - place, test) for place, test in enumerate(tests) if test is not None])
+
+    def _changed_value(self) -> sql.Composed | None:
+        """The place of the first column that would hold another value."""
+        tests = [column.keeps(_of_source(f"c{place}")) for place, column in enumerate(self.table.columns)]
+        return _first_false([(place, test) for place, test in enumerate(tests) if test is not None])
+
+    def _taken(self) -> sql.Composed | None:
+        """Parameters: keys. Answers the places of keys whose row is another key's, which only spells otherwise; None
+        where the columns of the key tell all keys apart."""
+        key = self.table.key
+        if all(column.tells_keys_apart for column in key):
+            return None
+        names = _names("k", key)
+        casts = [column.cast(_of_source(name)) for name, column in zip(names, key, strict=True)]
+        spelled_otherwise = sql.SQL(" OR ").join(
+            sql.SQL("t.{}::text <> ({})::text").format(column.identifier, cast)
+            for column, cast in zip(key, casts, strict=True)
+        )
+        return sql.SQL(
+            "WITH s AS (SELECT * FROM {source}) "
+            "SELECT s.n - 1 FROM s JOIN {table} AS t ON {same} WHERE {otherwise} "
+            "UNION SELECT q.n - 1 FROM (SELECT s.n, row_number() OVER (PARTITION BY {casts} ORDER BY s.n) AS place "
+            "FROM s) AS q WHERE q.place > 1"
+        ).format(
+            source=_unnest(names, ["text"] * len(names), ordinality=True),
+            table=self.table.name,
+            same=self._same_key(),
+            otherwise=spelled_otherwise,
+            casts=_listed(casts),
+        )
+
     def _fetch(self) -> sql.Composed:
         """Parameters: keys; for hard deletes also raw keys and target."""
-        names = _names("k", self._table.key)
+        names = _names("k", self.table.key)
         more, version, marks = ([], sql.SQL("t.{}").format(self._version), sql.SQL(""))
         if self._deleted is None:
             more, version = ["raw"], sql.SQL("coalesce(t.{}, m.version)").format(self._version)
@@ -114,9 +169,9 @@ class Statements:
         ).format(
             living=self._living(),
             version=version,
-            values=self._texts(self._table.columns),
+            values=self._texts(self.table.columns),
             source=_unnest(names, ["text"] * len(names), more, ["bytea"] * len(more), ordinality=True),
-            table=self._table.name,
+            table=self.table.name,
             same=self._same_key(),
             marks=marks,
         )
@@ -124,14 +179,14 @@ class Statements:
     def _scan(self) -> sql.Composed:
         return sql.SQL("SELECT t.{version}{keys}{values} FROM {table} AS t WHERE {living}").format(
             version=self._version,
-            keys=self._texts(self._table.key),
-            values=self._texts(self._table.columns),
-            table=self._table.name,
+            keys=self._texts(self.table.key),
+            values=self._texts(self.table.columns),
+            table=self.table.name,
             living=self._living(),
         )
 
     def _living(self) -> sql.Composable:
-        exists = sql.SQL("t.{} IS NOT NULL").format(self._table.key[0].identifier)
+        exists = sql.SQL("t.{} IS NOT NULL").format(self.table.key[0].identifier)
         if self._deleted is None:
             return exists
         return sql.SQL("({} AND t.{} IS NOT TRUE)").format(exists, self._deleted)
@@ -140,19 +195,19 @@ class Statements:
         return sql.Composed([sql.SQL(", t.{}::text").format(column.identifier) for column in columns])
 
     def _identifiers(self) -> list[sql.Identifier]:
-        return [column.identifier for column in (*self._table.key, *self._table.columns)]
+        return [column.identifier for column in (*self.table.key, *self.table.columns)]
 
     def _casts(self) -> list[sql.Composable]:
-        keys = zip(_names("k", self._table.key), self._table.key, strict=True)
-        columns = zip(_names("c", self._table.columns), self._table.columns, strict=True)
+        keys = zip(_names("k", self.table.key), self.table.key, strict=True)
+        columns = zip(_names("c", self.table.columns), self.table.columns, strict=True)
         return [column.cast(_of_source(name)) for name, column in (*keys, *columns)]
 
     def _source(self, more: Sequence[str], types: Sequence[str]) -> sql.Composed:
-        names = [*_names("k", self._table.key), *_names("c", self._table.columns)]
+        names = [*_names("k", self.table.key), *_names("c", self.table.columns)]
         return _unnest(names, ["text"] * len(names), more, types)
 
     def _same_key(self) -> sql.Composable:
-        pairs = zip(_names("k", self._table.key), self._table.key, strict=True)
+        pairs = zip(_names("k", self.table.key), self.table.key, strict=True)
         return sql.SQL(" AND ").join(
             sql.SQL("t.{} = {}").format(column.identifier, column.cast(_of_source(name))) for name, column in pairs
         )
@@ -170,6 +225,14 @@ def array_literal(texts: pa.Array) -> str:
     quoted = pc.fill_null(pc.binary_join_element_wise('"', escaped, '"', ""), "NULL")
     joined = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(quoted)], pa.int32()), quoted), ",")
     return f"{{{joined[0].as_py()}}}"
+
+
+def _first_false(tests: Sequence[tuple[int, sql.Composable]]) -> sql.Composed | None:
+    """The number of the first test that is false; null where none is."""
+    if not tests:
+        return None
+    cases = [sql.SQL("WHEN NOT ({}) THEN {}").format(test, sql.Literal(number)) for number, test in tests]
+    return sql.SQL("CASE {} END").format(sql.SQL(" ").join(cases))
 
 
 def _names(prefix: str, columns: Sequence[Column]) -> list[str]:

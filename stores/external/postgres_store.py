@@ -9,7 +9,7 @@ import psycopg
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stores.errors import BadRecord, ConfigError
+from stores.errors import BadRecord, ConfigError, RefusedForNow
 from stores.external.postgres_session import PostgresSession
 from stores.external.postgres_statements import MARKERS, NOTES, Statements, array_literal
 from stores.external.postgres_table import PostgresPlace, read_table
@@ -60,6 +60,7 @@ class PostgresStore:
 
     def write(self, rows: VersionedRows, seen: pa.Int64Array | None = None) -> Written:
         parts, refused = self._key_parts(rows.keys.to_pylist())
+        refused |= self._not_kept(parts, rows.values)
         good = [index for index in range(len(rows)) if index not in refused]
         # Two writers that lock the same rows in different orders wait for each other for ever.
         order = pc.sort_indices(rows.keys.take(pa.array(good, pa.int64()))).to_pylist()
@@ -79,6 +80,41 @@ class PostgresStore:
                     connection.execute(statements.forget_version, [*keys, array_literal(texts_of(before))])
                     applied = self._upsert(connection, statements, rows, keys)
         return Written(applied, refused)
+
+    def _not_kept(self, parts: Sequence[list[str | None]], values: pa.StructArray) -> dict[int, BadRecord]:
+        """The rows that the table would change in silence, and those whose row is another key's."""
+        statements = self._statements()
+        if statements.changed is None and statements.taken is None:
+            return {}
+        keys = [array_literal(pa.array(part, pa.string())) for part in parts]
+        refused: dict[int, BadRecord] = {}
+        with self._session.connection() as connection:
+            if statements.changed is not None:
+                for index, place in connection.execute(statements.changed, [*keys, *self._literals(values)]):
+                    refused[index] = self._changed(statements, place)
+            if statements.taken is not None:
+                for (index,) in connection.execute(statements.taken, keys):
+                    refused.setdefault(index, self._taken())
+        return refused
+
+    def _changed(self, statements: Statements, place: int) -> BadRecord:
+        table = statements.table
+        if place < 0:
+            column = table.key[-1 - place]
+            what = f"the column {column.name} ({column.type}) would make another key of this one"
+            next_step = "spell keys as PostgreSQL does, or make it a column of text"
+        else:
+            column = table.columns[place]
+            what = f"the column {column.name} ({column.type}) would cut or change the value"
+            next_step = "give the column a type that holds such values"
+        return BadRecord(what, where=f"table {self._place.table}", next_step=next_step)
+
+    def _taken(self) -> BadRecord:
+        return RefusedForNow(
+            f"the key columns ({', '.join(self._place.key)}) take this key for another one that has a row",
+            where=f"table {self._place.table}",
+            next_step="give the columns a type that tells the keys apart",
+        )
 
     def _upsert(self, connection: Any, statements: Statements, rows: VersionedRows, keys: list[str]) -> int:
         deleted = array_literal(rows.values.is_null().cast(pa.string()))
@@ -128,7 +164,7 @@ class PostgresStore:
             connection.transaction(),
             connection.cursor(name="enrich_scan") as cursor,
         ):
-            cursor.execute(statements.scan)
+            cursor.execute(statements.scan, [])  # with parameters, though there are none: its names are escaped
             while rows := cursor.fetchmany(_SCANNED):
                 keys = [self._joined(row[1 : 1 + count]) for row in rows]
                 yield StoredRows(keys, [row[0] for row in rows], [_encoded(row[1 + count :]) for row in rows])
@@ -152,7 +188,8 @@ class PostgresStore:
         with self._session.connection() as connection:
             literals = [array_literal(pa.array(part, pa.string())) for part in parts]
             rows = connection.execute(self._statements().spelled_keys, literals).fetchall()
-        return [self._joined(row) for row in rows]
+        self._require_kept(rows)
+        return [self._joined(row[1:]) for row in rows]
 
     def spelled(self, values: pa.StructArray) -> list[tuple[bytes | None, ...] | None]:
         valid = values.is_valid().to_pylist()
@@ -160,7 +197,13 @@ class PostgresStore:
             return [() if one else None for one in valid]
         with self._session.connection() as connection:
             rows = connection.execute(self._statements().spelled, self._literals(values)).fetchall()
-        return [_encoded(row) if one else None for row, one in zip(rows, valid, strict=True)]
+        self._require_kept(rows)
+        return [_encoded(row[1:]) if one else None for row, one in zip(rows, valid, strict=True)]
+
+    def _require_kept(self, rows: Sequence[Any]) -> None:
+        for changed, *_ in rows:
+            if changed is not None:
+                raise self._changed(self._statements(), changed)
 
     def load_note(self, name: str) -> str | None:
         self._make_table_of_notes()

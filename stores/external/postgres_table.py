@@ -1,26 +1,44 @@
 """The table that a route writes to, as PostgreSQL's catalog describes it, and whether it can hold the rows."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from psycopg import sql
 
 from stores.errors import ConfigError
+from stores.external.postgres_casts import keeping, tells_apart
 
+# Beneath domains and arrays there is the type whose values are kept.
 _COLUMNS = """
+WITH RECURSIVE beneath(number, type, modifier, depth) AS (
+    SELECT a.attnum, a.atttypid, a.atttypmod, 0 FROM pg_catalog.pg_attribute a
+    WHERE a.attrelid = %s::regclass AND a.attnum > 0 AND NOT a.attisdropped
+    UNION ALL
+    SELECT b.number, CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE t.typelem END,
+           CASE WHEN t.typtype = 'd' AND t.typtypmod >= 0 THEN t.typtypmod ELSE b.modifier END, b.depth + 1
+    FROM beneath b JOIN pg_catalog.pg_type t ON t.oid = b.type
+    WHERE t.typtype = 'd' OR (t.typcategory = 'A' AND t.typelem <> 0)
+), kept AS (SELECT DISTINCT ON (number) number, type, modifier FROM beneath ORDER BY number, depth DESC)
 SELECT a.attname, pg_catalog.format_type(a.atttypid, a.atttypmod), a.attnotnull, a.atthasdef OR a.attidentity <> '',
-       a.attgenerated <> '', t.typcategory = 'A'
-FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_type t ON t.oid = a.atttypid
-WHERE a.attrelid = %s::regclass AND a.attnum > 0 AND NOT a.attisdropped
+       a.attgenerated <> '', t.typcategory = 'A', i.typname, i.typtype::text, k.modifier >= 0,
+       pg_catalog.format_type(k.type, k.modifier),
+       coalesce((to_jsonb(c) ->> 'collisdeterministic')::boolean, true)
+FROM kept k
+JOIN pg_catalog.pg_attribute a ON a.attrelid = %s::regclass AND a.attnum = k.number
+JOIN pg_catalog.pg_type t ON t.oid = a.atttypid
+JOIN pg_catalog.pg_type i ON i.oid = k.type
+LEFT JOIN pg_catalog.pg_collation c ON c.oid = a.attcollation
+ORDER BY k.number
 """
 _UNIQUE = """
-SELECT array_agg(a.attname::text)
+SELECT array_agg(a.attname::text), i.indimmediate
 FROM pg_catalog.pg_index i JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid
      AND a.attnum = ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1])
 WHERE i.indrelid = %s::regclass AND i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL
-GROUP BY i.indexrelid
+GROUP BY i.indexrelid, i.indimmediate
 """
+_TELLS_NAMES_TWICE_SINCE = 160_000
 _RIGHTS = "SELECT r FROM unnest(%s::text[]) r WHERE NOT has_table_privilege(%s::regclass, r)"
 
 
@@ -49,10 +67,22 @@ class Column:
     has_default: bool
     generated: bool
     is_array: bool
+    kept: str
+    """The name of the type beneath domains and arrays."""
+    kept_kind: str
+    """PostgreSQL's: b for base types, e for enums, and others."""
+    is_bounded: bool
+    """The type beneath has a length, precision or scale."""
+    kept_type: str
+    """The type beneath, in SQL, with its bounds."""
+    is_deterministic: bool
+    """Texts that are spelled in different ways are different."""
+    tells_names_twice: bool = True
+    """The server can say whether a JSON text has a name twice."""
 
     @property
     def identifier(self) -> sql.Identifier:
-        return sql.Identifier(self.name)
+        return identifier(self.name)
 
     def cast(self, text: sql.Composable) -> sql.Composable:
         """An expression that makes of our text what the column holds."""
@@ -60,7 +90,31 @@ class Column:
             template = "CASE WHEN {0} IS NOT NULL THEN ARRAY(SELECT jsonb_array_elements_text({0}::jsonb))::{1} END"
         else:
             template = "{0}::{1}"
-        return sql.SQL(template).format(text, sql.SQL(self.type))
+        return sql.SQL(template).format(text, sql.SQL(escaped(self.type)))
+
+    def keeps(self, text: sql.Composable) -> sql.Composable | None:
+        """An expression that is false where the cast would change the value in silence. None: it never does."""
+        test = keeping(self.kept, is_bounded=self.is_bounded)
+        if test is None or (self.kept == "jsonb" and not self.tells_names_twice):
+            return None
+        kept_type = sql.SQL(escaped(self.kept_type))
+        if not self.is_array:
+            return sql.SQL(test).format(text, kept_type)
+        of_one = sql.SQL(test).format(sql.SQL("e.one"), kept_type)
+        template = "NOT EXISTS (SELECT FROM jsonb_array_elements_text({0}::jsonb) AS e(one) WHERE NOT ({1}))"
+        return sql.SQL(template).format(text, of_one)
+
+    def keeps_key(self, text: sql.Composable) -> sql.Composable | None:
+        """An expression that is false where the column would hold another key, as it does for `01` and `1`."""
+        if not self.is_array and self.kept in ("text", "varchar", "citext") and not self.is_bounded:
+            return None
+        template = "{0} = array_to_json({1})::text" if self.is_array else "{0} = ({1})::text"
+        return sql.SQL(template).format(text, self.cast(text))
+
+    @property
+    def tells_keys_apart(self) -> bool:
+        """Whether keys that the column spells in different ways are different to it."""
+        return self.is_deterministic and tells_apart(self.kept, self.kept_kind, is_bounded=self.is_bounded)
 
 
 @dataclass(frozen=True)
@@ -73,12 +127,24 @@ class PostgresTable:
     """In the order of the place's columns."""
 
 
+def identifier(name: str) -> sql.Identifier:
+    """For statements with parameters."""
+    return sql.Identifier(escaped(name))
+
+
+def escaped(text: str) -> str:
+    """The driver looks for its placeholders in names and types too."""
+    return text.replace("%", "%%")
+
+
 def read_table(connection: Any, place: PostgresPlace, where: str | None = None) -> PostgresTable:
     """`where` is told in errors. Raises ConfigError with all that keeps the table from holding the rows."""
     (name,) = connection.execute("SELECT to_regclass(%s)::text", [place.table]).fetchone()
     if name is None:
         raise ConfigError(f"there is no table {place.table}", where=where, next_step="create it, or correct the name")
-    known = {row[0]: Column(*row) for row in connection.execute(_COLUMNS, [name])}
+    known = {row[0]: Column(*row) for row in connection.execute(_COLUMNS, [name, name])}
+    if connection.info.server_version < _TELLS_NAMES_TWICE_SINCE:  # before, nobody can ask for them
+        known = {each: replace(column, tells_names_twice=False) for each, column in known.items()}
     wanted = [*place.key, *place.columns, place.version_column]
     wanted += [] if place.deleted_column is None else [place.deleted_column]
     missing = [column for column in wanted if column not in known]
@@ -96,7 +162,7 @@ def read_table(connection: Any, place: PostgresPlace, where: str | None = None) 
             next_step="alter the table, grant the rights, or name another",
         )
     return PostgresTable(
-        sql.SQL(name),
+        sql.SQL(escaped(name)),
         [known[column] for column in place.key],
         [known[column] for column in place.columns],
     )
@@ -124,9 +190,16 @@ def _column_problems(known: Mapping[str, Column], place: PostgresPlace) -> list[
 
 
 def _table_problems(connection: Any, name: str, place: PostgresPlace) -> list[str]:
-    unique = [set(row[0]) for row in connection.execute(_UNIQUE, [name])]
+    unique = [(set(columns), immediate) for columns, immediate in connection.execute(_UNIQUE, [name])]
     problems = []
-    if set(place.key) not in unique:
+    if (set(place.key), True) in unique:
+        pass
+    elif (set(place.key), False) in unique:
+        problems.append(
+            f"its primary key or unique constraint on ({', '.join(place.key)}) is deferrable, "
+            "by which PostgreSQL finds no row to update"
+        )
+    else:
         problems.append(f"it has no primary key or unique constraint on ({', '.join(place.key)})")
     rights = ["SELECT", "INSERT", "UPDATE"] + (["DELETE"] if place.deleted_column is None else [])
     lacking = [row[0] for row in connection.execute(_RIGHTS, [rights, name])]
