@@ -16,6 +16,9 @@ class Known:
     floors: Mapping[int, HistoryFloor] = field(default_factory=dict)
     """Versions that no question above them can ask for go with the next merge."""
     complete_through: int | None = None
+    load: int = field(default=0, kw_only=True)
+    """Numbers the load that brought the rows on which publications were put since. Positions cannot tell two loads
+    apart: a topic that was made again may have as many records as the one before it."""
 
 
 @dataclass(frozen=True)

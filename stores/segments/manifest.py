@@ -16,7 +16,7 @@ from stores.segments.hashing import checksum
 from stores.table import HistoryFloor, Offsets, Seq
 
 _NAME = "manifest"
-_FORMAT = 1
+_FORMAT = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,8 @@ class TableState:
     positions: Offsets = field(default_factory=dict)
     floors: Mapping[int, HistoryFloor] = field(default_factory=dict)
     complete_through: int | None = None
+    load: int = 0
+    """See `Known`."""
     absent: str | None = None
     """Why nobody can read it now: it must be built first."""
 
@@ -101,6 +103,7 @@ def _table_document(table: TableState) -> dict[str, Any]:
         "positions": sorted(table.positions.items()),
         "floors": [[partition, *floor] for partition, floor in sorted(table.floors.items())],
         "complete_through": table.complete_through,
+        "load": table.load,
         "absent": table.absent,
     }
 
@@ -111,5 +114,6 @@ def _table(fields: Mapping[str, Any]) -> TableState:
         positions={int(partition): int(offset) for partition, offset in fields["positions"]},
         floors={int(p): HistoryFloor(int(offset), int(time)) for p, offset, time in fields["floors"]},
         complete_through=fields["complete_through"],
+        load=fields["load"],
         absent=fields["absent"],
     )

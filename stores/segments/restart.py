@@ -1,6 +1,7 @@
 """What a new writer takes over from the one before it, which may have been killed at any instant."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from stores.errors import CorruptState, Retryable
@@ -25,13 +26,15 @@ def reusable(
 
 
 def _state(directory: Path, spec: TableSpec, former: Manifest | None, name: str, known: Known) -> TableState:
-    now = TableState((), dict(known.positions), dict(known.floors), known.complete_through)
+    now = TableState((), dict(known.positions), dict(known.floors), known.complete_through, known.load)
     if not known.positions:
         return now  # nothing has ever been published
-    reason, segments = "it must be built", ()
+    reason = "it must be built"
     table = None if former is None else former.tables.get(name)
     if former is not None and table is not None and table.absent is None:
-        if dict(table.positions) != now.positions:
+        if table.load != now.load:
+            reason = "its segments are of rows that were there before a load"
+        elif dict(table.positions) != now.positions:
             reason = "its segments are older than its rows"
         else:
             try:
@@ -41,5 +44,5 @@ def _state(directory: Path, spec: TableSpec, former: Manifest | None, name: str,
             except (CorruptState, FileNotFoundError) as error:
                 reason = f"it is damaged: {error}"
             else:
-                return TableState(tuple(table.segments), now.positions, now.floors, now.complete_through)
-    return TableState(segments, now.positions, now.floors, now.complete_through, absent=reason)
+                return replace(now, segments=tuple(table.segments))
+    return replace(now, absent=reason)

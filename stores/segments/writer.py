@@ -159,6 +159,8 @@ class SegmentsWriter:
         with self._lock:
             if self._builds.get(build.name) is build:
                 del self._builds[build.name]
+                for name in {delta.name for delta in build.deltas} - _named(self._manifest):
+                    self._superseded.remove(name)
 
     # Inside.
 
@@ -197,7 +199,9 @@ class SegmentsWriter:
         versions = change.versions
         if versions is not None and len(versions) and (table.absent is None or build is not None):
             probes = Probes.of(versions.column("key"))
-            split = split_keys(probes, versions.column("partition").to_numpy(), self._opened(name))
+            # Nobody can read the deltas of a build yet, but each must know of those that it will stand above.
+            older = self._opened(name) if table.absent is None or build is None else self._mapped(name, build.deltas)
+            split = split_keys(probes, versions.column("partition").to_numpy(), older)
             delta = self._written(name, [Decoded(versions, change.rows, split)], change.floors)
             if build is not None:
                 build.deltas.append(delta)
@@ -213,11 +217,14 @@ class SegmentsWriter:
         return self._written(name, [marked], {}) if marked.has_any() else delta
 
     def _opened(self, name: str) -> Sequence[Segment]:
+        return self._mapped(name, self._manifest.tables[name].segments)
+
+    def _mapped(self, name: str, segments: Sequence[Written]) -> Sequence[Segment]:
         columns = self._specs[name].columns
-        for written in self._manifest.tables[name].segments:
+        for written in segments:
             if written.name not in self._segments:
                 self._segments[written.name] = Segment(self._directory, written, columns, is_trusted=True)
-        return [self._segments[written.name] for written in self._manifest.tables[name].segments]
+        return [self._segments[written.name] for written in segments]
 
     def _written(self, name: str, sources: Sequence[Source], floors: Mapping[int, HistoryFloor]) -> Written:
         path = self._directory / f"{name}-{uuid.uuid4().hex[:12]}.segment"
@@ -227,13 +234,14 @@ class SegmentsWriter:
         write_manifest(self._directory, manifest)
         self._manifest = manifest
         named = _named(manifest)
-        for name in [name for name in self._segments if name not in named]:
+        needed = named | {delta.name for build in self._builds.values() for delta in build.deltas}
+        for name in [name for name in self._segments if name not in needed]:
             del self._segments[name]
         self._superseded.keep_only(named)
 
 
 def _state_of(known: Known, segments: Sequence[Written]) -> TableState:
-    return TableState(tuple(segments), dict(known.positions), dict(known.floors), known.complete_through)
+    return TableState(tuple(segments), dict(known.positions), dict(known.floors), known.complete_through, known.load)
 
 
 def _named(manifest: Manifest) -> set[str]:

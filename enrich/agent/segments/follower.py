@@ -89,7 +89,7 @@ def _change(change: TableChange) -> "Change":
     state, came = change.state, change.came
     versions, rows = (None, None) if came is None else (came.versions, came.rows)
     lost = "its rows were loaded anew" if change.is_replaced else None
-    return Change(state.positions, state.floors, state.complete_through, versions, rows, lost)
+    return Change(state.positions, state.floors, state.complete_through, versions, rows, lost, load=state.table_id)
 
 
 def _size(change: TableChange) -> int:
@@ -100,4 +100,7 @@ def known_of(tables: Mapping[str, TableState]) -> "Mapping[str, Known]":
     """What the store knows of its tables, in the words of segments."""
     from stores.segments import Known
 
-    return {name: Known(state.positions, state.floors, state.complete_through) for name, state in tables.items()}
+    return {
+        name: Known(state.positions, state.floors, state.complete_through, load=state.table_id)
+        for name, state in tables.items()
+    }

@@ -1,5 +1,7 @@
 """What segments promise beside the protocol: restarts, builds beside publications, files that come and go."""
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -69,6 +71,16 @@ def test_a_new_writer_takes_over_what_fits_and_says_what_must_be_built(store):
     assert store.plans("events", "e") == ["b"]
 
 
+def test_segments_of_another_load_and_those_of_an_earlier_release_are_built_anew(store, monkeypatch):
+    known = replace(store.publish(store.writer(), "users", version("a", 0, A)), load=7)
+    assert dict(store.writer(users=known).to_build) == {
+        "users": "its segments are of rows that were there before a load"
+    }
+    known = store.publish(store.writer(), "users", version("a", 0, A))
+    monkeypatch.setattr("stores.segments.manifest._FORMAT", 99)
+    assert set(store.writer(users=known).to_build) == {"users"}
+
+
 def test_segments_of_another_store_other_columns_or_another_hash_are_built_anew(store, monkeypatch):
     known = store.publish(store.writer(), "users", version("a", 0, A))
     other = SegmentsWriter(store.path, SPECS, Seq("another store", 0, 9), {"users": known}, store.clock)
@@ -101,6 +113,20 @@ def test_what_is_published_to_a_table_that_is_being_built_knows_of_other_partiti
     assert store.plans("users", "k") == ["b"]
 
 
+@pytest.mark.parametrize("begun", ["lost", "while others answer"])
+def test_a_key_that_comes_in_two_partitions_while_its_table_is_built_is_answered_by_its_newest_version(store, begun):
+    writer = store.writer(users=Known({0: 5, 1: 5})) if begun == "lost" else store.writer()
+    build = writer.build("users")
+    build.add(row_versions([version("other", 4, A)]))
+    store.publish(writer, "users", version("k", 5, B, timestamp=9_000), version("l", 6, A, timestamp=5_000))
+    store.publish(writer, "users", version("other", 7, B))
+    store.publish(writer, "users", version("k", 5, C, partition=1, timestamp=1_000))
+    store.publish(writer, "users", version("k", 6, C, partition=1, timestamp=2_000))
+    build.finish(store.next_seq(), Known({0: 8, 1: 7}))
+    assert store.plans("users", "k", "l", "other") == ["b", "a", "b"]
+    assert store.plans("users", "k", pin={0: 6, 1: 6}) == ["b"]
+
+
 def test_an_abandoned_build_leaves_the_table_and_no_file(store):
     writer = store.writer()
     store.publish(writer, "users", version("a", 0, A))
@@ -111,6 +137,12 @@ def test_an_abandoned_build_leaves_the_table_and_no_file(store):
     assert store.plans("users", "a", "b") == ["a", Status.MISS]
     assert store.files() == before
     assert not list(store.path.glob("build-*"))
+    writer = store.writer(users=Known({0: 5}))
+    build = writer.build("users")
+    before = store.files()
+    store.publish(writer, "users", version("a", 5, B))
+    build.abandon()
+    assert store.files() == before
 
 
 def test_superseded_files_go_after_a_grace_and_a_reader_that_maps_them_goes_on(store):
