@@ -2,6 +2,8 @@
 
 import json
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -53,14 +55,24 @@ def _json_part(part: pa.Array) -> pa.StringArray:
     if pa.types.is_boolean(part.type):
         return pc.if_else(part, "true", "false")
     text = _text(part)
-    if pc.any(pc.match_substring_regex(text, _NEEDS_ESCAPE)).as_py():
-        quoted = [None if value is None else json.dumps(value, ensure_ascii=False) for value in text.to_pylist()]
-        return pa.array(quoted, pa.string())
-    return pc.binary_join_element_wise('"', text, '"', "", null_handling="emit_null")
+    quoted = pc.binary_join_element_wise('"', text, '"', "", null_handling="emit_null")
+    to_escape = pc.match_substring_regex(text, _NEEDS_ESCAPE)
+    if not pc.any(to_escape).as_py():
+        return quoted
+    # By way of bytes: what a parser hands over as text need not be UTF-8, and then stands in the key as it is.
+    escaped = [_escaped(value) for value in text.filter(to_escape).cast(pa.binary()).to_pylist()]
+    return pc.replace_with_mask(quoted, to_escape.fill_null(False), pa.array(escaped, pa.binary()).view(pa.string()))
+
+
+def _escaped(value: bytes) -> bytes:
+    return json.dumps(value.decode(errors="surrogateescape"), ensure_ascii=False).encode(errors="surrogateescape")
 
 
 def milliseconds(times: pa.TimestampArray) -> pa.Int64Array:
-    """Timestamps of any unit as milliseconds since the epoch, rounded down; a time without a zone is UTC."""
+    """Timestamps of any unit as milliseconds since the epoch, rounded down; a time without a zone is UTC.
+
+    Never raises for a time, however distant: one that milliseconds cannot hold becomes the last one, or the first.
+    """
     kind = times.type
     if pa.types.is_null(kind):
         return times.cast(pa.int64())
@@ -69,5 +81,17 @@ def milliseconds(times: pa.TimestampArray) -> pa.Int64Array:
             f"a column of type {kind} cannot be an as-of time",
             next_step="cast it to a timestamp in the stage's event_time",
         )
-    whole = pc.floor_temporal(times, unit="millisecond")
-    return whole.cast(pa.timestamp("ms", tz=kind.tz)).cast(pa.int64())
+    # Not by Arrow's own rounding: in years beyond the calendar's, which events may name, it raises or wraps around.
+    is_null = times.is_null().to_numpy(zero_copy_only=False) if times.null_count else None
+    raw = times.cast(pa.int64())
+    return pa.array(_rounded((raw.fill_null(0) if times.null_count else raw).to_numpy(), kind.unit), mask=is_null)
+
+
+def _rounded(times: npt.NDArray[np.int64], unit: str) -> npt.NDArray[np.int64]:
+    if unit == "ms":
+        return times
+    if unit == "s":
+        first, last = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+        seconds = np.clip(times, -(-first // 1_000), last // 1_000)
+        return np.where(times < seconds, first, np.where(times > seconds, last, seconds * 1_000))
+    return times // (1_000 if unit == "us" else 1_000_000)

@@ -70,7 +70,10 @@ def time_text(milliseconds: int | None) -> str:
     """A moment as people read it, in UTC."""
     if milliseconds is None:
         return ""
-    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(" ", "milliseconds")
+    try:
+        return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(" ", "milliseconds")
+    except (ValueError, OverflowError):  # of a record whose producer counts in microseconds, say: beyond the calendar
+        return f"{milliseconds} ms"
 
 
 def readable(content: bytes | None, when_none: str) -> str:

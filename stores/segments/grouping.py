@@ -141,19 +141,20 @@ def settle(
             _sort(mine, offsets)
             _sort(mine, partitions)
         newest = -1
-        hides_until = np.iinfo(np.int64).min
+        hides_until, is_hiding = np.int64(0), False
         for i in range(len(mine) - 1, -1, -1):
             version = mine[i]
             partition = partitions[version]
             is_last = i + 1 == len(mine) or partitions[mine[i + 1]] != partition
             if is_last:
-                hides_until = np.iinfo(np.int64).min
+                is_hiding = False
                 if newest < 0 or timestamps[version] > timestamps[newest]:
                     newest = version
             is_twice = not is_last and offsets[mine[i + 1]] == offsets[version]
-            kept[version] = not is_twice and (is_last or timestamps[version] > hides_until)
+            kept[version] = not is_twice and (not is_hiding or timestamps[version] > hides_until)
             if offsets[version] < floor_offsets[partition] and timestamps[version] <= floor_timestamps[partition]:
-                hides_until = max(hides_until, timestamps[version])
+                hides_until = max(hides_until, timestamps[version]) if is_hiding else timestamps[version]
+                is_hiding = True
         count = 0
         is_ordered = True
         for i in range(len(mine)):

@@ -1,10 +1,11 @@
 """What every engine promises about the past: as of a time, under a pin, below the floor."""
 
+import pyarrow as pa
 import pytest
 
 from stores.errors import Retryable
 from stores.table import HistoryFloor, Status
-from tests.contract.stores.store_under_test import table, version
+from tests.contract.stores.store_under_test import answers, table, version
 
 HOUR = 3_600_000
 A, B, C = {"plan": "a"}, {"plan": "b"}, {"plan": "c"}
@@ -26,6 +27,24 @@ def test_as_of_finds_the_version_valid_at_each_time(users):
     times = [999, 1_000, 1_999, 2_000, 3_500, 4_000, 99_000, None]
     found = users.find("users", *["k"] * len(times), as_of=times)
     assert plans(found) == [Status.MISS, "a", "a", "b", Status.DELETED, "c", "c", Status.NULL_KEY]
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_the_most_distant_times_ask_for_the_newest_version_or_for_none(users, unit):
+    times = pa.array([2**63 - 1, -(2**63), 2**63 - 1, -(2**63) + 1], pa.timestamp(unit, tz="UTC"))
+    view = users.reader.snapshot().table("users")
+    found = answers(view.lookup(pa.array(["k", "k", "nobody", "k"]), ["plan"], as_of=times))
+    assert plans(found) == ["c", Status.MISS, Status.MISS, Status.MISS]
+
+
+def test_versions_with_the_most_distant_times_are_found_again(open_store):
+    store = open_store(users=table(history_ms=HOUR))
+    store.publish("users", version("k", 0, A, timestamp=-(2**63)), version("k", 1, B, timestamp=1_000))
+    store.publish("users", version("k", 2, C, timestamp=2**63 - 1), version("late", 3, A, timestamp=2**63 - 1))
+    found = store.find("users", *["k"] * 4, "late", as_of=[-(2**63), 999, 2**63 - 2, 2**63 - 1, 2**63 - 1])
+    assert plans(found) == ["a", "a", "b", "c", "a"]
+    store.remove_expired()
+    assert plans(store.find("users", "k", "late")) == ["c", "a"]
 
 
 def test_as_of_uses_a_version_that_arrived_late_and_ties_go_to_the_later_offset(users):

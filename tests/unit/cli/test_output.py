@@ -56,3 +56,8 @@ def test_an_error_is_a_log_record_where_logs_are_json(monkeypatch):
 def test_json_output_is_one_object_on_one_line(capsys):
     output.print_json({"a": "line\nbreak", "ü": None})
     assert capsys.readouterr().out == '{"a": "line\\nbreak", "ü": null}\n'
+
+
+@pytest.mark.parametrize("time", [1_700_000_000_000_000, -(2**63), 2**63 - 1])
+def test_a_time_beyond_the_calendar_is_shown_as_a_number(time):
+    assert output.time_text(time) == f"{time} ms"
