@@ -55,6 +55,16 @@ class TableShape:
 
 
 @dataclass(frozen=True, slots=True)
+class RunningWrites:
+    """Of a snapshot on a standby: which transactions it cannot see. Who began when is known to the primary only."""
+
+    oldest: int
+    """All transactions with a lesser number had ended."""
+    next: int
+    """Transactions with this number or a greater one wrote for the first time after the snapshot."""
+
+
+@dataclass(frozen=True, slots=True)
 class Moment:
     """The server's clock just before a snapshot, and the start of the oldest transaction that was under way then.
 
@@ -87,8 +97,9 @@ class PostgresReader:
             wire.run(_SETTINGS)
             moment = _moment(wire)
             wire.run("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-            taken = _texts(wire.run("SELECT ceil(extract(epoch FROM clock_timestamp()) * 1000)::bigint"))
-            yield PostgresSnapshot(wire, moment, int(str(taken[0][0])))
+            ((taken, is_standby, oldest, newest),) = _texts(wire.run(_TAKEN))
+            writes = RunningWrites(int(str(oldest)), int(str(newest))) if is_standby == "t" else None
+            yield PostgresSnapshot(wire, moment, int(str(taken)), writes)
         finally:
             connection.close()  # also ends a COPY that nobody read to its end
 
@@ -96,13 +107,15 @@ class PostgresReader:
 class PostgresSnapshot:
     """What one moment of the database looks like.
 
-    `taken_ms`: the server's clock just after it was taken.
+    `taken_ms`: the server's clock just after it was taken. `writes`: on a standby, whose `moment` knows nothing of the
+    primary's transactions, those that are under way.
     """
 
-    def __init__(self, wire: "_Wire", moment: Moment, taken_ms: int) -> None:
+    def __init__(self, wire: "_Wire", moment: Moment, taken_ms: int, writes: RunningWrites | None = None) -> None:
         self._wire = wire
         self.moment = moment
         self.taken_ms = taken_ms
+        self.writes = writes
 
     def shape(self, table: str) -> TableShape:
         """Its shape, which no one can change before the snapshot ends. Raises ConfigError if there is none."""
@@ -173,6 +186,11 @@ _INDEXES = """
     JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.number
     WHERE i.indrelid = {oid} AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL AND k.place <= i.indnkeyatts
     GROUP BY i.indexrelid, i.indisunique, i.indimmediate
+"""
+
+_TAKEN = """
+    SELECT ceil(extract(epoch FROM clock_timestamp()) * 1000)::bigint, pg_is_in_recovery(),
+           txid_snapshot_xmin(txid_current_snapshot()), txid_snapshot_xmax(txid_current_snapshot())
 """
 
 _ACTIVITY = """

@@ -5,6 +5,9 @@ then. So reading does not go on at the greatest value that was seen (the mark), 
 before the oldest transaction began that the last reading could not see, and at least an overlap ago. What is read again
 thereby has not changed and is not produced.
 
+A standby does not know when the primary's transactions began, only in which order they wrote first. There a transaction
+counts from its first write, and its cursor's values may be as much older as the overlap says.
+
 Rows that have exactly that value were all read: it was the greatest for a while, and later changes have greater ones.
 So reading goes on after it, or a table that was loaded in one transaction would be read whole, again and again.
 """
@@ -31,6 +34,8 @@ class Mark:
 
     at_ms: int
     value: str | None
+    next_write: int | None = None
+    """On a standby: transactions with this number or a greater one wrote for the first time after the moment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +66,19 @@ class CursorPosition:
         until = trusted_until_ms(self.horizon_ms, self.marks[-1].at_ms, overlap_ms)
         return next((mark for mark in reversed(self.marks) if mark.at_ms <= until), None)
 
+    def horizon_of(self, mark: Mark, oldest_write: int) -> int:
+        """On a standby: a moment before all writes of the transactions that the reading at the mark cannot see.
+
+        The greatest number is taken that none of them is below. 0: no such moment is known.
+        """
+        marks = (*self.marks, mark)
+        return max((m.at_ms for m in marks if m.next_write is not None and m.next_write <= oldest_write), default=0)
+
     def as_json(self) -> dict[str, Any]:
-        marks = [[mark.at_ms, mark.value] for mark in self.marks]
+        marks = [[mark.at_ms, mark.value, mark.next_write] for mark in self.marks]
         return {"marks": marks, "horizon_ms": self.horizon_ms, "is_settled": self.is_settled}
 
     @classmethod
     def from_json(cls, told: dict[str, Any]) -> "CursorPosition":
-        marks = tuple(Mark(int(at_ms), value) for at_ms, value in told["marks"])
+        marks = tuple(Mark(int(at_ms), value, *more) for at_ms, value, *more in told["marks"])
         return cls(marks, int(told["horizon_ms"]), bool(told["is_settled"]))

@@ -5,11 +5,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from stores.external.postgres_reading import PostgresReader, PostgresSnapshot, TableShape
+from stores.external.postgres_reading import PostgresReader, PostgresSnapshot, RunningWrites, TableShape
 from sync_service.sources.cursors import CursorPosition, Mark, trusted_until_ms
 from sync_service.sources.source import Answer, Extent, Progress, Reading
 
 _log = logging.getLogger("enrich.sync")
+
+_SETTLES_MS = 1_000
+"""Until it is known from where on to read, all is read again, but not more often than this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +47,7 @@ class PostgresSource:
             if query.cursor is None:
                 yield Answer([self._whole(snapshot, table, values)], replace(progress_asked, whole_at_ms=now))
                 return
-            self._advise(table, query.cursor, all_seen=snapshot.moment.all_seen)
+            self._advise(table, query.cursor, snapshot)
             before = progress.position if progress.shape == progress_asked.shape else None
             position = None if before is None else CursorPosition.from_json(before)
             if position is None or self._is_due(progress, position, now):
@@ -76,13 +79,16 @@ class PostgresSource:
             return True
         every = self._query.whole_every_ms
         if not position.is_settled:
-            every = min(every or self._query.overlap_ms, self._query.overlap_ms)
+            soon = max(self._query.overlap_ms, _SETTLES_MS)
+            every = min(every or soon, soon)
         return bool(every) and now - progress.whole_at_ms >= every
 
     def _advanced(
         self, snapshot: PostgresSnapshot, table: TableShape, cursor: str, position: CursorPosition | None
     ) -> CursorPosition:
         moment, overlap = snapshot.moment, self._query.overlap_ms
+        if snapshot.writes is not None:
+            return self._advanced_on_standby(snapshot, snapshot.writes, table, cursor, position)
         # Of transactions that begin after the snapshot none has a lesser value than those that are in it.
         mark = Mark(snapshot.taken_ms, snapshot.newest(table, cursor))
         if position is not None:
@@ -95,10 +101,34 @@ class PostgresSource:
             return CursorPosition((earlier, mark), moment.oldest_transaction_ms, is_settled=True)
         return CursorPosition((mark,), moment.oldest_transaction_ms, is_settled=False)
 
-    def _advise(self, table: TableShape, cursor: str, *, all_seen: bool) -> None:
+    def _advanced_on_standby(
+        self,
+        snapshot: PostgresSnapshot,
+        writes: RunningWrites,
+        table: TableShape,
+        cursor: str,
+        position: CursorPosition | None,
+    ) -> CursorPosition:
+        overlap = self._query.overlap_ms
+        (column,) = table.select([cursor])
+        # `now()` is when a transaction began, and its first write may come later. Taken off the value, not off the
+        # moment: while a standby lags, its clock says nothing of the primary's.
+        newest = snapshot.newest(table, cursor, back_ms=overlap if column.is_time else 0)
+        mark = Mark(snapshot.taken_ms, newest, writes.next)
+        if position is None:
+            position = CursorPosition((), 0, is_settled=False)
+        return position.advanced(mark, position.horizon_of(mark, writes.oldest), overlap)
+
+    def _advise(self, table: TableShape, cursor: str, snapshot: PostgresSnapshot) -> None:
         if cursor not in table.first_in_index:
             self._tell_once(f"no index of {table.name} begins with {cursor}: each reading scans the whole table")
-        if not all_seen:
+        if snapshot.writes is not None:
+            self._tell_once(
+                "this server is a standby, which does not know when transactions began: changes of transactions that "
+                f"wait longer than the overlap, {self._query.overlap_ms} ms, before they write first come with the "
+                "next whole reading"
+            )
+        elif not snapshot.moment.all_seen:
             self._tell_once(
                 "this user may not see when others' transactions began (grant pg_read_all_stats): changes of "
                 f"transactions longer than the overlap, {self._query.overlap_ms} ms, come with the next whole reading"

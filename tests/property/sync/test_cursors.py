@@ -103,3 +103,56 @@ def test_a_sequence_is_settled_only_when_no_transaction_is_older_than_its_marks(
 
 def newest(seen: set[Transaction]) -> int:
     return max((t.value for t in seen), default=0)
+
+
+@dataclass(frozen=True)
+class Write:
+    """On the primary: begins, which is its cursor's value, writes first at most an overlap later, and ends."""
+
+    begins_ms: int
+    waits_ms: int
+    lasts_ms: int
+
+    @property
+    def writes_ms(self) -> int:
+        return self.begins_ms + self.waits_ms
+
+    @property
+    def ends_ms(self) -> int:
+        return self.writes_ms + self.lasts_ms
+
+
+_WRITES = st.builds(Write, _moments(1_000_000, 1_020_000), _moments(0, OVERLAP - 250), _moments(0, 40_000))
+
+
+@example([Write(1_000_000, 0, 20_000), Write(1_010_000, 0, 0)], [(1_001_000, 0), (1_012_000, 0), (1_030_000, 0)])
+@example(  # replay stood still while the standby's clock went on
+    [Write(1_009_750, 0, 0), Write(1_009_000, 1_250, 20_000)],
+    [(1_010_000, 0), (1_016_000, 6_000), (1_022_000, 12_000), (1_023_000, 0), (1_031_000, 0)],
+)
+@given(
+    st.lists(_WRITES, min_size=1, max_size=12),
+    st.lists(st.tuples(_moments(1_000_000, 1_090_000), _moments(0, 30_000)), min_size=2, max_size=40),
+)
+def test_a_standby_misses_no_late_commit_however_far_it_lags(
+    work: list[Write], readings: list[tuple[int, int]]
+) -> None:
+    """A reading is a moment of the standby's clock, and how far its replay lags then."""
+    numbers = {write: number for number, write in enumerate(sorted(set(work), key=lambda w: w.writes_ms))}
+    read: set[Write] = set()
+    position: CursorPosition | None = None
+    replayed = 0
+    for moment, lag in sorted(readings):
+        replayed = max(replayed, moment - lag)
+        seen = {w for w in numbers if w.ends_ms <= replayed}
+        next_write = sum(w.writes_ms <= replayed for w in numbers)
+        running = [numbers[w] for w in numbers if w.writes_ms <= replayed < w.ends_ms]
+        newest_value = max((w.begins_ms for w in seen), default=0) - OVERLAP
+        mark = Mark(moment, str(newest_value), next_write)
+        settled = position is not None and position.is_settled
+        bound = 0 if position is None else int(str(position.bound(OVERLAP).value))
+        read |= {w for w in seen if w.begins_ms > bound or not settled}
+        assert read >= seen
+        before = position or CursorPosition((), 0, is_settled=False)
+        position = before.advanced(mark, before.horizon_of(mark, min([*running, next_write])), OVERLAP)
+    assert position is not None and CursorPosition.from_json(position.as_json()) == position

@@ -2,11 +2,13 @@
 
 import json
 import re
+from pathlib import Path
 
 import psycopg
 import pytest
 
 from sync_service.routes import RouteState
+from tests.support.postgres_standby import standby_of
 from tests.support.seed import random_source
 from tests.support.sources import SourceWorld, has_read, is_held, repeats
 from tests.support.waiting import wait_until
@@ -126,6 +128,29 @@ def test_a_change_that_is_committed_late_is_not_missed(source: SourceWorld) -> N
         late.commit()
         source.wait_equal()
     assert source.records() == 10 + 4
+
+
+def test_a_change_that_is_committed_late_is_not_missed_on_a_standby_either(source: SourceWorld, tmp_path: Path) -> None:
+    source.make_topic()
+    source.make_table(rows=10)
+    with standby_of(source.dsn, tmp_path) as address:
+        source.origin["postgres"]["dsn"] = address
+        source.with_cursor(overlap="0s", deletes_every="0s", whole_every="0s")
+        with source.running() as service, psycopg.connect(source.dsn) as late:
+
+            def goes_on_for(readings: int) -> None:
+                until = service.status("in").counters["readings"] + readings
+                wait_until(lambda: service.status("in").counters["readings"] >= until)
+
+            source.wait_equal()
+            goes_on_for(70)  # longer than it takes to know from where on to read
+            late.execute(source.filled("UPDATE {} SET plan = 'late', at = clock_timestamp() WHERE id = 1"))
+            for row in (2, 3):
+                source.change(row, "soon")
+                source.wait_equal()
+                goes_on_for(70)
+            late.commit()
+            source.wait_equal(60)
 
 
 def test_rows_that_share_a_cursors_value_are_all_read(source: SourceWorld) -> None:
