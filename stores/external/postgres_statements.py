@@ -32,6 +32,7 @@ class Statements:
         self.taken = self._taken()
         self.fetch = self._fetch()
         self.scan = self._scan()
+        self.any_row = self._any_row()
 
     def _upsert_marked(self) -> sql.Composed:
         """Parameters: keys, columns, versions, deleted. A mark leaves the columns as they were."""
@@ -184,6 +185,12 @@ class Statements:
             table=self.table.name,
             living=self._living(),
         )
+
+    def _any_row(self) -> sql.Composed:
+        """Parameters: with hard deletes the target."""
+        rows = sql.SQL("EXISTS (SELECT FROM {})").format(self.table.name)
+        marks = "" if self._deleted is not None else " OR EXISTS (SELECT FROM enrich_sync_markers WHERE target = %s)"
+        return sql.SQL("SELECT {}{}").format(rows, sql.SQL(marks))
 
     def _living(self) -> sql.Composable:
         exists = sql.SQL("t.{} IS NOT NULL").format(self.table.key[0].identifier)

@@ -169,6 +169,12 @@ class PostgresStore:
                 keys = [self._joined(row[1 : 1 + count]) for row in rows]
                 yield StoredRows(keys, [row[0] for row in rows], [_encoded(row[1 + count :]) for row in rows])
 
+    def is_empty(self) -> bool:
+        statements = self._statements()
+        with self._session.connection() as connection:
+            parameters = [self._target] if self._place.deleted_column is None else []
+            return connection.execute(statements.any_row, parameters).fetchone() != (True,)
+
     def fetch(self, keys: Sequence[bytes]) -> StoredRows:
         parts, refused = self._key_parts(keys)
         for bad in refused.values():

@@ -78,6 +78,9 @@ class VersionedStore(Protocol):
     def scan(self) -> Iterator[StoredRows]:
         """All living rows, in batches; a row may come twice when the store changes meanwhile."""
 
+    def is_empty(self) -> bool:
+        """Whether nothing of ours is there: no row, and no mark of a deleted one."""
+
     def fetch(self, keys: Sequence[bytes]) -> StoredRows:
         """The rows of these keys, in their order."""
 

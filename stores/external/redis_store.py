@@ -54,6 +54,7 @@ class RedisStore:
         self._rows: RedisRows = TextRows() if place.as_json else HashRows(place.columns)
         before, _, after = place.key.partition("{key}")
         self._before, self._after = before.encode(), after.encode()
+        self._pattern = _glob(self._before) + b"*" + _glob(self._after)
         shorter = min(len(self._before), len(_NOTES))
         self._may_meet_notes = self._before[:shorter] == _NOTES[:shorter]
         self._opened: Any = None
@@ -122,10 +123,9 @@ class RedisStore:
         )
 
     def scan(self) -> Iterator[StoredRows]:
-        pattern = _glob(self._before) + b"*" + _glob(self._after)
         keys: list[bytes] = []
         with redis_errors(self._where):
-            for key in self._client.scan_iter(match=pattern, count=_SCANNED, _type=self._rows.kind):
+            for key in self._client.scan_iter(match=self._pattern, count=_SCANNED, _type=self._rows.kind):
                 if self._may_meet_notes and key.startswith(_NOTES):
                     continue
                 keys.append(bytes(key))
@@ -134,6 +134,11 @@ class RedisStore:
                     keys = []
         if keys:
             yield self._read(keys, living=True)
+
+    def is_empty(self) -> bool:
+        with redis_errors(self._where):
+            found = self._client.scan_iter(match=self._pattern, count=_SCANNED, _type=self._rows.kind)
+            return not any(not key.startswith(_NOTES) for key in found)
 
     def fetch(self, keys: Sequence[bytes]) -> StoredRows:
         return self._read([self._before + key + self._after for key in keys], living=False)

@@ -107,12 +107,12 @@ class Reconciliation:
         """All rows are written again with versions of the generation between; the route then begins at the ends, in the
         one after it. So whatever order the records of the past have, they cannot come before what follows."""
         number = known.number
-        reading = self._reading(store, Generation(number + 2, topic_id, ends))
+        reading = self._reading(store, Generation(number + 2, topic_id, ends, known.born))
         comparison = Comparison(reading, store, self._ends, self._stopping.wait)
         differences, refused = comparison.of_content(ends), 0
         if self._plan.section.version is None and raised == "as was asked for":
             number = max(number, comparison.largest_version // OFFSETS)
-        now = Generation(number + 2, topic_id, ends)
+        now = Generation(number + 2, topic_id, ends, known.born)
         if repair:
             self._guard(differences, comparison.rows, raised, yes=yes)
             if now.number != known.number + 2:
@@ -126,7 +126,10 @@ class Reconciliation:
             left = Comparison(reading, store, self._ends, self._stopping.wait).differences(ends)
             repairing.write(left, self._ends())
             refused = repairing.refused
-            if not store.save_note(self._note, now.to_text(), note):
+            while not store.save_note(self._note, now.to_text(), note):
+                note = store.load_note(self._note)
+                if note is not None and Generation.from_text(note) == known:
+                    continue  # a remark of the running route
                 raise Retryable(
                     "another reconciliation raised the generation meanwhile",
                     where=f"route {self._plan.name}",

@@ -62,6 +62,8 @@ class FlowPlan:
     generation: int
     starts: Mapping[int, int]
     rewind_ms: int
+    born: str = ""
+    """The store's; see `Generation`."""
     wait_ms: int = 0
     """Records are taken once they are so old: for retry topics."""
     most_records: int = _MOST_RECORDS
@@ -266,7 +268,7 @@ class Flow:
         for partition in partitions:
             if partition.committed != partition.position:
                 partition.marks.add(now_ms, partition.position)
-                note = Committed(self._plan.generation, incarnation, partition.marks.all()).to_text()
+                note = self._committed(incarnation, partition.marks.all()).to_text()
                 offsets.append(TopicPartition(self._plan.topic, partition.number, partition.position, note))
                 done.append(partition)
         if offsets:
@@ -281,7 +283,7 @@ class Flow:
         self._incarnation = incarnation = self._sink.settle()
         self.rewinds += 1
         for partition in self._partitions.values():
-            known = Committed(self._plan.generation, incarnation, partition.marks.all())
+            known = self._committed(incarnation, partition.marks.all())
             rewound = known.rewound(self._clock_ms(), self._plan.rewind_ms)
             start = max(partition.position if rewound is None else rewound, self._plan.starts.get(partition.number, 0))
             _log.warning(
@@ -313,7 +315,7 @@ class Flow:
             self._fault = error
 
     def _begin(self, committed: TopicPartition) -> tuple[TopicPartition, str]:
-        current = Committed(self._plan.generation, self._incarnation, ())
+        current = self._committed(self._incarnation, ())
         start, why = start_of(committed, dict(self._plan.starts), current, self._clock_ms(), self._plan.rewind_ms)
         known = Committed.from_text(committed.metadata)
         marks = Marks(
@@ -326,6 +328,9 @@ class Flow:
         extra = {"topic": self._plan.topic, "partition": committed.partition, "offset": start, "because": why}
         _log.info("a partition was assigned", extra=extra)
         return TopicPartition(self._plan.topic, committed.partition, start), why
+
+    def _committed(self, incarnation: str, marks: tuple[tuple[int, int], ...]) -> Committed:
+        return Committed(self._plan.generation, incarnation, marks, self._plan.born)
 
     def _revoke(self, consumer: Consumer, revoked: list[TopicPartition]) -> None:
         leaving = [self._partitions[place.partition] for place in revoked if place.partition in self._partitions]

@@ -5,16 +5,22 @@ Kept beside the rows, in the store, since it is about the rows: an emptied store
 """
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from uuid import uuid4
 
-from enrich.errors import ConfigError, Retryable, WouldLoseData
+from enrich.errors import ConfigError, Fenced, Retryable, WouldLoseData
 from enrich.kafka import Topics
 from stores.external import VersionedStore
 from stores.external.protocol import NOTES, OFFSETS_OF_A_GENERATION
+from sync_service.writeback.positions import Committed
 
 OFFSETS = OFFSETS_OF_A_GENERATION
 """A version is generation * OFFSETS + offset."""
+
+
+class AnotherGeneration(Fenced):
+    """The route's note was replaced while the route was at work: it has to begin again, by the new one."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +32,12 @@ class Generation:
     starts: Mapping[int, int] = field(default_factory=dict)
     """For every partition, from which offset on records are of this generation; those before are of the one before,
     which only reconciliation writes. Nothing before is read again: it was settled when the generation was raised."""
+    born: str = ""
+    """Drawn with the first note of a store: one that was emptied has another. Empty in notes of older releases."""
+    doubt: str | None = field(default=None, compare=False)
+    """Why the store may have what the topic has not, until a comparison has looked."""
+    cut: str | None = field(default=None, compare=False)
+    """Why the offsets of the topic say nothing any more, until the generation is raised."""
 
     def version(self, partition: int, offset: int) -> int:
         past = offset < self.starts.get(partition, 0)
@@ -33,50 +45,113 @@ class Generation:
 
     def to_text(self) -> str:
         starts = {str(partition): offset for partition, offset in sorted(self.starts.items())}
-        return json.dumps({"generation": self.number, "topic_id": self.topic_id, "starts": starts})
+        content = {"generation": self.number, "topic_id": self.topic_id, "starts": starts, "born": self.born}
+        remarks = {"doubt": self.doubt, "cut": self.cut}
+        return json.dumps(content | {name: remark for name, remark in remarks.items() if remark is not None})
 
     @classmethod
     def from_text(cls, text: str) -> "Generation":
-        content = json.loads(text)
-        starts = {int(partition): int(offset) for partition, offset in content["starts"].items()}
-        return cls(int(content["generation"]), str(content["topic_id"]), starts)
+        """Raises ConfigError for what is no note of ours."""
+        try:
+            content = json.loads(text)
+            starts = {int(partition): int(offset) for partition, offset in content["starts"].items()}
+            more = (str(content.get("born", "")), content.get("doubt"), content.get("cut"))
+            return cls(int(content["generation"]), str(content["topic_id"]), starts, *more)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise ConfigError(
+                f"the note of the route's generation is damaged: {type(error).__name__}",
+                next_step=f"another program wrote it; remove it where the rows are (its name begins with {NOTES}): "
+                "all rows are then written again",
+            ) from error
 
 
 def note_name(pipeline: str, route: str) -> str:
     return f"{NOTES}{pipeline}.{route}"
 
 
-class Gate:
-    """Lets a route go on only while its topic is the one that its generation knows."""
+def drawn() -> str:
+    return uuid4().hex[:12]
 
-    def __init__(self, store: VersionedStore, topics: Topics, topic: str, pipeline: str, route: str) -> None:
+
+class Gate:
+    """Lets a route go on only while its topic and its note are those that it began with."""
+
+    def __init__(
+        self, store: VersionedStore, topics: Topics, topic: str, pipeline: str, route: str, *, rows_expire: bool = False
+    ) -> None:
+        """With `rows_expire` a store without rows is not taken for one that was emptied."""
         self._store = store
         self._topics = topics
         self._topic = topic
         self._note = note_name(pipeline, route)
         self._route = route
+        self._rows_expire = rows_expire
+        self.doubt: str | None = None
+        """What the note said of it last."""
 
-    def enter(self) -> Generation:
-        """The route's generation, the first one if it has none. Raises WouldLoseData for an unknown topic, Retryable
-        for one that is not there."""
+    def enter(self, committed: Callable[[], Sequence[Committed]]) -> Generation:
+        """The route's generation, the first one if it has none. `committed` tells what its group has committed.
+
+        Raises WouldLoseData for an unknown topic, Retryable for one that is not there.
+        """
         known = self._store.load_note(self._note)
         if known is None:
             topic_id, partitions = self.topic_now()
-            first = Generation(1, topic_id, dict.fromkeys(partitions, 0))
+            # Rows of an earlier generation may still be there, if the note alone is gone: newer than those.
+            number = max((one.generation + 2 for one in committed()), default=1)
+            first = Generation(number, topic_id, dict.fromkeys(partitions, 0), drawn())
             if self._store.save_note(self._note, first.to_text(), None):
                 return first
             known = self._store.load_note(self._note)  # another instance was faster
         if known is None:
             raise Retryable("the note of the route's generation came and went", where=self._note)
         generation = Generation.from_text(known)
-        self.verify(generation)
-        return generation
+        self.doubt = generation.doubt
+        self._verify_topic(generation)
+        return self._born(known, generation, committed())
+
+    def _born(self, known: str, generation: Generation, committed: Sequence[Committed]) -> Generation:
+        """The same, born anew when the store was emptied: the note may have outlived the rows."""
+        has_written = any((one.generation, one.born) == (generation.number, generation.born) for one in committed)
+        emptied = has_written and not self._rows_expire and self._store.is_empty()
+        if generation.born and not emptied:
+            return generation
+        anew = replace(generation, born=drawn())
+        if emptied and any(generation.starts.values()):
+            # Rows from before were put in order by their times, which only a repair does.
+            anew = replace(anew, doubt="the store was emptied, and rows from before its generation are missing")
+        if not self._store.save_note(self._note, anew.to_text(), known):
+            raise Retryable("another instance begins at the same time", where=self._note)
+        return anew
 
     def verify(self, generation: Generation) -> None:
         """Everything that was read before this call was of the generation's topic: an id never comes back.
 
-        Raises WouldLoseData when the topic is another now or has other partitions.
+        Raises WouldLoseData when the topic is another now or has other partitions, AnotherGeneration when somebody
+        raised the generation or emptied the store.
         """
+        text = self._store.load_note(self._note)
+        known = None if text is None else Generation.from_text(text)
+        if known is None or known != generation:
+            what = "is gone: the store was emptied" if known is None else "is another now: it was raised, or made anew"
+            raise AnotherGeneration(f"the route's generation {what}", where=f"route {self._route}")
+        self.doubt = known.doubt
+        self._verify_topic(known)
+
+    def remark(self, *, doubt: str | None = None, cut: str | None = None) -> None:
+        """Keeps it in the note, for everybody, until somebody has dealt with it."""
+        text = self._store.load_note(self._note)
+        if text is None:
+            return  # the store was emptied: the route begins anew
+        known = Generation.from_text(text)
+        remarked = replace(known, doubt=known.doubt or doubt, cut=known.cut or cut)
+        self.doubt = remarked.doubt
+        if remarked.to_text() != text and not self._store.save_note(self._note, remarked.to_text(), text):
+            raise Retryable("the note of the route's generation changed meanwhile", where=self._note)
+
+    def _verify_topic(self, generation: Generation) -> None:
+        if generation.cut is not None:
+            raise self._unknown(f"lost records that this route had read: {generation.cut}")
         topic_id, partitions = self.topic_now()
         if topic_id != generation.topic_id:
             raise self._unknown("was made again since this route wrote its rows")

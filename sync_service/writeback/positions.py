@@ -20,16 +20,19 @@ class Committed:
     incarnation: str
     marks: tuple[tuple[int, int], ...]
     """(milliseconds, offset): at this time everything below the offset was in the store, the oldest first."""
+    born: str = ""
+    """The store's as its note tells it; see `Generation`. Empty where an older release committed."""
 
     def to_text(self) -> str:
-        return json.dumps([self.generation, self.incarnation, self.marks], separators=(",", ":"))
+        return json.dumps([self.generation, self.incarnation, self.marks, self.born], separators=(",", ":"))
 
     @classmethod
     def from_text(cls, text: str | None) -> "Committed | None":
         """None for what somebody else committed, a tool for instance: its offset is then taken as it is."""
         try:
-            generation, incarnation, marks = json.loads(text or "")
-            return cls(int(generation), str(incarnation), tuple((int(at), int(offset)) for at, offset in marks))
+            generation, incarnation, marks, *born = json.loads(text or "")
+            known = tuple((int(at), int(offset)) for at, offset in marks)
+            return cls(int(generation), str(incarnation), known, str(born[0]) if born else "")
         except (ValueError, TypeError):
             return None
 
@@ -99,7 +102,7 @@ ANOTHER_STORE = "the store is another"
 def start_of(
     committed: Any, starts: dict[int, int], current: Committed, now_ms: int, window_ms: int
 ) -> tuple[int, str]:
-    """From where a newly assigned partition is read, and why. `current` is the present generation and incarnation."""
+    """From where a newly assigned partition is read, and why. `current` is of the present store."""
     floor = starts.get(committed.partition, 0)
     if committed.offset < 0:
         return floor, "nothing is committed"
@@ -108,6 +111,8 @@ def start_of(
         return max(committed.offset, floor), "committed by another program"
     if known.generation != current.generation:
         return floor, "the generation was raised"
+    if known.born and known.born != current.born:
+        return floor, "the store was emptied"
     if known.incarnation != current.incarnation:
         rewound = known.rewound(now_ms, window_ms)
         return max(min(committed.offset, committed.offset if rewound is None else rewound), floor), ANOTHER_STORE

@@ -3,9 +3,10 @@
 import logging
 import threading
 from contextlib import ExitStack, closing
+from functools import partial
 from typing import Any
 
-from confluent_kafka import KafkaError
+from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from enrich.codecs import decoder_for, schemas_of
 from enrich.config import Pipeline
@@ -15,6 +16,7 @@ from enrich.kafka import (
     Connection,
     DeliveringProducer,
     Topics,
+    kafka_errors,
     librdkafka_settings,
     new_admin_client,
     new_group_consumer,
@@ -23,9 +25,10 @@ from stores.protocol import Decoder
 from sync_service.meters import Meter
 from sync_service.routes import Route, RouteKind, RouteState, RouteStatus
 from sync_service.writeback.flow import Flow, FlowPlan
-from sync_service.writeback.generation import Gate, Generation
+from sync_service.writeback.generation import AnotherGeneration, Gate, Generation
 from sync_service.writeback.onward import BrokenProducer, Onward, Ways
 from sync_service.writeback.plan import WritebackPlan, plans_of
+from sync_service.writeback.positions import Committed
 from sync_service.writeback.records import RecordReader
 from sync_service.writeback.sink import StoreSink
 
@@ -86,6 +89,13 @@ class WritebackRoute:
         return self._plan.name if self._tier is None else f"{self._plan.name}.retry-{self._tier + 1}"
 
     def run(self, stopping: threading.Event) -> None:
+        while True:
+            try:
+                return self._run_once(stopping)
+            except AnotherGeneration as news:
+                _log.warning("the route begins again: %s", news, extra={"route": self.name})
+
+    def _run_once(self, stopping: threading.Event) -> None:
         try:
             with ExitStack() as held:
                 self._run(held, stopping)
@@ -103,13 +113,15 @@ class WritebackRoute:
         for warning in self._warnings:
             _log.warning(warning, extra={"route": self.name})
         topics = self._clients.topics()
-        gate = Gate(store, topics, self._plan.section.topic, self._plan.pipeline, self._plan.name)
-        generation = gate.enter() if self._tier is None else None
-        make_topics(self._plan, topics, len(gate.topic_now()[1]))
-        producer = held.enter_context(DeliveringProducer(self._clients.producer))
+        plan, redis = self._plan, self._plan.section.to.redis
+        expire = redis is not None and redis.ttl is not None
+        gate = Gate(store, topics, plan.section.topic, plan.pipeline, plan.name, rows_expire=expire)
         group = self._plan.group if self._tier is None else f"{self._plan.group}.retry-{self._tier + 1}"
         consumer = new_group_consumer(self._clients.consumer, group, **_SMALL_QUEUE, error_cb=self._heard)
         held.callback(consumer.close)
+        generation = gate.enter(partial(committed_of, consumer, topics, self._topic)) if self._tier is None else None
+        make_topics(self._plan, topics, len(gate.topic_now()[1]))
+        producer = held.enter_context(DeliveringProducer(self._clients.producer))
         reader = RecordReader(self._clients.decoder(self._plan), self._plan.section.version, generation)
         checked = None if generation is None else (gate, generation)
         sink = StoreSink(store, reader, Onward(producer, self._ways), self._meter, checked)
@@ -122,10 +134,10 @@ class WritebackRoute:
 
     def _flow_plan(self, generation: Generation | None) -> FlowPlan:
         if generation is not None:
-            return FlowPlan(self._topic, generation.number, generation.starts, self._plan.rewind_ms)
+            return FlowPlan(self._topic, generation.number, generation.starts, self._plan.rewind_ms, generation.born)
         pause = self._plan.retry_topics[self._tier or 0][1]
         wait_ms = round(pause.total_seconds() * 1000)
-        return FlowPlan(self._topic, 0, {}, self._plan.rewind_ms, wait_ms, _RETRY_RECORDS)
+        return FlowPlan(self._topic, 0, {}, self._plan.rewind_ms, wait_ms=wait_ms, most_records=_RETRY_RECORDS)
 
     def status(self) -> RouteStatus:
         flow, totals = self._flow, dict(self._meter.totals())
@@ -153,6 +165,18 @@ class WritebackRoute:
             },
             details=details,
         )
+
+
+def committed_of(consumer: Consumer, topics: Topics, topic: str) -> list[Committed]:
+    """What the group of the consumer has committed, as far as it was of ours.
+
+    The admin client's way of asking ends the process while a group's coordinator moves (librdkafka 2.16).
+    """
+    places = [TopicPartition(topic, partition) for partition in topics.partitions(topic)]
+    with kafka_errors(f"topic {topic}"):
+        found = consumer.committed(places, timeout=_KAFKA_DEADLINE_S)
+    known = (Committed.from_text(place.metadata) for place in found if place.offset >= 0)
+    return [one for one in known if one is not None]
 
 
 def make_topics(plan: WritebackPlan, topics: Topics, partitions: int) -> None:

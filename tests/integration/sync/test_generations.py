@@ -1,0 +1,77 @@
+"""A route notices what happens to its generation and to its store while it is at work, and while it is away."""
+
+import json
+
+import pytest
+
+from enrich.config import load_text
+from sync_service.reconcile import Reconciliation
+from sync_service.writeback.plan import plans_of
+from sync_service.writeback.route import Clients
+from tests.support.sync import SyncWorld, running
+from tests.support.waiting import wait_until
+
+ROWS = 10
+
+
+def rows(world: SyncWorld, plan: str) -> None:
+    world.produce(*((f"k{number}", {"plan": plan, "rps": number}) for number in range(ROWS)))
+
+
+def plans(world: SyncWorld) -> list[list[str]]:
+    """In Redis and in PostgreSQL."""
+    in_redis = sorted(row["plan"] for row in world.in_redis().values())
+    return [in_redis, sorted(plan for plan, _, _ in world.in_postgres().values())]
+
+
+def empty(world: SyncWorld, *, with_notes: bool) -> None:
+    world.redis.delete(*world.redis.scan_iter(f"{world.name}:*"))
+    world.postgres.execute(f"TRUNCATE {world.name}")
+    if with_notes:
+        world.redis.delete(f"enrich:sync:{world.name}.out")
+        world.postgres.execute("DELETE FROM enrich_sync_notes WHERE name = %s", [f"enrich:sync:{world.name}.table"])
+
+
+def test_a_generation_raised_beside_a_running_route_loses_no_update(world: SyncWorld) -> None:
+    world.make_topic(partitions=1)
+    world.make_table()
+    pipeline = load_text(json.dumps(world.data_to_both()), {})
+    with running(pipeline) as service:
+        rows(world, "v1")
+        wait_until(lambda: plans(world) == [["v1"] * ROWS] * 2)
+        for plan in plans_of(pipeline):
+            report = Reconciliation(plan, Clients(pipeline)).run(repair=True, raise_generation=True)
+            assert (report.generation, report.agrees) == (3, True)
+        rows(world, "v2")
+        wait_until(lambda: plans(world) == [["v2"] * ROWS] * 2, what="the updates")
+        assert {service.status(name).state for name in ("out", "table")} == {"running"}
+
+
+@pytest.mark.parametrize("raised", [False, True], ids=["first generation", "raised"])
+def test_an_emptied_store_is_filled_again(world: SyncWorld, raised: bool) -> None:
+    world.make_topic(partitions=1)
+    world.make_table()
+    pipeline = load_text(json.dumps(world.data_to_both()), {})
+    full = [["v1"] * ROWS] * 2
+
+    def is_committed() -> bool:
+        return all(world.committed(name) == {0: ROWS} for name in ("out", "table"))
+
+    rows(world, "v1")
+    with running(pipeline):
+        wait_until(lambda: plans(world) == full and is_committed())
+        if raised:
+            for plan in plans_of(pipeline):
+                Reconciliation(plan, Clients(pipeline)).run(repair=True, raise_generation=True)
+        empty(world, with_notes=True)
+        wait_until(lambda: plans(world) == full, what="the rows again, of a running service")
+        wait_until(is_committed)
+    if not raised:
+        empty(world, with_notes=False)
+        with running(pipeline):
+            wait_until(lambda: plans(world) == full and is_committed(), what="the rows again, after a restart")
+    empty(world, with_notes=True)
+    with running(pipeline):
+        wait_until(lambda: plans(world) == full, what="the rows again, with new notes")
+        rows(world, "v2")
+        wait_until(lambda: plans(world) == [["v2"] * ROWS] * 2, what="the updates")
