@@ -5,8 +5,9 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from queue import SimpleQueue
@@ -21,12 +22,13 @@ from enrich.agent.snapshots import HeadStarts, load_from_newest
 from enrich.agent.tables import LoaderTable, TopicTable
 from enrich.agent.tailer import Tailed, Tailer
 from enrich.agent.topic_keeper import TopicKeeper
+from enrich.agent.trouble import reason_of
 from enrich.agent.watch import Answer, TopicWatch
-from enrich.errors import EnrichError, Retryable
+from enrich.errors import CorruptState, EnrichError, Fatal, Fenced, Retryable
 from enrich.kafka import Connection, new_store_consumer
 from enrich.processes import Identity, identify, pid_namespace
-from stores.protocol import Clock, Quarantined, QuarantinePlace, TableUpdate
-from stores.rocks import RocksStore
+from stores.protocol import Clock, Quarantined, QuarantinePlace
+from stores.rocks import Prepared, RocksStore
 from stores.snapshots import Snapshot
 
 _log = logging.getLogger(__name__)
@@ -35,6 +37,9 @@ _BATCH_RECORDS = 10_000
 _BATCH_SECONDS = 0.02
 _WRITE_AGAIN_S = 0.5
 _CLEAN_EVERY_MS = 5_000
+
+_ENDS_ALL = (CorruptState, Fenced, Fatal)
+"""What the store raises about itself, and not about a table."""
 
 
 class Agent:
@@ -77,13 +82,15 @@ class Agent:
         self._stopping = threading.Event()
         # Three tables at a time, so that one long load does not hold up all others.
         self._threads = ThreadPoolExecutor(max_workers=3, thread_name_prefix="agent")
+        # Of their own: decoding that waits for a server holds up no load, and no load holds it up.
+        self._decoding = ThreadPoolExecutor(max_workers=4, thread_name_prefix="decoding")
         # Of its own: a suspicion is looked into although loads wait for their turn.
         self._verifier = ThreadPoolExecutor(max_workers=1, thread_name_prefix="verify")
         # Of their own: a server that does not answer holds up no topic.
         self._loader_threads = ThreadPoolExecutor(max_workers=4, thread_name_prefix="loader")
         self._keepers: list[Keeper] = [self._keeper_of(table) for table in tables.values()]
         self._topic_keepers = {keeper.name: keeper for keeper in self._keepers if isinstance(keeper, TopicKeeper)}
-        self._unwritten: Mapping[str, TableUpdate] = {}
+        self._unwritten: Mapping[str, Prepared] = {}
         self._write_failure: EnrichError | None = None
         self._cleaned_at_ms = clock.now_ms()
         self._self = identify(os.getpid()) or Identity(os.getpid(), 0)
@@ -94,7 +101,8 @@ class Agent:
     def step(self) -> None:
         """One turn of the loop: at most a few tens of milliseconds when there is little to do.
 
-        Raises CorruptState when the store is damaged; it has to be made anew.
+        Whatever goes wrong with one table is that table's: it is set aside and tried again, and the others go on.
+        Raises CorruptState when the store is damaged; it has to be made anew, and Fenced and Fatal.
         """
         if self._unwritten:
             # Until it is written nothing else is begun: a load that starts now could not tell what is of which topic.
@@ -108,7 +116,8 @@ class Agent:
             self._obey()
             self._hear()
             for keeper in self._keepers:
-                keeper.step()
+                with _its_own(keeper):
+                    keeper.step()
             self._unwritten = self._updates(self._tailer.poll(_BATCH_RECORDS, _BATCH_SECONDS))
         self._publish()
         self._clean()
@@ -140,6 +149,7 @@ class Agent:
         self._stopping.set()
         for keeper in self._keepers:
             keeper.close()
+        self._decoding.shutdown(wait=False, cancel_futures=True)
         self._threads.shutdown(wait=True, cancel_futures=True)
         self._verifier.shutdown(wait=True, cancel_futures=True)
         self._loader_threads.shutdown(wait=True, cancel_futures=True)
@@ -148,7 +158,8 @@ class Agent:
 
     def _keeper_of(self, table: TopicTable | LoaderTable) -> Keeper:
         if isinstance(table, TopicTable):
-            return TopicKeeper(table, self._store, self._tailer, self._load, self._threads, self._clock)
+            threads = self._threads, self._decoding
+            return TopicKeeper(table, self._store, self._tailer, self._load, *threads, self._clock)
         source = source_of(table.name, table.section, self._store.path.with_name("loading") / table.name)
         refresher = Refresher(table.name, table.spec, source, self._store, self._clock, _tell_quarantined)
         return LoaderKeeper(table, refresher, self._store, self._loader_threads, self._clock, self.suspect)
@@ -168,20 +179,26 @@ class Agent:
         while not self._orders.empty():
             try:
                 self._orders.get_nowait()()
-            except Retryable as error:
-                _log.warning("what was asked for cannot be done now", extra={"reason": str(error)})
+            except _ENDS_ALL:
+                raise
+            except Exception as error:  # noqa: BLE001 - somebody's wish must not end the agent
+                _tell("what was asked for cannot be done now", error)
 
     def _hear(self) -> None:
         answers = self._watch.answers()
         for keeper in self._keepers:
             if keeper.topic is not None and keeper.topic in answers:
-                keeper.hear(answers[keeper.topic])
+                with _its_own(keeper):
+                    keeper.hear(answers[keeper.topic])
 
-    def _updates(self, came: Mapping[str, Tailed]) -> Mapping[str, TableUpdate]:
-        updates = {
-            keeper.name: keeper.update(came.get(keeper.topic) if keeper.topic else None) for keeper in self._keepers
-        }
-        return {name: update for name, update in updates.items() if update is not None}
+    def _updates(self, came: Mapping[str, Tailed]) -> Mapping[str, Prepared]:
+        updates: dict[str, Prepared] = {}
+        for keeper in self._keepers:
+            with _its_own(keeper):
+                update = keeper.update(came.get(keeper.topic) if keeper.topic else None)
+                if update is not None:
+                    updates[keeper.name] = update
+        return updates
 
     def _publish(self) -> None:
         if not self._unwritten:
@@ -193,8 +210,29 @@ class Agent:
                 _log.error("what was read cannot be written; it is tried again", extra={"reason": str(error)})
             self._write_failure = error
             return
+        except _ENDS_ALL:
+            raise
+        except Exception as error:  # noqa: BLE001 - nobody knows of which table, so it is found out
+            _tell("what was read cannot be written in one piece", error)
+            self._unwritten = self._publish_one_by_one()
+            return
         self._unwritten, self._write_failure = {}, None
         _tell_quarantined(published.quarantined)
+
+    def _publish_one_by_one(self) -> Mapping[str, Prepared]:
+        """After what is no fault of the disk or the store: the tables that fail alone, too, are set aside. Returns what
+        a full disk leaves over."""
+        left: dict[str, Prepared] = {}
+        for keeper in self._keepers:
+            one = self._unwritten.get(keeper.name)
+            if one is None:
+                continue
+            with _its_own(keeper, *_ENDS_ALL):
+                try:
+                    _tell_quarantined(self._store.publish({keeper.name: one}).quarantined)
+                except Retryable:
+                    left[keeper.name] = one
+        return left
 
     def _clean(self) -> None:
         """Removes what no question can reach any more, a bounded piece at a time."""
@@ -204,8 +242,10 @@ class Agent:
         self._cleaned_at_ms = now
         try:
             self._store.remove_expired()
-        except Retryable as error:
-            _log.warning("old versions cannot be removed now", extra={"reason": str(error)})
+        except _ENDS_ALL:
+            raise
+        except Exception as error:  # noqa: BLE001 - they take space, and nothing else
+            _tell("old versions cannot be removed now", error)
 
     def _look_for_damage(self) -> None:
         if self._verifying is None and self._suspected.is_set():
@@ -215,8 +255,10 @@ class Agent:
             verifying, self._verifying = self._verifying, None
             try:
                 verifying.result()
-            except Retryable as error:
-                _log.warning("the store could not be verified", extra={"reason": str(error)})
+            except (CorruptState, Fenced):
+                raise
+            except Exception as error:  # noqa: BLE001 - of a reader; the store itself is open and answers
+                _tell("the store could not be verified", error)
 
     def _write_header(self) -> None:
         seq = self._store.seq
@@ -239,6 +281,22 @@ class Agent:
         if state.reason is None:
             state = replace(state, reason=self._remarks().get(keeper.name))
         return state if self._write_failure is None else replace(state, reason=str(self._write_failure))
+
+
+@contextmanager
+def _its_own(keeper: Keeper, *those_of_all: type[Exception]) -> Iterator[None]:
+    """What goes wrong inside is this table's."""
+    try:
+        yield
+    except those_of_all:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever it is, other tables have nothing to do with it
+        keeper.failed(error)
+
+
+def _tell(what: str, error: Exception) -> None:
+    known = isinstance(error, EnrichError)
+    _log.warning(what, extra={"reason": reason_of(error)}, exc_info=None if known else error)
 
 
 def _tell_quarantined(records: Sequence[Quarantined]) -> None:

@@ -36,6 +36,9 @@ class TableState:
     """Keys that stand in two partitions, which is a fault of the topic: one of their versions is chosen by time."""
     reason: str | None = None
     """Why it is not ready, or what is wrong although it is."""
+    next_try: int | None = None
+    """The agent's clock when what keeps the table from moving on is tried again: until then it is set aside, and its
+    rows answer as of complete_through. None: it is not."""
     progress: Mapping[str, float] = field(default_factory=dict)
     """While it loads or catches up: records so far, records a second, and how many and how many seconds are to come."""
 

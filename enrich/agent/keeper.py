@@ -6,11 +6,14 @@ from enrich.agent.header import TableState
 from enrich.agent.tailer import Tailed
 from enrich.agent.watch import Answer
 from enrich.errors import EnrichError
-from stores.protocol import TableUpdate
+from stores.rocks import Prepared
 
 
 class Keeper(Protocol):
-    """Keeps one table as its source is. The loop calls everything from its one thread and is never held up."""
+    """Keeps one table as its source is. The loop calls everything from its one thread and is never held up.
+
+    Whatever a call raises is told to `failed`, and concerns this table only.
+    """
 
     @property
     def name(self) -> str: ...
@@ -25,8 +28,12 @@ class Keeper(Protocol):
     def step(self) -> None:
         """Starts what is due and takes what is done."""
 
-    def update(self, tailed: Tailed | None) -> TableUpdate | None:
+    def update(self, tailed: Tailed | None) -> Prepared | None:
         """What is to be published next, from what came of the topic."""
+
+    def failed(self, error: Exception) -> None:
+        """One of these calls has raised this, or the store cannot take what `update` handed out: the table stands
+        still, and what was handed out is brought again."""
 
     def state(self) -> TableState:
         """For readers, after the publication."""

@@ -137,6 +137,11 @@ class LoadProcesses:
                     where=f"table {order.table.name}",
                     next_step="it is loaded again; if this repeats, see agent.log and the kernel's log (memory?)",
                 ) from None
+            except EnrichError:
+                raise  # the process itself has given up
+            except BaseException:
+                _give_up(store, reserved)
+                raise
 
     def _new_process(self, what_for: bytes) -> Pipe | None:
         """A pipe to a new process; None when the template is gone."""

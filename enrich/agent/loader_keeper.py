@@ -5,7 +5,6 @@ read again, a read that fails leaves them and is tried again after a pause, and 
 """
 
 import logging
-import random
 import threading
 import time
 from collections.abc import Callable
@@ -16,11 +15,12 @@ from enrich.agent.header import TableState
 from enrich.agent.loaders.refreshing import Refreshed, Refresher
 from enrich.agent.tables import LoaderTable
 from enrich.agent.tailer import Tailed
+from enrich.agent.trouble import Trouble
 from enrich.agent.watch import Answer
 from enrich.errors import CorruptState, EnrichError
 from stores.backoff import Backoff
 from stores.protocol import Clock, TableUpdate
-from stores.rocks import RocksStore
+from stores.rocks import Prepared, RocksStore
 from stores.table import row_versions
 
 _log = logging.getLogger(__name__)
@@ -73,14 +73,13 @@ class LoaderKeeper:
         self._progress = _Progress(0)
         self._came: Refreshed | None = None
         self._remarks = ""
-        self._failure: str | None = None
-        self._failures = 0
         self._has_tried = False
         self._dropped = False
         self._told_expired_s: float | None = None
         self._not_before_ms: int | None = None
         refresh_s = table.refresh_ms / 1000
-        self._backoff = Backoff(first_s=min(1.0, refresh_s), longest_s=min(60.0, refresh_s))
+        backoff = Backoff(first_s=min(1.0, refresh_s), longest_s=min(60.0, refresh_s))
+        self._trouble = Trouble(clock, "a table cannot be read from its source", backoff, table=table.name)
 
     @property
     def name(self) -> str:
@@ -94,14 +93,28 @@ class LoaderKeeper:
             if self._running.done():
                 self._take(self._running)
         elif self._is_to_be_dropped():
-            reason = {"table": self.name, "reason": self._failure}
+            reason = {"table": self.name, "reason": self._trouble.reason}
             _log.error("a table could not be read for too long and its rows are dropped", extra=reason)
             self._running = self._threads.submit(self._refresher.drop)
         elif self._is_due():
             self._progress = _Progress(time.monotonic())
             self._running = self._threads.submit(self._refresher.refresh, self._tell, self._stopping.is_set)
 
-    def update(self, tailed: Tailed | None) -> TableUpdate | None:  # noqa: ARG002 - nothing comes of a topic
+    def update(self, tailed: Tailed | None) -> Prepared | None:  # noqa: ARG002 - nothing comes of a topic
+        update = self._update()
+        return None if update is None else self._store.prepare(self.name, update)
+
+    def failed(self, error: Exception) -> None:
+        if isinstance(error, CorruptState):
+            self._suspect()
+        self._came = self._to_be_through = None
+        if self._running is None:
+            # What the last read brought may not be in the store: the next one compares anew.
+            self._refresher.forget()
+        self._trouble.met(error)
+        self._not_before_ms = self._trouble.next_try_ms
+
+    def _update(self) -> TableUpdate | None:
         came, self._came = self._came, None
         if came is None:
             return None
@@ -130,6 +143,7 @@ class LoaderKeeper:
             rows=table.rows,
             split_keys=table.split_keys,
             reason=self._reason(is_ready=is_ready),
+            next_try=self._trouble.next_try_ms,
             progress=self._progress.as_numbers() if self._running is not None and not is_ready else {},
         )
 
@@ -149,7 +163,7 @@ class LoaderKeeper:
         return self._has_tried or self._clock.now_ms() - self._through < self._table.refresh_ms
 
     def _is_to_be_dropped(self) -> bool:
-        if self._dropped or self._failure is None or not self._is_expired() or self._told_expired_s is None:
+        if self._dropped or self._trouble.reason is None or not self._is_expired() or self._told_expired_s is None:
             return False
         return time.monotonic() - self._told_expired_s >= _DROP_AFTER_S
 
@@ -170,32 +184,17 @@ class LoaderKeeper:
     def _take(self, running: "Future[Refreshed]") -> None:
         self._running = None
         self._has_tried = True
-        try:
-            came = running.result()
-        except EnrichError as error:
-            if isinstance(error, CorruptState):
-                self._suspect()
-            self._failed(error)
-            return
+        came = running.result()
         self._came = came
         if came.dropped:
             self._dropped = True
             return
-        self._failure = None
-        self._failures = 0
+        self._trouble.is_over()
         self._remarks = "; ".join(came.remarks)
         self._not_before_ms = self._clock.now_ms() + self._table.refresh_ms
 
-    def _failed(self, error: EnrichError) -> None:
-        if self._failure != str(error):
-            _log.warning("a table cannot be read from its source", extra={"table": self.name, "reason": str(error)})
-        self._failure = str(error)
-        self._failures += 1
-        delay_s = self._backoff.delay_s(self._failures, random.random())  # noqa: S311 - only spreads retries
-        self._not_before_ms = self._clock.now_ms() + round(delay_s * 1000)
-
     def _reason(self, *, is_ready: bool) -> str | None:
-        why = self._failure or self._remarks or None
+        why = self._trouble.reason or self._remarks or None
         if self._is_expired():
             return f"it could not be read for so long that its rows were dropped: {why}"
         return why if is_ready or why is not None else "loading"

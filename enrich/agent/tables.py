@@ -5,9 +5,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from enrich.codecs import SchemaSource, decoder_for, schemas_of
+from enrich.codecs import CachedSchemas, KnownSchemas, SchemaSource, decoder_for, schemas_of
 from enrich.config import Compaction, Pipeline, Table
-from stores.protocol import KeyKind, TableSpec
+from stores.protocol import Decoder, KeyKind, TableSpec
 
 _DECIDES_NOTHING = {"topic", "compaction", "history", "freshness", "access"}
 
@@ -22,6 +22,8 @@ class TopicTable:
     must_be_compacted: bool
     definition: str = ""
     """A digest of all that decides which records of the topic become rows: see `_definition`."""
+    at_once: Decoder | None = None
+    """Decodes as the spec's does, and raises NotAskedYet where that one would wait for a server."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,9 @@ def _table(name: str, table: Table, schemas: SchemaSource | None) -> TopicTable 
     history_ms = round(table.history.total_seconds() * 1000)
     spec = TableSpec(table.columns.arrow, decoder_for(table, schemas), history_ms, KeyKind(table.key.value))
     if table.topic is not None:
-        return TopicTable(name, table.topic, spec, table.compaction is Compaction.required, _definition(table))
+        must_be_compacted = table.compaction is Compaction.required
+        at_once = decoder_for(table, KnownSchemas(schemas)) if isinstance(schemas, CachedSchemas) else None
+        return TopicTable(name, table.topic, spec, must_be_compacted, _definition(table), at_once)
     # A loaded configuration has both: they have defaults where there is a loader.
     refresh_s, expire_s = (0 if each is None else each.total_seconds() for each in (table.refresh, table.expire))
     return LoaderTable(name, table, spec, round(refresh_s * 1000), round(expire_s * 1000))

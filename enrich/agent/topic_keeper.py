@@ -6,9 +6,9 @@ can have come and gone unseen. Until a new load is complete the old rows answer,
 
 import json
 import logging
-import random
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
+from contextlib import suppress
 
 from enrich.agent.completeness import Completeness, Ends
 from enrich.agent.header import TableState
@@ -17,13 +17,14 @@ from enrich.agent.loading import Loaded, Progress
 from enrich.agent.notes import EPOCHS, TOPIC_ID, epochs_of
 from enrich.agent.tables import TopicTable
 from enrich.agent.tailer import Tailed, Tailer
+from enrich.agent.trouble import Trouble, reason_of
 from enrich.agent.watch import Answer
+from enrich.codecs import NotAskedYet
 from enrich.errors import ConfigError, EnrichError
 from enrich.kafka import TopicSettings
 from enrich.kafka.records import row_versions_of
-from stores.backoff import Backoff
 from stores.protocol import Clock, TableUpdate
-from stores.rocks import RocksStore
+from stores.rocks import Prepared, RocksStore
 from stores.snapshots import Snapshot
 from stores.table import Offsets, row_versions
 
@@ -43,14 +44,22 @@ class TopicKeeper:
     """See `Keeper`."""
 
     def __init__(
-        self, table: TopicTable, store: RocksStore, tailer: Tailer, load: Load, threads: Executor, clock: Clock
+        self,
+        table: TopicTable,
+        store: RocksStore,
+        tailer: Tailer,
+        load: Load,
+        threads: Executor,
+        decoding: Executor,
+        clock: Clock,
     ) -> None:
+        """`threads`: for loads; `decoding`: for what waits for a server before it can be decoded."""
         self._table = table
         self._store = store
         self._tailer = tailer
         self._load = load
         self._threads = threads
-        self._clock = clock
+        self._decoding = decoding
         self._completeness = Completeness()
         self._answer: Answer | None = None
         self._no_answer: EnrichError | None = None
@@ -60,10 +69,11 @@ class TopicKeeper:
         self._import: Import | None = None
         self._loading: Future[Loaded | None] | None = None
         self._progress: Progress | None = None
-        self._failure: str | None = None
-        self._failures = 0
-        self._not_before_ms = 0
-        self._backoff = Backoff()
+        self._trouble = Trouble(clock, "a table cannot be kept and is set aside", table=table.name)
+        self._held: TableUpdate | None = None
+        """What came and could not be decoded. Until it is, the topic is not read on."""
+        self._decoded: Future[Prepared] | None = None
+        """What is held, in the hands of somebody who may wait."""
 
     @property
     def name(self) -> str:
@@ -83,8 +93,7 @@ class TopicKeeper:
         was_silent = last is not None and answer.asked_at_ms - last.asked_at_ms > _SILENCE_MS
         self._must_rebuild = self._why_rebuild(answer, was_away=was_silent)
         if self._must_rebuild is not None:
-            self._follows = False
-            self._tailer.leave(self.name, self.topic)
+            self._leave()
             return
         self._follow(answer)
         # Only now: the ends of another topic of this name would prove nothing.
@@ -99,27 +108,59 @@ class TopicKeeper:
 
     def load_anew(self) -> None:
         """Loads the table beside the rows that it has, as if they could not be followed any more."""
-        if self._follows:
+        if self._follows or self._held is not None:
             self._must_rebuild = "somebody asked for it"
-            self._follows = False
-            self._tailer.leave(self.name, self.topic)
+            self._leave()
+            self._let_go()
 
     def step(self) -> None:
-        if self._loading is None and self._follows and self._import is not None:
-            self._follows = False
-            self._tailer.leave(self.name, self.topic)
+        if self._loading is None and self._import is not None:
+            if self._follows:
+                self._leave()
+            self._let_go()
         if self._loading is not None:
             if self._loading.done():
                 self._take_load(self._loading)
-        elif not self._follows and self._answer is not None and self._clock.now_ms() >= self._not_before_ms:
-            try:
-                self._begin(self._answer)
-            except EnrichError as error:
-                self._failed(error)
+        elif self._held is not None:
+            if self._decoded is None and not self._trouble.is_waiting():
+                # A decoder that waits for no server may have failed: it, too, is better tried beside the loop.
+                self._decoded = self._decoding.submit(self._store.prepare, self.name, self._held)
+        elif not self._follows and self._answer is not None and not self._trouble.is_waiting():
+            self._begin(self._answer)
 
-    def update(self, tailed: Tailed | None) -> TableUpdate | None:
-        if not self._follows:
+    def update(self, tailed: Tailed | None) -> Prepared | None:
+        if self._decoded is not None:
+            return self._take_decoded(self._decoded)
+        update = self._update(tailed) if self._follows else None
+        if update is None:
             return None
+        try:
+            return self._store.prepare(self.name, update, self._table.at_once)
+        except Exception as error:
+            self._leave()
+            self._held = update
+            if isinstance(error, NotAskedYet):
+                return None  # no failure: it is asked for
+            raise
+
+    def failed(self, error: Exception) -> None:
+        # What was read and not published is read again from where the rows are.
+        if self._follows:
+            with suppress(EnrichError):
+                self._leave()
+        self._trouble.met(error)
+
+    def _take_decoded(self, decoded: Future[Prepared]) -> Prepared | None:
+        if not decoded.done():
+            return None
+        self._decoded = None
+        prepared = decoded.result()
+        # Published before anything else happens, or read again: see `failed`.
+        self._held = None
+        self._trouble.is_over()
+        return prepared
+
+    def _update(self, tailed: Tailed | None) -> TableUpdate | None:
         through = self._completeness.complete_through
         if tailed is not None and tailed.fault is not None:
             # The tailer has left the topic already.
@@ -149,12 +190,22 @@ class TopicKeeper:
             rows=table.rows,
             split_keys=table.split_keys,
             reason=self._reason(is_ready=through is not None),
+            next_try=self._trouble.next_try_ms,
             progress=self._how_far(table.positions) if self._loading or through is None else {},
         )
 
     def close(self) -> None:
         if self._loading is not None:
             self._loading.cancel()
+
+    def _leave(self) -> None:
+        """Reads the topic no more, until it is begun again from where the rows are."""
+        self._follows = False
+        self._tailer.leave(self.name, self.topic)
+
+    def _let_go(self) -> None:
+        """Of what is held: it comes again."""
+        self._held = self._decoded = None
 
     @property
     def _notes(self) -> dict[str, str]:
@@ -173,7 +224,7 @@ class TopicKeeper:
             self._must_rebuild = self._why_rebuild(answer, was_away=True)
         if kept.positions and self._must_rebuild is None:
             self._follow(answer)
-            self._recovered()
+            self._trouble.is_over()
             return
         if self._must_rebuild is not None:
             _log.warning("a table is loaded anew", extra={"table": self.name, "reason": self._must_rebuild})
@@ -190,11 +241,10 @@ class TopicKeeper:
             self._import = None
         try:
             loaded = load.result()
-        except EnrichError as error:
+        except Exception as error:
             if wanted is None:
-                self._failed(error)
-            else:
-                wanted.refuse(str(error))  # the rows are what they were, and are followed on
+                raise
+            wanted.refuse(reason_of(error))  # the rows are what they were, and are followed on
             return
         if loaded is None:
             return
@@ -203,7 +253,7 @@ class TopicKeeper:
         self._completeness = Completeness(self._completeness.complete_through)
         self._completeness.asked(Ends(loaded.asked_at_ms, loaded.ends))
         self._follow(None)
-        self._recovered()
+        self._trouble.is_over()
         if wanted is not None:
             wanted.done(self._store.tables[self.name].rows)
 
@@ -253,18 +303,6 @@ class TopicKeeper:
             f"since the topic keeps them for {settings.delete_retention_ms / 1000:,.0f} s"
         )
 
-    def _failed(self, error: EnrichError) -> None:
-        if self._failure != str(error):
-            _log.warning("a table cannot be kept", extra={"table": self.name, "reason": str(error)})
-        self._failure = str(error)
-        self._failures += 1
-        delay_s = self._backoff.delay_s(self._failures, random.random())  # noqa: S311 - only spreads retries
-        self._not_before_ms = self._clock.now_ms() + round(delay_s * 1000)
-
-    def _recovered(self) -> None:
-        self._failure = None
-        self._failures = 0
-
     def _notes_with(self, epochs: Offsets) -> dict[str, str] | None:
         """The notes when they change, which they seldom do."""
         known = json.loads(self._notes.get(EPOCHS, "{}"))
@@ -272,8 +310,8 @@ class TopicKeeper:
         return None if newest == known else {**self._notes, EPOCHS: json.dumps(newest)}
 
     def _reason(self, *, is_ready: bool) -> str | None:
-        if self._failure is not None:
-            return self._failure
+        if self._trouble.reason is not None:
+            return self._trouble.reason
         if self._no_answer is not None:
             return str(self._no_answer)
         if self._import is not None:

@@ -6,7 +6,7 @@ many good values and a strict one that decides alone wherever the fast one leave
 decoder of a table.
 """
 
-from enrich.codecs.avro import BareAvro, CachedSchemas, FramedAvro, SchemaSource
+from enrich.codecs.avro import BareAvro, CachedSchemas, FramedAvro, KnownSchemas, NotAskedYet, SchemaSource
 from enrich.codecs.json import JsonDecoder
 from enrich.codecs.piecewise import Piece, pieces_of
 from enrich.codecs.plain import BytesDecoder, StringDecoder
@@ -18,6 +18,8 @@ __all__ = [
     "CachedSchemas",
     "FramedAvro",
     "JsonDecoder",
+    "KnownSchemas",
+    "NotAskedYet",
     "Piece",
     "SchemaSource",
     "StringDecoder",

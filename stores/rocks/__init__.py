@@ -10,6 +10,7 @@ from stores.rocks.cached_reader import CachedReader
 from stores.rocks.changes import EVERYTHING, Changes
 from stores.rocks.database import Sizes
 from stores.rocks.mirror import Mirror, TableChange
+from stores.rocks.prepared import Prepared
 from stores.rocks.quarantine import QuarantineState
 from stores.rocks.reader import RocksReader
 from stores.rocks.setting_aside import OTHER_REASONS, Room
@@ -24,6 +25,7 @@ __all__ = [
     "CachedReader",
     "Changes",
     "Mirror",
+    "Prepared",
     "QuarantineState",
     "Reserved",
     "RocksReader",

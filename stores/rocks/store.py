@@ -11,16 +11,17 @@ import pyarrow as pa
 
 from stores.answers import higher, unknown_table
 from stores.errors import ConfigError, CorruptState, EnrichError
-from stores.protocol import Clock, Publication, Quarantined, QuarantinePlace, TableSpec, TableUpdate
+from stores.protocol import Clock, Decoder, Publication, Quarantined, QuarantinePlace, TableSpec, TableUpdate
 from stores.rocks.bulk import BulkLoad, Reserved
 from stores.rocks.changes import EVERYTHING, Everything, entry
 from stores.rocks.database import Database, Sizes
 from stores.rocks.directory import Directory
 from stores.rocks.expiry import expired
 from stores.rocks.fold import Folding, Record
-from stores.rocks.incoming import Incoming, incoming
+from stores.rocks.incoming import Incoming
 from stores.rocks.layout import table_ids, table_ranges
 from stores.rocks.mirror import Mirror, TableChange
+from stores.rocks.prepared import Prepared
 from stores.rocks.setting_aside import Room, SetAside, Waiting, carried_over, published, purged
 from stores.rocks.state import StoreState, TableState, read_state
 from stores.rocks.watermark import Watermark, read_watermark
@@ -90,26 +91,29 @@ class RocksStore:
             self._mirror = mirror
             return self._state
 
-    def publish(self, updates: Mapping[str, TableUpdate]) -> Publication:
-        """See `Writer`. Returns once the publication is on disk; raises Retryable when the disk is full."""
-        with self._writing():
-            self._require_tables(updates)
-            puts: dict[bytes, bytes] = {}
-            changed: list[TableState] = []
-            arrived: dict[str, Incoming] = {}
-            quarantined: list[Quarantined] = []
-            masked = 0
-            for name, update in updates.items():
-                before = self._state.tables[name]
-                came = incoming(name, self._specs[name], update.versions, before.positions, self._clock.now_ms())
-                aside = published(self._database, before, came.quarantined, self._room)
-                puts.update(aside.puts(before.table_id))
-                changed.append(replace(self._folded(name, update, came, puts), quarantine=aside.state))
-                arrived[name] = came
-                quarantined += came.quarantined
-                masked += came.masked
-            self._show(changed, puts, arrived=arrived)
-            return Publication(self.seq, tuple(quarantined), masked)
+    def prepare(self, table: str, update: TableUpdate, decoder: Decoder | None = None) -> Prepared:
+        """Decodes an update, by `decoder` if one is given. `publish` takes the outcome in its place: then nothing that
+        a decoder does, waiting and failing among it, concerns other tables. Raises what the decoder raises."""
+        spec = self._specs[self._known(table)]
+        if decoder is not None:
+            spec = replace(spec, decoder=decoder)
+        return Prepared.of(update, self._state.tables[table], spec, self._clock.now_ms())
+
+    def publish(self, updates: Mapping[str, TableUpdate | Prepared]) -> Publication:
+        """See `Writer`. Returns once the publication is on disk; raises Retryable when the disk is full.
+
+        What a decoder raises, it raises before anything is written.
+        """
+        prepared = {n: u if isinstance(u, Prepared) else self.prepare(n, u) for n, u in updates.items()}
+        self._require_tables(prepared)
+        while True:
+            with self._writing():
+                moved = [name for name, one in prepared.items() if not one.fits(self._state.tables[name])]
+                if not moved:
+                    return self._published(prepared)
+            # Loads of these tables were shown meanwhile. Decoded again without the lock, as all is.
+            for name in moved:
+                prepared[name] = self.prepare(name, prepared[name].update, prepared[name].spec.decoder)
 
     def remove_expired(self) -> Publication:
         """See `Writer`. A bounded piece of work: what is left over goes in the next pass."""
@@ -214,6 +218,21 @@ class RocksStore:
             self._loading.discard(table_id)
 
     # Inside.
+
+    def _published(self, updates: Mapping[str, Prepared]) -> Publication:
+        puts: dict[bytes, bytes] = {}
+        changed: list[TableState] = []
+        quarantined: list[Quarantined] = []
+        masked = 0
+        for name, one in updates.items():
+            before = self._state.tables[name]
+            aside = published(self._database, before, one.came.quarantined, self._room)
+            puts.update(aside.puts(before.table_id))
+            changed.append(replace(self._folded(name, one.update, one.came, puts), quarantine=aside.state))
+            quarantined += one.came.quarantined
+            masked += one.came.masked
+        self._show(changed, puts, arrived={name: one.came for name, one in updates.items()})
+        return Publication(self.seq, tuple(quarantined), masked)
 
     def _opened(self, *, may_make: bool) -> tuple[Database, StoreState]:
         is_new = self._directory.prepare(may_make=may_make)

@@ -84,6 +84,10 @@ class Refresher:
         self._applied = digest
         return Refreshed(began, update, _remarks(read))
 
+    def forget(self) -> None:
+        """What the last read brought may not be in the store."""
+        self._applied = None
+
     def drop(self) -> Refreshed:
         """All rows are gone."""
         kept = kept_rows(self._store.path, self._name, self._spec)

@@ -4,6 +4,8 @@ from collections import OrderedDict
 from threading import Lock
 from typing import Protocol
 
+from enrich.errors import Retryable
+
 
 class SchemaSource(Protocol):
     def get(self, schema_id: int) -> str:
@@ -24,14 +26,37 @@ class CachedSchemas:
         self._lock = Lock()
         self._kept: OrderedDict[int, str] = OrderedDict()
 
-    def get(self, schema_id: int) -> str:
+    def known(self, schema_id: int) -> str | None:
+        """None: nobody has been asked for it yet."""
         with self._lock:
             if schema_id in self._kept:
                 self._kept.move_to_end(schema_id)
-                return self._kept[schema_id]
+            return self._kept.get(schema_id)
+
+    def get(self, schema_id: int) -> str:
+        text = self.known(schema_id)
+        if text is not None:
+            return text
         text = self._source.get(schema_id)
         with self._lock:
             self._kept[schema_id] = text
             while len(self._kept) > self._size:
                 self._kept.popitem(last=False)
+        return text
+
+
+class NotAskedYet(Retryable):
+    """A schema has to be asked for, by somebody who may wait for the answer."""
+
+
+class KnownSchemas:
+    """A `SchemaSource` that answers at once or not at all: what others have asked `schemas` for."""
+
+    def __init__(self, schemas: CachedSchemas) -> None:
+        self._schemas = schemas
+
+    def get(self, schema_id: int) -> str:
+        text = self._schemas.known(schema_id)
+        if text is None:
+            raise NotAskedYet(f"schema id {schema_id} has not been asked for yet")
         return text

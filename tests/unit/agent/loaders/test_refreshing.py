@@ -21,6 +21,10 @@ from tests.support.waiting import wait_until
 
 COLUMNS = pa.schema([("n", pa.int32())])
 SPEC = TableSpec(COLUMNS, JsonDecoder(COLUMNS))
+PIPELINE = (
+    "name: test\nkafka: {bootstrap_servers: 'h:9092'}\n"
+    "tables: {t: {loader: {redis: 'redis://h'}, format: json, columns: 'n int'}}\n"
+)
 
 
 class SlowSource(ListedSource):
@@ -78,11 +82,7 @@ def test_a_clock_that_is_set_back_makes_no_version_older_than_the_one_before(sto
 
 
 def test_a_table_is_ready_when_its_rows_are_written_and_not_when_they_were_read(store, clock):
-    pipeline = load_text(
-        "name: test\nkafka: {bootstrap_servers: 'h:9092'}\n"
-        "tables: {t: {loader: {redis: 'redis://h'}, format: json, columns: 'n int'}}\n"
-    )
-    table = all_tables(pipeline)["t"]
+    table = all_tables(load_text(PIPELINE))["t"]
     assert isinstance(table, LoaderTable)
     with ThreadPoolExecutor(1) as threads:
         refresher = refresher_of(ListedSource([(b"a", b"{}")]), store, clock)
@@ -96,6 +96,41 @@ def test_a_table_is_ready_when_its_rows_are_written_and_not_when_they_were_read(
         assert not keeper.state().ready
         store.publish({"t": update})
         assert keeper.state().ready
+
+
+def test_whatever_a_read_or_a_write_raises_is_the_tables_trouble_and_nothing_is_lost(store, clock):
+    class Faulty(ListedSource):
+        error: Exception | None = None
+
+        def batches(self, stopping):
+            if self.error is not None:
+                raise self.error
+            return super().batches(stopping)
+
+    with ThreadPoolExecutor(1) as threads:
+        source = Faulty([(b"a", b'{"n": 1}')])
+        table = all_tables(load_text(PIPELINE))["t"]
+        assert isinstance(table, LoaderTable)
+        keeper = LoaderKeeper(table, refresher_of(source, store, clock), store, threads, clock, suspect=lambda: None)
+
+        def stepped():
+            clock.advance(1_000)
+            try:
+                keeper.step()
+                return keeper.update(None)
+            except RuntimeError as error:
+                keeper.failed(error)
+            return None
+
+        source.error = RuntimeError("nobody has thought of this")
+        wait_until(lambda: stepped() or keeper.state().next_try, what="the trouble")
+        assert "nobody has thought of this" in str(keeper.state().reason)
+        source.error = None
+        wait_until(stepped, what="the update")
+        keeper.failed(RuntimeError("the store could not take it"))
+        store.publish({"t": wait_until(stepped, what="the same update again")})
+        assert store.tables["t"].rows == 1
+        assert (keeper.state().ready, keeper.state().next_try) == (True, None)
 
 
 def test_tombstones_of_keys_that_come_and_go_do_not_gather(store, clock):
