@@ -6,7 +6,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
-from socketserver import ThreadingTCPServer
+
+from enrich.bounded_http import BoundedServer
 
 _log = logging.getLogger(__name__)
 
@@ -21,7 +22,7 @@ class MetricsServer:
 
     def __init__(self, address: str, port: int, page: Callable[[], bytes]) -> None:
         """Raises OSError for a port that cannot be had."""
-        self._server = _Server((address, port), _handler(page))
+        self._server = BoundedServer((address, port), _handler(page))
         threading.Thread(
             target=self._server.serve_forever, kwargs={"poll_interval": 0.1}, name="metrics", daemon=True
         ).start()
@@ -40,11 +41,6 @@ def metrics_server(address: str, port: int, page: Callable[[], bytes], next_step
         reason = f"{address}:{port}: {error.strerror or error}; {next_step}"
         _log.warning("the metrics port cannot be opened", extra={"reason": reason})
         return None
-
-
-class _Server(ThreadingTCPServer):
-    daemon_threads = True
-    allow_reuse_address = True
 
 
 class QuietHandler(BaseHTTPRequestHandler):

@@ -2,13 +2,13 @@
 
 import json
 import logging
-import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import asdict
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
+from enrich.bounded_http import BoundedServer
 from enrich.errors import ConfigError
 from sync_service.metrics import exposition
 from sync_service.routes import RouteState, RouteStatus
@@ -45,18 +45,11 @@ class StatusServer:
         self._server.server_close()
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
+class _Server(BoundedServer):
     def __init__(self, address: tuple[str, int], service: Service, pipeline: str) -> None:
         self.service = service
         self.pipeline = pipeline
         super().__init__(address, _Handler)
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """One who asked and did not wait for the answer is no error of ours."""
-        if not isinstance(sys.exception(), OSError):
-            super().handle_error(request, client_address)
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -95,5 +88,6 @@ class _Handler(BaseHTTPRequestHandler):
 
 def _not_ready(statuses: list[RouteStatus]) -> Iterator[tuple[str, str]]:
     for status in statuses:
-        if status.state is not RouteState.running:
+        # One that waits for its turn is as ready as it can be: a rolling update waits for it before it ends another.
+        if status.state not in (RouteState.running, RouteState.standby):
             yield status.name, status.last_error or status.state.value

@@ -15,7 +15,8 @@ class RouteKind(StrEnum):
 class RouteState(StrEnum):
     starting = "starting"  # it has not done its first round yet
     running = "running"
-    waiting = "waiting"  # for a server that is away, or for its turn: it goes on by itself
+    waiting = "waiting"  # for a server that is away: it goes on by itself
+    standby = "standby"  # another instance is at work; this one takes over when that is gone
     held = "held"  # until a person decides; it is tried again now and then
     stopped = "stopped"  # for good
 

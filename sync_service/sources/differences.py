@@ -26,6 +26,9 @@ from sync_service.sources.source import Extent, Reading
 
 _SPOOL = pa.schema([("key", pa.binary()), ("value", pa.binary()), ("digest", pa.binary(DIGEST)), ("slot", pa.int64())])
 
+Keys = npt.NDArray[np.uint64]
+"""Hashes of keys."""
+
 
 @dataclass(slots=True)
 class Counts:
@@ -38,8 +41,6 @@ class Counts:
     """Known keys that the source does not have any more."""
     seen: int = 0
     """Known keys that it has."""
-    unasked: int = 0
-    """Keys of rows that nobody read: they appeared without a change that the source told of."""
     rejected: int = 0
     """Rows that cannot be records. Their keys keep the records that they have."""
     reasons: dict[str, int] = field(default_factory=dict)
@@ -66,13 +67,19 @@ class Differences(AbstractContextManager["Differences"]):
         self._writer = ipc.new_stream(self._file, _SPOOL)
         self._seen = np.zeros(known.slots, np.bool_)
         self._new: list[npt.NDArray[np.uint64]] = []
+        self._rejected: list[npt.NDArray[np.uint64]] = []
         self.counts = Counts()
+        self.without_record: tuple[int, int] | None = None
+        """Which rows have a key and no record in the topic, by a fingerprint; None when not all keys were read.
+
+        Those that cannot be records. If it changes, there are others: they came without a change that the source told.
+        """
 
     def compare(self, reading: Reading, checkpoint: Callable[[], None] = lambda: None) -> None:
         """Raises Retryable for a key that is there twice, and what reading raises. Calls `checkpoint` now and then."""
         if reading.extent is not Extent.changes:
             self._seen[:] = False
-        new_keys, self._new = self._new, []
+        before, self._new = self._new, []
         for batch in reading.batches:
             checkpoint()
             self.counts.read += batch.num_rows
@@ -80,10 +87,11 @@ class Differences(AbstractContextManager["Differences"]):
             with mapped_files(self._path):
                 self._compare(keys, batch, reading)
         self._refuse_twice(keys_only=reading.extent is Extent.keys)
-        if reading.extent is Extent.keys:
-            known_since = np.concatenate(new_keys) if new_keys else np.empty(0, np.uint64)
-            appeared = np.concatenate(self._new) if self._new else np.empty(0, np.uint64)
-            self.counts.unasked = int((~np.isin(appeared, known_since)).sum())
+        if reading.extent is Extent.whole:
+            self.without_record = _fingerprint(_joined(self._rejected))
+        elif reading.extent is Extent.keys:
+            written = np.setdiff1d(_joined(before), _joined(self._rejected))
+            self.without_record = _fingerprint(np.setdiff1d(_joined(self._new), written))
         if reading.extent is not Extent.changes:
             self.counts.seen = int(self._seen.sum())
             self.counts.missing = self._known.rows - self.counts.seen
@@ -126,11 +134,15 @@ class Differences(AbstractContextManager["Differences"]):
         values = encoded.values
         digests = digests_of(values.fill_null(b"").to_pylist())
         differs = (known.slots < 0) | (known.digests != digests)
-        differs &= values.is_valid().to_numpy(zero_copy_only=False)
+        is_record = values.is_valid().to_numpy(zero_copy_only=False)
+        differs &= is_record
         sizes = pc.add(pc.binary_length(keys), pc.binary_length(values.fill_null(b""))).to_numpy()
         too_large = differs & (sizes > self._largest)
         if too_large.any():
             self.counts.reject(f"larger than the {self._largest} bytes that the topic takes", int(too_large.sum()))
+        bad = keys.filter(pa.array((known.slots < 0) & (~is_record | too_large)))
+        if len(bad):
+            self._rejected.append(_hashes(bad))
         picked = np.flatnonzero(differs & ~too_large)
         if len(picked):
             self.counts.changed += len(picked)
@@ -145,14 +157,14 @@ class Differences(AbstractContextManager["Differences"]):
         self._seen[slots] = True
         unknown = keys.filter(pa.array(~is_known))
         if len(unknown):
-            self._new.append(pl.Series(pl.from_arrow(unknown)).hash().to_numpy())
+            self._new.append(_hashes(unknown))
 
     def _is_twice(self, slots: npt.NDArray[np.int64], index: int) -> bool:
         return bool(self._seen[slots[index]]) or int((slots == slots[index]).sum()) > 1
 
     def _refuse_twice(self, *, keys_only: bool) -> None:
         """Of new keys only hashes are kept. Two that are equal are looked up among the keys themselves."""
-        hashes = np.sort(np.concatenate(self._new)) if self._new else np.empty(0, np.uint64)
+        hashes = np.sort(_joined(self._new))
         suspects = np.unique(hashes[1:][hashes[1:] == hashes[:-1]])
         if not len(suspects) or keys_only:
             return
@@ -161,8 +173,7 @@ class Differences(AbstractContextManager["Differences"]):
         with mapped_files(self._path), pa.OSFile(str(self._path)) as file:
             for batch in _until_end(file):
                 keys = batch.column(0)
-                hashed = pl.Series(pl.from_arrow(keys)).hash().to_numpy()
-                for index in np.flatnonzero(np.isin(hashed, suspects)).tolist():
+                for index in np.flatnonzero(np.isin(_hashes(keys), suspects)).tolist():
                     key = keys[index].as_py()
                     if key in found:
                         raise _twice(key)
@@ -180,6 +191,18 @@ class Differences(AbstractContextManager["Differences"]):
         )
         columns = [keys, values, digest_array, pa.array(slots)]
         self._writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=_SPOOL))
+
+
+def _joined(keys: list[Keys]) -> Keys:
+    return np.concatenate(keys) if keys else np.empty(0, np.uint64)
+
+
+def _fingerprint(keys: Keys) -> tuple[int, int]:
+    return len(keys), int(keys.sum(dtype=np.uint64))
+
+
+def _hashes(keys: pa.BinaryArray) -> Keys:
+    return pl.Series(pl.from_arrow(keys)).hash().to_numpy()
 
 
 def _until_end(file: pa.NativeFile) -> Iterator[pa.RecordBatch]:

@@ -30,6 +30,7 @@ _ROWS, _END = b"r", b"s"
 _META = b"m"
 _FORMAT = 1
 _BATCH = 20_000
+_FEW_SLOTS = 1_000_000
 
 
 def digests_of(values: Sequence[bytes]) -> npt.NDArray[np.void]:
@@ -74,7 +75,10 @@ class _Meta:
         if told.pop("format", None) != _FORMAT:
             raise ValueError("another format")
         positions = {int(partition): int(offset) for partition, offset in told.pop("positions").items()}
-        progress = Progress(**told.pop("progress"))
+        kept = told.pop("progress")
+        kept.pop("rejected", None)  # of an earlier release
+        without = kept.pop("without_record", None)
+        progress = Progress(**kept, without_record=None if without is None else (int(without[0]), int(without[1])))
         return cls(**told, positions=positions, progress=progress)
 
 
@@ -134,6 +138,11 @@ class KnownRows:
     def slots(self) -> int:
         """All slots are below this."""
         return self._meta.next_slot
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether most slots are of rows that are gone. Each costs a byte of every reading."""
+        return self.slots > max(_FEW_SLOTS, 4 * self.rows)
 
     @property
     def progress(self) -> Progress:

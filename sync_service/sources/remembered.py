@@ -27,6 +27,8 @@ class Remembered:
     def follow(self, checkpoint: Callable[[], None]) -> None:
         """Returns once all that the topic holds is known."""
         now = SystemClock().now_ms()
+        if self.known.is_sparse:
+            self._make_anew("most of what is known is of rows that are gone")
         try:
             self._catch_up(now, checkpoint)
         except CorruptState as error:
@@ -40,7 +42,10 @@ class Remembered:
 
     def forget(self, error: CorruptState) -> None:
         """Nothing is known any more; `follow` makes it again."""
-        _log.warning("what is known of the topic is made again: %s", error, extra={"topic": self._facts.name})
+        self._make_anew(str(error))
+
+    def _make_anew(self, reason: str) -> None:
+        _log.warning("what is known of the topic is made again: %s", reason, extra={"topic": self._facts.name})
         self._written = dict(self.known.positions)
         self.known.close()
         self.known = KnownRows.make(self._directory, self._facts.topic_id)

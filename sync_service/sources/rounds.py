@@ -104,7 +104,7 @@ class Rounds:
                 differences.delete_missing()
             self._write(differences)
         tools.guard.settle()
-        if counts.unasked > after.rejected:
+        if differences.without_record not in (None, after.without_record):
             after = replace(after, whole_at_ms=None)
         known.note(progress=replace(after, encoding=tools.encoder.identity))
         self._flush(counts)
@@ -123,7 +123,7 @@ class Rounds:
         except Retryable as error:
             raise _NoAnswerError(error) from error
         is_whole = after.whole_at_ms != progress.whole_at_ms
-        return replace(after, rejected=differences.counts.rejected if is_whole else progress.rejected)
+        return replace(after, without_record=differences.without_record if is_whole else progress.without_record)
 
     def _write(self, differences: Differences) -> None:
         counts = differences.counts

@@ -99,5 +99,5 @@ class SourceRoute:
         while not stopping.is_set():
             if turn.has_it(_TURN_S):
                 return True
-            self._telling.is_waiting("its turn: another instance is at work")
+            self._telling.stands_by()
         return False

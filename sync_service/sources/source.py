@@ -32,8 +32,8 @@ class Progress:
     """What rows looked like; another shape asks for a whole reading."""
     encoding: str = ""
     """How values were made of rows; another encoding asks for everything again."""
-    rejected: int = 0
-    """How many rows of the last whole reading could not become records."""
+    without_record: tuple[int, int] | None = None
+    """Which rows of the last whole reading had a key and could not become records: their number, and a fingerprint."""
     position: Any = None
     """The source's own: whatever JSON can hold."""
 

@@ -20,8 +20,9 @@ class Telling:
             self._counters[name] += number
         self.status = replace(self.status, counters=dict(self._counters))
 
-    def is_waiting(self, what_for: str) -> None:
-        self.status = replace(self.status, state=RouteState.waiting, details={"warnings": [f"waits for {what_for}"]})
+    def stands_by(self) -> None:
+        warning = "waits for its turn: another instance is at work"
+        self.status = replace(self.status, state=RouteState.standby, details={"warnings": [warning]})
 
     def failed(self, error: Exception, state: RouteState) -> None:
         now = SystemClock().now_ms()

@@ -1,5 +1,6 @@
 """The service does with a route's errors what the tree of errors says."""
 
+import http.client
 import threading
 from collections.abc import Callable
 
@@ -7,6 +8,7 @@ import pytest
 
 from enrich.errors import ConfigError, EnrichError, Fatal, Fenced, Retryable, WouldLoseData
 from sync_service.backoff import Backoff
+from sync_service.http import StatusServer
 from sync_service.meters import Meter
 from sync_service.metrics import exposition
 from sync_service.routes import RouteKind, RouteState, RouteStatus
@@ -154,3 +156,20 @@ def test_metrics_name_the_route_and_its_state() -> None:
     assert 'enrich_sync_lag{kind="writeback",route="out"} 7.0' in text
     assert 'enrich_sync_rows_written_total{kind="writeback",route="out"} 3.0' in text
     assert 'enrich_sync_differences{kind="writeback",route="out"} 2.0' in text
+
+
+@pytest.mark.parametrize(
+    ("state", "code"), [(RouteState.running, 200), (RouteState.standby, 200), (RouteState.held, 503)]
+)
+def test_an_instance_that_could_take_over_is_ready(state: RouteState, code: int) -> None:
+    route = Scripted("a")
+    route.state = state
+    server = StatusServer(Service([route]), "p", "127.0.0.1:0")
+    server.start()
+    try:
+        connection = http.client.HTTPConnection(server.address, timeout=30)
+        connection.request("GET", "/readyz")
+        assert connection.getresponse().status == code
+        connection.close()
+    finally:
+        server.stop()

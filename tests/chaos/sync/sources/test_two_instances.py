@@ -2,6 +2,7 @@
 
 import psutil
 
+from sync_service.routes import RouteState
 from tests.support.processes import frozen, kill
 from tests.support.sources import SourceWorld, repeats
 from tests.support.sync import SHORT_SESSIONS, Running, running
@@ -33,6 +34,7 @@ def test_the_second_waits_and_takes_over_at_once_when_the_first_leaves(source: S
         source.wait_equal()
         waiting, working = (first, second_host) if "its turn" in waiting_of(first) else (second_host, first)
         assert waiting.status("in").counters["readings"] == 0
+        assert waiting.status("in").state is RouteState.standby
         working.stop()
         source.execute("UPDATE {} SET plan = 'x', at = clock_timestamp() WHERE id < 10")
         source.wait_equal()

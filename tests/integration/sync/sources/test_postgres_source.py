@@ -175,6 +175,30 @@ def test_a_row_that_came_with_an_old_cursor_is_found_by_its_key(source: SourceWo
         source.wait_equal()
 
 
+def test_rows_without_a_key_do_not_hide_a_row_that_came_with_an_old_cursor(source: SourceWorld) -> None:
+    source.make_topic()
+    source.make_table("id bigint UNIQUE, plan text, at timestamptz NOT NULL DEFAULT clock_timestamp()")
+    source.execute("INSERT INTO {} VALUES (1, 'first'), (NULL, 'no key'), (NULL, 'no key')")
+    source.with_cursor(whole_every="0s")
+    with source.running():
+        wait_until(lambda: source.in_topic().keys() == {b"1"})
+        source.execute("INSERT INTO {} VALUES (99, 'restored', '2020-01-01')")
+        wait_until(lambda: source.in_topic().keys() == {b"1", b"99"}, what="the restored row")
+
+
+def test_a_rejected_row_that_is_deleted_hides_no_other(source: SourceWorld) -> None:
+    source.make_topic(max_message_bytes="2000")
+    source.make_table(rows=3)
+    source.execute("INSERT INTO {} (id, plan) VALUES (50, repeat('x', 5000))")
+    source.with_cursor(whole_every="0s")
+    with source.running() as service:
+        wait_until(lambda: has_read(service))
+        with source.postgres.transaction():
+            source.execute("DELETE FROM {} WHERE id = 50")
+            source.execute("INSERT INTO {} VALUES (99, 'restored', 1, '2020-01-01')")
+        source.wait_equal()
+
+
 def test_a_cursor_that_is_a_number_works_too(source: SourceWorld) -> None:
     source.make_topic()
     source.make_table("id bigint PRIMARY KEY, plan text, version bigserial")

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from enrich.errors import CorruptState, Fenced
+from sync_service.sources import known_rows
 from sync_service.sources.known_rows import KnownRows, digests_of
 from sync_service.sources.source import Progress
 
@@ -49,6 +50,19 @@ def test_a_slot_is_never_given_twice(tmp_path):
     alive = slots[slots >= 0]
     assert len(set(alive.tolist())) == len(alive) == known.rows
     assert alive.max() < known.slots
+    known.close()
+
+
+def test_slots_of_rows_that_are_gone_are_noticed(tmp_path, monkeypatch):
+    monkeypatch.setattr(known_rows, "_FEW_SLOTS", 1_000)
+    known = KnownRows.make(tmp_path / "k", "t")
+    for number in range(5):
+        keys = [b"%d-%d" % (number, each) for each in range(300)]
+        assert known.is_sparse == (number == 4)
+        apply(known, dict.fromkeys(keys, b"v"))
+        assert not known.is_sparse or number == 4
+        apply(known, dict.fromkeys(keys[10:], None))
+    assert known.rows == 50
     known.close()
 
 

@@ -1,0 +1,65 @@
+"""An HTTP server for the pages of a program, which no number of slow clients can keep from answering, or bring down.
+
+Each connection costs a thread and a descriptor, and is closed soon whatever its client does. Beyond some dozens the
+oldest goes for the newest: probes and scrapers have their answer long before theirs is the oldest.
+"""
+
+import contextlib
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler
+from socketserver import ThreadingTCPServer
+from typing import Any
+
+_CONNECTIONS = 64
+_PATIENCE_S = 5.0
+"""How long a connection may last."""
+
+
+class BoundedServer(ThreadingTCPServer):
+    """Serves in threads of its own. Raises OSError for an address that cannot be had."""
+
+    daemon_threads = True
+    allow_reuse_address = True
+    request_queue_size = 128
+
+    def __init__(
+        self, address: tuple[str, int], handler: Callable[[Any, Any, "BoundedServer"], BaseHTTPRequestHandler]
+    ) -> None:
+        self._open: dict[socket.socket, float] = {}
+        """When it was accepted, the oldest first."""
+        self._lock = threading.Lock()
+        super().__init__(address, handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        with self._lock:
+            if len(self._open) >= _CONNECTIONS:
+                self._cut(next(iter(self._open)))
+            self._open[request] = time.monotonic()
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        with self._lock:
+            self._open.pop(request, None)
+        super().shutdown_request(request)
+
+    def service_actions(self) -> None:
+        """Called at each turn of the loop: `timeout` of a handler begins anew with every byte, this does not."""
+        with self._lock:
+            late = time.monotonic() - _PATIENCE_S
+            for request in [request for request, since in self._open.items() if since < late]:
+                self._cut(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """One who asked and did not wait for the answer is no error of ours."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
+
+    def _cut(self, request: socket.socket) -> None:
+        # Its thread wakes up, finds the end of the connection, and closes it.
+        del self._open[request]
+        with contextlib.suppress(OSError):
+            request.shutdown(socket.SHUT_RDWR)

@@ -1,0 +1,53 @@
+"""Pages of programs answer whoever asks, however many clients hold connections and say little."""
+
+import socket
+import urllib.request
+
+import pytest
+
+from enrich import bounded_http
+from enrich.metrics import METRICS, MetricsServer
+from tests.support.waiting import wait_until
+
+SLOW = 200
+
+
+@pytest.fixture
+def server():
+    server = MetricsServer("127.0.0.1", 0, lambda: b"up 1\n")
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def slow(server):
+    """Connections that send a request a line at a time, and never its end."""
+    address = server._server.server_address
+    clients = [socket.create_connection(address, timeout=30) for _ in range(SLOW)]
+    for client in clients:
+        client.sendall(b"GET /metrics HTTP/1.1\r\n")
+    yield clients
+    for client in clients:
+        client.close()
+
+
+def is_closed(client: socket.socket) -> bool:
+    client.setblocking(False)
+    try:
+        client.sendall(b"x: y\r\n")
+        return client.recv(1) == b""
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+
+
+def test_slow_clients_take_a_bounded_number_of_connections_and_the_page_answers(server, slow):
+    host, port = server._server.server_address
+    wait_until(lambda: sum(map(is_closed, slow)) >= SLOW - bounded_http._CONNECTIONS, what="the oldest to go")
+    with urllib.request.urlopen(f"http://{host}:{port}{METRICS}", timeout=30) as answer:
+        assert answer.read() == b"up 1\n"
+
+
+def test_a_client_that_says_a_little_now_and_then_is_closed_all_the_same(server, slow):
+    wait_until(lambda: all(map(is_closed, slow)), deadline_s=60, what="all to be closed")
