@@ -61,7 +61,9 @@ class _Handler(BaseHTTPRequestHandler):
         statuses = self.server.service.statuses()
         match self.path.partition("?")[0]:
             case "/healthz":
-                self._answer(200, "application/json", json.dumps({"healthy": True}))
+                stopped = {status.name: status.last_error for status in statuses if status.state is RouteState.stopped}
+                body = {"healthy": not stopped, **({"stopped": stopped} if stopped else {})}
+                self._answer(503 if stopped else 200, "application/json", json.dumps(body))
             case "/readyz":
                 reasons = dict(_not_ready(statuses))
                 body = {"ready": not reasons, "not_ready": reasons}

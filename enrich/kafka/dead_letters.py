@@ -34,6 +34,47 @@ class DeadLetter:
     headers: HeaderList
 
 
+# What a producer's own count of a record's bytes adds at most, and each header.
+_OVERHEAD, _HEADER_OVERHEAD = 120, 10
+_LONGEST_REASON = 1_000
+
+
+def record_size(key: bytes | None, value: bytes | None, headers: HeaderList) -> int:
+    """The bytes that a record takes in a topic, rather too many than too few."""
+    size = _OVERHEAD + len(key or b"") + len(value or b"")
+    return size + sum(_HEADER_OVERHEAD + len(name.encode()) + len(content or b"") for name, content in headers)
+
+
+def fitted(letter: DeadLetter, room: int) -> DeadLetter | None:
+    """The letter cut so far that it takes no more bytes: first its value, then the original headers and the key, which
+    the letter then tells by number, or by length and digest. None when not even its place and reason fit."""
+    if record_size(letter.key, letter.value, letter.headers) <= room:
+        return letter
+    reason = min(_LONGEST_REASON, room // 8)
+    headers = [
+        (name, _cut_text(content, reason) if name == "enrich.reason" else content) for name, content in letter.headers
+    ]
+    if record_size(letter.key, None, headers) > room // 2:
+        own = [(name, content) for name, content in headers if name.startswith("enrich.")]
+        if len(own) < len(headers):
+            own.append(("enrich.headers_left_out", str(len(headers) - len(own)).encode()))
+        headers = own
+    if record_size(letter.key, None, headers) > room // 2:
+        key = dict(headers).get("enrich.key") or b""
+        told = {
+            "enrich.key": key[: room // 4],
+            "enrich.key_length": str(len(key)).encode(),
+            "enrich.key_sha256": hashlib.sha256(key).hexdigest().encode(),
+        }
+        headers = [(name, content) for name, content in headers if name != "enrich.key"] + list(told.items())
+    rest = room - record_size(letter.key, None, headers)
+    return DeadLetter(letter.key, letter.value[:rest], headers) if rest >= 0 else None
+
+
+def _cut_text(text: bytes | None, length: int) -> bytes | None:
+    return None if text is None else text[:length].decode(errors="ignore").encode()
+
+
 def dead_letter(
     origin: Origin, reason: str, *, stage: str, lookup: str | None = None, largest_value: int = LARGEST_VALUE
 ) -> DeadLetter:

@@ -1,7 +1,7 @@
 """Where a record goes that the store does not take: to the next retry topic while it may pass, else to the DLQ."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,8 +9,9 @@ from confluent_kafka import Message
 
 from enrich.errors import BadRecord, EnrichError, RefusedForNow
 from enrich.kafka import DeliveringProducer
-from enrich.kafka.dead_letters import Origin, dead_letter
+from enrich.kafka.dead_letters import DeadLetter, Origin, dead_letter, fitted, record_size
 from enrich.kafka.records import headers_of
+from sync_service.writeback.spill import Spill
 from sync_service.writeback.versions import HEADER
 
 _PLACE = ("enrich.topic", "enrich.partition", "enrich.offset")
@@ -44,11 +45,17 @@ def _producing() -> Iterator[None]:
 
 
 class Onward:
-    """Sends records on, with their original place and version. Nothing is safe before `flush` has returned."""
+    """Sends records on, with their original place and version. Nothing is safe before `flush` has returned.
 
-    def __init__(self, producer: DeliveringProducer, ways: Ways) -> None:
+    `room`: what a record may take in their topics, in bytes. One that is too large for a retry topic is buried at once,
+    and a letter is cut until it fits; what does not fit at all is spilled. So none of them keeps others waiting.
+    """
+
+    def __init__(self, producer: DeliveringProducer, ways: Ways, room: int, spill: Spill) -> None:
         self._producer = producer
         self._ways = ways
+        self._room = room
+        self._spill = spill
 
     def refused(self, message: Message, version: int | None, error: BadRecord) -> bool:
         """True when the record will be tried again."""
@@ -59,6 +66,9 @@ class Onward:
         own: dict[str, Any] = dict(zip(_PLACE, (origin.topic, origin.partition, origin.offset), strict=True))
         headers = [(name, content) for name, content in _versioned(origin, version) if name not in own]
         headers += [(name, str(content).encode()) for name, content in own.items()]
+        if record_size(origin.key, origin.value, headers) > self._room:
+            self.bury(message, version, f"{error.what}; it is too large for the retry topic")
+            return False
         with _producing():
             self._producer.produce(self._ways.retry_topic, origin.key, origin.value, headers=headers)
         return True
@@ -68,7 +78,15 @@ class Onward:
         versioned = Origin(
             origin.topic, origin.partition, origin.offset, origin.key, origin.value, _versioned(origin, version)
         )
-        letter = dead_letter(versioned, reason, stage=self._ways.route)
+        whole = dead_letter(versioned, reason, stage=self._ways.route, largest_value=max(self._room, 0))
+        letter = fitted(whole, self._room)
+        if letter is None:
+            letter = dead_letter(versioned, reason, stage=self._ways.route, largest_value=len(origin.value or b""))
+            self._spill.keep(letter)
+        else:
+            self._send(letter)
+
+    def _send(self, letter: DeadLetter) -> None:
         with _producing():
             self._producer.produce(self._ways.dlq, letter.key, letter.value, headers=letter.headers)
 
@@ -81,11 +99,10 @@ def origin_of(message: Message, *, from_retry_topic: bool) -> Origin:
     """Where the record stood first: what came through a retry topic says so in its headers."""
     headers = headers_of(message)
     known = dict(headers) if from_retry_topic else {}
-    place = [known.get(name) for name in _PLACE]
-    if all(part is not None for part in place):
-        topic, partition, offset = place[0].decode(), int(place[1]), int(place[2])  # type: ignore[union-attr,arg-type] # not None
-    else:
-        topic, partition, offset = message.topic() or "", message.partition() or 0, message.offset() or 0
+    place: list[Any] = [known.get(name) for name in _PLACE]
+    topic, partition, offset = message.topic() or "", message.partition() or 0, message.offset() or 0
+    with suppress(ValueError, TypeError, AttributeError):  # somebody else's headers, or none
+        topic, partition, offset = place[0].decode(), int(place[1]), int(place[2])
     key, value = message.key(), message.value()
     return Origin(topic, partition, offset, _bytes(key), _bytes(value), headers)
 

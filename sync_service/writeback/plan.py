@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 
 from enrich.config import Delete, Pipeline, RedisForm, SyncWriteback
 from enrich.config.quantities import duration_text
@@ -15,6 +16,8 @@ class WritebackPlan:
     pipeline: str
     name: str
     section: SyncWriteback
+    directory: Path = Path()
+    """Where the host keeps what is neither in a store nor in a topic."""
 
     @property
     def group(self) -> str:
@@ -56,7 +59,10 @@ class WritebackPlan:
 
 def plans_of(pipeline: Pipeline) -> list[WritebackPlan]:
     sync = pipeline.sync
-    return [] if sync is None else [WritebackPlan(pipeline.name, *item) for item in sync.writeback.items()]
+    if sync is None:
+        return []
+    directory = Path(pipeline.state_dir) / pipeline.name / "sync-writeback"
+    return [WritebackPlan(pipeline.name, *item, directory) for item in sync.writeback.items()]
 
 
 def _milliseconds(duration: timedelta) -> int:

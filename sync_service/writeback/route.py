@@ -2,7 +2,8 @@
 
 import logging
 import threading
-from contextlib import ExitStack, closing
+from collections.abc import Sequence
+from contextlib import ExitStack, closing, suppress
 from functools import partial
 from typing import Any
 
@@ -11,6 +12,7 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 from enrich.codecs import decoder_for, schemas_of
 from enrich.config import Pipeline
 from enrich.config.client_settings import Role
+from enrich.errors import BadRecord, ConfigError, Retryable
 from enrich.kafka import (
     COMPACTED,
     Connection,
@@ -31,6 +33,7 @@ from sync_service.writeback.plan import WritebackPlan, plans_of
 from sync_service.writeback.positions import Committed
 from sync_service.writeback.records import RecordReader
 from sync_service.writeback.sink import StoreSink
+from sync_service.writeback.spill import Spill
 
 _log = logging.getLogger("enrich.sync")
 
@@ -44,6 +47,10 @@ _SMALL_QUEUE = {
     "queued.max.messages.kbytes": 8_192,
     "fetch.queue.backoff.ms": 20,
 }
+# What a record may take in a topic of which nothing is known, in bytes; the most that a client can be told; the least.
+_DEFAULT_ROOM, _MOST_ROOM, _LEAST_MESSAGE = 1_000_000, 1_000_000_000, 1_000
+_BATCH_OVERHEAD = 200
+_HEADERS = 64 * 2**10
 # How soon the partitions of an instance that was killed go to another, in ms; 45 s by default. Before the user's own.
 _GROUP_DEFAULTS = {"session.timeout.ms": 10_000, "heartbeat.interval.ms": 2_000}
 
@@ -83,6 +90,16 @@ class WritebackRoute:
         self._warnings: list[str] = []
         self._rewinds = 0
         self._progressed_ms: int | None = None
+        self._retry_topics = [name for name, _ in topics]
+        self._room, self._refused_room = 0, _MOST_ROOM
+        """What a record may take in the topics that it is sent on to, and what they were seen to refuse."""
+        self._spill = Spill(plan.directory / f"{plan.name}.dead-letters.jsonl", self._spilled)
+
+    def _spilled(self) -> None:
+        self._meter.count("dead_letters_spilled")
+        warning = f"the DLQ does not take some dead letters: they are in {self._spill.path}"
+        if warning not in self._warnings:
+            self._warnings = [*self._warnings, warning]
 
     @property
     def name(self) -> str:
@@ -100,7 +117,14 @@ class WritebackRoute:
             with ExitStack() as held:
                 self._run(held, stopping)
         except BrokenProducer as broken:
-            raise broken.error from broken
+            if not isinstance(broken.error, BadRecord):
+                raise broken.error from broken
+            self._refused_room = self._room
+            raise Retryable(
+                f"records that are sent on were refused: {broken.error.what}",
+                where=broken.error.where,
+                next_step="they are cut, and sent again",
+            ) from broken
         finally:
             if self._flow is not None:
                 self._rewinds += self._flow.rewinds
@@ -121,10 +145,13 @@ class WritebackRoute:
         held.callback(consumer.close)
         generation = gate.enter(partial(committed_of, consumer, topics, self._topic)) if self._tier is None else None
         make_topics(self._plan, topics, len(gate.topic_now()[1]))
-        producer = held.enter_context(DeliveringProducer(self._clients.producer))
+        said = room_in([self._plan.section.dlq, *self._retry_topics], topics, self._clients.producer)
+        self._room = said if said < self._refused_room else self._refused_room // 4
+        largest = max(self._room, _LEAST_MESSAGE)
+        producer = held.enter_context(DeliveringProducer({**self._clients.producer, "message.max.bytes": largest}))
         reader = RecordReader(self._clients.decoder(self._plan), self._plan.section.version, generation)
         checked = None if generation is None else (gate, generation)
-        sink = StoreSink(store, reader, Onward(producer, self._ways), self._meter, checked)
+        sink = StoreSink(store, reader, Onward(producer, self._ways, self._room, self._spill), self._meter, checked)
         self._flow = Flow(consumer, self._flow_plan(generation), sink)
         self._flow.run(stopping)
 
@@ -179,12 +206,33 @@ def committed_of(consumer: Consumer, topics: Topics, topic: str) -> list[Committ
     return [one for one in known if one is not None]
 
 
+def room_in(names: Sequence[str], topics: Topics, producer: Connection) -> int:
+    """What a record may take in all of these topics, in bytes; a batch too, of which a broker would refuse all."""
+    ours = producer.get("message.max.bytes")
+    rooms = [] if ours is None else [int(str(ours))]
+    for name in names:
+        try:
+            rooms.append(int(topics.settings(name).get("max.message.bytes", _DEFAULT_ROOM)) - _BATCH_OVERHEAD)
+        except ConfigError:  # this user may not ask: what most brokers take
+            rooms.append(_DEFAULT_ROOM)
+    return min(rooms, default=_DEFAULT_ROOM)
+
+
 def make_topics(plan: WritebackPlan, topics: Topics, partitions: int) -> None:
     """Retry topics and the DLQ, where they are not there yet. Raises ConfigError without the rights for it."""
-    # Compacted, so that a dead letter stays until somebody has replayed or purged it.
-    topics.ensure(plan.section.dlq, partitions=partitions, config=COMPACTED)
-    for name, _ in plan.retry_topics:
-        topics.ensure(name, partitions=partitions)
+    missing = [name for name in (plan.section.dlq, *(name for name, _ in plan.retry_topics)) if not topics.exists(name)]
+    if not missing:
+        return
+    room: dict[str, str] = {}
+    with suppress(ConfigError):  # without the right to ask: the brokers' default
+        largest = int(topics.settings(plan.section.topic).get("max.message.bytes", 0))
+        if largest >= _DEFAULT_ROOM:
+            # What the topic takes they take too, with the headers that say where it stood.
+            room = {"max.message.bytes": str(largest + _HEADERS)}
+    for name in missing:
+        # Compacted, so that a dead letter stays until somebody has replayed or purged it.
+        policy = COMPACTED if name == plan.section.dlq else {}
+        topics.ensure(name, partitions=partitions, config={**policy, **room})
 
 
 def writeback_routes(pipeline: Pipeline) -> list[Route]:

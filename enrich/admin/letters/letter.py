@@ -14,7 +14,7 @@ REPLAYS = "enrich.replays"
 _ADDED = frozenset(
     f"enrich.{name}"
     for name in ("reason", "stage", "lookup", "topic", "partition", "offset", "key", "length", "sha256")
-)
+) | {"enrich.key_length", "enrich.key_sha256", "enrich.headers_left_out"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +38,12 @@ class Letter:
     """The original ones."""
     timestamp: int
     replays: int
+    lacks_key_or_headers: bool = False
+    """The DLQ did not take the key or the headers whole either."""
 
     @property
     def is_cut(self) -> bool:
-        return len(self.value) < self.length
+        return len(self.value) < self.length or self.lacks_key_or_headers
 
 
 def letter_of(dlq: str, message: Message) -> Letter | None:
@@ -65,6 +67,7 @@ def letter_of(dlq: str, message: Message) -> Letter | None:
             [(key, content) for key, content in headers if key not in _ADDED],
             message.timestamp()[1],
             int(told.get(REPLAYS, b"0")),
+            not {"enrich.key_length", "enrich.headers_left_out"}.isdisjoint(told),
         )
     except (KeyError, ValueError):
         return None

@@ -1,12 +1,19 @@
-"""Who asks how a route is never waits for it."""
+"""Who asks how a route is never waits for it, and is told the truth."""
 
+import json
 import threading
 from collections.abc import Callable
+from contextlib import closing
+from http.client import HTTPConnection
 from typing import Any
 
 import pytest
 
+from enrich.errors import Fatal
 from enrich.kafka import new_group_consumer
+from sync_service.http import StatusServer
+from sync_service.routes import RouteKind, RouteState, RouteStatus
+from sync_service.service import Service
 from sync_service.writeback import route
 from tests.support.sync import SyncWorld, running
 from tests.support.waiting import wait_until
@@ -44,3 +51,37 @@ def test_the_status_is_told_without_the_consumers(world: SyncWorld, monkeypatch:
         wait_until(lambda: [service.status(name).lag for name in ("out", "out.retry-1")] == [0, 0])
     assert len(consumers) == 2
     assert [len(consumer.users) for consumer in consumers] == [1, 1]
+
+
+class Breaking:
+    """A route that stops for good."""
+
+    name, kind = "broken", RouteKind.writeback
+
+    def run(self, stopping: threading.Event) -> None:  # noqa: ARG002 - the protocol's
+        raise Fatal("nothing helps")
+
+    def status(self) -> RouteStatus:
+        return RouteStatus(self.name, self.kind, RouteState.running)
+
+
+def test_a_service_with_a_route_that_stopped_for_good_is_not_healthy() -> None:
+    service = Service([Breaking()])
+    server = StatusServer(service, "p", "127.0.0.1:0")
+    server.start()
+
+    def health() -> tuple[int, Any]:
+        with closing(HTTPConnection(server.address, timeout=30)) as connection:
+            connection.request("GET", "/healthz")
+            answer = connection.getresponse()
+            return answer.status, json.loads(answer.read())
+
+    try:
+        assert health() == (200, {"healthy": True})
+        with pytest.raises(Fatal):
+            service.run()
+        code, told = health()
+        assert code == 503
+        assert told == {"healthy": False, "stopped": {"broken": "nothing helps"}}
+    finally:
+        server.stop()

@@ -2,7 +2,10 @@
 
 import hashlib
 
-from enrich.kafka.dead_letters import Origin, dead_letter
+import pytest
+
+from enrich.admin.letters.letter import _ADDED
+from enrich.kafka.dead_letters import DeadLetter, Origin, dead_letter, fitted, record_size
 
 
 def test_a_dead_letter_has_the_form_of_the_design() -> None:
@@ -42,3 +45,36 @@ def test_a_record_that_was_dead_before_gets_the_new_reason_once() -> None:
     before = dead_letter(Origin("t", 0, 0, b"k", b"v"), "first", stage="s")
     again = dead_letter(Origin("dlq", 1, 5, before.key, before.value, before.headers), "second", stage="s")
     assert [content for name, content in again.headers if name == "enrich.reason"] == [b"second"]
+
+
+@pytest.mark.parametrize("room", [2_000, 20_000, 500_000])
+@pytest.mark.parametrize(
+    "origin",
+    [
+        Origin("t", 0, 7, b"k", b"v" * 600_000),
+        Origin("t", 0, 7, b"k" * 600_000, b"v" * 600_000),
+        Origin("t", 0, 7, b"k", b"v", [("trace", b"x" * 600_000)]),
+        Origin("t", 0, 7, b"k" * 600_000, None, [("enrich.version", b"5"), *[(f"h{n}", b"") for n in range(50_000)]]),
+    ],
+    ids=["value", "key and value", "header", "key and headers"],
+)
+def test_whatever_is_large_a_letter_is_cut_until_it_fits_and_says_what_it_was(origin: Origin, room: int) -> None:
+    letter = fitted(dead_letter(origin, "why " * 1_000, stage="s", largest_value=10**9), room)
+    assert letter is not None and record_size(letter.key, letter.value, letter.headers) <= room
+    told = dict(letter.headers)
+    assert letter.key == b"t/0/7" and (told["enrich.reason"] or b"").startswith(b"why")
+    assert told["enrich.length"] == str(len(origin.value or b"")).encode()
+    assert told["enrich.sha256"] == hashlib.sha256(origin.value or b"").hexdigest().encode()
+    key = told["enrich.key"] or b""
+    if len(key) < len(origin.key or b""):
+        assert told["enrich.key_length"] == str(len(origin.key or b"")).encode()
+        assert told["enrich.key_sha256"] == hashlib.sha256(origin.key or b"").hexdigest().encode()
+    assert ("trace" in told or "h7" in told) == bool(origin.headers and "enrich.headers_left_out" not in told)
+    assert {name for name in told if name.startswith("enrich.")} <= {*_ADDED, "enrich.version"}
+
+
+def test_a_letter_that_fits_is_left_as_it_is_and_one_that_cannot_is_none() -> None:
+    letter = dead_letter(Origin("t", 0, 7, b"k", b"v"), "why", stage="s")
+    assert fitted(letter, 10_000) is letter
+    assert fitted(letter, 100) is None
+    assert fitted(DeadLetter(b"k" * 500, b"", []), 300) is None
