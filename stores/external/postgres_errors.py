@@ -98,12 +98,30 @@ _NEXT_STEPS: dict[type[EnrichError], str] = {
 }
 
 
+_QUOTED = re.compile(r"""(["'])(?:(?!\1).)*\1""", re.DOTALL)
+_RAISED = re.compile(r"^PL/\w+ function \S+ line \d+ at \w+", re.MULTILINE)
+
+
 def mapped(error: psycopg.Error, where: str | None = None) -> EnrichError:
-    """The error of our tree for one of psycopg's. Details of the server may hold values of rows: they are left out."""
+    """The error of our tree for one of psycopg's. Values of rows are left out: errors stand in logs and DLQs, where
+    those of one kind are counted together."""
     kind = _kind(error)
     text = error.diag.message_primary or " ".join(str(error).split()) or type(error).__name__
+    if issubclass(kind, BadRecord | RefusedForNow):
+        text = _without_values(error, text)
     code = f" [{error.sqlstate}]" if error.sqlstate else ""
     return kind(f"PostgreSQL: {text}{code}", where=where, next_step=_NEXT_STEPS.get(kind))
+
+
+def _without_values(error: psycopg.Error, text: str) -> str:
+    code = error.sqlstate or ""
+    if code[:2] in ("23", "44"):
+        return text  # of constraints: their names, the tables' and the columns'
+    if code[:2] in ("09", "27", "2F", "38", "39", "P0"):
+        # What a trigger or a function raises is its author's text, and may hold anything.
+        raised = _RAISED.search(error.diag.context or "")
+        return f"refused by {raised[0] if raised else 'a trigger or a function'}"
+    return _QUOTED.sub("...", text).partition(": ")[0]
 
 
 def _kind(error: psycopg.Error) -> type[EnrichError]:
