@@ -262,24 +262,25 @@ class Agent:
 
     def _write_header(self) -> None:
         seq = self._store.seq
+        remarks = self._remarks()
         header = Header(
             *seq,
             heartbeat_ms=self._clock.now_ms(),
             pid=self._self.pid,
             started=self._self.started,
             pid_namespace=self._namespace,
-            tables={keeper.name: self._state_of(keeper) for keeper in self._keepers},
+            tables={keeper.name: self._state_of(keeper, remarks.get(keeper.name)) for keeper in self._keepers},
         )
         self._header.write(header)
         self._told = header
 
-    def _state_of(self, keeper: Keeper) -> TableState:
+    def _state_of(self, keeper: Keeper, remark: str | None) -> TableState:
         quarantine = self._store.tables[keeper.name].quarantine
         state = replace(keeper.state(), quarantined=quarantine.records)
         if state.reason is None and quarantine.not_kept:
             state = replace(state, reason=f"the quarantine is full: it keeps {quarantine.kept_records:,} records")
         if state.reason is None:
-            state = replace(state, reason=self._remarks().get(keeper.name))
+            state = replace(state, reason=remark)
         return state if self._write_failure is None else replace(state, reason=str(self._write_failure))
 
 

@@ -135,7 +135,7 @@ def _serve(pipeline: Pipeline, place: Place, lock: StoreLock, loads: LoadProcess
             load=loads.load_table,
             head_starts=head_starts,
             imports=Imports(place.imports),
-            remarks=segments.refused,
+            remarks=segments.remarks,
         )
         held.callback(agent.close)
         memory = partial(memory_use, shares, store, segments)

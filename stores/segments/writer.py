@@ -2,12 +2,12 @@
 
 import threading
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from stores.answers import unknown_table
-from stores.errors import CorruptState, Fatal
+from stores.errors import CorruptState, Fatal, Retryable
 from stores.files import mapped_files
 from stores.protocol import Clock, TableSpec
 from stores.segments.base import BaseFiles
@@ -54,6 +54,7 @@ class SegmentsWriter:
         self._merging = threading.Lock()
         self._builds: dict[str, TableBuild] = {}
         self._segments: dict[str, Segment] = {}
+        self._failed: dict[str, Exception] = {}
         self._manifest = Manifest(seq, boot_id(), {name: TableState() for name in tables})
         states = reusable(directory, self._specs, seq, known)
         self._show(replace(self._manifest, tables=states))
@@ -62,6 +63,11 @@ class SegmentsWriter:
     @property
     def seq(self) -> Seq:
         return self._manifest.seq
+
+    @property
+    def names(self) -> Collection[str]:
+        """Of all tables."""
+        return self._specs.keys()
 
     @property
     def to_build(self) -> Mapping[str, str]:
@@ -76,7 +82,8 @@ class SegmentsWriter:
     def publish(self, seq: Seq, changes: Mapping[str, Change]) -> None:
         """Shows the changes of all named tables at once. Raises Retryable when the disk is full; then nothing shows.
 
-        A table that waits to be built changes, too, but its rows are kept only from the beginning of a build on.
+        A table that waits to be built changes, too, but its rows are kept only from the beginning of a build on. One
+        whose segments cannot be written for a reason of its own is taken from the readers: see `failures`.
         """
         with self._lock:
             if seq < self.seq:
@@ -85,8 +92,20 @@ class SegmentsWriter:
             for name, change in changes.items():
                 if name not in tables:
                     raise unknown_table(name, list(tables))
-                tables[name] = self._with_change(name, tables[name], change)
+                try:
+                    tables[name] = self._with_change(name, tables[name], change)
+                except (Retryable, Fatal):
+                    raise  # of the host: a full disk, say
+                except Exception as error:  # noqa: BLE001 - whatever it is, no other table has to do with it
+                    self._failed[name] = error
+                    tables[name] = self._lost(name, change)
             self._show(replace(self._manifest, seq=seq, tables=tables))
+
+    def failures(self) -> Mapping[str, Exception]:
+        """The tables whose segments could not be written since this was last asked, and what they met."""
+        with self._lock:
+            failed, self._failed = self._failed, {}
+        return failed
 
     def build(self, name: str) -> TableBuild:
         """Begins to build a table anew. Give it every version that was published until now."""
@@ -101,12 +120,13 @@ class SegmentsWriter:
 
     def merge(self) -> bool:
         """Merges some segments of one table, if any are due; publications go on beside it. Whether there were any."""
+        return any(self.merge_table(name) for name in self._specs)
+
+    def merge_table(self, name: str) -> bool:
+        """The same for this table."""
         with self._merging:
-            for name in self._specs:
-                due = self._due(name)
-                if due:
-                    return self._merge(name, due)
-        return False
+            due = self._due(name)
+            return bool(due) and self._merge(name, due)
 
     def withdraw(self, name: str, why: str) -> None:
         """Takes a table from the readers."""
@@ -188,6 +208,12 @@ class SegmentsWriter:
             tables = {**self._manifest.tables, name: replace(table, segments=segments)}
             self._show(replace(self._manifest, tables=tables))
             return True
+
+    def _lost(self, name: str, change: Change) -> TableState:
+        """The table without its segments: they lack what has just come."""
+        if name in self._builds:
+            self._builds[name].abandon()
+        return replace(_state_of(change, ()), absent="what came could not be written into its segments")
 
     def _with_change(self, name: str, table: TableState, change: Change) -> TableState:
         build = self._builds.get(name)

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
-from enrich.errors import EnrichError, Retryable
+from enrich.errors import Retryable
 from stores.rocks import TableChange
 from stores.rocks.state import TableState
 from stores.table import Seq
@@ -64,7 +64,7 @@ class Follower:
                     # A write that failed after it was on disk: what it changed is not known here.
                     raise Retryable(f"publication {seq.counter} came after publication {writer.seq.counter}")
                 writer.publish(seq, {name: _change(change) for name, change in changes.items()})
-            except (EnrichError, OSError) as error:
+            except Exception as error:  # noqa: BLE001 - from here it would be taken for an error of the store
                 if isinstance(error, Retryable) and seq.counter == writer.seq.counter + 1:
                     # Readers of these tables are answered from the store meanwhile: it is ahead of the segments.
                     if self._told is None:

@@ -17,7 +17,7 @@ from enrich.agent.segments.follower import Follower, known_of
 from enrich.agent.segments.opened import OpenedSegments
 from enrich.agent.segments.trouble import Trouble
 from enrich.config import Access
-from enrich.errors import CorruptState, EnrichError, Retryable
+from enrich.errors import CorruptState, Retryable
 from stores.protocol import Clock, TableSpec
 from stores.rocks import RocksStore
 from stores.rocks.state import StoreState
@@ -80,10 +80,12 @@ class SegmentsKeeper:
         """Leaves word, from any thread, that somebody found a segment damaged: all are read."""
         self._suspected.set()
 
-    def refused(self) -> Mapping[str, str]:
-        """The tables that have no segments and will not get any, and why."""
-        opened = self._opened
-        return {} if opened is None else dict(opened.refused)
+    def remarks(self) -> Mapping[str, str]:
+        """The tables that have no segments, or slow ones, for a reason that people should know."""
+        opened, note = self._opened, self._trouble.note
+        if opened is not None:
+            return opened.remarks()
+        return {} if note is None else dict.fromkeys(self._tables, f"it is read from RocksDB, without segments: {note}")
 
     def stats(self) -> "Mapping[str, Stats | None]":
         """What the tables take; None for those that are read from the store."""
@@ -122,7 +124,7 @@ class SegmentsKeeper:
                 self._begin_anew()
             else:
                 self._look_after(self._opened)
-        except (EnrichError, OSError) as error:
+        except Exception as error:  # noqa: BLE001 - the store answers for all tables meanwhile
             self._trouble.met(error, "segments cannot be kept now")
             if isinstance(error, CorruptState):
                 self._suspected.set()
@@ -165,5 +167,5 @@ class SegmentsKeeper:
             opened.follower.try_again()
             opened.check(whole=whole)
         opened.take_bases()
-        while not self._stopping.is_set() and opened.writer.merge():
+        while not self._stopping.is_set() and opened.merge():
             opened.take_bases()

@@ -4,14 +4,14 @@ import logging
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from enrich.agent.segments.bases import BaseOrder, MakeBase, TooLarge
 from enrich.agent.segments.follower import Follower
 from enrich.agent.segments.trouble import Trouble
-from enrich.errors import BadRecord, EnrichError
+from enrich.errors import BadRecord, CorruptState
 
 if TYPE_CHECKING:
     from stores.segments import SegmentsWriter, TableBuild, Written
@@ -38,6 +38,7 @@ class OpenedSegments:
         self._limited = limited
         self._running: dict[str, tuple[TableBuild, Future[Written | TooLarge]]] = {}
         self._troubles: dict[str, Trouble] = defaultdict(Trouble)
+        self._merge_troubles: dict[str, Trouble] = defaultdict(Trouble)
         self.refused: dict[str, str] = {}
         """The tables that have no segments for good: until all their rows are others."""
         self._stopping = threading.Event()
@@ -50,11 +51,26 @@ class OpenedSegments:
     def check(self, *, whole: bool) -> None:
         """Finds the tables that are damaged, have grown too large or are missing, and begins to build those."""
         self._checked_s = time.monotonic()
+        for name, error in self.writer.failures().items():
+            self._troubles[name].met(error, "segments of a table cannot be written now", table=name)
         for name, why in self.writer.check(whole=whole).items():
             is_refused = self.refused.get(name) == why
             if name not in self._running and not is_refused and not self._troubles[name].is_waiting():
                 self._begin(name, why)
         self._withdraw_largest()
+
+    def remarks(self) -> Mapping[str, str]:
+        """Of each table that is read from the store, or slower than it could be: why."""
+        found = {name: f"its segments cannot be merged: {note}" for name, note in _notes(self._merge_troubles)}
+        found |= {
+            name: f"it is read from RocksDB, its segments cannot be built: {note}"
+            for name, note in _notes(self._troubles)
+        }
+        return {**found, **self.refused}
+
+    def merge(self) -> bool:
+        """Merges what is due of one table. Whether there was any."""
+        return any(self._merge(name) for name in self.writer.names)
 
     def take_bases(self) -> None:
         """Shows the bases that are done."""
@@ -68,6 +84,22 @@ class OpenedSegments:
         self._threads.shutdown(wait=True, cancel_futures=True)
         for build, _ in self._running.values():
             build.abandon()
+
+    def _merge(self, name: str) -> bool:
+        trouble = self._merge_troubles[name]
+        if trouble.is_waiting():
+            return False
+        try:
+            is_merged = self.writer.merge_table(name)
+        except CorruptState as error:
+            self.writer.withdraw(name, f"it is damaged: {error}")  # and built anew, as any that is missing
+            return False
+        except Exception as error:  # noqa: BLE001 - whatever it is, no other table has to do with it
+            trouble.met(error, "segments of a table cannot be merged now", table=name)
+            return False
+        if is_merged:
+            trouble.is_over()
+        return is_merged
 
     def _begin(self, name: str, why: str) -> None:
         _log.info("segments are built", extra={"table": name, "reason": why})
@@ -91,7 +123,7 @@ class OpenedSegments:
         except BadRecord as error:
             build.abandon()
             self._refuse(name, str(error))
-        except (EnrichError, OSError) as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, no other table has to do with it
             build.abandon()
             self._troubles[name].met(error, "segments of a table cannot be built now", table=name)
 
@@ -112,6 +144,13 @@ class OpenedSegments:
         largest = max(self._limited, key=lambda name: bytes_of[name], default=None)
         if largest is not None and bytes_of[largest] and sum(bytes_of.values()) > self._room * _GROWN:
             self._refuse(largest, _does_not_fit(bytes_of[largest], self._room_of(largest) or 0))
+
+
+def _notes(troubles: Mapping[str, Trouble]) -> Iterator[tuple[str, str]]:
+    for name, trouble in list(troubles.items()):
+        note = trouble.note
+        if note is not None:
+            yield name, note
 
 
 def _does_not_fit(size: int, room: int) -> str:
