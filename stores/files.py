@@ -25,4 +25,10 @@ def refusal(error: OSError, path: Path) -> EnrichError:
     """What the caller should do about it."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return Retryable("the disk is full", where=str(path), next_step="free space there; the store goes on by itself")
+    if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
+        return Retryable(
+            f"this host has no room for another open or mapped file: {error.strerror}",
+            where=str(path),
+            next_step="raise the limit of open files (ulimit -n) or of mappings (vm.max_map_count)",
+        )
     return Fatal(f"a file cannot be used: {error}", where=str(path), next_step="check the directory")

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from stores.segments.compiled import Integers
 from stores.segments.streams import Stream
 
 
@@ -131,13 +132,30 @@ class ArrowWriter:
 
 
 def column_of(kind: pa.DataType, length: int, buffers: Iterator[pa.Buffer]) -> pa.Array:
-    """The array of a wide type whose bytes stand in these buffers; nothing is copied."""
+    """The array of a wide type whose bytes stand in these buffers; nothing is copied.
+
+    Raises IndexError where a value would lie beyond the end of its buffer: Arrow itself reads whatever stands there.
+    """
     own = [next(buffers) for _ in range(1 + _own_buffers(kind))]
     inner = length
-    if pa.types.is_large_list(kind):
-        inner = int(np.frombuffer(own[1], np.int64)[length])
+    if _has_offsets(kind):
+        inner = _ordered_end(np.frombuffer(own[1], np.int64), length)
+        if not pa.types.is_large_list(kind) and inner > own[2].size:
+            raise IndexError("a text ends beyond the end of all")
     children = [column_of(child, inner, buffers) for child in _children(kind)]
-    return pa.Array.from_buffers(kind, length, own, children=children)
+    array = pa.Array.from_buffers(kind, length, own, children=children)
+    try:
+        array.validate()  # of the sizes of buffers alone: it reads no value
+    except pa.ArrowInvalid as error:
+        raise IndexError(str(error)) from error
+    return array
+
+
+def _ordered_end(offsets: Integers, length: int) -> int:
+    """The last of the offsets, none of which is beyond it."""
+    if len(offsets) != length + 1 or offsets[0] != 0 or (offsets[1:] < offsets[:-1]).any():
+        raise IndexError("the places of values are not in order")
+    return int(offsets[length])
 
 
 def _has_offsets(kind: pa.DataType) -> bool:

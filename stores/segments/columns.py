@@ -18,7 +18,8 @@ class Column(Protocol):
     """A column that rows can be taken from."""
 
     def take(self, rows: Integers) -> pa.Array:
-        """The values of these rows, in the type of the table; null for a row below 0."""
+        """The values of these rows, in the type of the table; null for a row below 0. Raises IndexError where it is
+        damaged."""
 
 
 class ColumnWriter(Protocol):
@@ -55,7 +56,7 @@ def new_column(kind: pa.DataType, new_stream: Callable[[], Stream]) -> ColumnWri
 
 
 def open_column(kind: pa.DataType, rows: int, sections: Iterator[Bytes]) -> Column:
-    """A column over the bytes that were written of it; nothing is copied."""
+    """A column over the bytes that were written of it; nothing is copied. Raises IndexError for a damaged one."""
     if _is_text(kind):
         return TextColumn(kind, next(sections), next(sections))
     return ArrowColumn(kind, column_of(wide(kind), rows, (pa.py_buffer(section) for section in sections)))

@@ -8,7 +8,6 @@ The footer has the checksum of all that stands before it, so the checksum of the
 import contextlib
 import errno
 import json
-import mmap
 import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from stores.files import mapped_files
 from stores.segments.compiled import Bytes
 from stores.segments.errors import damaged
 from stores.segments.hashing import checksum
+from stores.segments.mapping import content_of
 
 _MAGIC = b"enrichS1"
 _END = struct.Struct("<QQ8s")
@@ -74,7 +74,7 @@ class FileWriter:
         """Ends the file with its footer, in which `facts` stand beside the sections."""
         with mapped_files(self._path):
             self._file.flush()
-            body = checksum(_content(self._path))
+            body = checksum(content_of(self._path))
             document = {**facts, "sections": self._sections, "body": body}
             footer = json.dumps(document, separators=(",", ":")).encode()
             check = checksum(_read_only(footer))
@@ -93,7 +93,8 @@ class MappedFile:
     """A file that is mapped for as long as somebody holds a section of it."""
 
     def __init__(self, path: Path, written: Written, *, is_trusted: bool) -> None:
-        """Raises FileNotFoundError when it is gone, CorruptState when it is not as it was written.
+        """Raises FileNotFoundError when it is gone, CorruptState when it is not as it was written, Retryable where the
+        host lets no more be mapped.
 
         `is_trusted`: its sections need not be read again if nobody has touched the file since it was verified.
         """
@@ -102,7 +103,7 @@ class MappedFile:
         # Before anything is read: the mapping of a file that was cut kills whoever reads beyond its end.
         if self._stamp.size != written.stamp.size:
             raise damaged(path, f"has {self._stamp.size} bytes, it was written with {written.stamp.size}")
-        self._content = _content(path)
+        self._content = content_of(path)
         self._written = written
         self.facts = self._footer()
         if not is_trusted or self._stamp != written.stamp:
@@ -149,11 +150,6 @@ class MappedFile:
         self._body = end - length
         facts: dict[str, Any] = json.loads(footer.tobytes())
         return facts
-
-
-def _content(path: Path) -> Bytes:
-    with path.open("rb") as file:
-        return np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), np.uint8)
 
 
 def _read_only(data: bytes) -> Bytes:

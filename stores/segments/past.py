@@ -47,7 +47,7 @@ def _first_after(versions: Records, start: int, end: int, time: int) -> int:
 def _first_hidden(versions: Records, start: int, end: int, pin: Integers) -> int:
     """The place of the first version that a pin hides, among those of one partition in the order of their offsets."""
     partition = versions[start].partition
-    visible = pin[partition] if partition < len(pin) else 0
+    visible = pin[partition] if 0 <= partition < len(pin) else 0
     while start < end:
         middle = (start + end) >> 1
         if versions[middle].offset < visible:
@@ -81,6 +81,8 @@ def as_of(
         entry, answer, time = entries[number], answers[asked[i]], times[asked[i]]
         if entry.versions_count == 0:
             partition = entry.partition
+            if partition < 0:
+                return False
             is_seen = not is_pinned or (partition < len(pin) and entry.offset < pin[partition])
             if (
                 entry.timestamp <= time
@@ -101,6 +103,8 @@ def as_of(
             at -= 1
             version = versions[at]
             partition = version.partition
+            if partition < 0:
+                return False
             if is_pinned and not (partition < len(pin) and version.offset < pin[partition]):
                 continue
             if answer.segment < 0 or _is_later(version.timestamp, partition, version.offset, answer):

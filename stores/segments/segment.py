@@ -1,7 +1,8 @@
 """One segment as readers and merges use it: its records, its columns, and the versions in it as a source."""
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -19,6 +20,20 @@ from stores.segments.probe import find
 from stores.segments.sources import Chunk
 
 _ENTRIES_AT_A_TIME = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """A column whose damage is told with the file's name."""
+
+    column: Column
+    damaged: Callable[[], CorruptState]
+
+    def take(self, rows: Integers) -> pa.Array:
+        try:
+            return self.column.take(rows)
+        except (IndexError, pa.ArrowIndexError) as error:
+            raise self.damaged() from error
 
 
 class Segment:
@@ -45,11 +60,16 @@ class Segment:
 
     @cached_property
     def columns(self) -> Sequence[Column]:
+        """Raises CorruptState, as taking from them does."""
         sections = (self.file.section(f"column-{number}") for number in itertools.count())
-        return [open_column(field.type, self.rows, sections) for field in self._columns]
+        try:
+            return [_Told(open_column(field.type, self.rows, sections), self.damaged) for field in self._columns]
+        except IndexError as error:
+            raise self.damaged() from error
 
     def hashes(self) -> Hashes:
-        """Of the keys, in the order of the entries."""
+        """Of the keys, in the order of the entries. Raises CorruptState."""
+        self._require_bounds(self.entries)
         return hash_keys(
             self.keys, self.entries["key_start"].astype(np.int64), self.entries["key_length"].astype(np.int64)
         )
@@ -57,6 +77,7 @@ class Segment:
     @cached_property
     def prefix_lengths(self) -> Sequence[int]:
         """In a cidr table: which lengths the networks have."""
+        self._require_bounds(self.entries)
         lengths: list[int] = np.unique(self.keys[self.entries["key_start"]]).tolist()
         return lengths
 
@@ -77,13 +98,23 @@ class Segment:
         names = ("timestamp", "partition", "offset", "row")
         return list(zip(*(records[name].tolist() for name in names), strict=True))
 
+    def _require_bounds(self, entries: Records) -> None:
+        """For whoever goes through all of them: the loops of look-ups see to it themselves, entry by entry."""
+        start, length = entries["key_start"], entries["key_length"]
+        versions, count = entries["versions_start"], entries["versions_count"]
+        is_good = (start >= 0) & (length >= 0) & (start <= len(self.keys) - length.astype(np.int64)) & (count >= 0)
+        is_good &= (count == 0) | ((versions >= 0) & (versions <= len(self.version_records) - count.astype(np.int64)))
+        if not is_good.all():
+            raise self.damaged()
+
     def damaged(self) -> CorruptState:
         return damaged(self.file.path, "points beyond its own end")
 
     def chunks(self) -> Iterator[Chunk]:
-        """All versions, the entries' keys in their order: see `Source`."""
+        """All versions, the entries' keys in their order: see `Source`. Raises CorruptState."""
         for begin in range(0, len(self.entries), _ENTRIES_AT_A_TIME):
             entries = self.entries[begin : begin + _ENTRIES_AT_A_TIME]
+            self._require_bounds(entries)
             counts = np.maximum(entries["versions_count"], 1).astype(np.int64)
             owner = np.repeat(np.arange(len(entries)), counts)
             places = np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -93,6 +124,8 @@ class Segment:
             for name in ("offset", "timestamp", "row", "partition"):
                 record[name][~is_many] = alone[name]
             record[is_many] = self.version_records[(entries["versions_start"][owner] + places)[is_many]]
+            if (record["partition"] < 0).any() or (record["row"] >= self.rows).any():
+                raise self.damaged()
             yield Chunk(
                 data=self.keys,
                 starts=entries["key_start"][owner],

@@ -59,13 +59,13 @@ class TextColumn:
         """
         words, offsets, validity, nulls = _sizes(self._records, rows)
         total = int(offsets[-1])
-        if total > _LARGEST:
+        if total > _LARGEST and int(np.diff(offsets).max()) <= max(len(self._text), _SHORT):
             raise ConfigError(
                 f"the values of one batch have {total} bytes, more than an Arrow array can hold",
                 next_step="use smaller batches",
             )
-        data = np.empty(total + _PADDING, np.uint8)
-        if total < 0 or not _fill(words, offsets, self._text, data):
+        data = np.empty(min(total, _LARGEST) + _PADDING, np.uint8)
+        if not 0 <= total <= _LARGEST or not _fill(words, offsets, self._text, data):
             raise IndexError("a value lies beyond the end of the text")
         wide_offsets = pa.py_buffer(offsets.astype(np.int32) if not _is_large(self._kind) else offsets)
         buffers = [pa.py_buffer(validity) if nulls else None, wide_offsets, pa.py_buffer(data)]

@@ -27,6 +27,10 @@ COLUMNS = pa.schema(
 )
 """`ROW_VERSIONS` as it was when this format was made. What is stored does not change with what engines take."""
 
+_SCHEMA_MESSAGES = ("a40a43dc782ae68570c9ee88eaacc80c1007d33f5abae9151e835d59b2b85914",)
+"""SHA-256 of the message with which a stream of these columns begins, as every Arrow so far has written it. A newer one
+may lay the same columns out in another way: then its own is added."""
+
 LARGEST_BATCH = 256 << 20
 """Bytes of row versions that are in memory at once, at most. A batch is far smaller unless a row is that large."""
 _FILE_SIZE = 64 << 20
@@ -85,7 +89,8 @@ def read_versions(directory: Path, file: DataFile) -> Iterator[pa.RecordBatch]:
                 raise ValueError(f"it has {length} bytes, {file.length} are expected")
             hashed = _HashedReading(raw)
             messages = pa.ipc.MessageReader.open_stream(pa.PythonFile(hashed, mode="r"))
-            if not pa.ipc.read_schema(messages.read_next_message()).equals(COLUMNS, check_metadata=True):
+            # Not by Arrow: it crashes over schemas with certain bytes changed.
+            if _digest_of(messages.read_next_message().metadata) not in {*_SCHEMA_MESSAGES, schema_digest()}:
                 raise ValueError("it does not hold row versions")
             for batch in _batches(messages):
                 versions += len(batch)
@@ -101,6 +106,15 @@ def read_versions(directory: Path, file: DataFile) -> Iterator[pa.RecordBatch]:
             where=str(path),
             next_step="use another one",
         ) from error
+
+
+def schema_digest() -> str:
+    """Of the message with which a stream begins, as this Arrow writes it."""
+    return _digest_of(pa.ipc.read_message(COLUMNS.serialize()).metadata)
+
+
+def _digest_of(message: pa.Buffer) -> str:
+    return hashlib.sha256(message).hexdigest()
 
 
 def _batches(messages: pa.ipc.MessageReader) -> Iterator[pa.RecordBatch]:

@@ -1,11 +1,16 @@
 """What segments promise beside the protocol: restarts, builds beside publications, files that come and go."""
 
+import os
+import resource
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from enrich.agent.segments.reading import SegmentsHold
 from stores.errors import CorruptState, Retryable
 from stores.protocol import KeyKind
 from stores.segments import Change, Known, SegmentsReader, SegmentsWriter, Tiers
@@ -230,3 +235,42 @@ def test_keys_that_only_resemble_those_in_a_large_table_are_missed(store, prefix
     others = pc.binary_join_element_wise(prefix, pa.array(range(2_000_000, 2_200_000)).cast(pa.string()), "")
     assert pc.unique(view.lookup(others, []).status).to_pylist() == [Status.MISS]
     assert pc.unique(view.lookup(keys, []).status).to_pylist() == [Status.HIT]
+
+
+def test_mapped_segments_hold_no_descriptor_and_one_too_many_leaves_the_answer_to_rocksdb(store):
+    writer = store.writer()
+    for offset in range(20):
+        store.publish(writer, "users", version(f"k{offset}", offset, A))
+    before = open_files()
+    reader = SegmentsReader(store.path, SPECS)
+    assert store.plans("users", "k3", "k19", reader=reader) == ["a", "a"]
+    assert open_files() == before
+    hold = SegmentsHold(store.path, SPECS, str(store.path))
+    assert hold.newest() is not None
+    hold.close()
+    with no_more_files():
+        assert hold.newest() is None
+        with pytest.raises(Retryable, match="no room for another open or mapped file"):
+            SegmentsReader(store.path, SPECS)
+    assert hold.newest() is not None
+    assert store.plans("users", "k3", reader=reader) == ["a"]
+
+
+def open_files() -> list[str]:
+    return sorted(path.name for path in Path("/proc/self/fd").iterdir())
+
+
+@contextmanager
+def no_more_files():
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    taken = []
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(map(int, open_files())) + 1, hard))
+    try:
+        with suppress(OSError):
+            while True:
+                taken.append(os.dup(0))
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        for descriptor in taken:
+            os.close(descriptor)

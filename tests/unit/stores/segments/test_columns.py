@@ -78,3 +78,22 @@ def test_text_that_points_beyond_its_end_is_refused():
     column = open_column(pa.string(), 1, iter([records, np.zeros(120, np.uint8)]))
     with pytest.raises(IndexError):
         column.take(np.array([0]))
+
+
+OFFSETS = {
+    "back": [0, 3, 1, 4],
+    "negative": [0, -1, 2, 4],
+    "beyond the end": [0, 1 << 30, 1 << 30, 4],
+    "ends beyond the end": [0, 1, 2, 1 << 30],
+    "not from the beginning": [1, 1, 2, 4],
+}
+
+
+@pytest.mark.parametrize("level", ["lists", "texts in lists"])
+@pytest.mark.parametrize("offsets", OFFSETS.values(), ids=OFFSETS)
+def test_offsets_that_are_not_in_order_are_refused_before_anything_is_taken(offsets, level):
+    lists, texts = (offsets, [0, 1, 2, 3, 4]) if level == "lists" else ([0, 1, 2, 3], offsets)
+    flags, text = np.full(1, 0xFF, np.uint8), np.frombuffer(b"abcd", np.uint8)
+    sections = [flags, np.array(lists), flags, np.array(texts), text]
+    with pytest.raises(IndexError):
+        open_column(pa.list_(pa.string()), 3, iter([section.view(np.uint8) for section in sections]))
