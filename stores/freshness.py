@@ -9,6 +9,15 @@ import pyarrow.compute as pc
 from stores.protocol import Clock, TableView
 from stores.table import Found, HistoryFloor, Offsets, Status
 
+CLOCK_STEP_MS = 1_000
+"""By more than this a clock is not corrected little by little, but set."""
+
+
+def is_older(through: int | None, bound_ms: int, now_ms: int) -> bool:
+    """Whether what is complete through this moment may be older than the bound. A moment still to come is of a clock
+    that was set back since, so nobody knows how long ago it was."""
+    return through is None or not -CLOCK_STEP_MS <= now_ms - through <= bound_ms
+
 
 @dataclass(frozen=True)
 class ViewWrapper:
@@ -69,5 +78,4 @@ class MarkStale(ViewWrapper):
         return replace(found, status=pc.if_else(pc.equal(found.status, Status.HIT), stale, found.status))
 
     def _is_stale(self) -> bool:
-        through = self.complete_through
-        return through is None or self.clock.now_ms() - through > self.bound_ms
+        return is_older(self.complete_through, self.bound_ms, self.clock.now_ms())

@@ -18,6 +18,7 @@ from enrich.agent.keeper import Keeper
 from enrich.agent.loader_keeper import LoaderKeeper
 from enrich.agent.loaders import Refresher, source_of
 from enrich.agent.loading import Listener, Loaded, LoadTable, Order, Progress, load_table
+from enrich.agent.moments import Clocks
 from enrich.agent.snapshots import HeadStarts, load_from_newest
 from enrich.agent.tables import LoaderTable, TopicTable
 from enrich.agent.tailer import Tailed, Tailer
@@ -78,7 +79,8 @@ class Agent:
         self._told: Header | None = None
         self._tailer = Tailer(partial(new_store_consumer, connection))
         topics = [table.topic for table in tables.values() if isinstance(table, TopicTable)]
-        self._watch = TopicWatch(topics, connection, clock)
+        self._clocks = Clocks(clock)
+        self._watch = TopicWatch(topics, connection, self._clocks)
         self._stopping = threading.Event()
         # Three tables at a time, so that one long load does not hold up all others.
         self._threads = ThreadPoolExecutor(max_workers=3, thread_name_prefix="agent")
@@ -92,7 +94,7 @@ class Agent:
         self._topic_keepers = {keeper.name: keeper for keeper in self._keepers if isinstance(keeper, TopicKeeper)}
         self._unwritten: Mapping[str, Prepared] = {}
         self._write_failure: EnrichError | None = None
-        self._cleaned_at_ms = clock.now_ms()
+        self._cleaned_at_ms = self._clocks.steady.now_ms()
         self._self = identify(os.getpid()) or Identity(os.getpid(), 0)
         self._namespace = pid_namespace()
         if any(table.rows for table in store.tables.values()):
@@ -159,7 +161,7 @@ class Agent:
     def _keeper_of(self, table: TopicTable | LoaderTable) -> Keeper:
         if isinstance(table, TopicTable):
             threads = self._threads, self._decoding
-            return TopicKeeper(table, self._store, self._tailer, self._load, *threads, self._clock)
+            return TopicKeeper(table, self._store, self._tailer, self._load, *threads, self._clocks)
         source = source_of(table.name, table.section, self._store.path.with_name("loading") / table.name)
         refresher = Refresher(table.name, table.spec, source, self._store, self._clock, _tell_quarantined)
         return LoaderKeeper(table, refresher, self._store, self._loader_threads, self._clock, self.suspect)
@@ -236,7 +238,7 @@ class Agent:
 
     def _clean(self) -> None:
         """Removes what no question can reach any more, a bounded piece at a time."""
-        now = self._clock.now_ms()
+        now = self._clocks.steady.now_ms()
         if self._unwritten or now - self._cleaned_at_ms < _CLEAN_EVERY_MS:
             return
         self._cleaned_at_ms = now

@@ -123,14 +123,14 @@ class LoaderKeeper:
         self._to_be_through = through
         if came.update is not None or through is None:
             return came.update
-        if saved is not None and through - saved < _SAVE_EVERY_MS:
+        if saved is not None and 0 <= through - saved < _SAVE_EVERY_MS:
             self._is_through(through)
             return None
         return TableUpdate(row_versions(()), {}, through)
 
     def state(self) -> TableState:
         table = self._store.tables[self.name]
-        if self._to_be_through is not None and (table.complete_through or 0) >= self._to_be_through:
+        if self._to_be_through is not None and table.complete_through == self._to_be_through:
             self._is_through(self._to_be_through)
         is_ready = self._is_ready()
         if not self._is_expired():
@@ -160,7 +160,7 @@ class LoaderKeeper:
         """Whether all rows of one read are there, and nobody could have newer ones right now."""
         if self._through is None or self._is_expired():
             return False
-        return self._has_tried or self._clock.now_ms() - self._through < self._table.refresh_ms
+        return self._has_tried or 0 <= self._clock.now_ms() - self._through < self._table.refresh_ms
 
     def _is_to_be_dropped(self) -> bool:
         if self._dropped or self._trouble.reason is None or not self._is_expired() or self._told_expired_s is None:

@@ -3,13 +3,17 @@
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
+from confluent_kafka import Message
 
-from enrich.agent.notes import EPOCHS, TOPIC_ID, epochs_of
+from enrich.agent.gaps import whole_since
+from enrich.agent.moments import Clocks, Moment
+from enrich.agent.notes import EPOCHS, TOPIC_ID, complete_note, epochs_of
 from enrich.agent.one_behind import OneBehind
 from enrich.agent.snapshots import TopicNow, joined_floors, require_fits
 from enrich.agent.tables import TopicTable
@@ -21,9 +25,6 @@ from stores.protocol import Clock, Quarantined
 from stores.rocks import BulkLoad, RocksStore
 from stores.snapshots import Snapshot
 from stores.table import HistoryFloor, Offsets
-
-_CLOCKS_DIFFER_MS = 60_000
-"""How much later it may be for the broker that compacts than for this host."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Progress:
 class Loaded:
     """What a table is complete to once it is loaded."""
 
-    asked_at_ms: int
+    asked: Moment
     ends: Offsets
 
 
@@ -78,6 +79,22 @@ class LoadTable(Protocol):
     def __call__(self, store: RocksStore, order: Order, listener: Listener, clock: Clock) -> Loaded | None: ...
 
 
+class Source(Protocol):
+    """A topic, as a load reads it."""
+
+    def topic_id(self) -> str: ...
+
+    def starts(self) -> Offsets: ...
+
+    def ends(self) -> Offsets: ...
+
+    def first_since(self, time_ms: int) -> Offsets:
+        """For each partition the first offset whose record is not older, or its end."""
+
+    def read(self, starts: Offsets, ends: Offsets, epochs: Offsets) -> Iterator[list[Message]]:
+        """See `read_to_end`."""
+
+
 def load_table(store: Loads, order: Order, listener: Listener, clock: Clock) -> Loaded | None:
     """Reads the topic from its start to the ends that it has now and shows the rows in one step.
 
@@ -85,21 +102,42 @@ def load_table(store: Loads, order: Order, listener: Listener, clock: Clock) -> 
     WouldLoseData for a snapshot that does not fit, CorruptState for a damaged one, and what Kafka and the store raise;
     the table then stays as it was.
     """
+    with closing(_Topic(order)) as source:
+        return load_from(source, store, order, listener, Clocks(clock))
+
+
+def load_from(source: Source, store: Loads, order: Order, listener: Listener, clocks: Clocks) -> Loaded | None:
+    """What `load_table` does, once there is somebody who reads the topic.
+
+    What the topic's cleaner removes while it is read is seen neither where it was nor, when that lies beyond the ends,
+    where it went. So the rest is read too, until there was no time for that.
+    """
     table, head_start = order.table, order.head_start
-    topics = Topics(new_admin_client(order.connection), deadline_s=PATIENCE_S)
-    topic_id = topics.topic_id(table.topic)
-    asked_at = clock.now_ms()
-    ends = topics.end_offsets(table.topic)
-    starts = topics.start_offsets(table.topic)
-    floors = _floors(topics, order, asked_at, ends)
+    settings = order.answer.settings or TopicSettings()
+    topic_id = source.topic_id()
+    began = asked = clocks.now()
+    ends = source.ends()
+    starts = source.starts()
     epochs: dict[int, int] = {}
+    complete_ms = began.wall_ms
     if head_start is not None:
-        settings = order.answer.settings or TopicSettings()
-        require_fits(head_start, table, TopicNow(table.topic, topic_id, starts, ends, settings, asked_at))
+        require_fits(head_start, table, TopicNow(table.topic, topic_id, starts, ends, settings, began.wall_ms))
         starts, epochs = dict(head_start.manifest.positions), epochs_of(head_start.manifest.notes)
-        floors = joined_floors(head_start.manifest, floors)
+        complete_ms = min(complete_ms, head_start.manifest.complete_through)
+
+    def require_in_time() -> Moment:
+        now = clocks.now()
+        took_ms = began.until(now) + began.wall_ms - complete_ms
+        if took_ms > settings.safe_reading_ms:
+            raise Retryable(
+                f"deletions may have been missed: what was read first is {took_ms / 1000:,.0f} s old, and the topic "
+                f"keeps tombstones for {settings.delete_retention_ms / 1000:,.0f} s",
+                where=f"topic {table.topic}",
+                next_step="raise its delete.retention.ms well above the time that a load takes",
+            )
+        return now
+
     load = store.bulk(table.name)
-    consumer = new_store_consumer(order.connection)
     try:
         started, records = time.monotonic(), 0
         positions = dict(starts)
@@ -111,41 +149,79 @@ def load_table(store: Loads, order: Order, listener: Listener, clock: Clock) -> 
                 load.abandon()
                 return None
         with OneBehind(load.add, listener.quarantined) as adding:
-            for messages in read_to_end(consumer, table.topic, starts, ends, epochs=epochs, stalled_s=PATIENCE_S):
-                versions = row_versions_of(messages)
-                adding.add(versions)
-                records += len(messages)
-                for partition, at in _last_places(versions):
-                    positions[partition] = (messages[at].offset() or 0) + 1
-                    if (epoch := messages[at].leader_epoch()) is not None:
-                        epochs[partition] = epoch
-                listener.progress(Progress(records, _left(positions, ends), records / (time.monotonic() - started)))
-                if listener.should_stop():
+            while True:
+                for messages in source.read(starts, ends, epochs):
+                    versions = row_versions_of(messages)
+                    adding.add(versions)
+                    records += len(messages)
+                    for partition, at in _last_places(versions):
+                        positions[partition] = (messages[at].offset() or 0) + 1
+                        if (epoch := messages[at].leader_epoch()) is not None:
+                            epochs[partition] = epoch
+                    listener.progress(Progress(records, _left(positions, ends), records / (time.monotonic() - started)))
+                    require_in_time()
+                    if listener.should_stop():
+                        break
+                read = require_in_time()
+                if listener.should_stop() or asked.until(read) <= settings.untouched_ms:
                     break
+                asked, starts, ends = read, ends, source.ends()
+                if any(end < starts.get(partition, 0) for partition, end in ends.items()):
+                    raise Retryable("the topic was cut short while it was read", where=f"topic {table.topic}")
             adding.finish()
         if listener.should_stop():
             load.abandon()
             return None
-        if topics.topic_id(table.topic) != topic_id:
+        floors = _floors(source, order, asked, read, ends)
+        if head_start is not None:
+            floors = joined_floors(head_start.manifest, floors)
+        if source.topic_id() != topic_id:
             raise Retryable("the topic was deleted and made again while it was read", where=f"topic {table.topic}")
-        load.finish(ends, floors, asked_at, notes={TOPIC_ID: topic_id, EPOCHS: json.dumps(epochs)})
+        notes = {TOPIC_ID: topic_id, EPOCHS: json.dumps(epochs), **complete_note(asked)}
+        load.finish(ends, floors, asked.wall_ms, notes)
     except BaseException:
         load.abandon()
         raise
-    finally:
-        consumer.close()
-    return Loaded(asked_at, ends)
+    return Loaded(asked, ends)
 
 
-def _floors(topics: Topics, order: Order, asked_at: int, ends: Offsets) -> Mapping[int, HistoryFloor]:
-    """From where on the topic still has every version. What compaction removed is gone without a trace; younger than
-    min.compaction.lag.ms it removes nothing."""
+class _Topic:
+    """`Source` of a cluster."""
+
+    def __init__(self, order: Order) -> None:
+        self._name = order.table.topic
+        self._topics = Topics(new_admin_client(order.connection), deadline_s=PATIENCE_S)
+        self._consumer = new_store_consumer(order.connection)
+
+    def topic_id(self) -> str:
+        return self._topics.topic_id(self._name)
+
+    def starts(self) -> Offsets:
+        return self._topics.start_offsets(self._name)
+
+    def ends(self) -> Offsets:
+        return self._topics.end_offsets(self._name)
+
+    def first_since(self, time_ms: int) -> Offsets:
+        return self._topics.offsets_at(self._name, time_ms)
+
+    def read(self, starts: Offsets, ends: Offsets, epochs: Offsets) -> Iterator[list[Message]]:
+        return read_to_end(self._consumer, self._name, starts, ends, epochs=epochs, stalled_s=PATIENCE_S)
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+def _floors(source: Source, order: Order, asked: Moment, read: Moment, ends: Offsets) -> Mapping[int, HistoryFloor]:
+    """From where on the topic still had every version when it was read. What compaction removed is gone without a
+    trace; younger than min.compaction.lag.ms it removes nothing."""
     table, settings = order.table, order.answer.settings
     lag = 0 if settings is None else settings.min_compaction_lag_ms
     if not lag or not table.spec.history_ms:
-        return {partition: HistoryFloor(end, asked_at) for partition, end in ends.items()}
-    proven = asked_at - lag + _CLOCKS_DIFFER_MS
-    firsts = topics.offsets_at(table.topic, proven + 1)
+        return {partition: HistoryFloor(end, asked.wall_ms) for partition, end in ends.items()}
+    # Never later than what was read, however short the lag is.
+    proven = min(whole_since(lag, read.wall_ms), asked.wall_ms)
+    firsts = source.first_since(proven + 1)
     # A partition whose very first record is that young never was compacted: it is whole from its start.
     return {p: HistoryFloor(min(firsts[p], end), proven) for p, end in ends.items() if firsts[p] > 0}
 

@@ -41,7 +41,7 @@ def living_agent(place: Place) -> Header | None:
 def living(reader: HeaderReader) -> Header | None:
     """What the header says; None when whoever wrote it is silent or gone."""
     header = reader.read()
-    if header is None or SystemClock().now_ms() - header.heartbeat_ms > HEARTBEAT_LOST_MS:
+    if header is None or abs(SystemClock().now_ms() - header.heartbeat_ms) > HEARTBEAT_LOST_MS:
         return None
     can_see_it = header.pid_namespace == pid_namespace()
     return None if can_see_it and identify(header.pid) != Identity(header.pid, header.started) else header

@@ -6,15 +6,19 @@ can have come and gone unseen. Until a new load is complete the old rows answer,
 
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, Future
 from contextlib import suppress
 
+import pyarrow as pa
+
 from enrich.agent.completeness import Completeness, Ends
+from enrich.agent.gaps import Stretch, floors_over
 from enrich.agent.header import TableState
 from enrich.agent.imports import Import
 from enrich.agent.loading import Loaded, Progress
-from enrich.agent.notes import EPOCHS, TOPIC_ID, epochs_of
+from enrich.agent.moments import Clocks, Moment
+from enrich.agent.notes import EPOCHS, TOPIC_ID, complete_note, complete_of, epochs_of
 from enrich.agent.tables import TopicTable
 from enrich.agent.tailer import Tailed, Tailer
 from enrich.agent.trouble import Trouble, reason_of
@@ -23,15 +27,12 @@ from enrich.codecs import NotAskedYet
 from enrich.errors import ConfigError, EnrichError
 from enrich.kafka import TopicSettings
 from enrich.kafka.records import row_versions_of
-from stores.protocol import Clock, TableUpdate
+from stores.protocol import TableUpdate
 from stores.rocks import Prepared, RocksStore
 from stores.snapshots import Snapshot
-from stores.table import Offsets, row_versions
+from stores.table import HistoryFloor, Offsets, row_versions
 
 _log = logging.getLogger(__name__)
-
-_SILENCE_MS = 60_000
-"""After this long without an answer of the brokers it is checked whether the absence was too long."""
 
 _SAVE_EVERY_MS = 60_000
 """How often a table that does not change saves up to when it is complete, to be compared after a restart."""
@@ -51,7 +52,7 @@ class TopicKeeper:
         load: Load,
         threads: Executor,
         decoding: Executor,
-        clock: Clock,
+        clocks: Clocks,
     ) -> None:
         """`threads`: for loads; `decoding`: for what waits for a server before it can be decoded."""
         self._table = table
@@ -60,7 +61,9 @@ class TopicKeeper:
         self._load = load
         self._threads = threads
         self._decoding = decoding
-        self._completeness = Completeness()
+        self._clocks = clocks
+        kept = store.tables[table.name]
+        self._completeness = Completeness(complete_of(kept.notes, kept.complete_through, clocks.now()))
         self._answer: Answer | None = None
         self._no_answer: EnrichError | None = None
         self._follows = False
@@ -69,7 +72,7 @@ class TopicKeeper:
         self._import: Import | None = None
         self._loading: Future[Loaded | None] | None = None
         self._progress: Progress | None = None
-        self._trouble = Trouble(clock, "a table cannot be kept and is set aside", table=table.name)
+        self._trouble = Trouble(clocks.wall, "a table cannot be kept and is set aside", table=table.name)
         self._held: TableUpdate | None = None
         """What came and could not be decoded. Until it is, the topic is not read on."""
         self._decoded: Future[Prepared] | None = None
@@ -87,17 +90,14 @@ class TopicKeeper:
         if isinstance(answer, EnrichError):
             self._no_answer = answer
             return
-        last, self._answer, self._no_answer = self._answer, answer, None
+        self._answer, self._no_answer = answer, None
         if not self._follows:
             return
-        was_silent = last is not None and answer.asked_at_ms - last.asked_at_ms > _SILENCE_MS
-        self._must_rebuild = self._why_rebuild(answer, was_away=was_silent)
+        self._must_rebuild = self._why_rebuild(answer, self._settings.safe_lag_ms)
         if self._must_rebuild is not None:
             self._leave()
             return
         self._follow(answer)
-        # Only now: the ends of another topic of this name would prove nothing.
-        self._completeness.asked(Ends(answer.asked_at_ms, answer.ends.offsets))
 
     def take_in(self, wanted: Import) -> None:
         """Loads the table anew from a snapshot, beside the rows that it has. `wanted` hears how that ends."""
@@ -161,7 +161,9 @@ class TopicKeeper:
         return prepared
 
     def _update(self, tailed: Tailed | None) -> TableUpdate | None:
-        through = self._completeness.complete_through
+        now = self._clocks.now()
+        moment = self._completeness.complete_through
+        through = None if moment is None else moment.on_clock_of(now)
         if tailed is not None and tailed.fault is not None:
             # The tailer has left the topic already.
             self._follows = False
@@ -173,20 +175,23 @@ class TopicKeeper:
             versions = row_versions_of(tailed.messages)
             # Another table of the same topic may have gone back in it. This one does not.
             positions = {p: max(offset, kept.positions.get(p, 0)) for p, offset in tailed.positions.items()}
-            return TableUpdate(versions, positions, through, notes=self._notes_with(tailed.epochs))
-        if through is not None and through - (kept.complete_through or 0) >= _SAVE_EVERY_MS:
-            return TableUpdate(row_versions(()), {}, through)
+            floors = self._floors(kept.positions, positions, versions, now)
+            return TableUpdate(versions, positions, through, floors, self._notes_with(tailed.epochs, moment))
+        if through is not None and not 0 <= through - (kept.complete_through or 0) < _SAVE_EVERY_MS:
+            return TableUpdate(row_versions(()), {}, through, notes=self._notes_with({}, moment))
         return None
 
     def state(self) -> TableState:
         table = self._store.tables[self.name]
-        through = (
-            self._completeness.published(table.positions) if self._follows else self._completeness.complete_through
-        )
+        now = self._clocks.now()
+        if self._follows:
+            self._completeness.published(table.positions, now, self._settings.untouched_ms)
+        through = self._completeness.complete_through
+        known = self._completeness.since
         return TableState(
             # Complete to the ends that were captured since this agent started: only then may anybody read.
             ready=through is not None,
-            complete_through=through or table.complete_through,
+            complete_through=None if known is None else known.on_clock_of(now),
             rows=table.rows,
             split_keys=table.split_keys,
             reason=self._reason(is_ready=through is not None),
@@ -221,7 +226,7 @@ class TopicKeeper:
             return
         kept = self._store.tables[self.name]
         if kept.positions and self._must_rebuild is None:
-            self._must_rebuild = self._why_rebuild(answer, was_away=True)
+            self._must_rebuild = self._why_rebuild(answer, self._settings.safe_absence_ms)
         if kept.positions and self._must_rebuild is None:
             self._follow(answer)
             self._trouble.is_over()
@@ -250,8 +255,7 @@ class TopicKeeper:
             return
         self._must_rebuild = None
         # What was asked before is about another topic, or about partitions that were cut short since.
-        self._completeness = Completeness(self._completeness.complete_through)
-        self._completeness.asked(Ends(loaded.asked_at_ms, loaded.ends))
+        self._completeness = Completeness.of(Ends(loaded.asked, loaded.ends))
         self._follow(None)
         self._trouble.is_over()
         if wanted is not None:
@@ -272,6 +276,23 @@ class TopicKeeper:
         if new:
             _log.warning("the topic has more partitions; its keys may now stand in two", extra={"topic": self.topic})
             self._tailer.follow_from_start(self.topic, new)
+        if answer is not None:
+            # Only now: the ends of another topic of this name would prove nothing.
+            self._completeness.asked(Ends(answer.asked, answer.ends.offsets))
+            self._completeness.published(positions, self._clocks.now(), self._settings.untouched_ms)
+
+    def _floors(
+        self, begin: Offsets, end: Offsets, versions: pa.RecordBatch, now: Moment
+    ) -> Mapping[int, HistoryFloor]:
+        """Raised where the topic's cleaner may have been ahead of what was read just now."""
+        settings, known = self._settings, self._completeness
+        stretches = {
+            partition: Stretch(offset, known.is_at_end(partition, offset, now, settings.open_ms))
+            for partition, offset in end.items()
+            if offset > begin.get(partition, 0)
+            and ((proven := known.proven(partition)) is None or proven.until(now) > settings.open_ms)
+        }
+        return floors_over(stretches, versions, settings.min_compaction_lag_ms, now.wall_ms) if stretches else {}
 
     def _require_compacted(self, settings: TopicSettings | None) -> None:
         if not self._table.must_be_compacted or (settings is not None and settings.is_compacted_only):
@@ -289,25 +310,30 @@ class TopicKeeper:
             next_step="set cleanup.policy=compact, or give the table `compaction: any`",
         )
 
-    def _why_rebuild(self, answer: Answer, *, was_away: bool) -> str | None:
+    @property
+    def _settings(self) -> TopicSettings:
+        answered = None if self._answer is None else self._answer.settings
+        return answered or TopicSettings()
+
+    def _why_rebuild(self, answer: Answer, safe_ms: float) -> str | None:
         """Why the topic cannot be followed from where the rows are. None: it can."""
         if answer.ends.topic_id != self._notes.get(TOPIC_ID):
             return "the topic was deleted and made again"
-        through = self._completeness.complete_through or self._store.tables[self.name].complete_through or 0
-        settings = answer.settings or TopicSettings()
-        away_ms = answer.asked_at_ms - through
-        if not was_away or away_ms <= settings.safe_absence_ms:
+        since = self._completeness.since
+        if since is None:
+            return "when it was last complete is later than now: the clock was set back, and tombstones may be missed"
+        away_ms = since.until(answer.asked)
+        if away_ms <= safe_ms:
             return None
         return (
             f"last complete {away_ms / 1000:,.0f} s ago: tombstones may have been missed, "
-            f"since the topic keeps them for {settings.delete_retention_ms / 1000:,.0f} s"
+            f"since the topic keeps them for {self._settings.delete_retention_ms / 1000:,.0f} s"
         )
 
-    def _notes_with(self, epochs: Offsets) -> dict[str, str] | None:
-        """The notes when they change, which they seldom do."""
+    def _notes_with(self, epochs: Offsets, complete: Moment | None) -> dict[str, str]:
         known = json.loads(self._notes.get(EPOCHS, "{}"))
         newest = {**known, **{str(partition): epoch for partition, epoch in epochs.items()}}
-        return None if newest == known else {**self._notes, EPOCHS: json.dumps(newest)}
+        return {**self._notes, EPOCHS: json.dumps(newest), **({} if complete is None else complete_note(complete))}
 
     def _reason(self, *, is_ready: bool) -> str | None:
         if self._trouble.reason is not None:

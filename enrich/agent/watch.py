@@ -5,9 +5,9 @@ from collections.abc import Collection, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
+from enrich.agent.moments import Clocks, Moment
 from enrich.errors import ConfigError, EnrichError
 from enrich.kafka import Connection, TopicEnds, Topics, TopicSettings, new_admin_client
-from stores.protocol import Clock
 
 _log = logging.getLogger(__name__)
 
@@ -20,9 +20,9 @@ PATIENCE_S = 5
 
 @dataclass(frozen=True)
 class Answer:
-    """What the brokers said of one topic. The clock was read before the request was sent."""
+    """What the brokers said of one topic. The clocks were read before the request was sent."""
 
-    asked_at_ms: int
+    asked: Moment
     ends: TopicEnds
     settings: TopicSettings | None
     """None: this user may not read them."""
@@ -31,19 +31,20 @@ class Answer:
 class TopicWatch:
     """Of all topics of a store. Asking takes as long as the brokers do; nobody waits for it."""
 
-    def __init__(self, topics: Collection[str], connection: Connection, clock: Clock) -> None:
+    def __init__(self, topics: Collection[str], connection: Connection, clocks: Clocks) -> None:
         self._names = frozenset(topics)
         self._topics = Topics(new_admin_client(connection), deadline_s=PATIENCE_S)
-        self._clock = clock
+        self._clocks = clocks
         self._settings: dict[str, TopicSettings | None] = {}
-        self._settings_asked_at_ms = 0
-        self._asked_at_ms = 0
+        # By the clock that nobody can set: one that was set back would keep everybody from asking.
+        self._settings_asked_at_ms: int | None = None
+        self._asked_at_ms: int | None = None
         self._asking: Future[Mapping[str, Answer | EnrichError]] | None = None
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="topic-watch")
 
     def ask_now(self) -> None:
         """Somebody wants to know how fresh the tables are and does not wait for the next round."""
-        self._asked_at_ms = 0
+        self._asked_at_ms = None
 
     def answers(self) -> Mapping[str, Answer | EnrichError]:
         """What has come since the last call. Sees to it that the next question is on its way when it is time."""
@@ -51,8 +52,8 @@ class TopicWatch:
         if self._asking is not None and self._asking.done():
             came = self._asking.result()
             self._asking = None
-        now = self._clock.now_ms()
-        if self._asking is None and now - self._asked_at_ms >= _ASK_EVERY_MS:
+        now = self._clocks.steady.now_ms()
+        if self._asking is None and (self._asked_at_ms is None or now - self._asked_at_ms >= _ASK_EVERY_MS):
             self._asked_at_ms = now
             self._asking = self._thread.submit(self._ask)
         return came
@@ -61,18 +62,19 @@ class TopicWatch:
         self._thread.shutdown(wait=True, cancel_futures=True)
 
     def _ask(self) -> Mapping[str, Answer | EnrichError]:
-        asked_at = self._clock.now_ms()
+        asked = self._clocks.now()
         answers: dict[str, Answer | EnrichError] = {}
         try:
             ends = self._topics.ends(self._names)
         except EnrichError as error:
             return dict.fromkeys(self._names, error)
-        if asked_at - self._settings_asked_at_ms >= _ASK_SETTINGS_EVERY_MS:
+        known_at = self._settings_asked_at_ms
+        if known_at is None or asked.steady_ms - known_at >= _ASK_SETTINGS_EVERY_MS:
             self._settings.clear()
-            self._settings_asked_at_ms = asked_at
+            self._settings_asked_at_ms = asked.steady_ms
         for name, end in ends.items():
             try:
-                answers[name] = end if isinstance(end, EnrichError) else Answer(asked_at, end, self._settings_of(name))
+                answers[name] = end if isinstance(end, EnrichError) else Answer(asked, end, self._settings_of(name))
             except EnrichError as error:
                 answers[name] = error
         return answers

@@ -12,7 +12,7 @@ from enrich.errors import Unreachable
 from enrich.stage.pin import Pin
 from enrich.stage.pinned import behind
 from enrich.stage.rules import TableRule, behind_text
-from stores.freshness import MarkStale
+from stores.freshness import MarkStale, is_older
 from stores.protocol import Clock, TableView
 
 _LOOK_EVERY_S = 0.02
@@ -116,8 +116,8 @@ class Gate:
         return snapshot
 
     def _too_old(self, rule: TableRule, snapshot: AgentSnapshot) -> str | None:
-        through = snapshot.views[rule.name].complete_through or 0
-        if rule.bound_ms is None or self._clock.now_ms() - through <= rule.bound_ms:
+        through = snapshot.views[rule.name].complete_through
+        if rule.bound_ms is None or not is_older(through, rule.bound_ms, self._clock.now_ms()):
             return None
         return snapshot.header.tables[rule.name].reason or "its answers are older than its bound"
 

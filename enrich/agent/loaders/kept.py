@@ -25,6 +25,8 @@ class Kept:
     """As `ROW_VERSIONS`: the newest version of each key that is not deleted."""
     tombstones: int
     quarantined: Set[KeyAndValue]
+    newest_ms: int = 0
+    """The latest time of any version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,7 @@ def kept_rows(store: Path, name: str, spec: TableSpec) -> Kept:
         table = pa.Table.from_batches(_in_batches(view.scan()), ROW_VERSIONS)
         quarantined = {(record.key, record.value) for record in view.quarantined()}
     living = table.filter(pc.is_valid(table["value"]))
-    return Kept(living, len(table) - len(living), quarantined)
+    return Kept(living, len(table) - len(living), quarantined, pc.max(table["timestamp"]).as_py() or 0)
 
 
 def changes(read: pa.Table, living: pa.Table) -> Changes:

@@ -69,8 +69,7 @@ class Refresher:
 
     def refresh(self, tell: Callable[[int], None], stopping: Callable[[], bool]) -> Refreshed:
         """Raises what the source and the store raise; the table then stays as it was."""
-        # A clock that was set back must not make newer versions look older.
-        began = max(self._clock.now_ms(), self._store.tables[self._name].complete_through or 0)
+        began = self._clock.now_ms()
         read = read_whole(self._source, self._spec.key, tell, stopping)
         digest = read.digest()
         if digest == self._applied:
@@ -110,6 +109,7 @@ class Refresher:
 
     def _apply(self, kept: Kept, found: Changes, now: int, through: int | None) -> TableUpdate | None:
         """The update, unless nothing changed or the change is large: then it is in the store when this returns."""
+        now = max(now, kept.newest_ms)  # a clock that was set back must not make newer versions look older
         position = self._store.tables[self._name].positions.get(PARTITION, 0)
         versions = _versions(found, position, now)
         positions = {PARTITION: position + len(versions)}

@@ -54,6 +54,12 @@ def test_a_table_that_was_never_complete_is_stale(open_store):
     assert statuses(find(bounded(store), KEYS[:1])) == [Status.STALE]
 
 
+def test_a_table_that_is_complete_through_a_moment_to_come_is_stale(store):
+    """The clock was set back since, so nobody knows how long ago that was."""
+    store.clock.advance(-3_600_000)
+    assert statuses(find(bounded(store), KEYS)) == STALE
+
+
 def test_answers_about_the_past_do_not_age(store):
     view = bounded(store)
     store.clock.advance(10_000)

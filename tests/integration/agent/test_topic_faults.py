@@ -7,6 +7,7 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.cimpl import NewPartitions
 
 from enrich.kafka import new_admin_client
+from stores.table import Status
 from tests.support.agents import AgentLife, ShiftedClock, plans_table, produce_plans
 from tests.support.waiting import wait_until
 
@@ -217,3 +218,37 @@ def test_history_that_the_compaction_lag_proves_whole_can_be_asked_after_a_load(
     life.until_complete()
     assert life.versions("ann") == ["first", "second", "third"]
     assert life.floors() == {}
+
+
+def test_history_over_an_absence_is_whole_only_where_the_topic_proves_it(cluster, new_topic, start):
+    """The cleaner may have removed a version that came and went while nobody read."""
+    clock = ShiftedClock()
+    topics = [new_topic(**COMPACTED), new_topic(**COMPACTED, min_compaction_lag_ms=str(4 * 3600 * 1000))]
+    others = plans_table(topics[1], name="others", history_ms=6 * 3_600_000)
+
+    def started():
+        life = start(topics[0], others, clock=clock, history_ms=6 * 3_600_000)
+        for table in ("users", "others"):
+            life.until_complete(table)
+        return life
+
+    for topic in topics:
+        produce_plans(cluster, topic, ann="first")
+    life = started()
+    loaded = life.floors()
+    life.stop()
+    for plan in ("second", "third"):
+        for topic in topics:
+            produce_plans(cluster, topic, ann=plan)
+    clock.ahead_ms = 3_600_000
+    life = started()
+    away_until = life.floors()[0].timestamp
+    assert away_until > loaded[0].timestamp + 3_500_000
+    assert life.answers("ann", as_of=away_until - 1_800_000) == [(Status.EXPIRED, None)]
+    assert life.answers("ann", pin={0: 2}) == [(Status.EXPIRED, None)]
+    # At the end of the topic, and from now on, everything can be asked for.
+    assert life.answers("ann", pin={0: 3}) == life.answers("ann", as_of=away_until) == [(Status.HIT, "third")]
+    assert life.answers("ann", "others", table="others", pin={0: 2})[0] == (Status.HIT, "second")
+    life.stop()
+    clock.ahead_ms += 600_000  # away once more, and nothing came
+    assert started().floors() == life.floors()

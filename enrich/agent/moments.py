@@ -1,0 +1,45 @@
+"""Moments on two clocks at once: the system's, which people read and anybody may set, and one that only goes on."""
+
+import os
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+from stores.clock import SteadyClock
+from stores.freshness import CLOCK_STEP_MS
+from stores.protocol import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    wall_ms: int
+    steady_ms: int
+
+    def until(self, later: "Moment") -> int:
+        """How long it was, in milliseconds, by the clock that says more: one may have been set back, the other may
+        have stood still with its machine."""
+        return max(later.wall_ms - self.wall_ms, later.steady_ms - self.steady_ms)
+
+    def on_clock_of(self, now: "Moment") -> int:
+        """What the system's clock would have shown then, had it been set back already. It is never made to look later:
+        a clock that went forward may have slept."""
+        set_back = (now.steady_ms - self.steady_ms) - (now.wall_ms - self.wall_ms)
+        return self.wall_ms - set_back if set_back > CLOCK_STEP_MS else self.wall_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    wall: Clock
+    steady: Clock = field(default_factory=SteadyClock)
+
+    def now(self) -> Moment:
+        return Moment(self.wall.now_ms(), self.steady.now_ms())
+
+
+@cache
+def system_start() -> str:
+    """Another one after each start of the system: the steady clock begins anew with it."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return f"process {os.getpid()}"
