@@ -4,8 +4,8 @@ import argparse
 import sys
 
 from enrich.cli.output import DONE, outcome
+from enrich.cli.spark_settings import parse_settings
 from enrich.config import load
-from enrich.errors import ConfigError
 from enrich.logs import LogFormat, LogLevel, setup_logs
 from enrich.stage.job import RunOptions, run_stage
 from enrich.stage.starting import From
@@ -19,17 +19,10 @@ def main() -> int:
 
 def _run(options: argparse.Namespace) -> int:
     start = None if options.start is None else From.parse(options.start)
-    chosen = RunOptions(options.master, _settings(options.conf), start, options.new_pin)
+    settings = parse_settings(options.conf)
+    chosen = RunOptions(options.master, settings, start, options.new_pin, options.accept_new_source)
     run_stage(load(options.config), options.stage, chosen)
     return DONE
-
-
-def _settings(given: list[str]) -> dict[str, str]:
-    pairs = [text.partition("=") for text in given]
-    for name, separator, _ in pairs:
-        if not separator:
-            raise ConfigError(f"expected NAME=VALUE, got {name}", where="--conf")
-    return {name: value for name, _, value in pairs}
 
 
 def _options() -> argparse.Namespace:
@@ -37,8 +30,11 @@ def _options() -> argparse.Namespace:
     parser.add_argument("stage", help="its name under `stages`")
     parser.add_argument("-c", "--config", required=True, help="the pipeline's configuration file")
     parser.add_argument("--master", help="Spark's master; without it, what spark-submit or its defaults say")
-    parser.add_argument("--from", dest="start", help="without a checkpoint: earliest, latest, group, or a time")
+    start = "without a checkpoint: earliest, latest, group, group:NAME or a time"
+    parser.add_argument("--from", dest="start", help=start)
     parser.add_argument("--new-pin", action="store_true", help="accept other answers for the batch under way")
+    accept = "the topic of the events was made again with the same events at the same offsets: go on in it"
+    parser.add_argument("--accept-new-source", action="store_true", help=accept)
     parser.add_argument("--conf", action="append", default=[], metavar="NAME=VALUE", help="a setting for Spark")
     parser.add_argument("--log-format", choices=list(LogFormat), default=LogFormat.text)
     parser.add_argument("--log-level", choices=list(LogLevel), default=LogLevel.info)

@@ -19,13 +19,22 @@ def run(
     master: Annotated[str, typer.Option(help="Spark's master: local[*], spark://host:7077, yarn, ...")] = "local[*,4]",
     start: Annotated[
         str | None,
-        typer.Option("--from", help="Without a checkpoint, where to begin: earliest, latest, group, or a time."),
+        typer.Option(
+            "--from", help="Without a checkpoint, where to begin: earliest, latest, group, group:NAME, a time."
+        ),
     ] = None,
     new_pin: Annotated[
         bool,
         typer.Option(
             "--new-pin",
             help="With replay: deterministic, when the pin of the batch under way has expired: accept other answers.",
+        ),
+    ] = False,
+    accept_new_source: Annotated[
+        bool,
+        typer.Option(
+            "--accept-new-source",
+            help="When the topic of the events was made again with the same events at the same offsets: go on in it.",
         ),
     ] = False,
     conf: Annotated[list[str] | None, typer.Option("--conf", metavar="NAME=VALUE", help="A setting for Spark.")] = None,
@@ -35,6 +44,7 @@ def run(
     Example: enrich run enrich -c pipeline.yaml
     """
     given = [*([] if start is None else ["--from", start]), *(["--new-pin"] if new_pin else [])]
+    given += ["--accept-new-source"] if accept_new_source else []
     settings = [word for each in conf or [] for word in ("--conf", each)]
     _become_program(context, stage, "-c", str(config), "--master", master, *given, *settings)
 

@@ -18,21 +18,29 @@ def stop(
     stage: Annotated[str, typer.Argument(help="The stage, by its name under `stages`.")],
     config: ConfigFile,
     deadline: Annotated[float, typer.Option(help="How many seconds to wait for its end.")] = 120.0,
+    conf: Annotated[
+        list[str] | None,
+        typer.Option("--conf", metavar="NAME=VALUE", help="A setting for Spark, as for the checkpoint's file system."),
+    ] = None,
 ) -> None:
     """Lets a stage finish its batch and end, wherever its driver runs; returns once it has drained.
 
     Example: enrich stop enrich -c pipeline.yaml
     """
+    from enrich.cli.spark_settings import parse_settings
     from enrich.config import load
     from enrich.errors import ConfigError, Unreachable
     from enrich.stage.checkpoint import Checkpoint
+    from enrich.stage.profiles import file_settings
     from enrich.stage.session import stage_session
 
     pipeline = load(config)
     if stage not in pipeline.stages:
         raise ConfigError(f"there is no stage `{stage}`", next_step=f"choose from {', '.join(pipeline.stages)}")
     where = pipeline.stages[stage].checkpoint
-    spark = stage_session("enrich stop", master="local[1]")
+    # What the stage itself finds its checkpoint by; on an object store it would not be found otherwise.
+    settings = {**file_settings(pipeline.stages[stage]), **parse_settings(conf or []), "spark.master": "local[1]"}
+    spark = stage_session("enrich stop", master="local[1]", settings=settings)
     try:
         checkpoint = Checkpoint(spark, where)
         checkpoint.tell_to_stop()

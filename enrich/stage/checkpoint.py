@@ -7,8 +7,24 @@ from pyspark.sql import SparkSession
 
 from enrich.errors import Unreachable
 
+_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
+_RENAMING = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+_RENAME_SAFE = ("file", "hdfs")
+
 STOP_MARKER = "enrich-stop"
 _EXISTS = "FileAlreadyExistsException"
+
+
+def choose_file_manager(spark: SparkSession, uri: str) -> None:
+    """Where a rename is atomic, the manager that relies on it takes half of the time of the default one (ADR 0021).
+    What somebody chose stays."""
+    jvm: Any = spark._jvm
+    scheme = jvm.org.apache.hadoop.fs.Path(uri).toUri().getScheme()
+    if scheme is None:
+        # On a cluster that may be an object store.
+        scheme = jvm.org.apache.hadoop.fs.FileSystem.getDefaultUri(spark._jsc.hadoopConfiguration()).getScheme()
+    if scheme in _RENAME_SAFE and spark.conf.get(_MANAGER, None) is None:
+        spark.conf.set(_MANAGER, _RENAMING)
 
 
 class Checkpoint:
@@ -55,8 +71,13 @@ class Checkpoint:
             raise self._unreachable(error) from error
 
     def is_told_to_stop(self) -> bool:
+        return self.stop_marked_at() is not None
+
+    def stop_marked_at(self) -> int | None:
+        """When somebody left the marker, by the clock of the files; None when there is none."""
         try:
-            return bool(self._files.exists(self._path(STOP_MARKER)))
+            path = self._path(STOP_MARKER)
+            return int(self._files.getFileStatus(path).getModificationTime()) if self._files.exists(path) else None
         except Py4JJavaError as error:
             raise self._unreachable(error) from error
 

@@ -9,56 +9,117 @@ import threading
 import time
 from typing import Any
 
+from pyspark import SparkContext
 from pyspark.sql.streaming.query import StreamingQuery
+
+from enrich.errors import Unreachable
 
 _log = logging.getLogger(__name__)
 
+DEADLINE_S = 90.0
+"""For the batch under way. With all that comes after, a stage has ended before `enrich stop` and the manifests' grace
+give it up (120 s, 150 s)."""
+_STOP_S = 15.0
 _LOOK_EVERY_S = 0.002
 _ASYNC = "AsyncProgressTrackingMicroBatchExecution"
 
 
-def drain(query: StreamingQuery, deadline_s: float = 120.0) -> None:
-    """Returns once the query has ended. A batch that takes longer than the deadline is interrupted, and repeated by the
-    next start."""
+def drain(query: StreamingQuery, deadline_s: float | None = None) -> None:
+    """Returns once the query has ended, with its last batch recorded.
+
+    Raises what ended the query, if it failed meanwhile; and Unreachable when a batch takes longer than the deadline: it
+    is interrupted, and repeated by the next start.
+    """
+    allowed_s = DEADLINE_S if deadline_s is None else deadline_s
     execution: Any = query._jsq.streamingQuery()
-    lock = execution.awaitProgressLock()
-    stopping = threading.Thread(target=query.stop, name="stopping")
-    lock.lock()
+    lock = _Lock(execution.awaitProgressLock(), time.monotonic() + allowed_s)
     try:
-        if _is_at_rest(query, execution, lock, deadline_s):
-            _write_progress(execution)
-        else:
-            _log.warning("a batch does not end and is interrupted; the next start repeats it")
+        is_at_rest = lock.take() and _is_at_rest(query, execution, lock)
+        if is_at_rest:
+            _write_progress(execution, lock.end)
         # By another thread: it waits for the stream thread, which waits for the lock.
-        stopping.start()
-        while query.isActive and stopping.is_alive():
+        stopping = _stopping(query)
+        end = time.monotonic() + _STOP_S
+        while query.isActive and stopping.is_alive() and time.monotonic() < end:
             time.sleep(_LOOK_EVERY_S)
     finally:
-        lock.unlock()
-    stopping.join()
+        lock.let_go()
+    stopping.join(_STOP_S)
+    failure = None if stopping.is_alive() else query.exception()
+    if failure is not None:
+        raise failure
+    if not is_at_rest:
+        raise Unreachable(
+            f"the batch under way did not end within {allowed_s:g} s and is interrupted; the next start repeats it",
+            where=f"stage {query.name}",
+            next_step="see whether the brokers are there; where batches are long, lower maxOffsetsPerTrigger",
+        )
 
 
-def _is_at_rest(query: StreamingQuery, execution: Any, lock: Any, deadline_s: float) -> bool:
+def stop_now(query: StreamingQuery) -> bool:
+    """Interrupts the batch under way, if there is one. Tells whether the query has ended, which may take it a while
+    when its clients wait for brokers."""
+    stopping = _stopping(query)
+    stopping.join(_STOP_S)
+    if stopping.is_alive():
+        _log.warning("the query does not end, and is left behind")
+    return not stopping.is_alive()
+
+
+def _stopping(query: StreamingQuery) -> threading.Thread:
+    thread = threading.Thread(target=query.stop, name="stopping", daemon=True)
+    thread.start()
+    return thread
+
+
+class _Lock:
+    """The progress lock, for which nobody waits beyond the end: the stream thread may hold it for minutes while it asks
+    brokers that are away."""
+
+    def __init__(self, lock: Any, end: float) -> None:
+        jvm: Any = SparkContext._jvm
+        self._lock = lock
+        self._unit = jvm.java.util.concurrent.TimeUnit.MILLISECONDS
+        self.end = end
+        self._is_mine = False
+
+    def take(self) -> bool:
+        # With a time, however short: without one it would not wait for its turn.
+        left_ms = max(1, round(1000 * (self.end - time.monotonic())))
+        self._is_mine = bool(self._lock.tryLock(left_ms, self._unit))
+        return self._is_mine
+
+    def let_go(self) -> None:
+        if self._is_mine:
+            self._is_mine = False
+            self._lock.unlock()
+
+    @property
+    def is_wanted(self) -> bool:
+        return bool(self._lock.hasQueuedThreads())
+
+
+def _is_at_rest(query: StreamingQuery, execution: Any, lock: _Lock) -> bool:
     """Waits, holding the lock, until the stream thread comes for it with a batch done."""
-    end = time.monotonic() + deadline_s
-    while query.isActive and time.monotonic() < end:
-        if not lock.hasQueuedThreads():
+    while query.isActive and time.monotonic() < lock.end:
+        if not lock.is_wanted:
             time.sleep(_LOOK_EVERY_S)
         elif execution.status().isTriggerActive():
             # It is about to begin a batch, or to record one. The lock is fair: it comes first, then we again.
-            lock.unlock()
-            lock.lock()
+            lock.let_go()
+            if not lock.take():
+                return False
         else:
             return True
     return not query.isActive
 
 
-def _write_progress(execution: Any) -> None:
+def _write_progress(execution: Any, end: float) -> None:
     """With async progress the last batches are recorded in memory only: they would be repeated."""
     if execution.getClass().getSimpleName() != _ASYNC:
         return
     writer = execution.asyncWritesExecutorService()
-    while writer.getActiveCount() or writer.getQueue().size():
+    while (writer.getActiveCount() or writer.getQueue().size()) and time.monotonic() < end:
         time.sleep(_LOOK_EVERY_S)
     offsets, commits = execution.offsetLog(), execution.commitLog()
     last = max((int(batch) for batch in commits.batchCache().keySet().toArray()), default=None)

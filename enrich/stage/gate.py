@@ -16,6 +16,8 @@ from stores.freshness import MarkStale, is_older
 from stores.protocol import Clock, TableView
 
 _LOOK_EVERY_S = 0.02
+_MARKED_AFTER_S = 2.0
+"""A moment's delay of agent or brokers is waited for, before answers are marked as stale."""
 
 Shortfall = Callable[[TableRule, AgentSnapshot], str | None]
 """Why a snapshot's table is not good enough yet; None when it is."""
@@ -41,7 +43,7 @@ class Gate:
         """The newest snapshot that is good enough. Raises Unreachable at a table's deadline."""
         snapshot = self._reader.snapshot()
         if not self._is_passed:
-            snapshot = self._wait(self._not_ready, snapshot)
+            snapshot = self._wait(self._not_let_in(time.monotonic()), snapshot)
             self._is_passed = True
         snapshot = self._wait(self._not_served, snapshot)
         return self._fresh(snapshot)
@@ -95,6 +97,23 @@ class Gate:
         if rule.bound_ms is None or (state.complete_through or 0) >= self._came_at - rule.bound_ms:
             return None
         return state.reason or "it is not complete yet"
+
+    def _not_let_in(self, began: float) -> Shortfall:
+        """As `_not_ready`. But rows that were complete once are served, marked, where the configuration says so, though
+        their brokers are away: a worker that came before, on the same host, goes on with them as well."""
+
+        def short(rule: TableRule, snapshot: AgentSnapshot) -> str | None:
+            why = self._not_ready(rule, snapshot)
+            state = snapshot.header.tables[rule.name]
+            was_complete = state.complete_through is not None and bool(snapshot.views[rule.name].positions)
+            if why is None or rule.bound_ms is None or not (rule.may_be_marked and was_complete):
+                return why
+            # An agent that has not been complete yet may be catching up, which takes no more than the deadline.
+            is_at_once = state.ready and not rule.is_watched
+            allowed_s = min(_MARKED_AFTER_S, rule.deadline_s) if is_at_once else rule.deadline_s
+            return why if time.monotonic() - began < allowed_s else None
+
+        return short
 
     @staticmethod
     def _not_served(rule: TableRule, snapshot: AgentSnapshot) -> str | None:

@@ -18,13 +18,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from enrich.config import Pipeline, Replay, Stage
-from enrich.errors import ConfigError
-from enrich.kafka import librdkafka_settings
+from enrich.errors import ConfigError, Fenced
+from enrich.kafka import Topics, librdkafka_settings, new_admin_client
 from enrich.metrics import metrics_server
-from enrich.stage.checkpoint import Checkpoint
+from enrich.stage.checkpoint import Checkpoint, choose_file_manager
 from enrich.stage.counting import StageCounts
 from enrich.stage.daemon import STATE_DIR
-from enrich.stage.draining import drain
+from enrich.stage.draining import drain, stop_now
+from enrich.stage.drivers import at_work, is_at_work, wait_for_others
 from enrich.stage.event_size import mean_event_bytes
 from enrich.stage.failures import as_told
 from enrich.stage.metrics import StageMetrics
@@ -32,18 +33,21 @@ from enrich.stage.pinning import PinBook, TableEnds
 from enrich.stage.plan import StagePlan
 from enrich.stage.preload import preload
 from enrich.stage.profiles import StageSettings, sink_options, source_options, stage_settings
-from enrich.stage.progress import StageProgress, ends_of
+from enrich.stage.progress import StageProgress, ends_of, group_of
 from enrich.stage.session import stage_session
+from enrich.stage.source_topic import SourceTopic, SourceWatch, position_of
 from enrich.stage.source_versions import source_versions
 from enrich.stage.starting import From, starting_options
+from enrich.stage.stopping import StopOrder
 from enrich.stage.topics import checked_topics
 from enrich.stage.writing import PinnedBatches, StreamedBatches, Writing
 
 _log = logging.getLogger(__name__)
 
 _LOOK_EVERY_S = 0.2
+_PATIENCE_S = 10.0
 _ASK_EVERY_S = 1.0
-"""How far the query is, and whether somebody says stop: a checkpoint may be in a store that counts requests."""
+"""How far the query is."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,8 @@ class RunOptions:
     start: From | None = None
     new_pin: bool = False
     """The batch under way may be answered otherwise than before."""
+    accept_new_source: bool = False
+    """The topic of the events was made again with the same events at the same offsets."""
 
 
 def run_stage(pipeline: Pipeline, name: str, options: RunOptions) -> None:
@@ -103,43 +109,72 @@ def run_with(
     stage = pipeline.stages[name]
     connection = librdkafka_settings(pipeline.kafka)
     topic_id, partitions, limits = checked_topics(pipeline, name, connection)
+    choose_file_manager(spark, stage.checkpoint)
     checkpoint = Checkpoint(spark, stage.checkpoint)
+    source = SourceTopic(stage.source.topic, topic_id)
+    source.require_known_to(checkpoint, accepts_another=options.accept_new_source)
+    topics = Topics(new_admin_client(connection), deadline_s=_PATIENCE_S)
+    written = partial(topics.written_offsets, source.topic)
+
+    def kept(position: Mapping[int, int]) -> None:
+        if position:
+            source.require_kept(position, topics.start_offsets(source.topic), written())
+
+    kept(position_of(checkpoint, source.topic))
     with ExitStack() as held:
         progress = held.enter_context(closing(StageProgress(connection, pipeline.name, name)))
         starting = starting_options(
             name,
-            stage.source.topic,
+            source.topic,
             partitions,
             has_progress=checkpoint.has_progress(),
             progress=progress,
             chosen=options.start,
+            kept=kept,
         )
         versions = None
         if stage.writeback is not None and stage.writeback.version is None:
-            versions = source_versions(stage.source.topic, topic_id, len(partitions), checkpoint, progress)
+            versions = source_versions(source.topic, topic_id, len(partitions), checkpoint, progress, written)
         event_bytes = partial(mean_event_bytes, connection, stage.source.topic)
         plan = StagePlan(spark, pipeline, name, limits, versions, event_bytes)
         metrics = StageMetrics(pipeline.name, name, plan.order.lookups, _processes(spark))
         counts = StageCounts(metrics)
         writing = held.enter_context(_writing(spark, pipeline, name, plan, checkpoint, counts, options))
-        preload(spark, plan.order, stop.is_set)
+        order = StopOrder(checkpoint, stop)
+        preload(spark, plan.order, order.is_given)
+        if order.is_given():
+            # A driver that runs the stage now was not shut out, and a marker is for it too.
+            if not is_at_work(checkpoint):
+                checkpoint.forget_stop()
+            _log.info("the stage was told to stop before it began", extra={"stage": name})
+            return
         progress.take_over()
-        checkpoint.forget_stop()
+        wait_for_others(checkpoint, order.is_given)
+        held.enter_context(at_work(checkpoint))
+        source.keep_with(checkpoint)
+        position = position_of(checkpoint, source.topic)
+        progress.reached({source.topic: position} if position else {})
+        order.forget_old()
         if stage.metrics_port is not None:
             next_step = f"give each stage of a host another stages.{name}.metrics_port"
             server = metrics_server(stage.metrics_address, stage.metrics_port, metrics.page, next_step)
             if server is not None:
                 held.callback(server.close)
+        watch = held.enter_context(closing(SourceWatch(source, topics)))
         spark.streams.addListener(counts)
         query = _started(_events(spark, pipeline, name, settings, starting), writing, settings, stage, name)
         _log.info("the stage runs", extra={"stage": name, "joined_by": plan.joined_by})
+        is_mine = True
         try:
-            _supervise(query, writing, checkpoint, progress, stop)
+            _supervise(query, writing, progress, watch, order)
+        except Fenced:
+            is_mine = False  # a marker that stands there now is for the other driver
+            raise
         finally:
-            query.stop()
-            all_told = counts.wait_for_end(UUID(str(query.runId)))
+            all_told = stop_now(query) and counts.wait_for_end(UUID(str(query.runId)))
             spark.streams.removeListener(counts)
-            checkpoint.forget_stop()
+            if is_mine:
+                checkpoint.forget_stop()
     if not all_told:
         _log.warning("Spark has not told of all batches; the totals may be short")
     _log.info("the stage has drained", extra={"stage": name, **counts.totals()})
@@ -160,7 +195,7 @@ def _events(
         .option("subscribe", stage.source.topic)
         .option("failOnDataLoss", "true")
         .option("includeHeaders", "true")
-        .option("groupIdPrefix", f"enrich.{name}")
+        .option("groupIdPrefix", group_of(pipeline.name, name))
         .load()
     )
 
@@ -201,23 +236,25 @@ def _started(events: DataFrame, writing: Writing, settings: StageSettings, stage
 
 
 def _supervise(
-    query: StreamingQuery, writing: Writing, checkpoint: Checkpoint, progress: StageProgress, stop: threading.Event
+    query: StreamingQuery, writing: Writing, progress: StageProgress, watch: SourceWatch, order: StopOrder
 ) -> None:
-    """Until the query fails, another driver takes over, or somebody says stop; then it has drained."""
+    """Until the query fails, another driver takes over, the source is another topic, or somebody says stop; then it has
+    drained."""
     asked = 0.0
     try:
         while not query.awaitTermination(_LOOK_EVERY_S):  # type: ignore[arg-type] # fractions are fine
             if time.monotonic() - asked >= _ASK_EVERY_S:
                 asked = time.monotonic()
+                watch.require_same()
                 progress.reached(ends_of(query.lastProgress))
-                if checkpoint.is_told_to_stop():
-                    stop.set()
-            if stop.is_set():
+            if order.is_given():
                 drain(query)
                 progress.reached(ends_of(query.lastProgress))
                 progress.commit()
                 return
     except StreamingQueryException as error:
+        # What Spark says of a topic that was made again is hard to understand.
+        watch.require_same_now()
         raise writing.failure or as_told(str(error)) from error
 
 

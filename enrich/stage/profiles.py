@@ -30,7 +30,14 @@ _OPTIONS: Mapping[Profile, Mapping[str, str]] = {
         _ASYNC_INTERVAL: "2000",
     },
 }
-_LOCAL_CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+_OF_FILES = (
+    "spark.hadoop.",
+    "spark.jars",
+    "spark.files",
+    "spark.kerberos.",
+    "spark.driver.extraClassPath",
+    "spark.sql.streaming.checkpointFileManagerClass",
+)
 
 _REFUSED = {
     "failOnDataLoss": "events that the brokers lost must not go unnoticed",
@@ -56,7 +63,7 @@ def stage_settings(stage: Stage, where: str = "stage") -> StageSettings:
     if stage.replay == Replay.deterministic:
         # A pin belongs to one batch: what the checkpoint says of a batch must be true before it runs.
         options = {name: value for name, value in options.items() if name not in _QUERY_OPTIONS}
-    session = _session(stage)
+    session = _session()
     for name, value in given.items():
         if name.startswith("spark."):
             session[name] = value
@@ -91,18 +98,15 @@ def sink_options(kafka: KafkaSection, profile: Profile) -> Mapping[str, str]:
     return {**own, **spark_options(kafka, Role.producer), "kafka.acks": "all"}
 
 
-def _session(stage: Stage) -> dict[str, str]:
+def _session() -> dict[str, str]:
     # More consumers than the default of 64 may be open: above the partitions that an executor reads.
-    session = {"spark.kafka.consumer.cache.capacity": "512"}
-    if _is_on_rename_safe_files(stage.checkpoint):
-        session["spark.sql.streaming.checkpointFileManagerClass"] = _LOCAL_CHECKPOINTS
-    return session
+    return {"spark.kafka.consumer.cache.capacity": "512"}
 
 
-def _is_on_rename_safe_files(checkpoint: str) -> bool:
-    """Where a rename is atomic. The manager for it takes half of the time of the default one (ADR 0021)."""
-    scheme, separator, _ = checkpoint.partition("://")
-    return not separator or scheme in ("file", "hdfs")
+def file_settings(stage: Stage) -> Mapping[str, str]:
+    """Of the stage's own settings those by which its checkpoint is found, for a session that does no more."""
+    given = {name: _text(value) for name, value in (stage.settings or {}).items()}
+    return {name: value for name, value in given.items() if name.startswith(_OF_FILES)}
 
 
 def _because(name: str) -> str:

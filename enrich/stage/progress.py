@@ -6,10 +6,11 @@ import logging
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import closing
 
 from confluent_kafka import Consumer, TopicPartition
 
-from enrich.errors import EnrichError, Fenced, Retryable
+from enrich.errors import ConfigError, EnrichError, Fenced, Retryable
 from enrich.kafka import Connection, new_group_consumer
 from enrich.kafka.errors import kafka_errors
 from enrich.kafka.transactions import TransactionalProducer
@@ -29,7 +30,12 @@ _SAY_ALIVE_EVERY_S = 5.0
 """So often a driver without events finds out whether another took over."""
 
 
-def group_of(stage: str) -> str:
+def group_of(pipeline: str, stage: str) -> str:
+    return f"enrich.{pipeline}.{stage}"
+
+
+def older_group_of(stage: str) -> str:
+    """Of releases before this one: that of all pipelines which have a stage of this name."""
     return f"enrich.{stage}"
 
 
@@ -38,8 +44,9 @@ class StageProgress:
 
     def __init__(self, connection: Connection, pipeline: str, stage: str, *, deadline_s: float = 10.0) -> None:
         """`deadline_s`: for each step of a commit. A stage that is told to stop waits for the one under way."""
-        self._group = group_of(stage)
-        self._consumer: Consumer = new_group_consumer(connection, self._group)
+        self.group, self.older_group = group_of(pipeline, stage), older_group_of(stage)
+        self._connection = connection
+        self._consumer: Consumer = new_group_consumer(connection, self.group)
         self._producer = TransactionalProducer(connection, f"enrich.{pipeline}.{stage}", deadline_s=deadline_s)
         self._ends: Ends = {}
         self._note = ""
@@ -53,21 +60,24 @@ class StageProgress:
 
     def committed(self, topic: str, partitions: list[int]) -> dict[int, int]:
         """What the group has of the topic; empty when the stage never ran."""
-        asked = [TopicPartition(topic, partition) for partition in partitions]
-        end = time.monotonic() + _PATIENCE_S
-        while True:
-            try:
-                with kafka_errors(f"group {self._group}"):
-                    answered = self._consumer.committed(asked, timeout=_PATIENCE_S)
-            except Retryable:
-                # A coordinator that has just been chosen does not know it yet.
-                if time.monotonic() > end:
-                    raise
-                time.sleep(_TRY_AGAIN_S)
-            else:
-                break
-        self.note = next((str(place.metadata) for place in answered if place.metadata), None)
-        return {place.partition: place.offset for place in answered if place.offset >= 0}
+        offsets, self.note = _committed(self._consumer, self.group, topic, partitions)
+        return offsets
+
+    def committed_by(self, group: str, topic: str, partitions: list[int]) -> dict[int, int]:
+        """What another group has of the topic."""
+        return self._of_another(group, topic, partitions)[0]
+
+    def committed_before(self, topic: str, partitions: list[int]) -> tuple[dict[int, int], str | None]:
+        """Offsets and note of the group that earlier releases used, of this pipeline or of another. Nothing where this
+        user may not read it."""
+        try:
+            return self._of_another(self.older_group, topic, partitions)
+        except ConfigError:
+            return {}, None
+
+    def _of_another(self, group: str, topic: str, partitions: list[int]) -> tuple[dict[int, int], str | None]:
+        with closing(new_group_consumer(self._connection, group)) as consumer:
+            return _committed(consumer, group, topic, partitions)
 
     def remember(self, note: str) -> None:
         """The text is committed with the next offsets, unless it is longer than brokers take."""
@@ -145,6 +155,25 @@ class StageProgress:
     def close(self) -> None:
         self._producer.close()
         self._consumer.close()
+
+
+def _committed(consumer: Consumer, group: str, topic: str, partitions: list[int]) -> tuple[dict[int, int], str | None]:
+    """Its offsets of the topic, and the text that stands with them."""
+    asked = [TopicPartition(topic, partition) for partition in partitions]
+    end = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            with kafka_errors(f"group {group}"):
+                answered = consumer.committed(asked, timeout=_PATIENCE_S)
+        except Retryable:
+            # A coordinator that has just been chosen does not know it yet.
+            if time.monotonic() > end:
+                raise
+            time.sleep(_TRY_AGAIN_S)
+        else:
+            break
+    note = next((str(place.metadata) for place in answered if place.metadata), None)
+    return {place.partition: place.offset for place in answered if place.offset >= 0}, note
 
 
 def ends_of(progress: Mapping[str, object] | None) -> Ends:

@@ -26,6 +26,11 @@ class TableRule:
         """Whether older answers than its bound are not just served."""
         return self.on_stale != OnStale.mark
 
+    @property
+    def may_be_marked(self) -> bool:
+        """Whether older answers than its bound are served in the end."""
+        return self.on_stale == OnStale.mark or (self.on_stale == OnStale.wait and self.then == Then.mark)
+
 
 def behind_text(behind_s: float | None) -> str:
     """How far a table is behind, for people."""

@@ -6,7 +6,7 @@ made anew its offsets go, and people have to delete the checkpoint; when the fol
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -47,19 +47,28 @@ class Group(Protocol):
         """The text that was committed with its offsets."""
 
     def committed(self, topic: str, partitions: list[int]) -> dict[int, int]: ...
+    def committed_before(self, topic: str, partitions: list[int]) -> tuple[dict[int, int], str | None]:
+        """Offsets and text of the group that earlier releases used."""
+
     def remember(self, note: str) -> None:
         """The text is committed with the next offsets."""
 
 
-def source_versions(topic: str, topic_id: str, partitions: int, notes: Notes, group: Group) -> SourceVersions:
-    """Those that hold from now on, kept in both places. Raises ConfigError when the topic was made anew too often."""
-    done = group.committed(topic, list(range(partitions)))
-    known = max(
-        (_read(topic, text) for text in (notes.read(notes.beside), group.note) if text),
-        key=lambda each: each.generation,
-        default=None,
-    )
-    now = _now(topic, topic_id, partitions, known, done)
+def source_versions(
+    topic: str, topic_id: str, partitions: int, notes: Notes, group: Group, ends: Callable[[], Mapping[int, int]]
+) -> SourceVersions:
+    """Those that hold from now on, kept in both places. `ends`: where the topic's partitions end now.
+
+    Raises ConfigError when the topic was made anew too often.
+    """
+    places = list(range(partitions))
+    group.committed(topic, places)
+    texts = [notes.read(notes.beside), group.note]
+    if not any(texts):
+        # A generation too many does no harm, should it be that of another pipeline.
+        texts = [group.committed_before(topic, places)[1]]
+    known = max((_read(topic, text) for text in texts if text), key=lambda each: each.generation, default=None)
+    now = _now(topic, topic_id, partitions, known, ends)
     if now.generation > LARGEST_GENERATION:
         raise ConfigError("the topic was made anew too often to count versions further", where=f"topic {topic}")
     if known != now:
@@ -69,7 +78,7 @@ def source_versions(topic: str, topic_id: str, partitions: int, notes: Notes, gr
 
 
 def _now(
-    topic: str, topic_id: str, partitions: int, known: SourceVersions | None, done: Mapping[int, int]
+    topic: str, topic_id: str, partitions: int, known: SourceVersions | None, ends: Callable[[], Mapping[int, int]]
 ) -> SourceVersions:
     nothing = [0] * partitions
     if known is None:
@@ -77,8 +86,11 @@ def _now(
     if known.topic_id != topic_id:
         return SourceVersions(topic, topic_id, known.generation + 1, nothing)
     if len(known.starts) != partitions:
-        # What was written before this stage is started counts as of the generation before, should it come again.
-        return SourceVersions(topic, topic_id, known.generation + 1, [done.get(p, 0) for p in range(partitions)])
+        # What stands in the old partitions by now counts as of the generation before, done or not: what a key has in
+        # a new partition is newer. A new partition has nothing of the generation before.
+        before, stood = len(known.starts), ends()
+        starts = [stood.get(p, 0) if p < before else 0 for p in range(partitions)]
+        return SourceVersions(topic, topic_id, known.generation + 1, starts)
     return known
 
 

@@ -1,14 +1,17 @@
 """A stage's starts and ends: nothing is repeated after a drain or left out after a loss; one driver runs at a time."""
 
 import threading
+import time
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, nullcontext
+from pathlib import Path
 
 import pytest
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from enrich.errors import ConfigError, Fenced, Unreachable, WouldLoseData
-from enrich.stage.checkpoint import Checkpoint
+from enrich.errors import BadRecord, ConfigError, Fenced, Unreachable, WouldLoseData
+from enrich.stage.checkpoint import Checkpoint, choose_file_manager
+from enrich.stage.draining import drain
 from enrich.stage.job import RunOptions, run_with
 from enrich.stage.profiles import stage_settings
 from enrich.stage.progress import group_of
@@ -22,10 +25,10 @@ LOOKUP = {"table": "users", "key": "user_id", "as": "user"}
 class Run:
     """A stage in a thread of the test, with a session that all tests share."""
 
-    def __init__(self, spark, world, stage, start=None, *, new_pin=False):
+    def __init__(self, spark, world, stage, start=None, **choices):
         self.stop = threading.Event()
         self.error = None
-        settings, options = stage_settings(world.pipeline.stages[stage]), RunOptions(start=start, new_pin=new_pin)
+        settings, options = stage_settings(world.pipeline.stages[stage]), RunOptions(start=start, **choices)
         arguments = (spark, world.pipeline, stage, settings, options, self.stop)
         self._thread = threading.Thread(target=self._run, args=arguments)
         self._thread.start()
@@ -118,6 +121,102 @@ def test_the_newer_of_two_drivers_shuts_the_older_one_out(spark, world, replay):
 
 
 @pytest.mark.parametrize("replay", REPLAYS)
+def test_the_newer_of_two_drivers_begins_when_the_older_one_has_gone_and_goes_on(spark, world, replay):
+    world.users(history="1h")
+    stage = world.stage("enrich", [LOOKUP], replay=replay)
+    with Load(world, stage) as load, running(spark, world, stage) as older:
+        until_all(world, stage, 200, older)
+        with running(spark, world, stage) as newer:
+            assert isinstance(older.end(), Fenced)
+            until_all(world, stage, load.sent + 400, newer)
+            newer.stop.set()
+            assert newer.end() is None
+    assert not (Path(world.document["stages"][stage]["checkpoint"]) / "enrich-driver").exists()
+
+
+@pytest.mark.parametrize("by", ["signal", "marker"])
+def test_a_stage_that_is_told_to_stop_before_it_began_shuts_nobody_out(spark, world, by):
+    world.document["tables"]["absent"] = {
+        "topic": "there.is.no.such.topic",
+        "format": "string",
+        "columns": "value string",
+        "freshness": {"deadline": "60s"},
+    }
+    stage = world.stage("enrich", [{"table": "absent", "key": "user_id", "as": "absent"}])
+    checkpoint = Checkpoint(spark, world.pipeline.stages[stage].checkpoint)
+    checkpoint.tell_to_stop()  # left over, of somebody who gave up
+    with closing(world.progress(stage)) as of_older:
+        of_older.take_over()
+        with running(spark, world, stage) as newer:
+            wait_until(lambda: world.agent_pid() is not None, deadline_s=60, what="the preload")
+            assert newer.error is None
+            if by == "signal":
+                newer.stop.set()
+            else:
+                checkpoint.tell_to_stop()
+            assert newer.end() is None
+        assert not checkpoint.is_told_to_stop()
+        of_older.reached({world.topic("enrich.in"): {0: 0}})
+        of_older.commit()
+
+
+def test_a_drain_whose_last_batch_fails_ends_as_that_batch_did(spark, world):
+    world.users(freshness={"bound": "5s", "deadline": "6s"}, history="1h")
+    lookup = {**LOOKUP, "as_of": True, "on_miss": "wait", "then": "fail"}
+    stage = world.stage("enrich", [lookup], event_time="ts")
+    with running(spark, world, stage) as run:
+        wait_until(lambda: spark.streams.active, deadline_s=60, what="the query")
+        world.send(stage, [{"id": 1, "user_id": "nobody", "ts": "2099-01-01T00:00:00Z"}])
+        query = spark.streams.active[0]
+        wait_until(lambda: spark.sparkContext.statusTracker().getActiveStageIds(), what="the batch under way")
+        run.stop.set()
+        assert isinstance(run.end(), BadRecord), query.exception()
+
+
+@contextmanager
+def held(lock):
+    """As the stream thread does, for minutes, while it asks brokers that are away."""
+    taken, done = threading.Event(), threading.Event()
+
+    def hold():
+        lock.lock()
+        taken.set()
+        done.wait(60)
+        lock.unlock()
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    taken.wait(60)
+    yield
+    done.set()
+    thread.join()
+
+
+@pytest.mark.parametrize("waits_for", ["its batch", "its turn"])
+def test_a_drain_ends_in_time_and_says_when_it_did_not_finish(spark, tmp_path, waits_for):
+    began, goes_on = threading.Event(), threading.Event()
+
+    def write(batch, number):
+        began.set()
+        if waits_for == "its batch":
+            goes_on.wait(60)
+
+    writing = spark.readStream.format("rate").load().writeStream.foreachBatch(write)
+    query = writing.option("checkpointLocation", str(tmp_path)).start()
+    try:
+        assert began.wait(60)
+        lock = query._jsq.streamingQuery().awaitProgressLock()
+        with held(lock) if waits_for == "its turn" else nullcontext():
+            at = time.monotonic()
+            with pytest.raises(Unreachable, match="did not end within 1 s"):
+                drain(query, 1)
+            assert time.monotonic() - at < 40
+    finally:
+        goes_on.set()
+        query.stop()
+
+
+@pytest.mark.parametrize("replay", REPLAYS)
 def test_a_marker_in_the_checkpoint_drains_the_stage_which_tells_what_it_dropped(spark, world, caplog, replay):
     caplog.set_level("INFO")
     world.users(history="1h")
@@ -193,5 +292,36 @@ def test_topics_that_are_missing_are_told_before_anything_starts(spark, world):
     assert "no.sink" in str(error)
 
 
-def test_group_names_are_the_stages():
-    assert group_of("enrich") == "enrich.enrich"
+MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
+
+
+@pytest.fixture
+def default_files(spark):
+    """Sets where paths without a scheme are."""
+    hadoop, chosen = spark.sparkContext._jsc.hadoopConfiguration(), spark.conf.get(MANAGER, None)
+    before = hadoop.get("fs.defaultFS")
+    yield lambda uri: (hadoop.set("fs.defaultFS", uri), spark.conf.unset(MANAGER))
+    hadoop.set("fs.defaultFS", before)
+    if chosen is not None:
+        spark.conf.set(MANAGER, chosen)
+
+
+def test_the_quick_manager_of_checkpoints_is_taken_where_renames_are_atomic(spark, default_files):
+    everywhere = [("file:///c", True), ("hdfs://n/c", True), ("s3a://b/c", False)]
+    for default, paths in {
+        "file:///": [*everywhere, ("/c", True)],
+        "s3a://bucket": [*everywhere, ("/c", False)],
+        "hdfs://name": [*everywhere, ("/c", True)],
+    }.items():
+        for path, is_quick in paths:
+            default_files(default)
+            choose_file_manager(spark, path)
+            assert (spark.conf.get(MANAGER, None) is not None) == is_quick, (default, path)
+    default_files("file:///")
+    spark.conf.set(MANAGER, "a.manager.of.the.user")
+    choose_file_manager(spark, "/c")
+    assert spark.conf.get(MANAGER) == "a.manager.of.the.user"
+
+
+def test_group_names_are_the_pipelines_and_the_stages():
+    assert group_of("plays", "enrich") == "enrich.plays.enrich"

@@ -4,7 +4,7 @@ import pytest
 
 from enrich.config import KafkaSection, Stage
 from enrich.errors import ConfigError
-from enrich.stage.profiles import sink_options, source_options, stage_settings
+from enrich.stage.profiles import file_settings, sink_options, source_options, stage_settings
 
 STAGE = {
     "source": {"topic": "in", "format": "json", "schema": "a string"},
@@ -58,8 +58,7 @@ def test_clients_keep_the_promises_whatever_the_users_settings_are():
     assert "kafka.linger.ms" not in source
 
 
-@pytest.mark.parametrize(
-    ("checkpoint", "fast"), [("/c", True), ("file:///c", True), ("hdfs://n/c", True), ("s3a://b/c", False)]
-)
-def test_the_quick_manager_of_checkpoints_is_taken_where_renames_are_atomic(checkpoint, fast):
-    assert ("spark.sql.streaming.checkpointFileManagerClass" in settings(checkpoint=checkpoint).session) == fast
+def test_what_the_checkpoint_is_found_by_is_told_apart_from_what_a_stage_runs_with():
+    own = {"spark.hadoop.fs.s3a.endpoint": "http://s", "spark.jars.packages": "g:a:1", "spark.executor.memory": "4g"}
+    stage = Stage.model_validate({**STAGE, "settings": {**own, "minPartitions": 4}})
+    assert set(file_settings(stage)) == {"spark.hadoop.fs.s3a.endpoint", "spark.jars.packages"}

@@ -1,0 +1,98 @@
+"""One driver at a time on a checkpoint: the newer one shuts the older one out, and begins when that has gone. Both at
+once would record the same batch, which ends either of them."""
+
+import json
+import logging
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import Protocol
+from uuid import uuid4
+
+import psutil
+
+from enrich.errors import Retryable
+
+_log = logging.getLogger(__name__)
+
+NAME = "enrich-driver"
+"""Of the text in the checkpoint, while a driver runs."""
+_LOOK_EVERY_S = 0.5
+_PATIENCE_S = 20.0
+"""A driver without events learns after 5 s that it was shut out; one that was killed on another host never goes."""
+
+
+class Texts(Protocol):
+    """The part of a checkpoint that is needed here."""
+
+    def read(self, name: str) -> str | None: ...
+    def write(self, name: str, text: str) -> None: ...
+    def delete(self, name: str) -> None: ...
+
+
+@dataclass(frozen=True)
+class Driver:
+    """A process that runs a stage, and which time it does."""
+
+    host: str
+    pid: int
+    started: float
+    run: str
+
+    @classmethod
+    def here(cls) -> "Driver":
+        return cls(socket.gethostname(), os.getpid(), psutil.Process().create_time(), str(uuid4()))
+
+    def to_text(self) -> str:
+        return json.dumps(asdict(self))
+
+    @property
+    def has_died(self) -> bool:
+        """Of a driver on another host nobody knows."""
+        if self.host != socket.gethostname():
+            return False
+        try:
+            return abs(psutil.Process(self.pid).create_time() - self.started) > 1
+        except psutil.NoSuchProcess:
+            return True
+
+
+def is_at_work(checkpoint: Texts) -> bool:
+    """Whether a driver said so, and did not die on this host since."""
+    text = checkpoint.read(NAME)
+    return text is not None and not Driver(**json.loads(text)).has_died
+
+
+def wait_for_others(checkpoint: Texts, is_stopping: Callable[[], bool], patience_s: float = _PATIENCE_S) -> None:
+    """Returns once no driver is said to be at work. They must have been shut out before."""
+    end, is_told = time.monotonic() + patience_s, False
+    while (text := checkpoint.read(NAME)) is not None and not is_stopping():
+        other = Driver(**json.loads(text))
+        if other.has_died:
+            return
+        fields = {"host": other.host, "pid": other.pid}
+        if time.monotonic() > end:
+            _log.warning("the driver before this one has not said that it ended; it may have been killed", extra=fields)
+            return
+        if not is_told:
+            is_told = True
+            _log.info("waiting for the driver before this one to end", extra=fields)
+        time.sleep(_LOOK_EVERY_S)
+
+
+@contextmanager
+def at_work(checkpoint: Texts) -> Iterator[None]:
+    """Says so in the checkpoint inside the block."""
+    text = Driver.here().to_text()
+    checkpoint.write(NAME, text)
+    try:
+        yield
+    finally:
+        try:
+            if checkpoint.read(NAME) == text:
+                checkpoint.delete(NAME)
+        except Retryable as error:
+            _log.warning("the next driver will wait for this one", extra={"reason": str(error)})

@@ -1,0 +1,160 @@
+"""Which topic of its name a checkpoint's offsets belong to. Of a topic that was deleted and made again, or cut short,
+the same offsets are other events, and Spark would go on there without a word: each start compares, and so does a
+running stage, again and again."""
+
+import json
+import logging
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Protocol
+
+from enrich.errors import EnrichError, Retryable, WouldLoseData
+from enrich.kafka import Topics
+
+_log = logging.getLogger(__name__)
+
+NAME = "enrich-source"
+"""Of the text in the checkpoint."""
+_LOOK_EVERY_S = 1.0
+_FRESH_START = "to read it from its beginning, move the checkpoint away and start with --from earliest"
+_ACCEPT = "if it holds the same events at the same offsets, as after a move of the cluster: --accept-new-source"
+
+
+class Texts(Protocol):
+    """The part of a checkpoint that is needed here."""
+
+    def batches(self, name: str) -> list[int]: ...
+    def read(self, name: str) -> str | None: ...
+    def write(self, name: str, text: str) -> None: ...
+
+
+@dataclass(frozen=True)
+class SourceTopic:
+    """One topic of all that had or will have its name."""
+
+    topic: str
+    topic_id: str
+
+    def to_text(self) -> str:
+        return json.dumps({"topic": self.topic, "topic_id": self.topic_id})
+
+    @classmethod
+    def from_text(cls, text: str) -> "SourceTopic":
+        content = json.loads(text)
+        return cls(str(content["topic"]), str(content["topic_id"]))
+
+    def require_known_to(self, checkpoint: Texts, *, accepts_another: bool = False) -> None:
+        """Raises WouldLoseData when the checkpoint's offsets are those of another topic."""
+        if not checkpoint.batches("offsets"):
+            return
+        text = checkpoint.read(NAME)
+        if text is None:
+            _log.warning(
+                "the checkpoint does not say yet which topic its offsets belong to; from now on it does",
+                extra={"topic": self.topic, "topic_id": self.topic_id},
+            )
+            return
+        known = SourceTopic.from_text(text)
+        if known.topic != self.topic:
+            raise WouldLoseData(
+                f"the checkpoint has offsets of the topic {known.topic}, and the stage now reads {self.topic}",
+                where=f"topic {self.topic}",
+                next_step=f"give the stage its topic again, or, {_FRESH_START}",
+            )
+        if known.topic_id == self.topic_id:
+            return
+        if accepts_another:
+            _log.warning("the stage goes on in another topic of this name", extra={"topic": self.topic})
+            return
+        raise self.made_again()
+
+    def keep_with(self, checkpoint: Texts) -> None:
+        """From now on the checkpoint's offsets are those of this topic."""
+        if checkpoint.read(NAME) != self.to_text():
+            checkpoint.write(NAME, self.to_text())
+
+    def require_kept(self, position: Mapping[int, int], first: Mapping[int, int], ends: Mapping[int, int]) -> None:
+        """Raises WouldLoseData when the brokers do not have the events from this position on any more.
+
+        `first`, `ends`: where the topic's partitions begin and end now.
+        """
+        for partition, offset in sorted(position.items()):
+            where = f"topic {self.topic}, partition {partition}, offset {offset}"
+            if partition not in ends or offset > ends[partition]:
+                end = f"ends at {ends[partition]}" if partition in ends else "is not there"
+                raise WouldLoseData(
+                    f"the checkpoint lies beyond the topic's end: the partition {end}; "
+                    "it was made again, or lost events",
+                    where=where,
+                    next_step=_FRESH_START,
+                )
+            if offset < first[partition]:
+                raise WouldLoseData(
+                    f"the brokers have deleted {first[partition] - offset} events that were not read yet: "
+                    f"the partition begins at {first[partition]}",
+                    where=where,
+                    next_step=f"give the topic a longer retention; {_FRESH_START}",
+                )
+
+    def made_again(self) -> WouldLoseData:
+        return WouldLoseData(
+            "the topic was deleted and made again: the checkpoint's offsets stand for other events there",
+            where=f"topic {self.topic}",
+            next_step=f"{_FRESH_START}; {_ACCEPT}",
+        )
+
+
+def position_of(checkpoint: Texts, topic: str) -> Mapping[int, int]:
+    """By partition, the first event that the next start reads, as Spark recorded it. Empty where that is not known."""
+    planned, done = checkpoint.batches("offsets"), checkpoint.batches("commits")
+    if not planned:
+        return {}
+    last = planned[-1]
+    if last in done:
+        text = checkpoint.read(f"offsets/{last}")
+    else:
+        # The batch is repeated: from where the one before it ended, or where the first began.
+        text = checkpoint.read(f"offsets/{last - 1}" if last else "sources/0/0")
+    lines = [line for line in (text or "").splitlines() if line.startswith("{")]
+    content = json.loads(lines[-1]).get(topic, {}) if lines else {}
+    return {int(partition): int(offset) for partition, offset in content.items()}
+
+
+class SourceWatch:
+    """Asks again and again whether the topic is still the one that the stage began to read."""
+
+    def __init__(self, source: SourceTopic, topics: Topics) -> None:
+        self._source = source
+        self._topics = topics
+        self._problem: WouldLoseData | None = None
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._look_on, name="source-watch", daemon=True)
+        self._thread.start()
+
+    def require_same(self) -> None:
+        """What was found last. Raises WouldLoseData."""
+        if self._problem is not None:
+            raise self._problem
+
+    def require_same_now(self) -> None:
+        """The same, looked up. Raises WouldLoseData; ConfigError when the topic is gone, or may not be read."""
+        try:
+            self._look()
+        except Retryable:
+            _log.info("the topic of the events cannot be looked up now", extra={"topic": self._source.topic})
+        self.require_same()
+
+    def close(self) -> None:
+        self._stopping.set()
+
+    def _look_on(self) -> None:
+        while not self._stopping.wait(_LOOK_EVERY_S):
+            # Where the topic is gone, or the brokers are, Spark finds it out for itself.
+            with suppress(EnrichError):
+                self._look()
+
+    def _look(self) -> None:
+        if self._topics.topic_id(self._source.topic) != self._source.topic_id:
+            self._problem = self._source.made_again()

@@ -1,0 +1,56 @@
+"""How a stage hears that it is to end: by a signal, or by the marker in its checkpoint that `enrich stop` leaves."""
+
+import logging
+import threading
+import time
+from typing import Protocol
+
+from enrich.errors import Retryable
+
+_log = logging.getLogger(__name__)
+
+_ASK_EVERY_S = 1.0
+"""A checkpoint may be in a store that counts requests."""
+_REMIND_S = 60.0
+
+
+class Marked(Protocol):
+    """The part of a checkpoint that is needed here."""
+
+    def stop_marked_at(self) -> int | None: ...
+    def forget_stop(self) -> None: ...
+
+
+class StopOrder:
+    """Somebody's word that the stage is to end."""
+
+    def __init__(self, checkpoint: Marked, signalled: threading.Event) -> None:
+        """A marker that is there already is for a driver before this one, or left over."""
+        self._checkpoint = checkpoint
+        self._signalled = signalled
+        self._before = checkpoint.stop_marked_at()
+        self._asked_at = time.monotonic()
+        self._warned_at: float | None = None
+
+    def is_given(self) -> bool:
+        now = time.monotonic()
+        if not self._signalled.is_set() and now - self._asked_at >= _ASK_EVERY_S:
+            self._asked_at = now
+            if self._marked_at() not in (None, self._before):
+                self._signalled.set()
+        return self._signalled.is_set()
+
+    def forget_old(self) -> None:
+        """Whoever left the marker that was there at the start hears that the driver before this one has ended."""
+        if self._before is not None and self._marked_at() == self._before:
+            self._checkpoint.forget_stop()
+
+    def _marked_at(self) -> int | None:
+        try:
+            return self._checkpoint.stop_marked_at()
+        except Retryable as error:
+            # Neither is the stage told to stop, nor need it end: its batches have patience of their own.
+            if self._warned_at is None or time.monotonic() - self._warned_at >= _REMIND_S:
+                self._warned_at = time.monotonic()
+                _log.warning("the checkpoint cannot be asked whether to stop", extra={"reason": str(error)})
+            return self._before

@@ -1,0 +1,109 @@
+"""A source topic that was made again, or lost events: no event is left out without a word."""
+
+import logging
+from pathlib import Path
+
+from confluent_kafka import TopicPartition
+
+from enrich.errors import WouldLoseData
+from enrich.kafka import new_admin_client
+from enrich.stage.source_topic import NAME
+from enrich.stage.starting import From
+from tests.integration.stage.test_life import Run, running, until_all
+from tests.support.waiting import wait_until
+
+
+def send(world, stage, ids):
+    world.send(stage, [{"id": number, "user_id": "ann"} for number in ids])
+
+
+def run_until(spark, world, stage, events, **choices):
+    with running(spark, world, stage, **choices) as run:
+        until_all(world, stage, events, run)
+        run.stop.set()
+        assert run.end() is None
+
+
+def refused(spark, world, stage, **choices):
+    error = Run(spark, world, stage, **choices).end()
+    assert isinstance(error, WouldLoseData), error
+    return error
+
+
+def delete_up_to(world, topic, offsets):
+    """As retention does."""
+    places = [TopicPartition(topic, partition, offset) for partition, offset in offsets.items()]
+    admin = new_admin_client(world.cluster.connection)  # whose futures stay open once it is gone
+    for future in admin.delete_records(places).values():
+        future.result(30)
+
+
+def test_a_start_on_a_topic_that_was_made_again_is_refused_until_somebody_chooses(spark, world, caplog):
+    caplog.set_level(logging.WARNING)
+    stage = world.stage("enrich", [])
+    topic, checkpoint = world.topic("enrich.in"), Path(world.document["stages"][stage]["checkpoint"])
+    send(world, stage, range(10))
+    run_until(spark, world, stage, 10)
+    # A checkpoint of a release that did not say which topic it is of.
+    (checkpoint / NAME).unlink()
+    (checkpoint / f".{NAME}.crc").unlink(missing_ok=True)
+    send(world, stage, range(10, 15))
+    run_until(spark, world, stage, 15)
+    assert "does not say yet which topic" in caplog.text
+    world.cluster.make_again(topic, partitions=2)
+    # More than before: offsets alone show nothing.
+    send(world, stage, range(100, 140))
+    error = refused(spark, world, stage)
+    assert "made again" in error.what
+    assert error.where == f"topic {topic}"
+    assert "--from earliest" in str(error.next_step)
+    assert "--accept-new-source" in str(error.next_step)
+    assert len(world.ids(stage)) == 15
+    world.lose_checkpoint(stage)
+    run_until(spark, world, stage, 55, start=From.parse("earliest"))
+    assert set(world.ids(stage)) == {*range(15), *range(100, 140)}
+    # Moved with all of its events to another cluster: here, as many of them.
+    world.cluster.make_again(topic, partitions=2)
+    send(world, stage, range(100, 150))
+    run_until(spark, world, stage, 65, accept_new_source=True)
+    assert set(world.ids(stage)) == {*range(15), *range(100, 150)}
+    assert world.cluster.topics.topic_id(topic) in (checkpoint / NAME).read_text()
+
+
+def test_a_topic_that_is_made_again_beneath_a_running_stage_ends_it(spark, world):
+    stage = world.stage("enrich", [])
+    send(world, stage, range(10))
+    with running(spark, world, stage) as run:
+        until_all(world, stage, 10, run)
+        world.cluster.make_again(world.topic("enrich.in"), partitions=2)
+        send(world, stage, range(100, 130))
+        wait_until(lambda: run.error is not None, deadline_s=60, what="the end of the stage")
+    assert isinstance(run.error, WouldLoseData), run.error
+    assert "made again" in run.error.what
+    assert "made again" in refused(spark, world, stage).what
+
+
+def test_events_that_the_brokers_deleted_before_they_were_read_end_the_stage_and_are_counted(spark, world):
+    stage = world.stage("enrich", [])
+    topic = world.topic("enrich.in")
+    send(world, stage, range(10))
+    run_until(spark, world, stage, 10)
+    done = world.cluster.topics.end_offsets(topic)
+    send(world, stage, range(10, 30))
+    delete_up_to(world, topic, {partition: offset + 2 for partition, offset in done.items()})
+    error = refused(spark, world, stage)
+    assert "deleted 2 events" in error.what
+    assert f"topic {topic}, partition 0, offset {done[0]}" == error.where
+    world.lose_checkpoint(stage)
+    assert "deleted 2 events" in refused(spark, world, stage, start=From.parse("group")).what
+    run_until(spark, world, stage, 26, start=From.parse("earliest"))
+
+
+def test_a_checkpoint_beyond_the_topics_end_is_refused_though_it_does_not_say_which_topic_it_is_of(spark, world):
+    stage = world.stage("enrich", [])
+    send(world, stage, range(10))
+    run_until(spark, world, stage, 10)
+    (Path(world.document["stages"][stage]["checkpoint"]) / NAME).unlink()
+    world.cluster.make_again(world.topic("enrich.in"), partitions=2)
+    error = refused(spark, world, stage)
+    assert "beyond the topic's end" in error.what
