@@ -69,6 +69,12 @@ BENCHMARKS = {
             {"rows_per_s": (">=", 40_000)},
         ),
         Benchmark(
+            "reconcile",
+            "`enrich sync reconcile` of 1 M rows: stores that have them all, and stores that were emptied",
+            _later("reconcile"),
+            {"s": ("<", 30), "peak_mib": ("<", 300), "ratio_10x": ("<", 12.001)},
+        ),
+        Benchmark(
             "snapshots",
             "export and verify of 1 M rows, and a cold host that starts from the snapshot beside one from the topic",
             _later("snapshots"),

@@ -6,7 +6,7 @@ from typing import Any
 from enrich.cli.output import DIFFERENCE, DONE, print_json
 from enrich.config import Pipeline
 from enrich.errors import ConfigError
-from sync_service.reconcile.comparing import Difference
+from sync_service.reconcile.differences import Difference
 from sync_service.reconcile.reconciliation import Reconciliation, Report
 from sync_service.writeback.plan import WritebackPlan, plans_of
 from sync_service.writeback.route import Clients
@@ -50,6 +50,8 @@ def _print_json(report: Report) -> None:
             "repaired": report.repaired,
             "refused": report.refused,
             "unwritable": report.unwritable,
+            "left": report.left,
+            "foreign": report.foreign,
             "generation": report.generation,
             "raised": report.raised,
             "agrees": report.agrees,
@@ -91,8 +93,27 @@ def _print_people(report: Report) -> None:
         console.print(f"the generation: the topic {escape(report.raised)}; {done}")
     if report.repaired:
         console.print(f"repaired; {report.refused:,} rows were refused by the store" if report.refused else "repaired")
+    if report.left:
+        console.print(f"{report.left:,} rows are left as they are: {_why_left(report)}")
+    if report.foreign:
+        some = ", ".join(escape(key.decode("utf-8", "backslashreplace")) for key in report.some_foreign)
+        more = ", ..." if report.foreign > len(report.some_foreign) else ""
+        what = "keys have the form of the route's and no version: somebody else's, never touched"
+        console.print(f"{report.foreign:,} {what}: {some}{more}")
     if report.unwritable:
         console.print(f"{report.unwritable:,} records cannot be rows: see the DLQ")
+
+
+def _why_left(report: Report) -> str:
+    reasons = []
+    if report.differences.count_of("newer"):
+        reasons.append(
+            "newer than what the topic still has, as when an older record came late; where the topic is right, "
+            "--repair --raise-generation writes its rows"
+        )
+    if report.differences.count_of("unwritable"):
+        reasons.append("the newest record of the key cannot be a row: see the DLQ")
+    return "; ".join(reasons)
 
 
 def _number(version: int | None) -> str:

@@ -1,53 +1,40 @@
 """Finds the rows that differ: sums by bucket first, then the rows of the buckets that differ, then another look at each
-suspect, since topic and store go on while they are compared."""
+suspect, since topic and store go on while they are compared.
+
+What is done for each row is done for many at once, in arrays: a store that was emptied makes a suspect of every key.
+"""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
+import pyarrow as pa
 
-from stores.external import VersionedStore
+from stores.external import StoredRows, VersionedStore
+from sync_service.reconcile.differences import KINDS, Differences
 from sync_service.reconcile.digests import (
     BUCKETS,
+    Expected,
     Flags,
-    Rows,
+    Folding,
+    Integers,
+    Numbers,
+    Places,
     bucket_sums,
     buckets_of,
     digests_of,
-    empty,
+    found_in,
     hashes_of,
-    newest,
 )
+from sync_service.reconcile.suspects import ABSENT, NONE, Extras, KeysByPlace, Stored, Suspects, Then
 from sync_service.reconcile.topic import TopicReading
 
-_FOLDED = 500_000
 # How long a route may need from a record's arrival to its row.
 _SETTLING_S = 1.0
-_LOOKS = 2
-
-
-@dataclass(frozen=True)
-class Difference:
-    """A key whose row in the store is not what the topic says."""
-
-    key: bytes
-    kind: str
-    """missing, extra, older, newer (than any record of the topic), or altered: the right version, other content."""
-    topic_version: int | None
-    store_version: int | None
-
-
-@dataclass
-class Suspect:
-    """A key that looked different once."""
-
-    key: bytes
-    versions: dict[int, int] = field(default_factory=dict)
-    """Version -> digest (0: deleted), of every record that could be its row."""
-    newest: int | None = None
-    stored: int | None = None
-    """The version in the store, -1 for a row without; None: it was not there."""
+_FETCHED = 2_000
+# A few are looked at once more: the route may have been slow.
+_FEW = 1_000
+_SHOWN_FOREIGN = 20
 
 
 class Comparison:
@@ -66,153 +53,145 @@ class Comparison:
         self._sleep = sleep
         self.rows = 0
         """Living rows that the store should have."""
-        self.expected = empty()
-        """The newest row of every key in the topic, deleted ones too; sorted by hash."""
+        self.unwritable = 0
+        """Records of the topic that cannot be rows."""
+        self.expected = Folding().expected()
         self.largest_version = -1
         """That the store has."""
+        self.foreign = 0
+        """Rows of the store that nobody of ours wrote: they only look like the route's."""
+        self.some_foreign: list[bytes] = []
+        """Keys of the first of these."""
 
-    def differences(self, ends: Mapping[int, int]) -> list[Difference]:
+    def differences(self, ends: Mapping[int, int]) -> Differences:
         """Of rows and versions. The route may be at work meanwhile."""
-        expected = self._read_topic(ends)
-        differing = self._differing(expected, by_version=True)
-        return self._confirmed(self._suspects(expected, differing, ends), ends) if differing.any() else []
+        differing = self._differing(ends, by_version=True)
+        return self._confirmed(self._suspects(differing, ends), ends) if differing.any() else Differences.none()
 
-    def of_content(self, ends: Mapping[int, int]) -> list[Difference]:
+    def of_content(self, ends: Mapping[int, int]) -> Differences:
         """Of the rows alone, while the route stands still: its versions are about to be replaced."""
-        expected = self._read_topic(ends)
-        differing = self._differing(expected, by_version=False)
-        found = []
-        for suspect in self._suspects(expected, differing, ends, by_version=False) if differing.any() else []:
-            gone = suspect.newest is None or suspect.versions[suspect.newest] == 0
-            kind = "extra" if gone else "missing" if suspect.stored is None else "altered"
-            stored = None if suspect.stored == -1 else suspect.stored
-            found.append(Difference(suspect.key, kind, suspect.newest, stored))
-        return found
-
-    def _differing(self, expected: Rows, *, by_version: bool) -> Flags:
-        living = expected.where(expected.living)
-        versions = living.versions if by_version else np.zeros_like(living.versions)
-        sums: Flags = bucket_sums(living.hashes, versions, living.digests) != self._store_sums(by_version=by_version)
-        return sums
-
-    def _read_topic(self, ends: Mapping[int, int]) -> Rows:
-        self.expected = self._fold(ends)
-        self.rows = int(self.expected.living.sum())
-        return self.expected
-
-    def _fold(self, ends: Mapping[int, int]) -> Rows:
-        parts, pending = [empty()], 0
-        for part in self._reading.parts({}, ends):
-            parts.append(part.compared)
-            pending += len(part.compared)
-            if pending >= _FOLDED:
-                parts, pending = [newest(parts)], 0
-        return newest(parts)
-
-    def _store_sums(self, *, by_version: bool) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
-        sums = np.zeros(BUCKETS, np.uint64)
-        for stored in self._store.scan():
-            versions = _numbers(stored.versions)
-            self.largest_version = max(self.largest_version, int(versions.max(initial=-1)))
-            compared = versions if by_version else np.zeros_like(versions)
-            sums += bucket_sums(hashes_of(stored.keys), compared, digests_of(stored.texts))
-        return sums
-
-    def _suspects(
-        self, expected: Rows, differing: Flags, ends: Mapping[int, int], *, by_version: bool = True
-    ) -> list[Suspect]:
-        expected = expected.where(differing[buckets_of(expected.hashes)])
-        right = {
-            int(key): (int(version), int(digest))
-            for key, version, digest in zip(expected.hashes, expected.versions, expected.digests, strict=True)
+        differing = self._differing(ends, by_version=False)
+        if not differing.any():
+            return Differences.none()
+        suspects = self._suspects(differing, ends, by_version=False)
+        gone = suspects.digests == 0
+        cases = {
+            "unwritable": gone & suspects.unwritable & (suspects.newest == NONE),
+            "extra": gone,
+            "missing": suspects.scanned == ABSENT,
         }
-        suspects: dict[int, Suspect] = {}
-        seen: set[int] = set()
-        for stored in self._store.scan():
-            hashes, digests = hashes_of(stored.keys), digests_of(stored.texts)
-            for index in np.flatnonzero(differing[buckets_of(hashes)]).tolist():
-                key = int(hashes[index])
-                seen.add(key)
-                version, digest = right.get(key, (None, 0))
-                if digest != int(digests[index]) or (by_version and version != stored.versions[index]):
-                    number = stored.versions[index]
-                    suspects[key] = Suspect(stored.keys[index], stored=-1 if number is None else number)
-        missing = {int(key) for key, living in zip(expected.hashes, expected.living, strict=True) if living} - seen
-        if missing or suspects:
-            self._read_again(suspects, missing, ends)
-        return list(suspects.values())
+        kinds = np.select(list(cases.values()), [KINDS.index(kind) for kind in cases], KINDS.index("altered"))
+        stored = np.maximum(suspects.scanned, NONE)
+        return Differences(suspects.keys, kinds.astype(np.uint8), suspects.newest, stored)
 
-    def _read_again(self, suspects: dict[int, Suspect], missing: set[int], ends: Mapping[int, int]) -> None:
-        """The keys of the missing rows, and every version of all suspects, since only hashes were kept."""
-        wanted = np.fromiter({*suspects, *missing}, np.uint64)
-        by_key: dict[int, list[Rows]] = {}
+    def _differing(self, ends: Mapping[int, int], *, by_version: bool) -> Flags:
+        self.expected = expected = self._fold(ends)
+        living = np.flatnonzero(expected.living)
+        self.rows = len(living)
+        versions = expected.versions[living] if by_version else np.zeros(len(living), np.int64)
+        wanted = bucket_sums(expected.hashes[living], versions, expected.digests[living])
+        sums: Flags = wanted != self._store_sums(by_version=by_version)
+        return sums
+
+    def _fold(self, ends: Mapping[int, int]) -> Expected:
+        folding = Folding()
+        self._reading.forget_unwritable()
         for part in self._reading.parts({}, ends):
-            for index in np.flatnonzero(np.isin(part.compared.hashes, wanted)).tolist():
-                key = int(part.compared.hashes[index])
-                suspects.setdefault(key, Suspect(part.keys[index]))
-                by_key.setdefault(key, []).append(part.compared.where(np.array([index])))
-        for key, rows in by_key.items():
-            last = newest(rows)
-            suspects[key].newest = int(last.versions[0])
-            suspects[key].versions[int(last.versions[0])] = int(last.digests[0])
+            folding.add(part.compared)
+        self.unwritable = self._reading.unwritable
+        return folding.expected()
 
-    def _confirmed(self, suspects: Sequence[Suspect], ends: Mapping[int, int]) -> list[Difference]:
+    def _store_sums(self, *, by_version: bool) -> Numbers:
+        sums = np.zeros(BUCKETS, np.uint64)
+        self.foreign, self.some_foreign = 0, []
+        for stored in self._store.scan():
+            self._reading.check()
+            hashes, versions = hashes_of(stored.keys), _numbers(stored.versions)
+            self.largest_version = max(self.largest_version, int(versions.max(initial=-1)))
+            ours = self._ours(hashes, versions)
+            if not ours.all():
+                self._tell_foreign(stored, np.flatnonzero(~ours).tolist())
+            compared = versions if by_version else np.zeros_like(versions)
+            sums += bucket_sums(hashes[ours], compared[ours], digests_of(stored.texts)[ours])
+        return sums
+
+    def _ours(self, hashes: Numbers, versions: Integers) -> Flags:
+        """A row without a version is the route's only where the topic has a row of that key."""
+        places, found = found_in(self.expected.hashes, hashes)
+        if len(self.expected):
+            found &= self.expected.living[places]
+        ours: Flags = found | (versions != NONE)
+        return ours
+
+    def _tell_foreign(self, stored: StoredRows, indexes: Sequence[int]) -> None:
+        self.foreign += len(indexes)
+        self.some_foreign += [stored.keys[index] for index in indexes[: _SHOWN_FOREIGN - len(self.some_foreign)]]
+
+    def _suspects(self, differing: Flags, ends: Mapping[int, int], *, by_version: bool = True) -> Suspects:
+        expected, extras = self.expected, Extras()
+        wrong = differing[buckets_of(expected.hashes)] & expected.living  # until the store names it
+        scanned = np.full(len(expected), ABSENT)
+        for stored in self._store.scan():
+            self._reading.check()
+            hashes, versions = hashes_of(stored.keys), _numbers(stored.versions)
+            chosen = np.flatnonzero(differing[buckets_of(hashes)] & self._ours(hashes, versions))
+            hashes, versions = hashes[chosen], versions[chosen]
+            digests = digests_of([stored.texts[index] for index in chosen.tolist()])
+            places, found = found_in(expected.hashes, hashes)
+            at = places[found]
+            same = expected.digests[at] == digests[found]
+            if by_version:
+                same &= expected.versions[at] == versions[found]
+            wrong[at], scanned[at] = ~same, versions[found]
+            alone = chosen[~found].tolist()
+            extras.add([stored.keys[index] for index in alone], hashes[~found], versions[~found])
+        suspected = np.flatnonzero(wrong)
+        have, keys = self._keys_of(suspected, ends)
+        unwritable = np.concatenate([np.zeros(0, np.uint64), *self._reading.unwritable_keys])
+        return Suspects.gathered(expected, suspected[have], keys, scanned, extras, unwritable)
+
+    def _keys_of(self, suspected: Places, ends: Mapping[int, int]) -> tuple[Flags, pa.Array]:
+        """The topic is read once more, since only hashes were kept."""
+        keys = KeysByPlace(len(suspected))
+        if len(suspected):
+            wanted = self.expected.hashes[suspected]
+            for some in self._reading.keys(ends):
+                places, found = found_in(wanted, hashes_of(some))
+                keys.add(some, np.flatnonzero(found), places[found])
+        return keys.all()
+
+    def _confirmed(self, suspects: Suspects, ends: Mapping[int, int]) -> Differences:
         """Only what is still different after the route had time to write what came meanwhile."""
-        found: list[Difference] = []
-        for look in range(_LOOKS):
+        while True:
+            few = len(suspects) <= _FEW
             ends = self._follow(suspects, ends)
-            newest_then = [suspect.newest for suspect in suspects]
-            if look:
-                self._sleep(_SETTLING_S)
-            stored = []
-            for start in range(0, len(suspects), 1_000):
-                part = self._store.fetch([suspect.key for suspect in suspects[start : start + 1_000]])
-                stored += list(zip(part.versions, digests_of(part.texts).tolist(), part.texts, strict=True))
+            then = Then(suspects)
+            self._sleep(_SETTLING_S)
+            stored = self._fetched(suspects)
             ends = self._follow(suspects, ends)
-            found, again = [], []
-            for suspect, then, (version, digest, texts) in zip(suspects, newest_then, stored, strict=True):
-                difference = _difference(suspect, then, version if texts is not None else None, digest, version)
-                if difference is not None:
-                    found.append(difference)
-                    again.append(suspect)
-            suspects = again
-            if not suspects:
-                break
-        return found
+            verdicts = suspects.verdicts(then, stored)
+            differing = np.flatnonzero(verdicts.kinds)
+            if few or not len(differing) or len(differing) > _FEW:
+                return verdicts.where(verdicts.kinds > 0).but(["foreign"])
+            suspects = suspects.where(differing)
 
-    def _follow(self, suspects: Sequence[Suspect], since: Mapping[int, int]) -> Mapping[int, int]:
+    def _fetched(self, suspects: Suspects) -> Stored:
+        versions, digests = [np.zeros(0, np.int64)], [np.zeros(0, np.uint64)]
+        for start in range(0, len(suspects), _FETCHED):
+            self._reading.check()
+            part = self._store.fetch(suspects.keys[start : start + _FETCHED].to_pylist())
+            versions.append(_numbers(part.versions))
+            digests.append(digests_of(part.texts))
+        return Stored(versions, digests)
+
+    def _follow(self, suspects: Suspects, since: Mapping[int, int]) -> Mapping[int, int]:
         """Reads what came since, and returns how far."""
         now = self._ends()
-        if dict(now) == dict(since):
-            return now
-        by_key = {suspect.key: suspect for suspect in suspects}
-        for part in self._reading.parts(since, now):
-            versions, digests = part.compared.versions.tolist(), part.compared.digests.tolist()
-            for key, version, digest in zip(part.keys, versions, digests, strict=True):
-                suspect = by_key.get(key)
-                if suspect is not None:
-                    suspect.versions.setdefault(version, digest)
-                    suspect.newest = max(version, suspect.newest if suspect.newest is not None else -1)
+        if dict(now) != dict(since):
+            for part in self._reading.parts(since, now):
+                suspects.follow(part)
         return now
 
 
-def _difference(
-    suspect: Suspect, newest_then: int | None, living: int | None, digest: int, stored: int | None
-) -> Difference | None:
-    """None when the store has what some record says, and no older one than was there before it was asked."""
-    if digest == 0:  # nothing living in the store
-        expects_row = newest_then is not None and suspect.versions.get(newest_then) != 0
-        still = suspect.newest is not None and suspect.versions.get(suspect.newest) != 0
-        return Difference(suspect.key, "missing", newest_then, stored) if expects_row and still else None
-    version = -1 if living is None else living
-    if newest_then is None or (suspect.versions.get(newest_then) == 0 and version not in suspect.versions):
-        return Difference(suspect.key, "extra", newest_then, living)
-    if version in suspect.versions and version >= newest_then:
-        if suspect.versions[version] == digest:
-            return None
-        return Difference(suspect.key, "altered" if suspect.versions[version] else "extra", version, living)
-    return Difference(suspect.key, "older" if version < newest_then else "newer", newest_then, living)
-
-
-def _numbers(versions: Sequence[int | None]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    return np.array([-1 if version is None else version for version in versions], np.int64)
+def _numbers(versions: Sequence[int | None]) -> Integers:
+    return np.array([NONE if version is None else version for version in versions], np.int64)

@@ -1,7 +1,10 @@
 """Rows boiled down to numbers: some bytes a row and one sum a bucket, so that equal sides are found equal without
-holding rows of either in memory."""
+holding rows of either in memory.
 
-import hashlib
+Hashes are Python's own, keyed anew in each process: a tenth of the time of a cryptographic one, and nobody outside can
+aim at them. They mean nothing to another process.
+"""
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,8 +14,12 @@ import numpy.typing as npt
 Numbers = npt.NDArray[np.uint64]
 Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
+Places = npt.NDArray[np.intp]
 
 BUCKETS = 4096
+# By so many parts of the hashes are rows folded, so that what sorting takes is needed for one part at a time.
+_SHARDS = 16
+_FOLDED = 200_000
 
 Texts = tuple[bytes | None, ...] | None
 """A row as its store spells it; None: there is none."""
@@ -20,12 +27,13 @@ Texts = tuple[bytes | None, ...] | None
 
 def hashes_of(keys: Sequence[bytes]) -> Numbers:
     """64 bits a key. Two keys with the same are one in 2^64: for a hundred million keys a chance of 1 in 4,000."""
-    return np.fromiter((_hash(key) for key in keys), np.uint64, len(keys))
+    return np.fromiter(map(hash, keys), np.int64, len(keys)).view(np.uint64)
 
 
 def digests_of(rows: Sequence[Texts]) -> Numbers:
     """64 bits a row; 0 where there is none."""
-    return np.fromiter((0 if row is None else _hash(repr(row).encode()) for row in rows), np.uint64, len(rows))
+    digests = (0 if row is None else hash(row) or 1 for row in rows)
+    return np.fromiter(digests, np.int64, len(rows)).view(np.uint64)
 
 
 def bucket_sums(hashes: Numbers, versions: Integers, digests: Numbers) -> Numbers:
@@ -36,13 +44,21 @@ def bucket_sums(hashes: Numbers, versions: Integers, digests: Numbers) -> Number
     return sums
 
 
-def buckets_of(hashes: Numbers) -> npt.NDArray[np.intp]:
+def buckets_of(hashes: Numbers) -> Places:
     return (hashes & np.uint64(BUCKETS - 1)).astype(np.intp)
+
+
+def found_in(sorted_hashes: Numbers, hashes: Numbers) -> tuple[Places, Flags]:
+    """For each hash a place in the sorted ones, and whether it is there."""
+    if not len(sorted_hashes):
+        return np.zeros(len(hashes), np.intp), np.zeros(len(hashes), bool)
+    places = np.minimum(np.searchsorted(sorted_hashes, hashes), len(sorted_hashes) - 1)
+    return places, sorted_hashes[places] == hashes
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Where a record of the topic stands in the order of its key's versions, and what it says."""
+    """Where records of the topic stand in the order of their keys' versions, and what they say."""
 
     hashes: Numbers
     settled: Flags
@@ -53,24 +69,64 @@ class Rows:
     versions: Integers
     digests: Numbers
     living: Flags
+    counted: Flags
+    """The version comes of the offset, not of a header or a column."""
 
     def __len__(self) -> int:
         return len(self.hashes)
 
-    def where(self, chosen: npt.NDArray[np.intp] | Flags) -> "Rows":
-        return Rows(
-            self.hashes[chosen],
-            self.settled[chosen],
-            self.ranks[chosen],
-            self.places[chosen],
-            self.versions[chosen],
-            self.digests[chosen],
-            self.living[chosen],
-        )
+    def where(self, chosen: Places | Flags) -> "Rows":
+        return Rows(*(getattr(self, name)[chosen] for name in Rows.__dataclass_fields__))
+
+
+@dataclass(frozen=True)
+class Expected:
+    """The newest row of every key of the topic, deleted ones too; sorted by hash."""
+
+    hashes: Numbers
+    versions: Integers
+    digests: Numbers
+    living: Flags
+    counted: Flags
+
+    def __len__(self) -> int:
+        return len(self.hashes)
+
+
+class Folding:
+    """Keeps one row a key of all that is added: the one that the store should have."""
+
+    def __init__(self) -> None:
+        self._shards: list[list[Rows]] = [[] for _ in range(_SHARDS)]
+        self._pending = 0
+
+    def add(self, rows: Rows) -> None:
+        numbers = rows.hashes >> np.uint64(60)
+        order = np.argsort(numbers, kind="stable")
+        ends = np.searchsorted(numbers[order], np.arange(_SHARDS, dtype=np.uint64), side="right").tolist()
+        for shard, start, end in zip(self._shards, [0, *ends], ends, strict=False):
+            if end > start:
+                shard.append(rows.where(order[start:end]))
+        self._pending += len(rows)
+        if self._pending >= _FOLDED:
+            self._fold()
+
+    def expected(self) -> Expected:
+        """All of it; nothing can be added any more."""
+        self._fold()
+        names = Expected.__dataclass_fields__
+        fields = [np.concatenate([getattr(shard[0], name) for shard in self._shards]) for name in names]
+        self._shards = []
+        return Expected(*fields)
+
+    def _fold(self) -> None:
+        self._shards = [[newest(shard)] for shard in self._shards]
+        self._pending = 0
 
 
 def newest(parts: Sequence[Rows]) -> Rows:
     """One row a key, the one that the store should have; sorted by hash."""
+    parts = parts or [empty()]
     rows = Rows(*(np.concatenate([getattr(part, name) for part in parts]) for name in Rows.__dataclass_fields__))
     order = np.lexsort((rows.places, rows.ranks, ~rows.settled, rows.hashes))
     last = np.append(rows.hashes[order][1:] != rows.hashes[order][:-1], True) if len(rows) else np.zeros(0, bool)
@@ -78,19 +134,8 @@ def newest(parts: Sequence[Rows]) -> Rows:
 
 
 def empty() -> Rows:
-    return Rows(
-        np.zeros(0, np.uint64),
-        np.zeros(0, bool),
-        np.zeros(0, np.int64),
-        np.zeros(0, np.int64),
-        np.zeros(0, np.int64),
-        np.zeros(0, np.uint64),
-        np.zeros(0, bool),
-    )
-
-
-def _hash(content: bytes) -> int:
-    return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little")
+    numbers, integers, flags = np.zeros(0, np.uint64), np.zeros(0, np.int64), np.zeros(0, bool)
+    return Rows(numbers, flags, integers, integers, integers, numbers, flags, flags)
 
 
 def _mix(x: Numbers) -> Numbers:

@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from enrich.errors import Retryable, WouldLoseData
 from stores.external import VersionedStore
-from sync_service.reconcile.comparing import Comparison, Difference
+from sync_service.reconcile.comparing import Comparison
+from sync_service.reconcile.differences import LEFT_ALONE, Differences
 from sync_service.reconcile.repairing import Repair
 from sync_service.reconcile.topic import TopicReading
 from sync_service.writeback.generation import OFFSETS, Generation, note_name
@@ -26,7 +27,7 @@ class Report:
     route: str
     rows: int
     """That the store should have."""
-    differences: Sequence[Difference]
+    differences: Differences
     generation: int
     raised: str | None = None
     """Why the generation was raised, or has to be."""
@@ -35,12 +36,19 @@ class Report:
     """Rows that the store did not take when they were repaired."""
     unwritable: int = 0
     """Records of the topic that cannot be rows: they are in the DLQ."""
+    left: int = 0
+    """Differences that a repair leaves as they are, since the store may be right."""
+    foreign: int = 0
+    """What only looks like the route's rows and has no version: neither compared nor touched."""
+    some_foreign: Sequence[bytes] = ()
     seconds: float = 0.0
 
     @property
     def agrees(self) -> bool:
         """Topic and store agree now."""
-        return not self.refused and (self.repaired or not (self.differences or self.raised))
+        if self.refused or self.left:
+            return False
+        return self.repaired or not (self.differences or self.raised)
 
 
 class Reconciliation:
@@ -75,19 +83,23 @@ class Reconciliation:
         reading = self._reading(store, now)
         comparison = Comparison(reading, store, self._ends, self._stopping.wait)
         differences, refused = self._without_expired(comparison.differences(ends)), 0
-        if repair and differences:
-            self._guard(differences, comparison.rows, None, yes=yes)
+        repaired = differences.but(LEFT_ALONE)
+        if repair and repaired:
+            self._guard(repaired, comparison.rows, None, yes=yes)
             repairing = Repair(reading, store, self._row)
-            repairing.write(differences, self._ends())
+            repairing.write(repaired, self._ends())
             refused = repairing.refused
         return Report(
             self._plan.name,
             comparison.rows,
             differences,
             now.number,
-            repaired=repair and bool(differences),
+            repaired=repair and bool(repaired),
             refused=refused,
-            unwritable=reading.unwritable,
+            unwritable=comparison.unwritable,
+            left=len(differences) - len(repaired),
+            foreign=comparison.foreign,
+            some_foreign=comparison.some_foreign,
             seconds=round(time.monotonic() - began, 3),
         )
 
@@ -121,10 +133,10 @@ class Reconciliation:
                 differences = comparison.of_content(ends)
             repairing = Repair(reading, store, self._row)
             repairing.write_all(comparison.expected.hashes, comparison.expected.versions, ends)
-            repairing.write([one for one in differences if one.kind == "extra"], ends)
+            repairing.write(differences.of(["extra"]), ends)
             # Versions of headers or columns do not rise with the generation: what the other topic left may be above.
             left = Comparison(reading, store, self._ends, self._stopping.wait).differences(ends)
-            repairing.write(left, self._ends())
+            repairing.write(left.of(["missing", "older", "altered", "newer"]), self._ends())
             refused = repairing.refused
             while not store.save_note(self._note, now.to_text(), note):
                 note = store.load_note(self._note)
@@ -143,13 +155,16 @@ class Reconciliation:
             raised,
             repair,
             refused,
-            reading.unwritable,
+            comparison.unwritable,
+            differences.count_of("unwritable"),
+            comparison.foreign,
+            comparison.some_foreign,
             round(time.monotonic() - began, 3),
         )
 
     def _reading(self, store: VersionedStore, generation: Generation) -> TopicReading:
         reader = RecordReader(self._clients.decoder(self._plan), self._plan.section.version, generation)
-        return TopicReading(self._clients.consumer, self._topic, reader, store, generation, self._check)
+        return TopicReading(self._clients.consumer, self._topics, self._topic, reader, store, generation, self._check)
 
     def _check(self) -> None:
         if self._stopping.is_set():
@@ -158,19 +173,19 @@ class Reconciliation:
     def _ends(self) -> Mapping[int, int]:
         return self._topics.end_offsets(self._topic)
 
-    def _without_expired(self, differences: Sequence[Difference]) -> Sequence[Difference]:
+    def _without_expired(self, differences: Differences) -> Differences:
         """Where rows have a time to live, one that is missing has come to its end."""
         redis = self._plan.section.to.redis
         if redis is None or redis.ttl is None:
             return differences
-        return [difference for difference in differences if difference.kind != "missing"]
+        return differences.but(["missing"])
 
     @property
     def _row(self) -> pa.StructType:
         return pa.struct(list(self._plan.section.columns.arrow))
 
-    def _guard(self, differences: Sequence[Difference], rows: int, raised: str | None, *, yes: bool) -> None:
-        deletes = sum(difference.kind == "extra" for difference in differences)
+    def _guard(self, differences: Differences, rows: int, raised: str | None, *, yes: bool) -> None:
+        deletes = differences.count_of("extra")
         if yes or not deletes:
             return
         why = f"and keep {rows:,}" if raised is None else f"and the topic {raised}"

@@ -6,8 +6,9 @@ import numpy as np
 import pyarrow as pa
 
 from stores.external import VersionedRows, VersionedStore, Written
-from sync_service.reconcile.comparing import Difference
-from sync_service.reconcile.digests import Integers, Numbers, hashes_of
+from sync_service.reconcile.differences import Differences
+from sync_service.reconcile.digests import Integers, Numbers, found_in, hashes_of
+from sync_service.reconcile.suspects import NONE
 from sync_service.reconcile.topic import TopicReading
 from sync_service.writeback.writing import RowWriter
 
@@ -25,22 +26,18 @@ class Repair:
         self.refused = 0
         """Rows that the store does not take."""
 
-    def write(self, differences: Sequence[Difference], ends: Mapping[int, int]) -> None:
-        seen = {difference.key: difference.store_version for difference in differences}
-        in_topic = [difference for difference in differences if difference.topic_version is not None]
-        hashes = hashes_of([difference.key for difference in in_topic])
-        versions = np.array([difference.topic_version for difference in in_topic], np.int64)
+    def write(self, differences: Differences, ends: Mapping[int, int]) -> None:
+        in_topic = differences.where(differences.topic_versions != NONE)
+        hashes = hashes_of(in_topic.keys.to_pylist())
         order = np.argsort(hashes)
-        self._write_from_topic(hashes[order], versions[order], ends, seen)
-        alien = [difference for difference in differences if difference.topic_version is None]
+        self._write_from_topic(hashes[order], in_topic.topic_versions[order], ends, in_topic.store_versions[order])
+        alien = differences.where(differences.topic_versions == NONE)
         for start in range(0, len(alien), _ROWS):
             some = alien[start : start + _ROWS]
             rows = VersionedRows(
-                pa.array([difference.key for difference in some], pa.binary()),
-                pa.array([difference.store_version or 0 for difference in some], pa.int64()),
-                pa.nulls(len(some), self._row),
+                some.keys, pa.array(np.maximum(some.store_versions, 0)), pa.nulls(len(some), self._row)
             )
-            self._count(rows, self._writer(rows, [difference.store_version for difference in some]).write(rows))
+            self._count(rows, self._writer(rows, _seen(some.store_versions)).write(rows))
 
     def write_all(self, hashes: Numbers, versions: Integers, ends: Mapping[int, int]) -> None:
         """The row of each key (by the hash, sorted) that has this version: the versions are of a new generation, and
@@ -48,17 +45,16 @@ class Repair:
         self._write_from_topic(hashes, versions, ends, None)
 
     def _write_from_topic(
-        self, hashes: Numbers, versions: Integers, ends: Mapping[int, int], seen: Mapping[bytes, int | None] | None
+        self, hashes: Numbers, versions: Integers, ends: Mapping[int, int], seen: Integers | None
     ) -> None:
         if not len(hashes):
             return
         for part in self._reading.parts({}, ends):
-            places = np.minimum(np.searchsorted(hashes, part.compared.hashes), len(hashes) - 1)
-            wanted = (hashes[places] == part.compared.hashes) & (versions[places] == part.compared.versions)
-            indexes = np.flatnonzero(wanted).tolist()
-            if indexes:
-                rows = part.rows.take(indexes)
-                before = None if seen is None else [seen.get(part.keys[index]) for index in indexes]
+            places, found = found_in(hashes, part.compared.hashes)
+            indexes = np.flatnonzero(found & (versions[places] == part.compared.versions))
+            if len(indexes):
+                rows = part.rows.take(indexes.tolist())
+                before = None if seen is None else _seen(seen[places[indexes]])
                 self._count(rows, self._writer(rows, before).write(rows))
 
     def _writer(self, rows: VersionedRows, seen: Sequence[int | None] | None) -> RowWriter:
@@ -74,3 +70,7 @@ class Repair:
     def _count(self, rows: VersionedRows, written: Written) -> None:
         self.written += len(rows) - len(written.refused)
         self.refused += len(written.refused)
+
+
+def _seen(versions: Integers) -> list[int | None]:
+    return [None if version == NONE else version for version in versions.tolist()]

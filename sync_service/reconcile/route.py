@@ -1,13 +1,18 @@
 """The periodic reconciliation of a write-back route: it compares, tells how many rows differ, and changes nothing."""
 
+import logging
 import threading
 import time
 
 from enrich.config import Pipeline
+from enrich.errors import EnrichError
+from sync_service.reconcile.differences import KINDS
 from sync_service.reconcile.reconciliation import Reconciliation, Report
 from sync_service.routes import Route, RouteKind, RouteState, RouteStatus
 from sync_service.writeback.plan import WritebackPlan, plans_of
 from sync_service.writeback.route import Clients
+
+_log = logging.getLogger("enrich.sync")
 
 
 def reconcile_routes(pipeline: Pipeline) -> list[Route]:
@@ -27,6 +32,8 @@ class ReconcileRoute:
         self._report: Report | None = None
         self._at_ms: int | None = None
         self._runs = 0
+        self._error: str | None = None
+        self._error_ms: int | None = None
 
     @property
     def name(self) -> str:
@@ -36,9 +43,20 @@ class ReconcileRoute:
         # Its store was looked at by the route that writes to it: what is wrong later is not wrong from the start.
         self._at_ms = self._at_ms or time.time_ns() // 1_000_000
         while not stopping.wait(self._interval_s):
+            self._compare(stopping)
+
+    def _compare(self, stopping: threading.Event) -> None:
+        """What keeps it from comparing keeps no row from anybody: it is told, and the service stays ready."""
+        try:
             self._report = Reconciliation(self._plan, self._clients, stopping).run(repair=False)
-            self._at_ms = time.time_ns() // 1_000_000
-            self._runs += 1
+        except EnrichError as error:
+            if not stopping.is_set():
+                self._error, self._error_ms = str(error), time.time_ns() // 1_000_000
+                _log.warning("not compared: %s", error, extra={"route": self.name})
+            return
+        self._error, self._error_ms = None, None
+        self._at_ms = time.time_ns() // 1_000_000
+        self._runs += 1
 
     def status(self) -> RouteStatus:
         report = self._report
@@ -46,13 +64,16 @@ class ReconcileRoute:
         details: dict[str, object] = {"every_s": self._interval_s}
         if report is not None:
             gauges = {"differences": len(report.differences), "reconcile_seconds": report.seconds}
-            kinds = sorted({difference.kind for difference in report.differences})
+            kinds = sorted(kind for kind in KINDS if report.differences.count_of(kind))
             details |= {"rows": report.rows, "kinds": kinds, "generation_to_raise": report.raised}
+            details |= {"left": report.left, "foreign": report.foreign}
         return RouteStatus(
             self.name,
             self.kind,
             RouteState.running,
             lag=0,
+            last_error=self._error,
+            last_error_ms=self._error_ms,
             last_progress_ms=self._at_ms,
             counters={"reconciliations": self._runs},
             gauges=gauges,

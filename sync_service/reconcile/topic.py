@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from confluent_kafka import Message
 
-from enrich.errors import BadRecord
-from enrich.kafka import Connection, new_store_consumer, read_to_end
+from enrich.errors import BadRecord, CorruptState, Retryable
+from enrich.kafka import Connection, Topics, new_store_consumer, read_to_end
 from stores.external import VersionedRows, VersionedStore
-from sync_service.reconcile.digests import Rows, Texts, digests_of, hashes_of
-from sync_service.writeback.generation import Generation
+from sync_service.reconcile.digests import Numbers, Rows, Texts, digests_of, hashes_of
+from sync_service.writeback.generation import OFFSETS, Generation
 from sync_service.writeback.records import RecordReader
 
 # Spelling is a question to PostgreSQL; so many rows at once are answered well below its deadline.
@@ -35,6 +35,7 @@ class TopicReading:
     def __init__(
         self,
         connection: Connection,
+        topics: Topics,
         topic: str,
         reader: RecordReader,
         store: VersionedStore,
@@ -42,33 +43,71 @@ class TopicReading:
         check: Callable[[], None],
     ) -> None:
         """`check` is called now and then, and raises to end the reading."""
-        self._check = check
+        self.check = check
         self._connection = connection
+        self._topics = topics
         self._topic = topic
         self._reader = reader
         self._store = store
         self._generation = generation
         self.unwritable = 0
         """Records that no store could hold: they are in the DLQ."""
+        self.unwritable_keys: list[Numbers] = []
+        """Hashes of the keys of these, as far as they can be keys."""
+
+    def forget_unwritable(self) -> None:
+        """Before all is read once more."""
+        self.unwritable, self.unwritable_keys = 0, []
 
     def parts(self, starts: Mapping[int, int], ends: Mapping[int, int]) -> Iterator[Part]:
+        for partition, messages in self._messages(starts, ends):
+            read = self._reader.read(messages)
+            self._take_unwritable([message for message, _, _ in read.bad])
+            yield from self._spelled(partition, read.rows, read.messages)
+
+    def keys(self, ends: Mapping[int, int]) -> Iterator[list[bytes]]:
+        """Of all records, as the store spells them, and nothing else of them."""
+        for _, messages in self._messages({}, ends):
+            yield self._spelled_keys([key for message in messages if (key := message.key()) is not None])
+
+    def _messages(self, starts: Mapping[int, int], ends: Mapping[int, int]) -> Iterator[tuple[int, Sequence[Message]]]:
+        # A topic may have forgotten its first records.
+        firsts = self._topics.start_offsets(self._topic)
+        begins = {partition: max(starts.get(partition, 0), firsts.get(partition, 0)) for partition in ends}
         consumer = new_store_consumer(self._connection)
         try:
-            for batch in read_to_end(consumer, self._topic, starts, ends):
-                self._check()
+            for batch in read_to_end(consumer, self._topic, begins, ends):
+                self.check()
                 by_partition: dict[int, list[Message]] = defaultdict(list)
                 for message in batch:
                     by_partition[message.partition()].append(message)  # type: ignore[index] # a record has one
                 for partition, messages in by_partition.items():
                     for start in range(0, len(messages), _ROWS):
-                        yield from self._part(partition, messages[start : start + _ROWS])
+                        yield partition, messages[start : start + _ROWS]
+        except CorruptState as error:
+            raise Retryable(
+                f"the topic lost records while they were read: {error.what}",
+                where=error.where,
+                next_step="run it again",
+            ) from error
         finally:
             consumer.close()
 
-    def _part(self, partition: int, messages: Sequence[Message]) -> Iterator[Part]:
-        read = self._reader.read(messages)
-        self.unwritable += len(read.bad)
-        yield from self._spelled(partition, read.rows, read.messages)
+    def _take_unwritable(self, messages: Sequence[Message]) -> None:
+        self.unwritable += len(messages)
+        keys = self._spelled_keys([key for message in messages if (key := message.key()) is not None])
+        if keys:
+            self.unwritable_keys.append(hashes_of(keys))
+
+    def _spelled_keys(self, keys: Sequence[bytes]) -> list[bytes]:
+        """Without those that cannot be keys."""
+        if not keys:
+            return []
+        try:
+            return self._store.spelled_keys(keys)
+        except BadRecord:
+            middle = len(keys) // 2
+            return [*self._spelled_keys(keys[:middle]), *self._spelled_keys(keys[middle:])] if middle else []
 
     def _spelled(self, partition: int, rows: VersionedRows, messages: Sequence[Message]) -> Iterator[Part]:
         if not len(rows):
@@ -78,7 +117,7 @@ class TopicReading:
             texts = self._store.spelled(rows.values)
         except BadRecord:
             if len(rows) == 1:
-                self.unwritable += 1
+                self._take_unwritable(messages)
                 return
             middle = len(rows) // 2
             yield from self._spelled(partition, rows.take(range(middle)), messages[:middle])
@@ -99,8 +138,8 @@ class TopicReading:
         times = np.fromiter((message.timestamp()[1] for message in messages), np.int64, len(messages))
         settled = offsets < self._generation.starts.get(partition, 0)
         # Where a header or a column gave the version, it decides alone, however old the record.
-        counted = np.fromiter((self._generation.version(partition, int(o)) for o in offsets), np.int64, len(offsets))
-        settled &= versions == counted
+        counted = versions == (self._generation.number - settled) * OFFSETS + offsets
+        settled &= counted
         return Rows(
             hashes_of(keys),
             settled,
@@ -109,4 +148,5 @@ class TopicReading:
             versions,
             digests_of(texts),
             rows.values.is_valid().to_numpy(zero_copy_only=False),
+            counted,
         )

@@ -1,0 +1,215 @@
+"""Keys that looked different once, and the verdict on each of them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sync_service.reconcile.differences import KINDS, Differences
+from sync_service.reconcile.digests import Expected, Flags, Integers, Numbers, Places, found_in
+from sync_service.reconcile.topic import Part
+
+NONE, ABSENT = -1, -2
+"""In place of a version: the row has none; there is no row."""
+
+
+class Suspects:
+    """Some columns, a row a key, sorted by the hash of the key."""
+
+    def __init__(
+        self,
+        keys: pa.Array,
+        hashes: Numbers,
+        newest: Integers,
+        digests: Numbers,
+        counted: Flags,
+        unwritable: Flags,
+        scanned: Integers,
+    ) -> None:
+        """`newest` and `digests`: what the topic says of the key, NONE and 0 where it says nothing. `scanned`: the
+        version that made it a suspect, ABSENT when there was no row."""
+        self.keys = keys
+        self.hashes = hashes
+        self.newest = newest
+        self.digests = digests
+        self.counted = counted
+        self.unwritable = unwritable
+        self.scanned = scanned
+        self.followed: dict[int, dict[int, int]] = {}
+        """Hash -> version -> digest (0: deleted), of what came to the topic meanwhile."""
+
+    @classmethod
+    def gathered(
+        cls,
+        expected: Expected,
+        chosen: Places,
+        keys: pa.Array,
+        scanned: Integers,
+        extras: "Extras",
+        unwritable: Numbers,
+    ) -> "Suspects":
+        """Of keys that the topic has, which are chosen from the expected, and of those that only the store has."""
+        only_store = extras.all()
+        hashes = np.concatenate([expected.hashes[chosen], only_store.hashes])
+        order = np.argsort(hashes)
+        more = len(only_store.hashes)
+        columns: tuple[Any, ...] = (
+            np.concatenate([expected.versions[chosen], np.full(more, NONE)]),
+            np.concatenate([expected.digests[chosen], np.zeros(more, np.uint64)]),
+            np.concatenate([expected.counted[chosen], np.zeros(more, bool)]),
+            np.isin(hashes, unwritable),
+            np.concatenate([scanned[chosen], only_store.versions]),
+        )
+        all_keys = pa.concat_arrays([keys, only_store.keys]).take(pa.array(order))
+        newest, digests, counted, bad, seen = (column[order] for column in columns)
+        return cls(all_keys, hashes[order], newest, digests, counted, bad, seen)
+
+    def __len__(self) -> int:
+        return len(self.hashes)
+
+    def where(self, chosen: Places) -> "Suspects":
+        keys = self.keys.take(pa.array(chosen))
+        names = ("hashes", "newest", "digests", "counted", "unwritable", "scanned")
+        some = Suspects(keys, *(getattr(self, name)[chosen] for name in names))
+        some.followed = self.followed
+        return some
+
+    def follow(self, part: Part) -> None:
+        """Takes what came to the topic."""
+        places, found = found_in(self.hashes, part.compared.hashes)
+        for index in np.flatnonzero(found).tolist():
+            place, version = places[index], int(part.compared.versions[index])
+            self.followed.setdefault(int(self.hashes[place]), {}).setdefault(version, int(part.compared.digests[index]))
+            if version > self.newest[place]:
+                self.newest[place], self.digests[place] = version, part.compared.digests[index]
+                self.counted[place] = part.compared.counted[index]
+
+    def verdicts(self, then: "Then", stored: "Stored") -> Differences:
+        """All of them, those that do not differ too, whose kind is the first of KINDS."""
+        kinds = np.zeros(len(self), np.uint8)
+        columns = (self.hashes, then.newest, then.digests, self.digests, self.counted, self.unwritable)
+        for start in range(0, len(self), 10_000):
+            part = slice(start, start + 10_000)
+            rows = zip(
+                *(column[part].tolist() for column in columns),
+                stored.versions[part].tolist(),
+                stored.digests[part].tolist(),
+                strict=True,
+            )
+            for index, (hash_, newest, digest, last, counted, unwritable, version, found) in enumerate(rows, start):
+                said = {newest: digest} if newest != NONE else {}
+                came = self.followed.get(hash_)
+                if came is not None:
+                    said = {**came, **said}
+                kind = kind_of(said, newest, last != 0, version, found, counted=counted, unwritable=unwritable)
+                kinds[index] = KINDS.index(kind)
+        return Differences(self.keys, kinds, then.newest, stored.versions)
+
+
+class Then:
+    """What the topic had said before the store was asked."""
+
+    def __init__(self, suspects: Suspects) -> None:
+        self.newest = suspects.newest.copy()
+        self.digests = suspects.digests.copy()
+
+
+class Stored:
+    """What the store answered: versions (NONE: none), and digests (0: no living row)."""
+
+    def __init__(self, versions: Sequence[Integers], digests: Sequence[Numbers]) -> None:
+        self.versions = np.concatenate(versions)
+        self.digests = np.concatenate(digests)
+
+
+class Extras:
+    """Rows of the store of which the topic does not say anything; collected part by part."""
+
+    def __init__(self) -> None:
+        self._keys: list[pa.Array] = [pa.array([], pa.binary())]
+        self._hashes: list[Numbers] = [np.zeros(0, np.uint64)]
+        self._versions: list[Integers] = [np.zeros(0, np.int64)]
+
+    def add(self, keys: Sequence[bytes], hashes: Numbers, versions: Integers) -> None:
+        if keys:
+            self._keys.append(pa.array(keys, pa.binary()))
+            self._hashes.append(hashes)
+            self._versions.append(versions)
+
+    def all(self) -> "OnlyStored":
+        """Each once, though a store may name one twice."""
+        keys, hashes = pa.concat_arrays(self._keys), np.concatenate(self._hashes)
+        hashes, first = np.unique(hashes, return_index=True)
+        return OnlyStored(keys.take(pa.array(first)), hashes, np.concatenate(self._versions)[first])
+
+
+@dataclass(frozen=True)
+class OnlyStored:
+    keys: pa.Array
+    hashes: Numbers
+    versions: Integers
+
+
+class KeysByPlace:
+    """Keys that turn up in any order, each for a place."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._have = np.zeros(count, bool)
+        self._keys: list[pa.Array] = [pa.array([], pa.binary())]
+        self._places: list[npt.NDArray[np.intp]] = [np.zeros(0, np.intp)]
+
+    def add(self, keys: Sequence[bytes], indexes: Places, places: Places) -> None:
+        """Of the keys those at the indexes, for these places; the first for a place counts."""
+        new = ~self._have[places]
+        places, first = np.unique(places[new], return_index=True)
+        self._have[places] = True
+        self._keys.append(pa.array([keys[index] for index in indexes[new][first].tolist()], pa.binary()))
+        self._places.append(places)
+
+    def all(self) -> tuple[Flags, pa.Array]:
+        """Which places have one, and these keys in the order of their places."""
+        order = np.argsort(np.concatenate(self._places))
+        return self._have, pc.take(pa.concat_arrays(self._keys), pa.array(order))
+
+
+def kind_of(
+    said: Mapping[int, int],
+    newest: int,
+    still_living: bool,
+    version: int,
+    digest: int,
+    *,
+    counted: bool,
+    unwritable: bool,
+) -> str:
+    """The kind of the difference; empty when the store has what some record says, and no older one than was there
+    before it was asked.
+
+    `said`: version -> digest of the records that could be the row; `newest`: the newest version before the store was
+    asked; `still_living`: the newest record of all is a row. `version` and `digest` are the store's. `counted`: the
+    topic's versions come of offsets, so that a version above the newest can be no record's. Where a header or a column
+    gives them, it can: compaction keeps the record that came last, which may be an older one.
+    """
+    if digest == 0:
+        if newest == NONE or said[newest] == 0 or not still_living:
+            return ""
+        if version > newest:
+            return "" if version in said else "missing" if counted else "newer"
+        return "missing"
+    if said.get(version) == digest and version >= newest:
+        return ""
+    if newest == NONE:
+        return "foreign" if version == NONE else "unwritable" if unwritable else "extra"
+    is_deleted = said[newest] == 0
+    if version == NONE:
+        return "foreign" if is_deleted else "older"
+    if version > newest and version not in said and not counted:
+        return "newer"
+    if is_deleted or said.get(version) == 0:
+        return "extra"
+    return "older" if version < newest else "altered"
