@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as sql
 
-from enrich.config import OnMiss, Pipeline
+from enrich.config import OnMiss, Pipeline, Replay
 from enrich.stage.counting import observed
 from enrich.stage.dead_letters import dead_letter, told_failure
 from enrich.stage.events import KAFKA, USABLE, bytes_beside_value
@@ -54,7 +54,8 @@ class StagePlan:
         self._limits = limits or Limits()
         self._format = event_format(pipeline, self._stage.source)
         where = f"stages.{name}."
-        expressions = Expressions(spark, self._format.schema)
+        is_repeatable = self._stage.replay == Replay.deterministic
+        expressions = Expressions(spark, self._format.schema, repeatable=is_repeatable)
         time = sql.col(KAFKA.timestamp)
         if self._stage.event_time is not None:
             time = expressions.time(Expression(self._stage.event_time, f"{where}event_time"))
@@ -65,7 +66,7 @@ class StagePlan:
         own_time = self._stage.event_time is not None
         named = {name: column for name, column in self._joining.asked.items() if own_time or name != TIME}
         if self._writeback is not None:
-            named |= {f"_writeback_{index}": part for index, part in enumerate(self._writeback.asked)}
+            named["_writeback"] = self._writeback.asked
         self._outcome = Outcome.in_columns(self._joining.order.lookups)
         self._fields = expressions.fields(named)
         order = self._joining.order
@@ -103,7 +104,7 @@ class StagePlan:
         read = self._format.read(events, self._fields)
         kept = [*KAFKA.columns, USABLE]
         if self._writeback is not None:
-            read, kept = read.select("*", self._writeback.record), [*kept, RECORD]
+            read, kept = self._writeback.recorded(read), [*kept, RECORD]
         answered = self._joining.answered(read, [*kept, *self._format.kept], sql.col(USABLE), pin)
         value = self._format.output(self._joining.objects())
         if not self._stage.lookups:

@@ -24,6 +24,8 @@ _FIXED: Mapping[str, str] = {
     "spark.sql.session.timeZone": "UTC",
     # An expression that cannot be computed for one event is null there: it must not end the stage.
     "spark.sql.ansi.enabled": "false",
+    # So in maps, too, of which the last entry of a key counts, as everywhere in events.
+    "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
     "spark.redaction.regex": _REDACTED,
     "spark.sql.redaction.options.regex": _REDACTED,
     # TCP on the loopback interface costs 45 ms a small batch, and would be a socket that no worker needs.

@@ -80,8 +80,11 @@ def why_evaluated(stage: Stage, order: Order, fields: Sequence[str], event_bytes
         return "there is nothing to look up"
     if stage.writeback is not None:
         return "it writes back"
+    if order.needs_times and stage.event_time is not None:
+        # Even one that names no field of its own: workers have only the time that Kafka has of the record.
+        return "the event_time is needed"
     if {name for lookup in order.lookups for name in lookup.keys} != set(fields):
-        return "a key, or the event_time that is waited for, is an expression or a field that is not plain"
+        return "a key is an expression or a field that is not plain"
     for field in columns.select(fields).arrow:
         if not EventFields.can_read(field.type):
             return f"the field {field.name} is neither text nor a whole number"

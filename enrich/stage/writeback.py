@@ -5,7 +5,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 from pyspark.sql.types import (
     ArrayType,
@@ -40,35 +40,41 @@ _OWN_HEADERS = 128
 """Bytes of both, at most."""
 
 RECORD = "_writeback"
+_ASKED = "_writeback_asked"
 _WHOLE = (ByteType, ShortType, IntegerType, LongType)
 # What JSON requires to be escaped. Everything else stands as it is, as in the keys that look-ups ask for.
+_WITH_LETTERS = tuple(f"{code:04X}" for code in range(0x20) if f"{code:X}" != f"{code:x}")
 _NEEDS_ESCAPE = r'["\\\x00-\x1f]'
 
 
 @dataclass(frozen=True)
 class WritebackRows:
-    """Made by `writeback_rows`. `record` is computed while the event's fields are at hand; all else reads from it."""
+    """Made by `writeback_rows`. `recorded` computes all while the event's fields are at hand, the rest reads that."""
 
     topic: str
+    asked: Column
+    """A struct of the users' expressions over the event's fields; null where one of them fails."""
     parts: Sequence[Column]
-    """Key, value and version."""
-    asked: Sequence[Column]
-    """Those of them that are users' expressions over the event's fields."""
+    """Key, value and version; as far as they are users' expressions, read from `_ASKED`."""
     source: SourceVersions | None
     """Where no version is declared: what makes the events' offsets comparable."""
     largest: int
 
-    @property
-    def record(self) -> Column:
+    def recorded(self, events: DataFrame) -> DataFrame:
+        """The events with a column `RECORD` more."""
         key, value, version = self.parts
-        return sql.struct(key.alias("key"), value.alias("value"), version.alias("version")).alias(RECORD)
+        failed = sql.col(_ASKED).isNull().alias("failed")
+        record = sql.struct(key.alias("key"), value.alias("value"), version.alias("version"), failed)
+        return events.select("*", self.asked.alias(_ASKED)).select("*", record.alias(RECORD)).drop(_ASKED)
 
     @property
     def problem(self) -> Column:
         """Why the record cannot be written; null where it can, or where there is none to write."""
         version, size = sql.col(RECORD)["version"], self._size()
         is_version = sql.coalesce(version.between(0, LARGEST_VERSION), sql.lit(False))
-        return sql.when(
+        # Without this a value that cannot be computed would be a tombstone.
+        failed = sql.when(sql.col(RECORD)["failed"], "an expression of the write-back cannot be computed")
+        return failed.when(
             self.is_there,
             sql.when(~is_version, f"the write-back's version is null, or not between 0 and {LARGEST_VERSION}").when(
                 size > self.largest, "the record to write back is too large for its topic"
@@ -111,25 +117,34 @@ def writeback_rows(
 ) -> WritebackRows:
     """`source` is not needed where the section declares a version. Raises ConfigError for expressions that Spark cannot
     resolve, or of types that cannot be what they are for."""
-    own_key = None
-    if section.key is not None:
-        own_key = _key(expressions, [Expression(text, f"{where}key") for text in section.key])
-    key = sql.col(KAFKA.key) if own_key is None else own_key
-    value = _value(expressions, Expression(section.value, f"{where}value"))
+    keys = [Expression(text, f"{where}key") for text in section.key or ()]
+    value = Expression(section.value, f"{where}value")
+    asked = {_part(number): key for number, key in enumerate(keys)} | {"value": value}
     if section.version is not None:
-        version = _declared(expressions, Expression(section.version, f"{where}version"))
-        asked = [value, version] if own_key is None else [own_key, value, version]
-        return WritebackRows(section.topic, (key, value, version), asked, None, largest)
-    if source is None:
+        asked["version"] = Expression(section.version, f"{where}version")
+    elif source is None:
         raise ConfigError("a write-back without a version needs what is known of the source's topic", where=where)
-    asked = [value] if own_key is None else [own_key, value]
-    return WritebackRows(section.topic, (key, value, _of_source(source)), asked, source, largest)
+    columns = (
+        _key(expressions, keys) if keys else sql.col(KAFKA.key),
+        _value(expressions.kind(value)),
+        _declared(expressions, asked["version"]) if source is None or section.version else _of_source(source),
+    )
+    own_source = source if section.version is None else None
+    return WritebackRows(section.topic, expressions.together(asked), columns, own_source, largest)
+
+
+def _part(number: int) -> str:
+    return f"key_{number}"
+
+
+def _of(name: str) -> Column:
+    return sql.col(_ASKED)[name]
 
 
 def _key(expressions: Expressions, parts: Sequence[Expression]) -> Column:
     """As tables have them: text or bytes, a compact JSON array where there are several parts; null if a part is."""
     expressions.key(parts)
-    columns = [(expressions.column(part), expressions.kind(part)) for part in parts]
+    columns = [(_of(_part(number)), expressions.kind(part)) for number, part in enumerate(parts)]
     if len(columns) == 1:
         ((column, kind),) = columns
         return column if isinstance(kind, BinaryType) else column.cast("string").cast("binary")
@@ -149,13 +164,21 @@ def _json_part(column: Column, kind: DataType) -> Column:
         return column.cast("string")
     text = column.cast("string")
     in_brackets = sql.to_json(sql.array(text))
-    escaped = sql.substring(in_brackets, sql.lit(2), sql.length(in_brackets) - 2)
+    escaped = _in_lower_case(sql.substring(in_brackets, sql.lit(2), sql.length(in_brackets) - 2))
     plain = sql.concat(sql.lit('"'), text, sql.lit('"'))
     return sql.when(text.isNotNull(), sql.when(text.rlike(_NEEDS_ESCAPE), escaped).otherwise(plain))
 
 
-def _value(expressions: Expressions, expression: Expression) -> Column:
-    column, kind = expressions.column(expression), expressions.kind(expression)
+def _in_lower_case(text: Column) -> Column:
+    r"""JSON text with `\u001f` for `\u001F`, as look-ups ask for it and most programs write it."""
+    for digits in _WITH_LETTERS:
+        # A backslash that is escaped itself begins nothing.
+        text = sql.regexp_replace(text, rf"(?<!\\)((?:\\\\)*)\\u{digits}", rf"$1\\u{digits.lower()}")
+    return text
+
+
+def _value(kind: DataType) -> Column:
+    column = _of("value")
     if isinstance(kind, BinaryType):
         return column
     if isinstance(kind, StructType | MapType | ArrayType):
@@ -165,7 +188,7 @@ def _value(expressions: Expressions, expression: Expression) -> Column:
 
 def _declared(expressions: Expressions, expression: Expression) -> Column:
     """As the sync service counts: times in microseconds, dates in days."""
-    column, kind = expressions.column(expression), expressions.kind(expression)
+    column, kind = _of("version"), expressions.kind(expression)
     if isinstance(kind, TimestampType | TimestampNTZType):
         return sql.unix_micros(column.cast("timestamp"))
     if isinstance(kind, DateType):

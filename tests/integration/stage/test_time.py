@@ -4,6 +4,7 @@ import json
 import threading
 import time
 from datetime import UTC, datetime
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -36,6 +37,16 @@ def world(cluster, tmp_path_factory):
     strict = {"bound": "2s", "on_stale": "wait", "deadline": "2s", "then": "fail"}
     world.table("strict", "plan string", {"ann": {"plan": "free"}}, freshness=strict)
     world.stage("as-of", [{**USER, "as_of": True}], topics="all", event_time="ts", lineage=True)
+    own_time = "timestamp_millis(bigint(substr(user_id, 5)))"
+    world.stage("time-of-key", [{**USER, "as_of": True}], topics="all", event_time=own_time, lineage=True)
+    later = {**USER, "key": "string(timestamp_millis(bigint(ip)) + interval 1 day)", "as": "later"}
+    both: list[dict[str, Any]] = [
+        {**USER, "as_of": True},
+        later,
+        {**USER, "key": ["user_id", "element_at(array(ip), int(ip))"], "as": "pair"},
+    ]
+    failing = "timestamp_millis(bigint(ip))"
+    world.stage("failing", both, topics="all", event_time=failing, lineage=True)
     world.stage("wait", [{**USER, "on_miss": "wait", "then": "dlq"}], topics="all", event_time="ts")
     pair = {"table": "pairs", "key": ["user_id", "CAST(ip AS INT)"], "as": "pair"}
     world.stage("pairs", [pair, {**pair, "key": ["ip", "7"], "as": "other"}], topics="all", lineage=True)
@@ -77,6 +88,28 @@ def test_an_as_of_join_takes_the_version_that_was_valid_at_the_events_time(spark
     assert later["user"]["plan"] == "two"
     assert (without_time["user"], without_time["_lineage"]["user"]["status"]) == (None, "null_key")
     assert (long_before["user"], long_before["_lineage"]["user"]["status"]) in ((None, "expired"), (None, "miss"))
+
+
+def test_an_event_time_over_nothing_but_the_key_is_the_time_that_is_asked_for(spark, world):
+    ahead = round((time.time() + 60) * 1000)
+    world.put("users", {f"eve-{ahead}": {"plan": "now"}, "eve-1": {"plan": "now"}})
+    made(spark, world, "wait", [{"user_id": "nobody", "ts": at(time.time())}])
+    valid, long_before = made(spark, world, "time-of-key", [{"user_id": f"eve-{ahead}"}, {"user_id": "eve-1"}])
+    assert valid["user"] == {"plan": "now", "region": None}, "joined as of Kafka's time, which is in 1970 here"
+    assert long_before["user"] is None
+
+
+def test_an_expression_that_fails_is_null_for_its_event_and_no_other(spark, world):
+    now = round(time.time() * 1000)
+    # Too large for milliseconds: as a time, in a key that has a part of the time in it, and as an index; 0 is none.
+    ips = [str(2**63 - 1), str(now), "0", "1700000000000000000"]
+    too_large, good, zero, nanoseconds = made(spark, world, "failing", [{"user_id": "ann", "ip": ip} for ip in ips])
+    for event in (too_large, nanoseconds):
+        assert {name: of["status"] for name, of in event["_lineage"].items()} == dict.fromkeys(
+            event["_lineage"], "null_key"
+        )
+    assert [good["_lineage"][name]["status"] for name in ("user", "later")] == ["hit", "miss"]
+    assert zero["_lineage"]["pair"]["status"] == "null_key"
 
 
 def test_an_event_waits_for_its_row_and_goes_to_the_dlq_when_none_comes(spark, world):

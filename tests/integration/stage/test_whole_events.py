@@ -35,7 +35,9 @@ EVALUATED: dict[str, tuple[str, dict[str, Any]]] = {
     "expression": ("a key", {"lookups": [{**USER, "key": "lower(user_id)"}]}),
     "literal": ("a key", {"lookups": [{**USER, "key": "'ann'"}]}),
     "other-case": ("a key", {"lookups": [{**USER, "key": "USER_ID"}]}),
-    "own-time": ("a key, or the event_time", {"lookups": [{**USER, "on_miss": "wait"}], "event_time": "ts"}),
+    "own-time": ("the event_time", {"lookups": [{**USER, "on_miss": "wait"}], "event_time": "ts"}),
+    "constant-time": ("the event_time", {"lookups": [{**USER, "as_of": True}], "event_time": "timestamp'2026-01-01'"}),
+    "time-of-key": ("the event_time", {"lookups": [{**USER, "as_of": True}], "event_time": "to_timestamp(user_id)"}),
     "boolean": ("the field on", {"lookups": [{**USER, "key": ["user_id", "on"]}]}),
     "writes-back": ("it writes back", {"lookups": [USER], "writeback": {"topic": "back", "value": "user_id"}}),
     "prices": ("the table prices", {"lookups": [{**USER, "table": "prices"}]}),
@@ -58,7 +60,7 @@ EVENTS = (
 @pytest.fixture(scope="module")
 def world(cluster, tmp_path_factory):
     world = StageWorld(cluster, tmp_path_factory.mktemp("whole"))
-    world.table("rows", COLUMNS, ROWS)
+    world.table("rows", COLUMNS, ROWS, history="1h")
     world.table("prices", "price double", {"ann": {"price": 1.5}})
     for name, section in [*STAGES.items(), *((name, section) for name, (_, section) in EVALUATED.items())]:
         stage = world.stage(name, topics="all", **section)

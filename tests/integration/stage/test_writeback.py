@@ -41,10 +41,11 @@ def back_of(spark, world, stage, events, **limits):
 
 def test_keys_are_those_that_lookups_ask_for_and_a_null_part_writes_nothing(spark, spellings):
     stage = writing_back(spellings, "keys", key=["user_id", "length(ip)", "ip = 'x'"], version="ts")
-    users = ["ann", 'q"uo\\te', "tab\tand\x01", "ünï 😀", "", None]
+    control = "".join(map(chr, range(0x20)))
+    users = ["ann", 'q"uo\\te', "tab\tand\x01", control, "\\u001F\x1f\x1f\\\\\x0b", "ünï 😀", "", None]
     events = [{"user_id": user, "ip": "x", "ts": "2026-01-01T00:00:00Z"} for user in users]
     back, others = back_of(spark, spellings, stage, events)
-    parts = [pa.array(users[:-1]), pa.array([1] * 5), pa.array([True] * 5)]
+    parts = [pa.array(users[:-1]), pa.array([1] * 7), pa.array([True] * 7)]
     assert {key for key, _, _ in back} == set(key_bytes(pa.StructArray.from_arrays(parts, list("abc"))).to_pylist())
     assert {topic for topic, _, _ in others.values()} == {"out"}
     assert len(others) == len(users)
@@ -86,6 +87,32 @@ def test_an_event_whose_record_has_no_version_or_is_too_large_is_dead_as_a_whole
     assert (fates[2][0], fates[3][0]) == ("out", "out")
     assert fates[4] == ("dlq", "the record to write back is too large for its topic")
     assert fates[5] == ("dlq", "the event is not a JSON object")
+
+
+def test_what_cannot_be_computed_is_no_tombstone_but_a_dead_letter(spark, spellings):
+    failing = "raise_error('no')"
+    for wrong in ("key", "value", "version"):
+        section = {"key": "user_id", "value": "ip", "version": "length(ip)"}
+        section[wrong] = f"if(ip = 'bad', {failing}, {section[wrong]})"
+        stage = writing_back(spellings, f"fails-{wrong}", **section)
+        back, others = back_of(spark, spellings, stage, [{"user_id": "a", "ip": "bad"}, {"user_id": "b", "ip": "good"}])
+        assert back == [(b"b", b"good", 4)]
+        (topic, _, headers), (other, _, _) = others[0], others[1]
+        assert (topic, other) == ("dlq", "out")
+        assert headers["enrich.reason"] == b"an expression of the write-back cannot be computed"
+
+
+@pytest.mark.parametrize("value", ["rand()", "concat(ip, uuid())", "current_timestamp()", "unix_timestamp()", "now()"])
+def test_what_may_be_another_the_next_time_is_refused_where_the_same_records_are_promised(spark, spellings, value):
+    section = {"topic": spellings.topic("all.back"), "value": value}
+    replays = {
+        replay: spellings.stage(f"chance-{replay}", [], topics="all", writeback=section, replay=replay)
+        for replay in ("latest", "deterministic")
+    }
+    records(spark, spellings, replays["latest"], [])
+    with pytest.raises(ConfigError) as raised:
+        records(spark, spellings, replays["deterministic"], [])
+    assert f"`{value}` may be another" in raised.value.what
 
 
 @pytest.mark.parametrize(
