@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from stores.keys import milliseconds
 from stores.protocol import Clock, TableView
 from stores.table import Found, HistoryFloor, Offsets, Status
 
@@ -52,12 +53,20 @@ class ViewWrapper:
         return self.view.lookup(keys, columns, as_of=as_of, pin=pin)
 
 
+CLOCKS_DIFFER_MS = 1_000
+"""How far the clocks of a topic's producers and of whoever asks may be apart: what a table says of a time holds for
+good once it is complete so much beyond it."""
+
+_MAY_CHANGE = pa.array([Status.HIT, Status.MISS, Status.DELETED], pa.int8())
+
+
 @dataclass(frozen=True)
 class MarkStale(ViewWrapper):
-    """Wraps a view: a hit is `stale` once the view's complete_through lies further back than the bound.
+    """Wraps a view: answers are `stale` once the view's complete_through lies further back than the bound.
 
-    Only hits change: a row is still served and marked. A miss stays a miss, so that its policy decides what becomes
-    of the event. With a pin or an as-of time the answer does not age, so it is not marked.
+    All that newer records of the topic could change: a row is still served, and that there is none is not certain
+    either. As of a time, that is what the table was not yet known to be complete for; the past does not age, nor does
+    what a pin names.
     """
 
     bound_ms: int
@@ -72,10 +81,13 @@ class MarkStale(ViewWrapper):
         pin: Offsets | None = None,
     ) -> Found:
         found = super().lookup(keys, columns, as_of=as_of, pin=pin)
-        if as_of is not None or pin is not None or not self._is_stale():
+        if pin is not None or not self._is_stale():
             return found
-        stale = pa.scalar(Status.STALE, pa.int8())
-        return replace(found, status=pc.if_else(pc.equal(found.status, Status.HIT), stale, found.status))
+        old = pc.is_in(found.status, _MAY_CHANGE)
+        through = self.complete_through
+        if as_of is not None and through is not None:
+            old = pc.and_(old, pc.fill_null(pc.greater(milliseconds(as_of), through - CLOCKS_DIFFER_MS), False))
+        return replace(found, status=pc.if_else(old, pa.scalar(Status.STALE, pa.int8()), found.status))
 
     def _is_stale(self) -> bool:
         return is_older(self.complete_through, self.bound_ms, self.clock.now_ms())

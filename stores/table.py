@@ -65,7 +65,8 @@ class HistoryFloor(NamedTuple):
 class Found:
     """The answers of one look-up, one for each key, in the order of the keys.
 
-    `values` is null where the status is neither hit nor stale. The position (`partition`, `offset`, `timestamp`) is
+    `values` is null where there is no row: where the status is neither hit nor stale, and where it is stale but newer
+    records may be all that is missing. The position (`partition`, `offset`, `timestamp`) is
     that of the version that answered, a tombstone's too, and null where no version did.
     """
 

@@ -14,12 +14,14 @@ from enrich.stage.order import LINEAGE_TYPE, Order
 from enrich.stage.policies import Mask, judge, without_row
 from enrich.stage.tally import STATUSES, Tally, host, own_memory, statuses_of
 from stores.clock import SystemClock
+from stores.freshness import CLOCKS_DIFFER_MS
 from stores.keys import milliseconds
 from stores.protocol import TableView
 from stores.table import Found, Status
 
-CLOCKS_DIFFER_MS = 1_000
-"""How far the clocks of producers and agents may be apart: `wait` takes a table for complete only so much later."""
+AHEAD_MS = 10_000
+"""How far an event's time may lie beyond this host's clock. One further ahead is wrong: no table will ever be complete
+beyond it, and all other events of its batch would wait for the deadline."""
 
 _LOOK_EVERY_S = 0.02
 _STATUS_NAMES = pa.array(STATUSES, pa.string())
@@ -80,13 +82,15 @@ def _age_s(views: Views, table: str) -> float | None:
 
 
 def _found_or_waited(lookups: Sequence[StageLookup], views: Views, questions: Questions) -> list[Found]:
-    began = time.monotonic()
+    began, now_ms = time.monotonic(), SystemClock().now_ms()
+    times_ms = None if questions.times is None else _plausible(questions.times, now_ms)
     while True:
         found = [
             _found(lookup, views, key, questions.times) for lookup, key in zip(lookups, questions.keys, strict=True)
         ]
         waited = time.monotonic() - began
-        if not any(_must_wait(*each, views, questions, waited) for each in zip(lookups, found, strict=True)):
+        asked = zip(lookups, found, strict=True)
+        if times_ms is None or not any(_must_wait(*each, views, questions.usable, times_ms, waited) for each in asked):
             return found
         time.sleep(_LOOK_EVERY_S)
         # All lookups again, not just those that wait: an event's answers are of one seq.
@@ -98,15 +102,21 @@ def _found(lookup: StageLookup, views: Views, keys: pa.Array, times: pa.Array | 
     return views.table(lookup.table).lookup(keys, lookup.columns.names, as_of=as_of)
 
 
-def _must_wait(lookup: StageLookup, found: Found, views: Views, questions: Questions, waited: float) -> bool:
+def _plausible(times: pa.Array, now_ms: int) -> pa.Int64Array:
+    """The events' times; now for those too far ahead."""
+    times_ms = milliseconds(times)
+    return pc.if_else(pc.greater(times_ms, now_ms + AHEAD_MS), now_ms, times_ms)
+
+
+def _must_wait(
+    lookup: StageLookup, found: Found, views: Views, usable: Mask, times_ms: pa.Int64Array, waited: float
+) -> bool:
     if not lookup.waits or waited >= views.deadline_s(lookup.table):
         return False
-    concerned = questions.usable & ~_is(found, Status.NULL_KEY) & ~_is(found, Status.BAD_KEY)
+    concerned = usable & ~_is(found, Status.NULL_KEY) & ~_is(found, Status.BAD_KEY)
     if not lookup.as_of:  # with it, a later version may yet come to stand before the event's time
         concerned &= without_row(found)
-    if not concerned.any() or questions.times is None:
-        return False
-    newest = pc.max(milliseconds(questions.times).filter(pa.array(concerned))).as_py()
+    newest = pc.max(times_ms.filter(pa.array(concerned))).as_py()
     through = views.table(lookup.table).complete_through
     return newest is not None and (through is None or through < newest + CLOCKS_DIFFER_MS)
 

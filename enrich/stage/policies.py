@@ -41,13 +41,13 @@ class Verdict:
 
 
 def without_row(found: Found) -> Mask:
-    status = found.status.to_numpy(zero_copy_only=False)
-    return np.asarray((status != Status.HIT) & (status != Status.STALE))
+    """Whether the table has none, or may have none: an old one is not certain."""
+    return np.asarray(found.values.is_null().to_numpy(zero_copy_only=False), np.bool_)
 
 
 def judge(lookups: Sequence[StageLookup], found: Sequence[Found], keys: Sequence[pa.Array], usable: Mask) -> Verdict:
     """The first lookup, in their order, that diverts an event decides. Events that are not usable, since they could not
-    be parsed, are diverted elsewhere.
+    be parsed, are diverted elsewhere. None is diverted since a table is old, which its mark says.
 
     Raises BadRecord, with table and key, for the first event that has no row with `on_miss: fail`.
     """
@@ -62,7 +62,8 @@ def judge(lookups: Sequence[StageLookup], found: Sequence[Found], keys: Sequence
         if policy == OnMiss.default and missing.any():
             values = pc.if_else(pa.array(missing), lookup.default_row, values)
         objects.append(values)
-        concerned = missing & usable & (fate == Fate.FORWARD)
+        is_old = each.status.to_numpy(zero_copy_only=False) == Status.STALE
+        concerned = missing & ~is_old & usable & (fate == Fate.FORWARD)
         if policy == OnMiss.fail and concerned.any():
             first = int(np.argmax(concerned))
             raise _no_row(lookup, each, keys[index], first)

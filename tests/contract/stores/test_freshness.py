@@ -3,13 +3,13 @@
 import pyarrow as pa
 import pytest
 
-from stores.freshness import MarkStale
+from stores.freshness import CLOCKS_DIFFER_MS, MarkStale
 from stores.table import Status
 from tests.contract.stores.store_under_test import find, table, version
 
 KEYS = pa.array(["a", "gone", "x", None])
 FRESH = [Status.HIT, Status.DELETED, Status.MISS, Status.NULL_KEY]
-STALE = [Status.STALE, *FRESH[1:]]
+STALE = [*[Status.STALE] * 3, Status.NULL_KEY]
 
 
 @pytest.fixture
@@ -32,14 +32,14 @@ def statuses(answers):
     return [answer.status for answer in answers]
 
 
-def test_hits_are_marked_and_still_served_once_the_bound_has_passed(store):
+def test_answers_are_marked_and_rows_still_served_once_the_bound_has_passed(store):
     view = bounded(store)
     store.clock.advance(5_000)
     assert statuses(find(view, KEYS)) == FRESH
     store.clock.advance(1)
     found = find(view, KEYS)
     assert statuses(found) == STALE
-    assert found[0].values == {"plan": "free"}
+    assert [answer.values for answer in found] == [{"plan": "free"}, None, None, None]
 
 
 def test_a_newer_snapshot_that_is_complete_is_fresh_again(store):
@@ -62,7 +62,18 @@ def test_a_table_that_is_complete_through_a_moment_to_come_is_stale(store):
 
 def test_answers_about_the_past_do_not_age(store):
     view = bounded(store)
+    times = pa.array([store.clock.now_ms() - CLOCKS_DIFFER_MS] * len(KEYS), pa.timestamp("ms"))
     store.clock.advance(10_000)
-    times = pa.array([store.clock.now_ms()] * len(KEYS), pa.timestamp("ms"))
     assert statuses(find(view, KEYS, as_of=times)) == FRESH
     assert statuses(find(view, KEYS, pin={0: 2})) == FRESH
+
+
+def test_answers_about_a_time_that_an_old_table_has_not_reached_are_marked(store):
+    view, reached = bounded(store), store.clock.now_ms()
+    times = pa.array([reached + 60_000, reached, reached, None], pa.timestamp("ms"))
+    store.clock.advance(5_000)
+    assert statuses(find(view, KEYS, as_of=times)) == FRESH
+    store.clock.advance(1)
+    found = find(view, KEYS, as_of=times)
+    assert statuses(found) == STALE
+    assert found[0].values == {"plan": "free"}
