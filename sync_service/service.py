@@ -16,6 +16,7 @@ _log = logging.getLogger("enrich.sync")
 _HELD_S = 15.0
 # A route that ran so long has recovered: its next failure is a first one.
 _RECOVERED_S = 60.0
+_LOOK_FOR_SIGNALS_S = 0.5
 _REMIND_S = 60.0
 """How often the log repeats why a route does not run."""
 
@@ -34,7 +35,10 @@ class Service:
         for runner in self._runners:
             runner.start()
         for runner in self._runners:
-            runner.join()
+            # With a time-out: a signal that the system gives to another thread wakes this one not, and only this one
+            # obeys it. A service that was told to stop in such a moment went on until it was killed.
+            while runner.is_alive():
+                runner.join(_LOOK_FOR_SIGNALS_S)
         failures = [runner.failure for runner in self._runners if runner.failure is not None]
         wrong = next((failure for failure in failures if isinstance(failure, ConfigError)), None)
         if wrong is not None:

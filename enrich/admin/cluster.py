@@ -1,39 +1,35 @@
 """The brokers, seen by an administrator: reached, or a reason why not, before anything else is asked of them."""
 
 import logging
-import socket
-import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 from confluent_kafka import KafkaError
-from confluent_kafka.admin import AdminClient
 
 from enrich.config import KafkaSection
-from enrich.errors import ConfigError, EnrichError, Unreachable
-from enrich.kafka import Connection, Topics, librdkafka_settings, new_admin_client
-from enrich.kafka.errors import kafka_errors, mapped
+from enrich.errors import Unreachable
+from enrich.kafka import Admin, Connection, Topics, librdkafka_settings, new_admin_client, trouble_with
+from enrich.kafka.errors import kafka_errors
+from enrich.kafka.reaching import HOPELESS, PATIENCE_S, refused, servers_text
 
 DEADLINE_S = 30.0
 
-_HOPELESS = (KafkaError._AUTHENTICATION, KafkaError._SSL)
 _POLL_S = 0.05
-_PROBE_S = 2.0
 
 
 class Cluster:
     """One connection for a command. Making it proves that the brokers answer, with these credentials."""
 
     def __init__(self, kafka: KafkaSection, deadline_s: float = DEADLINE_S) -> None:
-        """Raises ConfigError when the brokers refuse us, Unreachable when none answers within the deadline."""
+        """Raises ConfigError when the brokers refuse us, Unreachable when none answers: after
+        some seconds where none can be reached, else at the deadline."""
         self.connection: Connection = librdkafka_settings(kafka)
         self.deadline_s = deadline_s
         heard: list[KafkaError] = []
-        protocol = "PLAINTEXT" if kafka.security is None else str(kafka.security.protocol)
-        self.admin: AdminClient = new_admin_client({**self.connection, "error_cb": heard.append})
-        self.description: Any = _reached(self.admin, heard, str(kafka.bootstrap_servers), protocol, deadline_s)
+        self.admin: Admin = new_admin_client({**self.connection, "error_cb": heard.append})
+        self.description: Any = _reached(self.admin, heard, deadline_s)
         self.topics = Topics(self.admin, deadline_s)
 
     @property
@@ -50,47 +46,30 @@ class Cluster:
                 raise Unreachable(f"no answer from the brokers within {self.deadline_s:g} s", where=where) from None
 
 
-def _reached(admin: AdminClient, heard: list[KafkaError], servers: str, protocol: str, deadline_s: float) -> Any:
+def _reached(admin: Admin, heard: list[KafkaError], deadline_s: float) -> Any:
     """The librdkafka client tries for ever: what it tells on the way is the only word of a wrong password."""
-    where = f"kafka.bootstrap_servers {servers}"
+    where = servers_text(admin.connection)
+    patience = min(deadline_s, PATIENCE_S)
     future = admin.describe_cluster(request_timeout=deadline_s)
     with _silenced():
-        _wait(future.done, admin, heard, deadline_s + 1)
-    refusal = next((error for error in heard if error.code() in _HOPELESS), None)
+        _wait(future.done, admin, heard, patience)
+    refusal = next((error for error in heard if error.code() in HOPELESS), None)
     if refusal is not None:
-        raise _refused(refusal, where)
+        raise refused(refusal, where)
+    if not future.done() or future.exception() is not None:
+        trouble = trouble_with(admin.connection)
+        if trouble is not None:
+            raise trouble.error()
+        with _silenced():
+            _wait(future.done, admin, heard, deadline_s - patience + 1)
     if future.done() and future.exception() is None:
         return future.result()
-    if _is_plain(protocol) and _speaks_tls(servers):
-        raise ConfigError(
-            "the brokers' port is encrypted, and the connection was plain",
-            where=where,
-            next_step="set kafka.security.protocol to SSL or SASL_SSL, as the brokers' listener has it",
-        )
     last = "" if not heard else f": {heard[0].str()}"
     raise Unreachable(
         f"no broker answered within {deadline_s:g} s{last}",
         where=where,
         next_step="check that the brokers run and that kafka.bootstrap_servers names them",
     )
-
-
-def _is_plain(protocol: str) -> bool:
-    return protocol in ("PLAINTEXT", "SASL_PLAINTEXT")
-
-
-def _speaks_tls(servers: str) -> bool:
-    """Whether the first server answers a handshake, whoever it says it is. librdkafka only says that it hung up."""
-    host, _, port = servers.split(",")[0].rpartition(":")
-    context = ssl.create_default_context()
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE  # nothing is sent or believed
-    try:
-        with socket.create_connection((host.strip("[]"), int(port)), timeout=_PROBE_S) as plain:
-            context.wrap_socket(plain).close()
-    except (OSError, ValueError):
-        return False
-    return True
 
 
 @contextmanager
@@ -105,24 +84,7 @@ def _silenced() -> Iterator[None]:
         log.setLevel(level)
 
 
-def _wait(done: Callable[[], bool], admin: AdminClient, heard: list[KafkaError], deadline_s: float) -> None:
+def _wait(done: Callable[[], bool], admin: Admin, heard: list[KafkaError], deadline_s: float) -> None:
     end = time.monotonic() + deadline_s
-    while not done() and time.monotonic() < end and not any(error.code() in _HOPELESS for error in heard):
+    while not done() and time.monotonic() < end and not any(error.code() in HOPELESS for error in heard):
         admin.poll(_POLL_S)
-
-
-def _refused(error: KafkaError, where: str) -> EnrichError:
-    text = error.str()
-    if error.code() == KafkaError._SSL and "certificate verify failed" in text:
-        return ConfigError(
-            f"the brokers' certificate is not trusted: {text}",
-            where=where,
-            next_step="name the authority that signed it under kafka.security.ca_file",
-        )
-    if error.code() == KafkaError._SSL:
-        return ConfigError(
-            f"no encrypted connection: {text}",
-            where=where,
-            next_step="correct kafka.security: protocol and certificate files",
-        )
-    return mapped(error, where)

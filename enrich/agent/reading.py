@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 _REOPEN_S = 30
 """How long a new agent may take to make its store, on a host that has much to do; otherwise a task would fail."""
+_ASK_BROKERS_S = 5.0
+"""How long a table may keep its user waiting before the brokers are asked whether they can be reached at all."""
 _TOGETHER_S = 0.1
 """How long a snapshot waits for segments to come as far as RocksDB, or the other way round."""
 
@@ -189,9 +191,10 @@ class AgentReader:
         tell: Callable[[Header], None] = lambda _: None,
     ) -> AgentSnapshot:
         """The first snapshot of which these tables (all, unless named) are ready. Raises Unreachable, with the reasons,
-        at the deadline."""
+        at the deadline, and long before it where no broker can be reached (or ConfigError, where they refuse us)."""
         wanted = self._tables if tables is None else tables
-        end = time.monotonic() + deadline_s
+        asked = time.monotonic()
+        end = asked + deadline_s
         while True:
             snapshot = self.snapshot()
             states = snapshot.header.tables
@@ -206,6 +209,10 @@ class AgentReader:
                     where=str(self._place.folder),
                     next_step="see `enrich agent status`",
                 )
+            # The agent may say so too, but goes on trying, and its words may be of a moment that is over.
+            if time.monotonic() - asked > _ASK_BROKERS_S and any(self._has_topic(name) for name in waiting):
+                self._require_brokers()
+                asked = time.monotonic()
             time.sleep(0.02)
 
     def close(self) -> None:
@@ -272,6 +279,18 @@ class AgentReader:
             else:
                 views[name] = FreshView(raw(name), through, self.suspect, its_raw)
         return AgentSnapshot(seq, header, views)
+
+    def _has_topic(self, name: str) -> bool:
+        return self._pipeline.tables[name].topic is not None
+
+    def _require_brokers(self) -> None:
+        # Here: a worker reads without a Kafka client, which it would load at its start.
+        from enrich.config import Role
+        from enrich.kafka import librdkafka_settings, trouble_with
+
+        trouble = trouble_with(librdkafka_settings(self._pipeline.kafka, Role.common))
+        if trouble is not None:
+            raise trouble.error()
 
     def _may_be_mapped(self, name: str) -> bool:
         return self._pipeline.tables[name].access is not Access.rocks

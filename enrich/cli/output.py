@@ -1,8 +1,10 @@
 """What a command shows: tables and colour for people, one JSON object a line for machines, errors on stderr."""
 
 import base64
+import gc
 import json
 import logging
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -35,6 +37,11 @@ def outcome(program: Callable[[], int]) -> int:
     except Exception:
         logging.getLogger("enrich").exception("this is a bug in enrich; please report it with the lines below")
         return FAILED
+    finally:
+        # A Kafka client with a request under way has to end before the interpreter does: its thread would wait for the
+        # interpreter, and that for the thread. Those that errors hold are only found so.
+        if "confluent_kafka" in sys.modules:
+            gc.collect()
 
 
 def exit_code(error: EnrichError) -> int:

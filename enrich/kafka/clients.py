@@ -86,9 +86,17 @@ def new_group_consumer(connection: Connection, group: str, **extra: Any) -> Cons
         return Consumer({**_CONSUMER_DEFAULTS, **_logged(connection), **_CONSUMER_HABITS, **own, **extra})
 
 
-def new_admin_client(connection: Connection) -> AdminClient:
+class Admin(AdminClient):
+    """Knows what it was made of, so that whoever gets no answer can find out why."""
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(_logged(connection))
+        self.connection = connection
+
+
+def new_admin_client(connection: Connection) -> Admin:
     with kafka_errors():
-        return AdminClient(_logged(connection))
+        return Admin(connection)
 
 
 def _logged(connection: Connection) -> dict[str, Any]:

@@ -1,20 +1,21 @@
 """Topics as the product needs them: made, deleted, described, and where they end for a read-committed reader."""
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.cimpl import NewTopic
 
 from enrich.errors import ConfigError, EnrichError, Unreachable
+from enrich.kafka.clients import Admin
 from enrich.kafka.errors import kafka_errors
+from enrich.kafka.reaching import PATIENCE_S, Why, explained, trouble_with
 
 COMPACTED: Mapping[str, str] = {"cleanup.policy": "compact"}
 
@@ -27,6 +28,16 @@ _STALE_LEADER = {
 }
 """A partition's leader has changed, and some of those concerned do not know it yet. The client repeats one of them."""
 _LEADER_EVERY_S = 0.1
+_NO_ANSWER = {
+    KafkaError._ALL_BROKERS_DOWN,
+    KafkaError._RESOLVE,
+    KafkaError._TIMED_OUT,
+    KafkaError._TIMED_OUT_QUEUE,
+    KafkaError._TRANSPORT,
+}
+"""What the client says by itself, with no word on which broker and why."""
+_TOLD_S = 5.0
+"""How long what was found out holds for the other requests that got no answer."""
 
 
 @dataclass(frozen=True)
@@ -39,11 +50,13 @@ class TopicEnds:
 
 
 class Topics:
-    """The topics of one cluster, seen through one admin client. Every call ends within the deadline."""
+    """The topics of one cluster, seen through one admin client. Every call ends within the deadline, and sooner where
+    no broker can be reached: then it says which address does not answer, and why."""
 
-    def __init__(self, admin: AdminClient, deadline_s: float = 30.0) -> None:
+    def __init__(self, admin: Admin, deadline_s: float = 30.0) -> None:
         self._admin = admin
         self._deadline_s = deadline_s
+        self._told: tuple[float, Why] | None = None
 
     def create(
         self, name: str, *, partitions: int = 1, replication: int = -1, config: Mapping[str, str] | None = None
@@ -73,8 +86,12 @@ class Topics:
         self._only(self._admin.delete_topics([name], **self._deadlines()), f"topic {name}")
 
     def exists(self, name: str) -> bool:
-        with kafka_errors():
-            return name in self._admin.list_topics(timeout=self._deadline_s).topics
+        patience = min(PATIENCE_S, self._deadline_s)
+        with suppress(KafkaException):
+            return name in self._admin.list_topics(timeout=patience).topics
+        self._require_reachable()
+        with self._errors():
+            return name in self._admin.list_topics(timeout=max(self._deadline_s - patience, 0.1)).topics
 
     def topic_id(self, name: str) -> str:
         """Changes when the topic is deleted and made again under the same name. Raises ConfigError if there is none."""
@@ -98,7 +115,7 @@ class Topics:
         """The ends of many topics in two requests. What is wrong with one topic is no concern of the others."""
         if not names:
             return {}
-        with kafka_errors():
+        with self._errors():
             futures = self._admin.describe_topics(TopicCollection(list(names)), request_timeout=self._deadline_s)
         described = {name: self._outcome(future, f"topic {name}") for name, future in futures.items()}
         places = {
@@ -132,7 +149,7 @@ class Topics:
     def settings(self, name: str) -> Mapping[str, str]:
         """The topic's configuration as the brokers apply it. Raises ConfigError when this user may not read it."""
         resource = ConfigResource(ConfigResource.Type.TOPIC, name)
-        with kafka_errors(f"topic {name}"):
+        with self._errors(f"topic {name}"):
             (future,) = self._admin.describe_configs([resource], request_timeout=self._deadline_s).values()
             return {entry.name: entry.value for entry in self._result(future).values() if entry.value is not None}
 
@@ -151,7 +168,7 @@ class Topics:
         request = {TopicPartition(name, partition): spec for partition in self.partitions(name)}
         end = time.monotonic() + self._deadline_s
         while True:
-            with kafka_errors(f"topic {name}"):
+            with self._errors(f"topic {name}"):
                 try:
                     futures = self._list_offsets(request, isolation)
                     return {place.partition: self._result(future).offset for place, future in futures.items()}
@@ -175,7 +192,7 @@ class Topics:
     def _outcome(self, future: "Future[Any]", where: str) -> Any:
         """What it answers, or the error of our tree."""
         try:
-            with kafka_errors(where):
+            with self._errors(where):
                 return self._result(future)
         except EnrichError as error:
             return error
@@ -195,12 +212,38 @@ class Topics:
 
     def _only(self, futures: Mapping[str, "Future[Any]"], where: str) -> Any:
         (future,) = futures.values()
-        with kafka_errors(where):
+        with self._errors(where):
             return self._result(future)
 
     def _result(self, future: "Future[Any]") -> Any:
+        with suppress(TimeoutError):
+            return future.result(timeout=PATIENCE_S)
+        self._require_reachable()
         # The client keeps its own deadline; this one is a little later and only guards against a future left open.
         try:
-            return future.result(timeout=self._deadline_s + 5)
+            return future.result(timeout=max(self._deadline_s - PATIENCE_S, 0) + 5)
         except TimeoutError:
             raise Unreachable(f"no answer from the brokers within {self._deadline_s:g} s") from None
+
+    def _require_reachable(self) -> None:
+        """After some silence. Raises what keeps us from the brokers; returns where they are only slow."""
+        trouble = trouble_with(self._admin.connection)
+        if trouble is not None:
+            self._told = time.monotonic(), trouble
+            raise trouble.error()
+
+    @contextmanager
+    def _errors(self, where: str | None = None) -> Iterator[None]:
+        """What the client raises, as errors of our tree that say why there was no answer."""
+        try:
+            with kafka_errors(where):
+                yield
+        except Unreachable as error:
+            cause = error.__cause__
+            reason = cause.args[0] if isinstance(cause, KafkaException) else None
+            if not isinstance(reason, KafkaError) or reason.code() not in _NO_ANSWER:
+                raise
+            if self._told is None or time.monotonic() - self._told[0] > _TOLD_S:
+                found = explained(self._admin.connection, error)
+                self._told = time.monotonic(), found
+            raise self._told[1].error() from cause

@@ -66,6 +66,8 @@ class RunOptions:
 def run_stage(pipeline: Pipeline, name: str, options: RunOptions) -> None:
     """Runs until it is told to stop, and has drained. Raises an error of our tree when it cannot go on."""
     settings = _checked(pipeline, name, options)
+    # Before Spark, which takes seconds to start, and knows of no broker that is away.
+    checked_topics(pipeline, name, librdkafka_settings(pipeline.kafka))
     # A line and more for each batch that Spark hands to Python.
     logging.getLogger("py4j").setLevel(logging.WARNING)
     stop = threading.Event()

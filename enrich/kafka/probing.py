@@ -1,0 +1,193 @@
+"""What stands at an address: asked by socket, since the client only says that it waits. Nothing secret is sent."""
+
+import socket
+import ssl
+import struct
+import threading
+from collections.abc import Collection
+from dataclasses import dataclass
+
+PATIENCE_S = 3.0
+"""For one address, from its name to the first answer."""
+
+_DEFAULT_PORT = 9092
+_CLIENT_ID = b"enrich"
+_HELLO_ID = 4711
+# ApiVersions, which every listener answers, and before anybody has said who he is.
+_HELLO = struct.pack(">hhih", 18, 0, _HELLO_ID, len(_CLIENT_ID)) + _CLIENT_ID
+
+
+@dataclass(frozen=True)
+class Address:
+    """One of the brokers', as a client is given it."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """Why nobody answers at an address as a broker should."""
+
+    what: str
+    next_step: str
+    is_setting: bool = False
+    """Somebody is there, who expects another kind of connection."""
+
+
+def addresses_of(bootstrap_servers: str) -> list[Address]:
+    """As librdkafka reads them: a list with commas, each perhaps with a protocol before it or without a port."""
+    found = []
+    for word in filter(None, map(str.strip, bootstrap_servers.split(","))):
+        place = word.rpartition("://")[2]
+        host, colon, port = place.rpartition(":")
+        if not colon or not port.isdigit():
+            host, port = place, str(_DEFAULT_PORT)
+        found.append(Address(host.strip("[]"), int(port)))
+    return found
+
+
+def troubles(
+    addresses: Collection[Address], *, encrypted: bool, patience_s: float = PATIENCE_S
+) -> dict[Address, Trouble]:
+    """All addresses at once, each given so much time; those that answer are left out."""
+    asked = [_Question(address, encrypted, patience_s) for address in dict.fromkeys(addresses)]
+    for question in asked:
+        question.start()
+    for question in asked:
+        # A little more than its own time-outs: what has none is the question for the address of a name.
+        question.join(patience_s + 0.5)
+    return {question.address: trouble for question in asked if (trouble := question.trouble()) is not None}
+
+
+class _Question(threading.Thread):
+    """A daemon: a name server that does not answer keeps nobody from ending."""
+
+    def __init__(self, address: Address, encrypted: bool, patience_s: float) -> None:
+        super().__init__(name=f"probe of {address}", daemon=True)
+        self.address = address
+        self._encrypted = encrypted
+        self._patience_s = patience_s
+        self._found: Trouble | None = None
+        self._is_name_known = False
+
+    def run(self) -> None:
+        try:
+            socket.getaddrinfo(self.address.host, self.address.port, type=socket.SOCK_STREAM)
+        except (OSError, UnicodeError) as error:
+            self._found = Trouble(
+                f"this host knows no such name ({_text(error)})",
+                "correct the name, or make it known where this runs (DNS, /etc/hosts)",
+            )
+            return
+        self._is_name_known = True
+        self._found = _spoken_to(self.address, self._encrypted, self._patience_s)
+
+    def trouble(self) -> Trouble | None:
+        if self._found is not None or not self.is_alive():
+            return self._found
+        if not self._is_name_known:
+            return Trouble(
+                f"the name server does not answer within {self._patience_s:g} s", "look at this host's name server"
+            )
+        return _silent(self._patience_s)
+
+
+def _spoken_to(address: Address, encrypted: bool, patience_s: float) -> Trouble | None:
+    try:
+        with socket.create_connection((address.host, address.port), timeout=patience_s) as plain:
+            return _greeted(plain, address, encrypted, patience_s)
+    except ConnectionRefusedError:
+        return Trouble(
+            "the connection is refused: nobody listens there",
+            "check that the broker runs, and that this is the port of one of its listeners",
+        )
+    except TimeoutError:
+        return Trouble(
+            f"nothing answers the attempt to connect within {patience_s:g} s",
+            "check that the host runs, and that no firewall swallows the connection",
+        )
+    except OSError as error:
+        return Trouble(f"no connection: {_text(error)}", "check the network between this host and the broker")
+
+
+def _greeted(plain: socket.socket, address: Address, encrypted: bool, patience_s: float) -> Trouble | None:
+    try:
+        if not encrypted:
+            return _asked(plain)
+        with _unverified().wrap_socket(plain, server_hostname=address.host) as secret:
+            return _asked(secret)
+    except TimeoutError:
+        return _silent(patience_s)
+    except OSError as error:
+        if isinstance(error, ssl.SSLError) and "certificate required" in str(error).lower():
+            return None  # it is what it should be; which certificate it wants is the client's to tell
+        if _answers_otherwise(address, encrypted, patience_s):
+            return _wrong_kind(encrypted)
+        return _no_broker(f"it hangs up ({_text(error)})")
+
+
+def _asked(connection: socket.socket) -> Trouble | None:
+    """Raises OSError when it hangs up, or does not answer in time."""
+    connection.sendall(struct.pack(">i", len(_HELLO)) + _HELLO)
+    answer = b""
+    while len(answer) < 8:
+        more = connection.recv(8 - len(answer))
+        if not more and not answer:
+            raise ConnectionResetError(None, "without an answer")
+        if not more or answer[:1] == b"\x15":
+            break
+        answer += more
+    if answer[:2] == b"\x15\x03":  # an alert of TLS
+        raise ConnectionResetError(None, "with an alert of TLS")
+    if len(answer) == 8 and struct.unpack(">i", answer[4:])[0] == _HELLO_ID:
+        return None
+    return _no_broker("it answers, but not as Kafka does")
+
+
+def _answers_otherwise(address: Address, encrypted: bool, patience_s: float) -> bool:
+    """Whether a broker answers there over the other kind of connection."""
+    try:
+        with socket.create_connection((address.host, address.port), timeout=patience_s) as plain:
+            if encrypted:
+                return _asked(plain) is None
+            with _unverified().wrap_socket(plain, server_hostname=address.host):
+                return True
+    except OSError as error:
+        return isinstance(error, ssl.SSLError) and "certificate required" in str(error).lower()
+
+
+def _unverified() -> ssl.SSLContext:
+    """Nothing is sent that is secret, and nothing believed: whether the certificate is good, the client says."""
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def _wrong_kind(encrypted: bool) -> Trouble:
+    port, was = ("plain", "encrypted") if encrypted else ("encrypted", "plain")
+    kinds = "PLAINTEXT or SASL_PLAINTEXT" if encrypted else "SSL or SASL_SSL"
+    return Trouble(
+        f"the brokers' port is {port}, and the connection was {was}",
+        f"set kafka.security.protocol to {kinds}, as the brokers' listener has it",
+        is_setting=True,
+    )
+
+
+def _silent(patience_s: float) -> Trouble:
+    return Trouble(
+        f"it takes the connection and says nothing within {patience_s:g} s",
+        "check that this is the port of a broker, and that the broker is well",
+    )
+
+
+def _no_broker(what: str) -> Trouble:
+    return Trouble(what, "check that this is the port of a broker and not of something else")
+
+
+def _text(error: BaseException) -> str:
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
