@@ -60,7 +60,7 @@ def list_(
 @app.command()
 def show(
     config: ConfigFile,
-    name: Annotated[str, typer.Argument(metavar="LETTER", help="TOPIC/PARTITION/OFFSET.")],
+    name: Annotated[str, typer.Argument(metavar="LETTER", help="TOPIC/PARTITION/OFFSET, or its whole key.")],
     json: AsJson = False,
     deadline: Deadline = DEADLINE_S,
 ) -> None:

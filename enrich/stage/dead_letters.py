@@ -1,7 +1,8 @@
-"""What becomes of events that cannot be processed, in the JVM: the same dead letter that `enrich.kafka.dead_letters`
-makes in Python; and where a stage has no DLQ, its end."""
+"""What becomes of events that cannot be processed, in the JVM: the dead letter that `enrich.kafka.dead_letters`
+makes in Python, with a longer key; and where a stage has no DLQ, its end."""
 
 import json
+from dataclasses import dataclass
 
 from pyspark.sql import Column
 from pyspark.sql import functions as sql
@@ -16,9 +17,23 @@ _OWN_BYTES = 2_048
 _LONGEST_KEY = 65_536
 
 
-def dead_letter(wanted: Column, topic: str, stage: str, reason: Column, lookup: Column, largest: int) -> Row:
-    """A record for the DLQ, its key the event's place, so that one event's letters are in one partition. It is never
-    larger than that: a letter that the brokers refuse would end the stage for ever."""
+@dataclass(frozen=True)
+class Sender:
+    """Whose letters they are. In a compacted DLQ only the newest of a key stays: another stage, and another topic of
+    the same name, has keys of its own."""
+
+    pipeline: str
+    stage: str
+    source_id: str
+
+    @property
+    def name(self) -> str:
+        return "/".join(part for part in (f"{self.pipeline}.{self.stage}", self.source_id) if part)
+
+
+def dead_letter(wanted: Column, topic: str, sender: Sender, reason: Column, lookup: Column, largest: int) -> Row:
+    """A record for the DLQ, its key the event's place and the sender. It is never larger than that: a letter that the
+    brokers refuse would end the stage for ever."""
     room = sql.lit(largest - _OWN_BYTES) - bytes_beside_value()
     # Headers that leave no room are left out; the key is cut to what always has some.
     theirs = sql.when(room > 0, sql.col(KAFKA.headers))
@@ -26,9 +41,9 @@ def dead_letter(wanted: Column, topic: str, stage: str, reason: Column, lookup: 
     return Row(
         wanted=wanted,
         topic=sql.lit(topic),
-        key=_place().cast("binary"),
+        key=sql.concat_ws("/", _place(), sql.lit(sender.name)).cast("binary"),
         value=sql.substring(_value(), sql.lit(1), sql.least(room, sql.lit(LARGEST_VALUE))),
-        headers=_headers(stage, reason, lookup, theirs),
+        headers=_headers(sender.stage, reason, lookup, theirs),
     )
 
 

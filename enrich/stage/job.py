@@ -138,7 +138,7 @@ def run_with(
         if stage.writeback is not None and stage.writeback.version is None:
             versions = source_versions(source.topic, topic_id, len(partitions), checkpoint, progress, written)
         event_bytes = partial(mean_event_bytes, connection, stage.source.topic)
-        plan = StagePlan(spark, pipeline, name, limits, versions, event_bytes)
+        plan = StagePlan(spark, pipeline, name, limits, versions, event_bytes, topic_id)
         metrics = StageMetrics(pipeline.name, name, plan.order.lookups, _processes(spark))
         counts = StageCounts(metrics)
         writing = held.enter_context(_writing(spark, pipeline, name, plan, checkpoint, counts, options))

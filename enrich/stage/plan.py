@@ -8,7 +8,7 @@ from pyspark.sql import functions as sql
 
 from enrich.config import OnMiss, Pipeline, Replay
 from enrich.stage.counting import observed
-from enrich.stage.dead_letters import dead_letter, told_failure
+from enrich.stage.dead_letters import Sender, dead_letter, told_failure
 from enrich.stage.events import KAFKA, USABLE, bytes_beside_value
 from enrich.stage.expressions import Expression, Expressions
 from enrich.stage.formats import event_format
@@ -46,10 +46,11 @@ class StagePlan:
         limits: Limits | None = None,
         source: SourceVersions | None = None,
         event_bytes: Callable[[], int] = lambda: 0,
+        source_id: str = "",
     ) -> None:
         """`source` is needed for a write-back that declares no version. `event_bytes`: how large an event is, as a
-        rule; asked only where it decides."""
-        self._name = name
+        rule; asked only where it decides. `source_id`: of the topic of events."""
+        self._sender = Sender(pipeline.name, name, source_id)
         self._stage = pipeline.stages[name]
         self._limits = limits or Limits()
         self._format = event_format(pipeline, self._stage.source)
@@ -134,7 +135,7 @@ class StagePlan:
         if self._stage.dlq is None:
             return [[output, told_failure(is_dead, self._reason())], *self._written_back()]
         letter = dead_letter(
-            is_dead, self._stage.dlq, self._name, self._reason(), self._deciding_lookup(), self._limits.dlq
+            is_dead, self._stage.dlq, self._sender, self._reason(), self._deciding_lookup(), self._limits.dlq
         )
         return [[output, letter], *self._written_back()]
 

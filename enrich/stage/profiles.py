@@ -10,9 +10,8 @@ from enrich.config import KafkaSection, Profile, Replay, Role, Stage
 from enrich.errors import ConfigError
 from enrich.kafka import spark_options
 
-_SOURCE_OPTIONS = frozenset(
-    {"minPartitions", "maxRecordsPerPartition", "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay"}
-)
+_LARGEST, _SMALLEST = "maxOffsetsPerTrigger", "minOffsetsPerTrigger"
+_SOURCE_OPTIONS = frozenset({"minPartitions", "maxRecordsPerPartition", _LARGEST, _SMALLEST, "maxTriggerDelay"})
 _ASYNC, _ASYNC_INTERVAL = "asyncProgressTrackingEnabled", "asyncProgressTrackingCheckpointIntervalMs"
 _QUERY_OPTIONS = frozenset({_ASYNC, _ASYNC_INTERVAL})
 
@@ -22,9 +21,12 @@ _PRODUCERS: Mapping[Profile, Mapping[str, str]] = {
 }
 _OPTIONS: Mapping[Profile, Mapping[str, str]] = {
     # At most a third of a second of what one core does: after a pause, batches stay small.
-    Profile.latency: {"maxOffsetsPerTrigger": "100000", _ASYNC: "true", _ASYNC_INTERVAL: "1000"},
+    Profile.latency: {_LARGEST: "100000", _ASYNC: "true", _ASYNC_INTERVAL: "1000"},
+    # Some ten seconds of what one core does: after a pause the backlog is many batches, of which a drain or a kill
+    # repeats one at most, and freshness is looked at before each.
     Profile.throughput: {
-        "minOffsetsPerTrigger": "200000",
+        _LARGEST: "2000000",
+        _SMALLEST: "200000",
         "maxTriggerDelay": "1s",
         _ASYNC: "true",
         _ASYNC_INTERVAL: "2000",
@@ -75,6 +77,9 @@ def stage_settings(stage: Stage, where: str = "stage") -> StageSettings:
                 where=f"{where}.settings",
                 next_step=f"take {', '.join(sorted(_SOURCE_OPTIONS | _QUERY_OPTIONS))} or Spark's own spark.*",
             )
+    smallest = given.get(_SMALLEST, "")
+    if _LARGEST not in given and smallest.isdigit() and int(smallest) > int(options[_LARGEST]):
+        options[_LARGEST] = smallest  # Spark refuses a bound below it
     if stage.replay == Replay.deterministic and options.get(_ASYNC, "false") == "true":
         raise ConfigError(
             f"{_ASYNC} cannot go with replay: deterministic, whose progress is recorded before each batch",

@@ -18,6 +18,7 @@ class Selection:
     """All letters that match everything that is given."""
 
     names: frozenset[str] = frozenset()
+    """Of letters, or places: all letters of the record that stood there."""
     reason: str | None = None
     """A part of the reason."""
     stage: str | None = None
@@ -28,7 +29,7 @@ class Selection:
 
     def has(self, letter: Letter) -> bool:
         return (
-            (not self.names or letter.name in self.names)
+            (not self.names or letter.name in self.names or letter.place in self.names)
             and (self.reason is None or self.reason in letter.reason)
             and (self.stage is None or self.stage == letter.stage)
         )

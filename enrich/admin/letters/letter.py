@@ -23,7 +23,7 @@ class Letter:
 
     dlq: str
     name: str
-    """Its key in the DLQ: `topic/partition/offset` of where it came from."""
+    """Its key in the DLQ: its place, and for a stage's letter which stage and topic id it is of."""
     topic: str
     partition: int
     offset: int
@@ -40,6 +40,11 @@ class Letter:
     replays: int
     lacks_key_or_headers: bool = False
     """The DLQ did not take the key or the headers whole either."""
+
+    @property
+    def place(self) -> str:
+        """`topic/partition/offset` of where it came from."""
+        return f"{self.topic}/{self.partition}/{self.offset}"
 
     @property
     def is_cut(self) -> bool:

@@ -51,6 +51,21 @@ def bury(cluster, topics):
     return write
 
 
+def test_a_place_stands_for_the_letters_of_all_stages_that_could_not_process_what_stood_there(config, cluster, topics):
+    events, _, dlq = topics
+    letter = dead_letter(Origin(events, 1, 5, b"ann", b"x"), "no json", stage="enrich")
+    place = letter.key.decode()
+    names = [place, f"{place}/plays.enrich/an-id", f"{place}/plays.other/an-id"]
+    with DeliveringProducer(cluster.connection) as producer:
+        for name in names:
+            producer.produce(dlq, name.encode(), letter.value, headers=letter.headers)
+    for asked, found in ((place, names), (names[1], names[1:2])):
+        shown = lines(enrich("dlq", "show", asked, "-c", config, "--json"))
+        assert {line["letter"] for line in shown} == set(found)
+    assert enrich("dlq", "purge", "--yes", names[1], "-c", config).returncode == 0
+    assert set(listed(config)) == {names[0], names[2]}
+
+
 def listed(config):
     return {letter["letter"]: letter for letter in lines(enrich("dlq", "list", "-c", config, "--json"))}
 

@@ -7,9 +7,11 @@ from confluent_kafka import TopicPartition
 
 from enrich.errors import WouldLoseData
 from enrich.kafka import new_admin_client
+from enrich.stage.plan import StagePlan
 from enrich.stage.source_topic import NAME
 from enrich.stage.starting import From
 from tests.integration.stage.test_life import Run, running, until_all
+from tests.support.stage_frames import source_of
 from tests.support.waiting import wait_until
 
 
@@ -107,3 +109,17 @@ def test_a_checkpoint_beyond_the_topics_end_is_refused_though_it_does_not_say_wh
     world.cluster.make_again(world.topic("enrich.in"), partitions=2)
     error = refused(spark, world, stage)
     assert "beyond the topic's end" in error.what
+
+
+def test_letters_of_two_stages_and_of_two_topics_of_one_name_have_keys_of_their_own(spark, world):
+    for stage in ("one", "two"):
+        world.stage(stage, [], topics="all")
+
+    def keys(stage, source_id):
+        plan = StagePlan(spark, world.pipeline, stage, source_id=source_id)
+        return [bytes(row.key).decode() for row in plan.records(source_of(spark, [b"no json"])).collect()]
+
+    name = world.document["name"]
+    assert keys("one", "an-id") == [f"events/0/0/{name}.one/an-id"]
+    assert keys("two", "an-id") == [f"events/0/0/{name}.two/an-id"]
+    assert keys("one", "another-id") == [f"events/0/0/{name}.one/another-id"]

@@ -62,3 +62,11 @@ def test_what_the_checkpoint_is_found_by_is_told_apart_from_what_a_stage_runs_wi
     own = {"spark.hadoop.fs.s3a.endpoint": "http://s", "spark.jars.packages": "g:a:1", "spark.executor.memory": "4g"}
     stage = Stage.model_validate({**STAGE, "settings": {**own, "minPartitions": 4}})
     assert set(file_settings(stage)) == {"spark.hadoop.fs.s3a.endpoint", "spark.jars.packages"}
+
+
+@pytest.mark.parametrize("profile", ["latency", "throughput"])
+def test_a_batch_has_a_bound_whatever_the_backlog_is(profile):
+    usual = int(settings(profile=profile).source["maxOffsetsPerTrigger"])
+    assert usual <= 2_000_000
+    more = settings(profile=profile, settings={"minOffsetsPerTrigger": usual + 1})
+    assert int(more.source["maxOffsetsPerTrigger"]) >= usual + 1
