@@ -122,13 +122,9 @@ class BulkRows:
         flags[end_of_old[~is_hidden]] |= UNORDERED
         flags[end_of_old[~is_gone]] |= HAS_HISTORY
         kept = versions.take(pa.array(old[~is_gone])).to_pylist()
-        for row, at, end in zip(kept, old[~is_gone].tolist(), end_of_old[~is_gone].tolist(), strict=True):
+        for row, hiding in zip(kept, _hiding(time, same_place)[old[~is_gone]].tolist(), strict=True):
             self._keep(row)
-            later = np.flatnonzero(
-                (time[at + 1 : end + 1] >= row["timestamp"]) & (offset[at + 1 : end + 1] > row["offset"])
-            )
-            if len(later):
-                hiding = at + 1 + int(later[0])
+            if hiding >= 0:
                 self._let_go_later(row, int(offset[hiding]), int(time[hiding]))
         return flags
 
@@ -155,6 +151,22 @@ class BulkRows:
     def _entry(self, row: dict[str, Any]) -> Entry:
         flags = TOMBSTONE if row["value"] is None else 0
         return Entry(row["timestamp"], row["partition"], row["offset"], self.now, flags, row["value"] or b"")
+
+
+def _hiding(time: npt.NDArray[np.int64], same_place: Flags) -> npt.NDArray[np.int64]:
+    """For each version the place of the first later one of its key and partition that hides it: whose time is not
+    before its own. -1 where there is none.
+
+    One passage, however many versions a key has: what those in between are hidden by is known by then.
+    """
+    hiding = np.where(same_place & (time[:-1] <= time[1:]), np.arange(1, len(time)), -1)
+    places = hiding.tolist()
+    for at in np.flatnonzero(same_place & (hiding < 0))[::-1].tolist():
+        own, later = time[at], places[at + 1] if at + 1 < len(places) else -1
+        while later >= 0 and time[later] < own:
+            later = places[later] if later < len(places) else -1
+        places[at] = later
+    return np.array(places, np.int64)
 
 
 def _joined(headers: npt.NDArray[np.void], payloads: pa.Array) -> pa.Array:

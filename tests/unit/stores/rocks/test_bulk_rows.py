@@ -1,0 +1,69 @@
+"""From sorted versions to rows: what many versions of one key cost, and which of them hides which."""
+
+import time
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from stores.rocks.bulk_rows import BulkRows
+from stores.rocks.layout import QUEUE, parse_due
+from tests.support.seed import random_source
+
+RANDOM = random_source("many versions of one key")
+
+
+def of_one_key(times, offsets=None):
+    count = len(times)
+    return pa.table(
+        {
+            "key": pa.array([b"hot"] * count, pa.large_binary()),
+            "partition": pa.array(np.zeros(count, np.int32)),
+            "offset": pa.array(np.arange(count) if offsets is None else offsets),
+            "timestamp": pa.array(times, pa.int64()),
+            "value": pa.array([b"{}"] * count, pa.large_binary()),
+        }
+    )
+
+
+def rows_of(versions, now=10**15):
+    rows = BulkRows(1, 3_600_000, now, is_cidr=False, given_floors={}, floors={})
+    assert len(list(rows.latest(versions))) == 1
+    return rows
+
+
+def hidden_by(rows):
+    """Of each version that goes some day: its offset, and the offset of the one that hides it."""
+    return {
+        int.from_bytes(key[-8:], "big"): parse_due(key, value).successor_offset
+        for key, value in rows.history.items()
+        if key[:1] == QUEUE
+    }
+
+
+def seconds(versions):
+    began = time.thread_time()
+    rows_of(versions)
+    return time.thread_time() - began
+
+
+@pytest.mark.parametrize("order", ["in order", "backwards", "at random"])
+def test_sixteen_times_as_many_versions_of_one_key_cost_about_sixteen_times_as_much(order):
+    def versions(count):
+        times = {"in order": list(range(count)), "backwards": list(range(count, 0, -1))}
+        return of_one_key(times.get(order) or [RANDOM.randrange(count) for _ in range(count)])
+
+    assert seconds(versions(80_000)) < 32 * min(seconds(versions(5_000)) for _ in range(2))
+
+
+def test_a_version_is_hidden_by_the_first_later_one_whose_time_is_not_before_its_own():
+    for _ in range(50):
+        count = RANDOM.randrange(2, 12)
+        offsets = sorted(RANDOM.randrange(count) for _ in range(count))  # some of them twice
+        time_of = {offset: RANDOM.randrange(6) for offset in offsets}
+        found = hidden_by(rows_of(of_one_key([time_of[offset] for offset in offsets], offsets)))
+        assert found == {
+            one: later[0]
+            for one in time_of
+            if (later := [other for other in sorted(time_of) if other > one and time_of[other] >= time_of[one]])
+        }
