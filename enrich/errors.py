@@ -9,6 +9,7 @@ from stores.errors import (
     Fenced,
     RefusedForNow,
     Retryable,
+    TooSlow,
     Unreachable,
     WouldLoseData,
 )
@@ -22,6 +23,7 @@ __all__ = [
     "Fenced",
     "RefusedForNow",
     "Retryable",
+    "TooSlow",
     "Unreachable",
     "WouldLoseData",
 ]

@@ -30,6 +30,10 @@ class Unreachable(Retryable):
     """A server did not answer in time. Commands end with this once their deadline has passed."""
 
 
+class TooSlow(Unreachable):
+    """The server did not finish in time what it had begun: it may finish less."""
+
+
 class BadRecord(EnrichError):
     """One record cannot be used: to the DLQ (events) or the quarantine (metadata), and go on."""
 

@@ -16,8 +16,8 @@ from enrich.config.problems import ConfigProblems, Problem
 from enrich.config.stage import Lookup, OnMiss, Profile, Replay, Sink, Source, Stage, Writeback
 from enrich.config.sync import Sync
 from enrich.config.sync_sources import FileOrigin, FileType, Origin, PostgresOrigin, SyncSource
-from enrich.config.sync_targets import Delete, PostgresTarget, RedisForm, RedisTarget, Target
-from enrich.config.sync_writeback import SyncWriteback
+from enrich.config.sync_targets import Delete, Output, PostgresTarget, RedisForm, RedisTarget, Target
+from enrich.config.sync_writeback import SyncWriteback, retry_prefix, retry_topics
 from enrich.config.table import Access, Compaction, Freshness, KeyKind, Loader, OnStale, Table, Then
 from enrich.config.topics import EVERY_TOPIC, Cleanup, TopicWishes
 from enrich.config.wire import from_wire, to_wire
@@ -46,6 +46,7 @@ __all__ = [
     "OnMiss",
     "OnStale",
     "Origin",
+    "Output",
     "Password",
     "Pipeline",
     "PostgresOrigin",
@@ -76,5 +77,7 @@ __all__ = [
     "load_text",
     "mask",
     "parse_columns",
+    "retry_prefix",
+    "retry_topics",
     "to_wire",
 ]

@@ -1,18 +1,22 @@
 """What must fit together inside the section `sync`, and between it and the rest of the pipeline."""
 
 from collections.abc import Iterator
+from datetime import timedelta
 
 from enrich.config.column_types import Simple
 from enrich.config.pipeline import Pipeline
 from enrich.config.problems import Finding, Path
+from enrich.config.quantities import duration_text
 from enrich.config.sync import Sync
 from enrich.config.sync_source_rules import source_rules
 from enrich.config.sync_target_rules import target_rules
-from enrich.config.sync_targets import Delete, PostgresTarget, RedisTarget
-from enrich.config.sync_writeback import SyncWriteback
+from enrich.config.sync_targets import Delete, Output, PostgresTarget, RedisTarget
+from enrich.config.sync_writeback import SyncWriteback, retry_topics
 from enrich.config.table_rules import encoding_rules
 from enrich.config.words import hint
 
+# Kafka takes an instance for dead that asks for no records for five minutes.
+_LONGEST_WRITE = timedelta(minutes=2)
 _ORDERED = ("tinyint", "smallint", "int", "bigint", "date", "timestamp")
 
 
@@ -27,6 +31,14 @@ def sync_rules(pipeline: Pipeline, sync: Sync, here: Path) -> Iterator[Finding]:
         if route.dlq in tables:
             message = f"{route.dlq} is the topic of the table {tables[route.dlq]}: dead letters would become its rows"
             yield Finding((*at, "dlq"), message, about=(("tables", tables[route.dlq], "topic"),))
+        for other, writing in sync.writeback.items():
+            retried = {topic for topic, _ in retry_topics(pipeline.name, other, writing.retries)}
+            for key in ("topic", "dlq"):
+                if getattr(route, key) in retried:
+                    message = (
+                        f"{getattr(route, key)} is a retry topic of the route {other}: records would go round in it"
+                    )
+                    yield Finding((*at, key), message, about=((*here, "writeback", other, "retries"),))
 
 
 def _writeback_rules(route: SyncWriteback, here: Path) -> Iterator[Finding]:
@@ -49,9 +61,17 @@ def _writeback_rules(route: SyncWriteback, here: Path) -> Iterator[Finding]:
     if (redis is None) == (postgres is None):
         yield Finding(at, "give redis or postgres, one of them", about=((*at, "redis"), (*at, "postgres")))
     elif redis is not None:
+        yield from _output_rules(redis, (*at, "redis"))
         yield from _redis_rules(redis, names, here)
     elif postgres is not None:
+        yield from _output_rules(postgres, (*at, "postgres"))
         yield from _postgres_rules(postgres, names, here)
+
+
+def _output_rules(output: Output, at: Path) -> Iterator[Finding]:
+    if output.timeout is not None and not timedelta(seconds=1) <= output.timeout <= _LONGEST_WRITE:
+        message = f"must be between 1s and {duration_text(_LONGEST_WRITE)}: meanwhile the route does nothing else"
+        yield Finding((*at, "timeout"), message)
 
 
 def _redis_rules(redis: RedisTarget, names: tuple[str, ...], here: Path) -> Iterator[Finding]:

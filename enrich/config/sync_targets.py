@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from enrich.config.fields import Flag, Names, PostgresDsn, RedisUrl, Section, Text, one_of
+from enrich.config.fields import Between, Flag, Names, PostgresDsn, RedisUrl, Section, Text, one_of
 from enrich.config.quantities import Duration
 
 
@@ -20,7 +20,22 @@ class Delete(StrEnum):
     hard = "hard"
 
 
-class RedisTarget(Section):
+class Output(Section):
+    """How rows are written, whatever the store is."""
+
+    batch: Annotated[int, Between(1, 50_000)] = Field(
+        default=5_000,
+        description="How many rows are written at once at most; fewer while the store is slow.",
+    )
+    timeout: Duration | None = Field(
+        default=None, description="How long a write may take; what takes longer is tried again in smaller pieces."
+    )
+    parallel: Annotated[int, Between(1, 16)] = Field(
+        default=1, description="Over how many connections each instance writes at once."
+    )
+
+
+class RedisTarget(Output):
     """A Redis server, the servers of a cluster, or what sentinels watch."""
 
     url: RedisUrl = Field(description="Address of the server, of a node of the cluster, or of a sentinel.")
@@ -37,7 +52,7 @@ class RedisTarget(Section):
     )
 
 
-class PostgresTarget(Section):
+class PostgresTarget(Output):
     """A table of a PostgreSQL database."""
 
     dsn: PostgresDsn = Field(description="Address of the database.")

@@ -1,6 +1,6 @@
 """The section `sync.writeback`: each route writes a topic's rows to an external store."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any, ClassVar
 
@@ -9,7 +9,7 @@ from pydantic import Field
 from enrich.config.columns import ColumnList
 from enrich.config.encoding import Encoded, default_framing
 from enrich.config.fields import Text, Topic, fills_in
-from enrich.config.quantities import Duration, DurationList
+from enrich.config.quantities import Duration, DurationList, duration_text
 from enrich.config.sync_targets import Target
 
 
@@ -43,6 +43,22 @@ class SyncWriteback(Encoded):
     reconcile: Duration = Field(
         default=timedelta(days=1), description="How often topic and store are compared; 0: never by itself."
     )
+
+
+def retry_topics(pipeline: str, route: str, retries: Iterable[timedelta]) -> list[tuple[str, timedelta]]:
+    """For each pause, the shortest first, its topic. Equal pauses have topics of their own: what one tier sends on must
+    not come back to it."""
+    topics: list[tuple[str, timedelta]] = []
+    for place, pause in enumerate(ordered := sorted(retries)):
+        again = place - ordered.index(pause)
+        name = f"{retry_prefix(pipeline, route)}{duration_text(pause)}"
+        topics.append((f"{name}.{again + 1}" if again else name, pause))
+    return topics
+
+
+def retry_prefix(pipeline: str, route: str) -> str:
+    """What the names of a route's retry topics begin with."""
+    return f"{pipeline}.{route}.retry."
 
 
 def filled_writeback(pipeline: Mapping[str, Any], name: str, route: object) -> object:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import psycopg
 from psycopg import errors
 
-from stores.errors import BadRecord, ConfigError, EnrichError, Fatal, RefusedForNow, Retryable, Unreachable
+from stores.errors import BadRecord, ConfigError, EnrichError, Fatal, RefusedForNow, Retryable, TooSlow, Unreachable
 
 _BY_CODE: dict[type[psycopg.Error], type[EnrichError]] = {
     errors.ReadOnlySqlTransaction: Retryable,  # a failover is under way
@@ -17,10 +17,14 @@ _BY_CODE: dict[type[psycopg.Error], type[EnrichError]] = {
     errors.UniqueViolation: RefusedForNow,
     errors.ExclusionViolation: RefusedForNow,
     errors.RaiseException: RefusedForNow,  # by a trigger
+    errors.QueryCanceled: TooSlow,  # by the statement_timeout of the user or the database
+    errors.LockNotAvailable: Unreachable,  # others lock the row, and less of the batch would wait as long
+    # By a value: a query for a tsquery column, JSON that is nested too deeply. The statements are always the same.
+    errors.SyntaxError: BadRecord,
+    errors.StatementTooComplex: BadRecord,
     errors.ProtocolViolation: Fatal,
     errors.DatabaseDropped: ConfigError,
     errors.ConfigurationLimitExceeded: ConfigError,
-    errors.StatementTooComplex: Fatal,
     errors.CantChangeRuntimeParam: Fatal,
     errors.UnsafeNewEnumValueUsage: Fatal,
 }

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 
 import psycopg
 
-from stores.errors import Unreachable
+from stores.errors import TooSlow, Unreachable
 from stores.external.postgres_connecting import connect, shown
 from stores.external.postgres_errors import mapped
 
@@ -49,13 +49,15 @@ class PostgresSession:
         try:
             if self._is_new:
                 connection.execute(_SETTINGS)
+                # Before the deadline: a server that only waits for others is not slow.
+                connection.execute(f"SET lock_timeout = {round(self._deadline_s * 800)}")
                 _let_it_notice_that_we_left(connection)
                 self._is_new = False
             yield connection
         except psycopg.Error as error:
             if cut_off.is_set():
                 self.close()
-                raise Unreachable(
+                raise (Unreachable if self._is_new else TooSlow)(
                     f"PostgreSQL did not answer within {deadline_s or self._deadline_s:g} s", where=self.where
                 ) from error
             if connection.closed or connection.broken or isinstance(error, psycopg.OperationalError):

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stores.external.protocol import StoredRows, VersionedRows
-from stores.external.redis_scripts import HASHES, TEXTS
+from stores.external.redis_scripts import HASHES, PERSIST_HASHES, PERSIST_TEXTS, TEXTS
 from stores.external.texts import json_objects_of, texts_of
 
 _VERSION = re.compile(rb'\{"_version": (\d+)[,}]')
@@ -21,6 +21,10 @@ class RedisRows(Protocol):
 
     @property
     def script(self) -> str: ...
+
+    @property
+    def persist(self) -> str:
+        """The script that makes rows stay that had a time to live."""
 
     @property
     def read_command(self) -> str: ...
@@ -44,7 +48,7 @@ class RedisRows(Protocol):
 class HashRows:
     """A hash: a field a column (none for null), `_version`, and for a deleted key `_deleted`."""
 
-    script = HASHES
+    script, persist = HASHES, PERSIST_HASHES
     read_command = "HGETALL"
     kind = "hash"
 
@@ -96,7 +100,7 @@ class HashRows:
 class TextRows:
     """A string: the row as a JSON object, `_version` first."""
 
-    script = TEXTS
+    script, persist = TEXTS, PERSIST_TEXTS
     read_command = "GET"
     kind = "string"
 

@@ -18,6 +18,9 @@ for i, key in ipairs(KEYS) do
   if type(old) == 'table' then
     answer[#answer + 1] = i - 1
     answer[#answer + 1] = old.err
+  elseif old and (old ~= seen or seen == '') and not string.match(old, '^%d+$') then
+    answer[#answer + 1] = i - 1
+    answer[#answer + 1] = 'the _version of the hash under this key is no number'
   elseif not old or tonumber(version) > tonumber(old) or old == seen then
     applied = applied + 1
     if mask == '-' then
@@ -41,15 +44,29 @@ for i, key in ipairs(KEYS) do
         for _, name in ipairs(redis.call('HKEYS', key)) do
           if not wanted[name] then redis.call('HDEL', key, name) end
         end
-        redis.call('PERSIST', key)
       end
-      if ttl > 0 then redis.call('PEXPIRE', key, ttl) end
+      if ttl > 0 then redis.call('PEXPIRE', key, ttl) elseif old then redis.call('PERSIST', key) end
     end
   end
   at = at + 3 + columns
 end
 answer[1] = applied
 return answer
+"""
+
+# KEYS: rows' keys. They stay from now on; the marks of deleted ones keep their time.
+PERSIST_HASHES = """
+for _, key in ipairs(KEYS) do
+  local found = redis.call('HMGET', key, '_version', '_deleted')
+  if found[1] and not found[2] then redis.call('PERSIST', key) end
+end
+"""
+PERSIST_TEXTS = """
+for _, key in ipairs(KEYS) do
+  local text = redis.call('GET', key)
+  local is_mark = text and string.match(text, '^{"_version": %d+, "_deleted": true}$')
+  if text and not is_mark and string.match(text, '^{"_version": %d+[,}]') then redis.call('PERSIST', key) end
+end
 """
 
 # KEYS: the rows' keys. ARGV: ttl and marker ttl in ms (0: none); then for each row its version, the seen version, and

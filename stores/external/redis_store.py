@@ -79,7 +79,23 @@ class RedisStore:
             )
         if replication.get("role") == "slave":
             warnings.append(f"{self._where} is a replica: it takes no writes until it is promoted")
+        else:
+            self._note_times_to_live()
         return warnings
+
+    def _note_times_to_live(self) -> None:
+        """Rows that were written with a time to live would still end when there is none any more: they are told to
+        stay, once. That there may be such rows is noted beside them."""
+        note = f"{NOTES}ttl:{self._place.key}"
+        known = self.load_note(note)
+        if self._place.ttl_ms and known is None:
+            self.save_note(note, str(self._place.ttl_ms), None)
+        elif not self._place.ttl_ms and known is not None:
+            for keys in self._keys():
+                for some in [[key] for key in keys] if self._address.cluster else [keys]:
+                    self._run(self._rows.persist, some, [])
+            with redis_errors(self._where):
+                self._client.delete(note)
 
     def incarnation(self) -> str:
         # One that copied another's rows in place of its own is the same process: only the id of its history says so.
@@ -123,6 +139,11 @@ class RedisStore:
         )
 
     def scan(self) -> Iterator[StoredRows]:
+        for keys in self._keys():
+            yield self._read(keys, living=True)
+
+    def _keys(self) -> Iterator[list[bytes]]:
+        """Of all rows and marks, some at a time."""
         keys: list[bytes] = []
         with redis_errors(self._where):
             for key in self._client.scan_iter(match=self._pattern, count=_SCANNED, _type=self._rows.kind):
@@ -130,10 +151,10 @@ class RedisStore:
                     continue
                 keys.append(bytes(key))
                 if len(keys) == _SCANNED:
-                    yield self._read(keys, living=True)
+                    yield keys
                     keys = []
         if keys:
-            yield self._read(keys, living=True)
+            yield keys
 
     def is_empty(self) -> bool:
         with redis_errors(self._where):

@@ -63,7 +63,10 @@ class TopicReading:
         for partition, messages in self._messages(starts, ends):
             read = self._reader.read(messages)
             self._take_unwritable([message for message, _, _ in read.bad])
-            yield from self._spelled(partition, read.rows, read.messages)
+            while len(read.rows):
+                unspelled: list[int] = []
+                yield from self._spelled(partition, read.rows, read.messages, range(len(read.rows)), unspelled)
+                read = read.older(unspelled)  # where the store cannot have the newest, it has the one before
 
     def keys(self, ends: Mapping[int, int]) -> Iterator[list[bytes]]:
         """Of all records, as the store spells them, and nothing else of them."""
@@ -109,19 +112,27 @@ class TopicReading:
             middle = len(keys) // 2
             return [*self._spelled_keys(keys[:middle]), *self._spelled_keys(keys[middle:])] if middle else []
 
-    def _spelled(self, partition: int, rows: VersionedRows, messages: Sequence[Message]) -> Iterator[Part]:
-        if not len(rows):
-            return
+    def _spelled(
+        self,
+        partition: int,
+        rows: VersionedRows,
+        messages: Sequence[Message],
+        places: Sequence[int],
+        unspelled: list[int],
+    ) -> Iterator[Part]:
+        """Adds to `unspelled` the places of those that the store cannot have."""
         try:
             keys = self._store.spelled_keys(rows.keys.to_pylist())
             texts = self._store.spelled(rows.values)
         except BadRecord:
             if len(rows) == 1:
                 self._take_unwritable(messages)
+                unspelled.append(places[0])
                 return
             middle = len(rows) // 2
-            yield from self._spelled(partition, rows.take(range(middle)), messages[:middle])
-            yield from self._spelled(partition, rows.take(range(middle, len(rows))), messages[middle:])
+            yield from self._spelled(partition, rows.take(range(middle)), messages[:middle], places[:middle], unspelled)
+            rest = rows.take(range(middle, len(rows)))
+            yield from self._spelled(partition, rest, messages[middle:], places[middle:], unspelled)
             return
         yield Part(rows, keys, texts, self._compared(partition, rows, messages, keys, texts))
 

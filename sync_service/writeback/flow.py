@@ -35,6 +35,9 @@ _MOST_BYTES = 2 * 2**20
 # What all partitions may hold together while they wait for the store; then none is read.
 _MOST_PENDING_BYTES = 4 * _MOST_BYTES
 _DEADLINE_S = 10.0
+# A batch that takes longer is followed by a smaller one.
+_SLOW_S = 5.0
+_BREATH_S = 1.0
 # How old the ends are that the lag is told by.
 _ENDS_S = 0.5
 # While no broker answers, one is asked so often, and so long.
@@ -47,8 +50,11 @@ _GONE = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError
 class Sink(Protocol):
     """Takes records to the store."""
 
-    def take(self, messages: Sequence[Message]) -> None:
-        """All are in the store or on their way elsewhere when it returns. Raises Retryable: then all come again."""
+    def take(self, messages: Sequence[Message], breathe: Callable[[], object]) -> None:
+        """All are in the store or on their way elsewhere when it returns. Raises Retryable: then all come again.
+
+        Calls `breathe` now and then while it takes long.
+        """
 
     def settle(self) -> str:
         """Makes sure that what was taken may be committed, and returns the store's incarnation. Raises when not."""
@@ -86,7 +92,12 @@ class Flow:
         self._clock_ms = clock_ms
         self._partitions: dict[int, Partition] = {}
         self._incarnation = ""
-        self._most = _FIRST_RECORDS
+        self._most = min(_FIRST_RECORDS, plan.most_records)
+        self._slow = False
+        """The last batch took so long that the next one is to be smaller."""
+        self._heard_meanwhile: list[Message] = []
+        self._breathed = False
+        self._next_breath = 0.0
         self._next_commit = 0.0
         self._full = False
         self._patient_until = time.monotonic() + _DEADLINE_S
@@ -117,6 +128,8 @@ class Flow:
                 [self._plan.topic], on_assign=self._assign, on_revoke=self._revoke, on_lost=self._lose
             )
         while not stopping.is_set():
+            heard, self._heard_meanwhile = self._heard_meanwhile, []
+            self._take(heard)
             self._take(self._poll())
             self._write()
             if self.trouble is None and self.away is None:
@@ -173,7 +186,8 @@ class Flow:
         if records:
             some = records[::16]
             average = sum(map(len, some)) // len(some) + 1
-            self._most = max(1, min(self._plan.most_records, 2 * self._most, _MOST_BYTES // average))
+            wanted = self._most // 2 if self._slow else 2 * self._most
+            self._most = max(1, min(self._plan.most_records, wanted, _MOST_BYTES // average))
         return records
 
     def _look_for_brokers(self) -> None:
@@ -206,19 +220,38 @@ class Flow:
             due = [partition for partition in due if self._is_old_enough(partition)]
         fresh = [partition for partition in due if not partition.backoff.tries]
         for group in ([fresh] if fresh else []) + [[partition] for partition in due if partition.backoff.tries]:
+            began = time.monotonic()
             try:
-                self._sink.take([message for partition in group for message in partition.pending])
+                self._sink.take([message for partition in group for message in partition.pending], self._breathe)
             except Retryable as error:
                 self._told(error)
                 for partition in group:
                     self._hold(partition, partition.backoff.next_s())
             else:
+                self._slow = time.monotonic() - began > _SLOW_S
                 for partition in group:
                     partition.written()
+                    self._release(partition)
+        if self._breathed:
+            self._breathed = False
+            for partition in self._partitions.values():
+                if not partition.pending:
                     self._release(partition)
         self._throttle()
         if self.trouble is not None and not self.waiting:
             self.trouble = None
+
+    def _breathe(self) -> None:
+        """While a batch takes long: a member of a group that does not ask for records is taken for dead."""
+        now = time.monotonic()
+        if now < self._next_breath:
+            return
+        self._next_breath, self._breathed = now + _BREATH_S, True
+        for partition in self._partitions.values():
+            self._hold(partition, max(0.0, partition.due - now))
+        # What comes nevertheless stays apart: a partition is written once its last pending record is.
+        with kafka_errors(f"topic {self._plan.topic}"):
+            self._heard_meanwhile += [message for message in self._consumer.consume(1, 0) if message.error() is None]
 
     def _throttle(self) -> None:
         """While too much waits for the store, nothing is read: memory is bounded however many partitions there are."""
@@ -343,6 +376,8 @@ class Flow:
     def _lose(self, consumer: Consumer, lost: list[TopicPartition]) -> None:  # noqa: ARG002 - a callback's signature
         for place in lost:
             self._partitions.pop(place.partition, None)
+        gone = {place.partition for place in lost}
+        self._heard_meanwhile = [each for each in self._heard_meanwhile if each.partition() not in gone]
 
     def _told(self, error: Retryable) -> None:
         if self.trouble is None:

@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
-from enrich.config import Delete, Pipeline, RedisForm, SyncWriteback
-from enrich.config.quantities import duration_text
+from enrich.config import Delete, Output, Pipeline, RedisForm, SyncWriteback, retry_topics
 from stores.external import PostgresPlace, PostgresStore, RedisAddress, RedisPlace, RedisStore, VersionedStore
 
 
@@ -26,8 +25,7 @@ class WritebackPlan:
     @property
     def retry_topics(self) -> list[tuple[str, timedelta]]:
         """For each pause its topic."""
-        pauses = sorted(self.section.retries)
-        return [(f"{self.pipeline}.{self.name}.retry.{duration_text(pause)}", pause) for pause in pauses]
+        return retry_topics(self.pipeline, self.name, self.section.retries)
 
     @property
     def rewind_ms(self) -> int:
@@ -39,11 +37,18 @@ class WritebackPlan:
         retry topic, not from the DLQ."""
         return _milliseconds(self.section.rewind + sum(self.section.retries, timedelta()) + self.section.dlq_retention)
 
+    @property
+    def output(self) -> Output:
+        output = self.section.to.redis or self.section.to.postgres
+        assert output is not None  # noqa: S101 - the configuration's rules: one of the two
+        return output
+
     def open_store(self) -> VersionedStore:
         """Connects to nothing yet."""
+        timeout = {} if self.output.timeout is None else {"deadline_s": self.output.timeout.total_seconds()}
         redis, postgres, names = self.section.to.redis, self.section.to.postgres, self.section.columns.names
         if redis is not None:
-            address = RedisAddress(redis.url.get_secret_value(), redis.cluster, redis.sentinel)
+            address = RedisAddress(redis.url.get_secret_value(), redis.cluster, redis.sentinel, **timeout)
             ttl_ms = 0 if redis.ttl is None else _milliseconds(redis.ttl)
             as_json = redis.as_ is RedisForm.json
             return RedisStore(address, RedisPlace(redis.key, names, as_json, ttl_ms, self.marker_ms))
@@ -54,7 +59,7 @@ class WritebackPlan:
         if columns is None:
             columns = {name: name for name in names if name not in own}
         place = PostgresPlace(postgres.table, postgres.key, columns, postgres.version_column, deleted, self.marker_ms)
-        return PostgresStore(postgres.dsn.get_secret_value(), place)
+        return PostgresStore(postgres.dsn.get_secret_value(), place, **timeout)
 
 
 def plans_of(pipeline: Pipeline) -> list[WritebackPlan]:

@@ -1,7 +1,8 @@
 """Records to rows: decoded, with their versions, the newest of each key in the batch."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +25,8 @@ class Read:
     """The record of each row."""
     bad: Sequence[tuple[Message, str, int | None]]
     """Records that cannot become rows, why, and their version where they have one. The reasons hold no payload."""
+    older: Callable[[Iterable[int]], "Read"]
+    """Of the keys of these rows, which nobody takes: the version before, where the batch has one."""
 
 
 class RecordReader:
@@ -44,10 +47,30 @@ class RecordReader:
         wrong = {**unversioned, **decoded.bad}
         for index, reason in sorted(wrong.items()):
             bad.append((keyed[index], reason, None if index in unversioned else int(versions[index])))
-        newest = _newest(records.column("key"), versions, list(wrong))
-        places = pa.array(newest)
-        rows = VersionedRows(records.column("key").take(places), pa.array(versions[newest]), decoded.rows.take(places))
-        return Read(rows, [keyed[index] for index in newest.tolist()], bad)
+        batch = _Batch(records.column("key"), versions, decoded.rows, keyed)
+        return batch.read(_newest(batch.keys, versions, list(wrong)), bad, list(wrong))
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """All records of a batch."""
+
+    keys: pa.BinaryArray
+    versions: Versions
+    rows: pa.StructArray
+    messages: Sequence[Message]
+
+    def read(self, places: Versions, bad: Sequence[tuple[Message, str, int | None]], wrong: Sequence[int]) -> Read:
+        taken = pa.array(places)
+        rows = VersionedRows(self.keys.take(taken), pa.array(self.versions[places]), self.rows.take(taken))
+        older = partial(self._older, places, wrong)
+        return Read(rows, [self.messages[index] for index in places.tolist()], bad, older)
+
+    def _older(self, places: Versions, wrong: Sequence[int], refused: Iterable[int]) -> Read:
+        without = [*wrong, *(int(places[index]) for index in refused)]
+        keys = self.keys.take(pa.array(without[len(wrong) :], pa.int64()))
+        others = np.flatnonzero(~pc.is_in(self.keys, keys).to_numpy(zero_copy_only=False)).tolist()
+        return self.read(_newest(self.keys, self.versions, [*without, *others]), [], without)
 
 
 def _newest(keys: pa.BinaryArray, versions: Versions, wrong: list[int]) -> Versions:

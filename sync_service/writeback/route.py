@@ -23,6 +23,7 @@ from enrich.kafka import (
     new_admin_client,
     new_group_consumer,
 )
+from stores.external import VersionedStore
 from stores.protocol import Decoder
 from sync_service.meters import Meter
 from sync_service.routes import Route, RouteKind, RouteState, RouteStatus
@@ -34,6 +35,7 @@ from sync_service.writeback.positions import Committed
 from sync_service.writeback.records import RecordReader
 from sync_service.writeback.sink import StoreSink
 from sync_service.writeback.spill import Spill
+from sync_service.writeback.writing import ParallelWriter, RowWriter
 
 _log = logging.getLogger("enrich.sync")
 
@@ -151,9 +153,18 @@ class WritebackRoute:
         producer = held.enter_context(DeliveringProducer({**self._clients.producer, "message.max.bytes": largest}))
         reader = RecordReader(self._clients.decoder(self._plan), self._plan.section.version, generation)
         checked = None if generation is None else (gate, generation)
-        sink = StoreSink(store, reader, Onward(producer, self._ways, self._room, self._spill), self._meter, checked)
+        writer = self._writer(held, store)
+        sink = StoreSink(
+            store, writer, reader, Onward(producer, self._ways, self._room, self._spill), self._meter, checked
+        )
         self._flow = Flow(consumer, self._flow_plan(generation), sink)
         self._flow.run(stopping)
+
+    def _writer(self, held: ExitStack, store: VersionedStore) -> ParallelWriter:
+        output = self._plan.output
+        more = [held.enter_context(closing(self._plan.open_store())) for _ in range(output.parallel - 1)]
+        writers = [RowWriter(each.write, most=output.batch) for each in (store, *more)]
+        return held.enter_context(closing(ParallelWriter(writers)))
 
     def _heard(self, error: KafkaError) -> None:
         if self._flow is not None:
@@ -161,10 +172,20 @@ class WritebackRoute:
 
     def _flow_plan(self, generation: Generation | None) -> FlowPlan:
         if generation is not None:
-            return FlowPlan(self._topic, generation.number, generation.starts, self._plan.rewind_ms, generation.born)
+            output = self._plan.output
+            most = output.batch * output.parallel
+            starts, rewind_ms = generation.starts, self._plan.rewind_ms
+            return FlowPlan(self._topic, generation.number, starts, rewind_ms, generation.born, most_records=most)
         pause = self._plan.retry_topics[self._tier or 0][1]
         wait_ms = round(pause.total_seconds() * 1000)
-        return FlowPlan(self._topic, 0, {}, self._plan.rewind_ms, wait_ms=wait_ms, most_records=_RETRY_RECORDS)
+        return FlowPlan(
+            self._topic,
+            0,
+            {},
+            self._plan.rewind_ms,
+            wait_ms=wait_ms,
+            most_records=min(_RETRY_RECORDS, self._plan.output.batch),
+        )
 
     def status(self) -> RouteStatus:
         flow, totals = self._flow, dict(self._meter.totals())

@@ -1,39 +1,79 @@
-"""A batch to the store: quick retries for what passes at once, and a bad row found among good ones by halving."""
+"""A batch to the store: in pieces that it writes in time, with quick retries for what passes at once, and with bad rows
+found among good ones by halving."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 
-from enrich.errors import BadRecord, Retryable, Unreachable
+from enrich.errors import BadRecord, Retryable, TooSlow, Unreachable
 from stores.external import VersionedRows, Written
 from sync_service.backoff import Backoff
 
 # A deadlock or a failover's first moments pass in less; everything longer waits without holding up other partitions.
 _QUICK_TRIES = 3
-
+# What is written faster may be more the next time.
+_FAST_S = 2.0
+_STEPS = 20
+_BREATH_S = 0.5
 
 Write = Callable[[VersionedRows], Written]
+Breathe = Callable[[], object]
 
 
 class RowWriter:
-    """Writes rows to a store that answers, and says which rows it does not take."""
+    """Writes rows to a store that answers, and says which rows it does not take.
 
-    def __init__(self, write: Write, sleep: Callable[[float], object] = time.sleep) -> None:
+    A piece that is not written in time is halved, and what was written before it stays written. Pieces grow again,
+    slowly, while the store is fast.
+    """
+
+    def __init__(
+        self,
+        write: Write,
+        sleep: Callable[[float], object] = time.sleep,
+        *,
+        most: int = 5_000,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._write = write
         self._sleep = sleep
+        self._clock = clock
+        self._most = self.piece = most
         self.retries = 0
 
-    def write(self, rows: VersionedRows) -> Written:
-        """Raises Retryable when the store is away or stays busy: part of the rows may then be written."""
-        if not len(rows):
-            return Written(0)
+    def write(self, rows: VersionedRows, breathe: Breathe = lambda: None) -> Written:
+        """Calls `breathe` after each piece. Raises Retryable when the store is away, stays busy or takes too long for a
+        single row: part of the rows may then be written."""
+        applied, refused, start = 0, dict[int, BadRecord](), 0
+        while start < len(rows):
+            count = min(self.piece, len(rows) - start)
+            piece = rows if count == len(rows) else rows.take(range(start, start + count))
+            began = self._clock()
+            try:
+                part = self._halved(piece)
+            except TooSlow:
+                if count == 1:
+                    raise
+                self.piece = count // 2
+                breathe()
+                continue
+            if count == self.piece and self._clock() - began < _FAST_S:
+                self.piece = min(self._most, self.piece + max(1, self._most // _STEPS))
+            applied += part.applied
+            refused |= {index + start: error for index, error in part.refused.items()}
+            start += count
+            breathe()
+        return Written(applied, refused)
+
+    def _halved(self, rows: VersionedRows) -> Written:
         try:
             return self._try(rows)
         except BadRecord as error:
             if len(rows) == 1:
                 return Written(0, {0: error})
         middle = len(rows) // 2
-        first = self.write(rows.take(range(middle)))
-        second = self.write(rows.take(range(middle, len(rows))))
+        first = self._halved(rows.take(range(middle)))
+        second = self._halved(rows.take(range(middle, len(rows))))
         refused = {**first.refused, **{index + middle: error for index, error in second.refused.items()}}
         return Written(first.applied + second.applied, refused)
 
@@ -49,3 +89,39 @@ class RowWriter:
                 if pauses.tries >= _QUICK_TRIES:
                     raise
                 self._sleep(pauses.next_s())
+
+
+class ParallelWriter:
+    """Several writers, each with a connection of its own, for one batch. No key is there twice: their order is free."""
+
+    def __init__(self, writers: Sequence[RowWriter]) -> None:
+        self._writers = writers
+        self._threads = ThreadPoolExecutor(len(writers), "writer") if len(writers) > 1 else None
+
+    @property
+    def retries(self) -> int:
+        return sum(writer.retries for writer in self._writers)
+
+    def write(self, rows: VersionedRows, breathe: Breathe = lambda: None) -> Written:
+        """See `RowWriter`. Returns or raises only once all have ended."""
+        if self._threads is None or len(rows) < 2 * len(self._writers):
+            return self._writers[0].write(rows, breathe)
+        share = -(-len(rows) // len(self._writers))
+        starts = range(0, len(rows), share)
+        shares = [rows.take(range(start, min(start + share, len(rows)))) for start in starts]
+        running = [
+            self._threads.submit(writer.write, some) for writer, some in zip(self._writers, shares, strict=False)
+        ]
+        while wait(running, _BREATH_S).not_done:
+            breathe()
+        written = [future.result() for future in running]
+        refused = {
+            index + start: error
+            for start, part in zip(starts, written, strict=True)
+            for index, error in part.refused.items()
+        }
+        return Written(sum(part.applied for part in written), refused)
+
+    def close(self) -> None:
+        if self._threads is not None:
+            self._threads.shutdown()

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
 
-from enrich.config import EVERY_TOPIC, Cleanup, Compaction, Pipeline, TopicWishes
+from enrich.config import EVERY_TOPIC, Cleanup, Compaction, Pipeline, TopicWishes, retry_topics
 
 DEFAULT_PARTITIONS = 4
 _SIZE = 1 << 30
@@ -100,6 +100,8 @@ def _uses(pipeline: Pipeline) -> Iterator[_Used]:
             form = _format(str(route.format), route.framing)
             yield _Used(route.topic, Use.rows, f"write-back route {name}", reads, form)
             yield _Used(route.dlq, Use.letters, f"dead letters of route {name}", writes)
+            for topic, _ in retry_topics(pipeline.name, name, route.retries):
+                yield _Used(topic, Use.events, f"retries of route {name}", reads | writes, form)
         for name, origin in pipeline.sync.sources.items():
             form = _format(str(origin.format), origin.framing)
             yield _Used(origin.topic, Use.rows, f"source route {name}", reads | writes, form)

@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from typing import Any
 
 import psycopg
@@ -171,6 +171,23 @@ def test_a_tombstone_of_a_key_that_is_spelled_otherwise_removes_nothing_of_the_s
         with closing(PostgresStore(servers.postgres_dsn or "", place)) as store:
             assert set(store.write(rows).refused) == {1}
         assert connection.execute(f"SELECT k FROM {table}").fetchall() == [("x",)]  # noqa: S608 - our name
+
+
+@pytest.mark.parametrize(
+    ("column", "text"), [("tsquery", "a &"), ("jsonb", "[" * 100_000), ("json", "[" * 100_000), ("text", "a\0b")]
+)
+def test_a_value_that_the_server_stumbles_over_is_a_bad_record_and_nothing_worse(
+    servers: Addresses, column: str, text: str
+) -> None:
+    table = f"y{next(_NUMBERS)}"
+    with _database(servers) as connection:
+        connection.execute(f"CREATE TABLE {table} (id text PRIMARY KEY, k {column}, version bigint, deleted boolean)")
+    place = PostgresPlace(table, ["id"], {"k": "k"})
+    with closing(PostgresStore(servers.postgres_dsn or "", place)) as store:
+        store.check()
+        with suppress(BadRecord):
+            assert set(store.write(_rows(["a"], {"k": [text]})).refused) == {0}
+        assert store.write(_rows(["b"], {"k": [None]})).applied == 1
 
 
 def test_names_with_a_percent_sign_are_written_read_and_listed(servers: Addresses) -> None:

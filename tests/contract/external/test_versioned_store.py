@@ -1,8 +1,13 @@
 """What every external store promises: the newest version wins, whatever comes twice, late or in another order."""
 
+from contextlib import closing
+
 import pyarrow as pa
 import pytest
+import redis
 
+from enrich.dev import Addresses
+from stores.external import RedisAddress, RedisPlace, RedisStore
 from tests.contract.external.places import Place, rows
 from tests.support.seed import random_source, rounds
 
@@ -103,3 +108,26 @@ def test_any_order_of_writes_ends_with_the_newest_of_each_key(place: Place, numb
                 newest[key] = (version, row)
         source.choice(stores).write(rows(*((key, version, row) for key, (version, row) in batch.items())))
     assert place.living() == {key: (version, row) for key, (version, row) in newest.items() if row is not None}
+
+
+@pytest.mark.parametrize("as_json", [False, True], ids=["hash", "json"])
+def test_rows_stay_once_there_is_no_time_to_live_any_more(servers: Addresses, as_json: bool) -> None:
+    name, url = f"ttl{as_json}", servers.redis_url or ""
+    with closing(redis.Redis.from_url(url)) as client:
+
+        def store(ttl_ms: int) -> RedisStore:
+            place = RedisPlace(f"{name}:{{key}}", ["plan", "rps"], as_json, ttl_ms, marker_ms=60_000)
+            made = RedisStore(RedisAddress(url), place)
+            made.check()
+            return made
+
+        with closing(store(30_000)) as before:
+            before.write(rows(("a", 1, ("x", 1)), ("b", 1, ("x", 1)), ("gone", 1, None)))
+        client.set(f"{name}:theirs", "of another program", ex=100)
+        with closing(store(0)) as after:
+            assert client.pttl(f"{name}:a") == -1  # also of what nobody writes any more
+            client.expire(f"{name}:b", 50)  # by an instance that still has the old configuration
+            after.write(rows(("b", 2, ("y", 2))))
+        assert client.pttl(f"{name}:b") == -1
+        assert client.pttl(f"{name}:gone") > 0
+        assert client.pttl(f"{name}:theirs") > 0

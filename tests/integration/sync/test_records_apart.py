@@ -85,3 +85,49 @@ def test_a_late_retry_does_not_overwrite_what_came_meanwhile(world: SyncWorld) -
         wait_until(lambda: world.redis.exists(f"{world.name}:taken"))
         wait_until(lambda: service.status("out.retry-1").counters["records_read"] == 1, what="the retry")
     assert world.redis.hget(f"{world.name}:taken", "plan") == "new"
+
+
+def test_the_version_before_one_that_is_refused_is_written(world: SyncWorld) -> None:
+    world.make_topic(partitions=1)
+    world.make_table("plan varchar(5) CHECK (plan <> 'bad'), rps smallint")
+    world.produce(
+        ("a", {"plan": "first", "rps": 0}),
+        ("a", {"plan": "good", "rps": 1}),
+        ("a", {"plan": "bad", "rps": 2}),
+        ("a", {"plan": "too long", "rps": 3}),
+        ("b", {"plan": "good", "rps": 4}),
+    )
+    with running(world.pipeline(world.to_postgres())):
+        letters = wait_until(lambda: world.dead_letters(2), what="two dead letters")
+        wait_until(lambda: len(world.in_postgres()) == 2)
+    assert world.in_postgres()["a"] == ("good", 1, 2**40 + 1)
+    assert {letter["enrich.offset"] for letter in letters.values()} == {"2", "3"}
+
+
+def test_a_hash_whose_version_is_no_number_keeps_only_its_own_record_back(world: SyncWorld) -> None:
+    world.make_topic(partitions=1)
+    for number, version in enumerate(("v1.2", "nan", "", "0x10")):
+        world.redis.hset(f"{world.name}:taken{number}", mapping={"_version": version, "plan": "theirs"})
+    world.produce(*((f"{kind}{n}", {"plan": "x", "rps": n}) for n in range(4) for kind in ("taken", "free")))
+    with running(world.pipeline(world.to_redis())):
+        letters = wait_until(lambda: world.dead_letters(4), what="the dead letters")
+        wait_until(lambda: all(world.redis.exists(f"{world.name}:free{n}") for n in range(4)), what="the neighbours")
+    assert {letter["enrich.key"] for letter in letters.values()} == {f"taken{n}" for n in range(4)}
+    assert all("_version" in letter["enrich.reason"] for letter in letters.values())
+    assert world.redis.hget(f"{world.name}:taken0", "plan") == "theirs"
+
+
+def test_equal_pauses_are_one_try_after_the_other(world: SyncWorld) -> None:
+    world.make_topic(partitions=1)
+    world.redis.rpush(f"{world.name}:taken", "by another program")
+    world.produce(("taken", {"plan": "x", "rps": 1}))
+    with running(world.pipeline(world.to_redis(), retries=["100ms", "100ms", "100ms"])) as service:
+        wait_until(lambda: world.dead_letters(), what="the dead letter")
+        read = [service.status(f"out.retry-{n}").counters["records_read"] for n in (1, 2, 3)]
+    assert read == [1, 1, 1]
+    first = f"{world.name}.out.retry.100ms"
+    assert [sum(world.cluster.topics.end_offsets(name).values()) for name in (first, f"{first}.2", f"{first}.3")] == [
+        1,
+        1,
+        1,
+    ]

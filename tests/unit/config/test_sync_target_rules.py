@@ -77,3 +77,15 @@ def test_the_services_own_tables_are_no_targets() -> None:
 
 def test_what_is_kept_apart_is_what_the_stores_keep_apart() -> None:
     assert RESERVED_KEYS == NOTES
+
+
+def test_records_cannot_go_round_in_a_retry_topic() -> None:
+    route = {"format": "json", "columns": "plan string", "retries": ["30s", "30s"], "to": redis("user:{key}")}
+    pipeline = changed(("sync.writeback", {"a": {**route, "topic": "a.v1", "dlq": "plays.a.retry.30s.2"}}))
+    assert [line for line in told(pipeline) if "a.dlq" in line and "retry topic of the route a" in line]
+
+
+@pytest.mark.parametrize("timeout", ["500ms", "3m"])
+def test_a_write_has_a_time_that_is_neither_too_short_nor_too_long(timeout: str) -> None:
+    (told_,) = problems(redis("user:{key}", timeout=timeout))
+    assert told_.startswith("a.to.redis.timeout: must be between 1s and 2m")

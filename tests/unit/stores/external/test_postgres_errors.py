@@ -4,7 +4,7 @@ import psycopg
 import pytest
 from psycopg import errors
 
-from stores.errors import BadRecord, ConfigError, Fatal, RefusedForNow, Retryable, Unreachable
+from stores.errors import BadRecord, ConfigError, Fatal, RefusedForNow, Retryable, TooSlow, Unreachable
 from stores.external.postgres_errors import BY_CLASS, BY_DRIVER_CLASS, mapped, postgres_errors
 
 CLASSES = [cls for _, cls in inspect.getmembers(errors, inspect.isclass) if issubclass(cls, psycopg.Error)]
@@ -36,6 +36,10 @@ def test_every_error_of_the_driver_without_a_sqlstate_is_named():
         (errors.ConnectionFailure("x"), Unreachable),
         (errors.DiskFull("x"), Retryable),
         (errors.IndexCorrupted("x"), Fatal),
+        (errors.QueryCanceled("x"), TooSlow),
+        (errors.LockNotAvailable("x"), Unreachable),
+        (errors.SyntaxError("x"), BadRecord),
+        (errors.StatementTooComplex("x"), BadRecord),
         (psycopg.OperationalError("connection refused"), Unreachable),
         (psycopg.OperationalError('FATAL:  password authentication failed for user "u"'), ConfigError),
         (psycopg.OperationalError('FATAL:  database "d" does not exist'), ConfigError),
