@@ -42,6 +42,15 @@ class TableState:
     progress: Mapping[str, float] = field(default_factory=dict)
     """While it loads or catches up: records so far, records a second, and how many and how many seconds are to come."""
 
+    @property
+    def is_set_aside(self) -> bool:
+        return self.next_try is not None
+
+    def tried_again(self, now_ms: float) -> str:
+        """When a table that is set aside is tried again, for people."""
+        left_s = ((self.next_try or 0) - now_ms) / 1000
+        return "it is being tried again" if left_s <= 0 else f"tried again in {left_s:.0f} s"
+
 
 @dataclass(frozen=True)
 class Header:

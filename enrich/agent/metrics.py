@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 
 _TABLE_GAUGES: Mapping[str, tuple[str, Callable[[TableState], float | None]]] = {
     "ready": ("1 when the table is complete to the ends captured at the agent's start.", lambda t: t.ready),
+    "set_aside": (
+        "1 while the table stands still because of an error, which is tried again and again.",
+        lambda t: t.is_set_aside,
+    ),
     "complete_through_seconds": (
         "Unix time through which the table is known to be complete.",
         lambda t: None if t.complete_through is None else t.complete_through / 1000,

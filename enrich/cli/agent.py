@@ -80,6 +80,8 @@ def _described(header: "Header", gauges: Gauges) -> list[dict[str, Any]]:
             "complete_through": state.complete_through,
             "behind_s": None if state.complete_through is None else round(now - state.complete_through / 1000, 3),
             "reason": state.reason,
+            "set_aside": state.is_set_aside,
+            "next_try_s": None if state.next_try is None else round(max(0.0, state.next_try / 1000 - now), 3),
             "read_from": read_from.get(name),
             "progress": dict(state.progress) or None,
             "pid": header.pid,
@@ -98,9 +100,14 @@ def _print_people(header: "Header", tables: list[dict[str, Any]]) -> None:
     shown = Table("table", "state", "rows", "from", "complete through", "note")
     for table in tables:
         state = "[green]ready[/]" if table["ready"] else "[yellow]not ready[/]"
+        if table["set_aside"]:
+            state += ", [yellow]set aside[/]"
         behind = "" if table["behind_s"] is None else f"{max(table['behind_s'], 0):.1f} s ago"
         way = table["read_from"] or ""
-        shown.add_row(table["table"], state, f"{table['rows']:,}", way, behind, escape(_note(table)))
+        note = _note(table)
+        if table["set_aside"]:
+            note = f"{header.tables[table['table']].tried_again(time.time() * 1000)}: {note}"
+        shown.add_row(table["table"], state, f"{table['rows']:,}", way, behind, escape(note))
     console.print(shown)
 
 

@@ -82,6 +82,10 @@ def of_agents(pipeline: Pipeline) -> Iterator[Verdict]:
             yield warning("agent", f"{told}; not ready: {', '.join(waiting)}", "see enrich agent status")
         else:
             yield good("agent", f"{told}, all tables ready")
+        for name, state in header.tables.items():
+            if state.is_set_aside:
+                what = f"table {name} stands still, {state.tried_again(time.time() * 1000)}: {state.reason}"
+                yield bad("set_aside", what, "mend what the reason names; the table then goes on by itself")
     for folder in sorted(mine.folder.parent.glob("*-*")):
         if folder == mine.folder or not folder.is_dir():
             continue
