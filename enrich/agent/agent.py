@@ -263,15 +263,20 @@ class Agent:
                 _tell("the store could not be verified", error)
 
     def _write_header(self) -> None:
-        seq = self._store.seq
         remarks = self._remarks()
+        while True:
+            seq = self._store.seq
+            tables = {keeper.name: self._state_of(keeper, remarks.get(keeper.name)) for keeper in self._keepers}
+            # A load ends in a thread of its own: what is said must be of one seq.
+            if self._store.seq == seq:
+                break
         header = Header(
             *seq,
             heartbeat_ms=self._clock.now_ms(),
             pid=self._self.pid,
             started=self._self.started,
             pid_namespace=self._namespace,
-            tables={keeper.name: self._state_of(keeper, remarks.get(keeper.name)) for keeper in self._keepers},
+            tables=tables,
         )
         self._header.write(header)
         self._told = header

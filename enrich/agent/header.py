@@ -39,6 +39,8 @@ class TableState:
     next_try: int | None = None
     """The agent's clock when what keeps the table from moving on is tried again: until then it is set aside, and its
     rows answer as of complete_through. None: it is not."""
+    topic_id: str | None = None
+    """Of the topic that its rows came from, as of the header's seq. Another one of that name has other rows."""
     progress: Mapping[str, float] = field(default_factory=dict)
     """While it loads or catches up: records so far, records a second, and how many and how many seconds are to come."""
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from enrich.config import Pipeline
 
-FORMAT = 2
+FORMAT = 3
 """Of everything in the directory together: raised when an agent of an older release could not read it."""
 
 # What may change without changing the rows: how fresh they have to be, and by which way they are read.

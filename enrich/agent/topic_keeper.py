@@ -196,6 +196,7 @@ class TopicKeeper:
             split_keys=table.split_keys,
             reason=self._reason(is_ready=through is not None),
             next_try=self._trouble.next_try_ms,
+            topic_id=table.notes.get(TOPIC_ID),
             progress=self._how_far(table.positions) if self._loading or through is None else {},
         )
 

@@ -11,8 +11,14 @@ _MOST_KINDS = 1_000
 _VARIES = re.compile(r"\[enrich#[^]]*\] |\(after .*\)|\d+ (?=request|in-flight|retry-queued|out-queue|partially)")
 
 
+_RETRIED = re.compile(r"Failed to acquire .*PID from broker .*: retrying")
+"""While the brokers load what they know of transactions, as after their start: the caller has a deadline, and says so
+in its words when that has passed."""
+
+
 class OncePerMinute(logging.Filter):
-    """Lets a message pass once a minute, whichever client it is of, and says how many like it there were."""
+    """Lets a message pass once a minute, whichever client it is of, and says how many like it there were; what the
+    client only has to try again, never."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -21,6 +27,8 @@ class OncePerMinute(logging.Filter):
         self._held: dict[str, int] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
+        if _RETRIED.search(record.getMessage()):
+            return False
         kind, now = _VARIES.sub("", record.getMessage()), time.monotonic()
         with self._lock:
             if now - self._passed.get(kind, float("-inf")) < _EVERY_S:

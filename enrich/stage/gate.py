@@ -14,10 +14,13 @@ from enrich.stage.pinned import behind
 from enrich.stage.rules import TableRule, behind_text
 from stores.freshness import MarkStale, is_older
 from stores.protocol import Clock, TableView
+from stores.table import Seq
 
 _LOOK_EVERY_S = 0.02
 _MARKED_AFTER_S = 2.0
 """A moment's delay of agent or brokers is waited for, before answers are marked as stale."""
+
+_SAID_WITHIN_S = 2.0
 
 Shortfall = Callable[[TableRule, AgentSnapshot], str | None]
 """Why a snapshot's table is not good enough yet; None when it is."""
@@ -49,10 +52,24 @@ class Gate:
         return self._fresh(snapshot)
 
     def reach(self, pin: Pin, snapshot: AgentSnapshot) -> AgentSnapshot:
-        """The same or a newer one that has come as far as the pin. Raises Unreachable at a table's deadline."""
+        """The same or a newer one that has come as far as the pin, in the topics that it is of. Raises Unreachable at a
+        table's deadline."""
+
+        began = time.monotonic()
 
         def short(rule: TableRule, snapshot: AgentSnapshot) -> str | None:
-            missing = behind(snapshot.views[rule.name], pin.tables[rule.name].offsets)
+            pinned, header = pin.tables[rule.name], snapshot.header
+            if header.tables[rule.name].topic_id is None:
+                return (
+                    "the host's agent does not say which topic its rows are of: it is of an earlier release, or loads"
+                )
+            if header.tables[rule.name].topic_id != pinned.topic_id:
+                return "the rows of this host are not of the topic that the batch's pin is of: it was made again"
+            # What is said of rows before they are read is said of newer ones only as a rule.
+            is_of_these = Seq(header.store_id, header.generation, header.counter) == snapshot.seq
+            if not is_of_these and time.monotonic() - began < _SAID_WITHIN_S:
+                return "the agent has not said yet which topic its newest rows are of"
+            missing = behind(snapshot.views[rule.name], pinned.offsets)
             return f"{missing} records of the batch's pin are still to come" if missing else None
 
         return self._wait(short, snapshot)

@@ -84,6 +84,10 @@ class TableEnds:
             end = ends[topic]
             if not isinstance(end, TopicEnds):
                 self._why = str(end)
+                if isinstance(end, ConfigError):
+                    # The topic is gone, and with it what the pin stands for: whatever has its name next is another.
+                    with self._changed:
+                        self._newest = None
                 return None
             tables[table] = PinnedTable(end.topic_id, end.offsets)
         return Pin(asked_at, tables)

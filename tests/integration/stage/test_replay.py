@@ -3,6 +3,8 @@
 import json
 import time
 from collections import Counter
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,8 +13,9 @@ from enrich.errors import ConfigError, Unreachable, WouldLoseData
 from enrich.stage.checkpoint import Checkpoint
 from enrich.stage.failures import as_told
 from enrich.stage.pin import Pin, PinnedTable
-from enrich.stage.pinning import PinBook
+from enrich.stage.pinning import PinBook, TableEnds
 from enrich.stage.plan import StagePlan
+from enrich.stage.rules import table_rules
 from tests.integration.stage.test_life import LOOKUP, Run, running
 from tests.support.stage_frames import source_of
 from tests.support.waiting import wait_until
@@ -239,6 +242,33 @@ def test_workers_wait_for_the_rows_of_the_pin_and_say_so_at_the_deadline(spark, 
     (before,) = answers(spark, pinned_world, "latest", pin, {"user_id": "ann"})
     (after,) = answers(spark, pinned_world, "latest", pin_of(pinned_world), {"user_id": "ann"})
     assert (before["user"]["plan"], after["user"]["plan"]) == ("free", "pro")
+
+
+def test_rows_of_another_topic_than_the_pins_are_no_answer(spark, pinned_world):
+    pin = pin_of(pinned_world)
+    of_the_next = replace(pin, tables={"users": replace(pin.tables["users"], topic_id="another-id")})
+    assert len(answers(spark, pinned_world, "latest", pin, {"user_id": "ann"})) == 1
+    with pytest.raises(Exception) as raised:
+        answers(spark, pinned_world, "latest", of_the_next, {"user_id": "ann"})
+    told = as_told(str(raised.value))
+    assert isinstance(told, Unreachable)
+    assert "made again" in told.what
+
+
+def test_a_topic_that_was_deleted_has_no_pin_any_more(pinned_world):
+    pipeline, topic = pinned_world.pipeline, pinned_world.topic("table.users")
+    rules = [replace(rule, deadline_s=0.5) for rule in table_rules(pipeline, ["users"])]
+    with closing(TableEnds({"users": topic}, rules, pinned_world.cluster.connection)) as ends:
+        wait_until(lambda: asked(ends) is not None, what="the first pin")
+        pinned_world.cluster.topics.delete(topic)
+        wait_until(lambda: asked(ends) is None, deadline_s=60, what="that there is no pin")
+
+
+def asked(ends):
+    try:
+        return ends.newest()
+    except Unreachable:
+        return None
 
 
 def test_times_before_half_of_the_history_are_expired_whatever_the_host_still_has(spark, pinned_world):
