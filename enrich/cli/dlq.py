@@ -1,6 +1,6 @@
 """`enrich dlq`: events and rows that could not be processed: looked at, sent back, removed."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,6 +9,8 @@ import typer
 from enrich.cli.output import DIFFERENCE, print_json, readable, text_of, time_text
 
 if TYPE_CHECKING:
+    from confluent_kafka import Message
+
     from enrich.admin.cluster import Cluster
     from enrich.admin.letters.choosing import Selection
     from enrich.admin.letters.letter import Letter
@@ -19,6 +21,7 @@ app = typer.Typer(no_args_is_help=True, help="Events and rows that could not be 
 
 DEADLINE_S = 30.0
 _SHOWN = 20
+_NONE = "no dead letter of enrich"
 
 ConfigFile = Annotated[Path, typer.Option("--config", "-c", help="The pipeline's configuration file.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
@@ -46,7 +49,11 @@ def list_(
     Example: enrich dlq list -c pipeline.yaml
     """
     groups: dict[tuple[str, str, str], list[Any]] = {}
-    for letter in _letters(_start(config, deadline), dlq, _selection(None, reason, stage)):
+    others = _Others(json)
+    selection = _selection(None, reason, stage)
+    # They have no reason and no stage by which they could be chosen.
+    hear = others.hear if selection.is_empty else _pass_over
+    for letter in _letters(_start(config, deadline), dlq, selection, hear):
         if json:
             print_json(_as_fields(letter))
             continue
@@ -55,6 +62,7 @@ def list_(
         group[2] = max(group[2], letter.timestamp)
     if not json:
         _show_groups(groups)
+        others.show()
 
 
 @app.command()
@@ -187,14 +195,23 @@ def _chosen(names: list[str] | None, reason: str | None, stage: str | None, ever
     return selection
 
 
-def _letters(started: "tuple[Pipeline, Cluster]", dlq: list[str] | None, selection: "Selection") -> "Iterator[Letter]":
+def _pass_over(_: "Message") -> None:
+    """Nobody asked for it."""
+
+
+def _letters(
+    started: "tuple[Pipeline, Cluster]",
+    dlq: list[str] | None,
+    selection: "Selection",
+    other: "Callable[[Message], None] | None" = None,
+) -> "Iterator[Letter]":
     from enrich.admin.letters.choosing import chosen_dlqs, letters
     from enrich.admin.reading import counting
 
     pipeline, cluster = started
     with counting("reading dead letters") as tell:
         for topic in chosen_dlqs(pipeline, dlq or ()):
-            yield from letters(cluster, topic, selection, tell)
+            yield from letters(cluster, topic, selection, tell, other=other or _pass_over)
 
 
 def _as_fields(letter: "Letter") -> dict[str, Any]:
@@ -226,6 +243,29 @@ def _show_groups(groups: dict[tuple[str, str, str], list[Any]]) -> None:
     for (dlq, stage, reason), (number, first, newest) in sorted(groups.items(), key=lambda item: -item[1][0]):
         table.add_row(*map(escape, (dlq, stage, reason)), f"{number:,}", escape(first), time_text(newest))
     Console().print(table)
+
+
+class _Others:
+    """Records of a DLQ that are no letters: from the list of letters nobody could tell that they are there."""
+
+    def __init__(self, as_json: bool) -> None:
+        self._as_json = as_json
+        self._found: dict[str, tuple[int, str]] = {}
+        """By DLQ how many, and where the first one is."""
+
+    def hear(self, record: "Message") -> None:
+        topic, partition, offset = str(record.topic()), record.partition(), record.offset()
+        if self._as_json:
+            place = {"topic": topic, "partition": partition, "offset": offset}
+            print_json({"dlq": topic, "letter": None, **place, "reason": _NONE, "timestamp": record.timestamp()[1]})
+            return
+        number, first = self._found.get(topic, (0, f"{partition}/{offset}"))
+        self._found[topic] = number + 1, first
+
+    def show(self) -> None:
+        for topic, (number, first) in self._found.items():
+            records = "1 record" if number == 1 else f"{number:,} records"
+            typer.echo(f"{topic}: {records} besides, from {first} on: {_NONE}; replay and purge leave them alone")
 
 
 def _show_letter(letter: "Letter", pieces: list[Any]) -> None:

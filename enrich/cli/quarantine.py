@@ -24,11 +24,28 @@ Deadline = Annotated[float, typer.Option("--deadline", help="Seconds to wait unt
 
 
 @app.command("list")
-def list_(table: TableName, config: ConfigFile, json: AsJson = False, deadline: Deadline = DEADLINE_S) -> None:
+def list_(
+    config: ConfigFile,
+    table: Annotated[str | None, typer.Argument(metavar="[TABLE]", help="Without it, all tables.")] = None,
+    json: AsJson = False,
+    deadline: Deadline = DEADLINE_S,
+) -> None:
     """What is in quarantine, by reason; with --json every record that is kept.
 
     Example: enrich quarantine list users -c pipeline.yaml
     """
+    from enrich.config import load
+
+    if table is not None:
+        _list(config, table, json, deadline)
+        return
+    for name in load(config).tables:
+        if not json:
+            typer.echo(f"table {name}:")
+        _list(config, name, json, deadline)
+
+
+def _list(config: Path, table: str, json: bool, deadline: float) -> None:
     from enrich.config import load
 
     with ready_table(config, table, deadline) as (view, _):

@@ -10,7 +10,7 @@ from enrich.codecs.avro import BareAvro, CachedSchemas, FramedAvro, KnownSchemas
 from enrich.codecs.json import JsonDecoder
 from enrich.codecs.piecewise import Piece, pieces_of
 from enrich.codecs.plain import BytesDecoder, StringDecoder
-from enrich.codecs.tables import decoder_for, schemas_of
+from enrich.codecs.tables import decoder_for, registry_trouble, schemas_of
 
 __all__ = [
     "BareAvro",
@@ -25,5 +25,6 @@ __all__ = [
     "StringDecoder",
     "decoder_for",
     "pieces_of",
+    "registry_trouble",
     "schemas_of",
 ]

@@ -7,7 +7,7 @@ import pyarrow as pa
 from enrich.codecs.avro import BareAvro, CachedSchemas, FramedAvro, SchemaSource
 from enrich.codecs.json import JsonDecoder
 from enrich.codecs.plain import BytesDecoder, StringDecoder
-from enrich.errors import ConfigError
+from enrich.errors import ConfigError, EnrichError
 from stores.protocol import Decoder
 
 if TYPE_CHECKING:  # processes that only decode must not wait for pydantic to load
@@ -43,3 +43,16 @@ def schemas_of(section: "RegistrySection | None") -> SchemaSource | None:
     from enrich.codecs.avro.registry import Registry, access_of
 
     return CachedSchemas(Registry(access_of(section)))
+
+
+def registry_trouble(section: "RegistrySection | None", deadline_s: float = 5.0) -> EnrichError | None:
+    """Why the registry cannot be asked; None when it can, or there is none. Else it shows with the first record."""
+    if section is None:
+        return None
+    from enrich.codecs.avro.registry import Registry, access_of
+
+    try:
+        Registry(access_of(section), deadline_s=deadline_s).require()
+    except EnrichError as error:
+        return error
+    return None

@@ -9,7 +9,8 @@ from enrich.config.fields import NAME_PATTERN, Name, Section, matching
 from enrich.config.sync_sources import SyncSource
 from enrich.config.sync_writeback import SyncWriteback, filled_writeback
 
-LISTEN_PATTERN = r"^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}$"
+_PORT = "([0-9]{1,4}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
+LISTEN_PATTERN = rf"^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):{_PORT}$"
 
 ListenAddress = Annotated[
     str,

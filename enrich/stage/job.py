@@ -17,6 +17,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from enrich.codecs import registry_trouble
 from enrich.config import Pipeline, Replay, Stage
 from enrich.errors import ConfigError, Fenced
 from enrich.kafka import Topics, librdkafka_settings, new_admin_client
@@ -68,6 +69,10 @@ def run_stage(pipeline: Pipeline, name: str, options: RunOptions) -> None:
     settings = _checked(pipeline, name, options)
     # Before Spark, which takes seconds to start, and knows of no broker that is away.
     checked_topics(pipeline, name, librdkafka_settings(pipeline.kafka))
+    if str(pipeline.stages[name].source.format) == "avro":
+        trouble = registry_trouble(pipeline.kafka.registry)
+        if trouble is not None:
+            _log.warning("events in Avro may wait for the registry", extra={"reason": str(trouble)})
     # A line and more for each batch that Spark hands to Python.
     logging.getLogger("py4j").setLevel(logging.WARNING)
     stop = threading.Event()

@@ -53,6 +53,11 @@ class FileReader:
         self._system: Any = None
         self._inner = path
 
+    @property
+    def where(self) -> str:
+        """The file, for messages."""
+        return self._where
+
     def look(self) -> Look:
         """Raises Retryable while there is no such file, Unreachable when its file system does not answer."""
         with self._errors():

@@ -1,8 +1,9 @@
 """Connects to Redis: one server, a cluster, or the master that sentinels name."""
 
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urlsplit, urlunsplit
 
 import redis
 from redis.backoff import NoBackoff
@@ -23,6 +24,20 @@ class RedisAddress:
     def shown(self) -> str:
         parts = urlsplit(self.url)
         return f"Redis {parts.hostname or 'localhost'}:{parts.port or 6379}" if parts.scheme != "unix" else "Redis"
+
+
+def takes_anyone(address: RedisAddress) -> bool:
+    """Whether the url has a password, and the server asks for none: it takes any, and whoever has none."""
+    parts = urlsplit(address.url)
+    if not parts.password or address.sentinel is not None:
+        return False
+    bare = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+    options: dict[str, Any] = {"socket_timeout": address.deadline_s, "socket_connect_timeout": 3.0}
+    with closing(redis.Redis.from_url(bare, retry=Retry(NoBackoff(), 0), **options)) as client:
+        try:
+            return bool(client.ping())
+        except redis.RedisError:
+            return False
 
 
 def connect(address: RedisAddress) -> Any:

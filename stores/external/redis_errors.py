@@ -55,6 +55,9 @@ _CODES: tuple[tuple[re.Pattern[str], type[EnrichError]], ...] = (
     (re.compile(r"\b(NOPERM|NOAUTH|WRONGPASS)\b"), ConfigError),
 )
 
+_HUNG_UP = "Connection closed by server"
+"""By a Redis that ends, or by a server that does not understand its language, such as PostgreSQL."""
+
 _NEXT_STEPS: dict[type[EnrichError], str] = {
     Unreachable: "check that Redis runs and that the url names it",
     ConfigError: "correct the url (server, user name, password), or the user's rights",
@@ -68,6 +71,8 @@ def mapped(error: Exception, where: str | None = None) -> EnrichError:
         kind = next((other for code, other in _CODES if code.search(str(error))), kind)
     is_loading = isinstance(error, redis_exceptions.BusyLoadingError)
     next_step = "it answers once it has read its data" if is_loading else _NEXT_STEPS.get(kind)
+    if type(error) is redis_exceptions.ConnectionError and str(error).startswith(_HUNG_UP):
+        next_step = "if this stays so, something else listens there (a TLS port, another server): correct the url"
     return kind(f"Redis: {error}", where=where, next_step=next_step)
 
 

@@ -15,7 +15,7 @@ from redis.crc import key_slot
 
 from stores.errors import BadRecord, ConfigError, RefusedForNow, Retryable
 from stores.external.protocol import NOTES, StoredRows, VersionedRows, Written
-from stores.external.redis_clients import RedisAddress, connect
+from stores.external.redis_clients import RedisAddress, connect, takes_anyone
 from stores.external.redis_errors import redis_errors
 from stores.external.redis_rows import HashRows, RedisRows, TextRows, rows_read
 
@@ -81,6 +81,10 @@ class RedisStore:
             warnings.append(f"{self._where} is a replica: it takes no writes until it is promoted")
         else:
             self._note_times_to_live()
+        if takes_anyone(self._address):
+            warnings.append(
+                f"{self._where} asks for no password: the one in the url was not looked at, and anybody may write there"
+            )
         return warnings
 
     def _note_times_to_live(self) -> None:

@@ -30,11 +30,21 @@ class FileSource:
             names: list[str] = reading.schema.names
             for name in self.key:
                 if name not in names:
-                    raise ConfigError(f"the key's column {name} is not read", next_step=f"columns: {', '.join(names)}")
+                    raise ConfigError(
+                        f"the key's column {name} is not read; columns: {', '.join(names)}",
+                        where=self._reader.where,
+                        next_step=_how_to_mend(names),
+                    )
             values = tuple(name for name in names if columns is None or name in columns)
             rows = Reading(Extent.whole, _selected(reading.batches(), values, self.key), values)
             shape = repr((self.key, values, str(reading.schema)))
             yield Answer([rows], Progress(whole_at_ms=started, shape=shape, position=[look.known, asked]))
+
+
+def _how_to_mend(names: list[str]) -> str:
+    if len(names) == 1 and ";" in names[0]:
+        return "its header has `;` where commas are expected: write the file with commas"
+    return "correct `key` of the source, or add the column to the file and to `columns`"
 
 
 def _selected(

@@ -154,7 +154,10 @@ class Gate:
             raise self._unknown(f"lost records that this route had read: {generation.cut}")
         topic_id, partitions = self.topic_now()
         if topic_id != generation.topic_id:
-            raise self._unknown("was made again since this route wrote its rows")
+            raise self._unknown(
+                "is not the one that this route wrote its rows from: it was made again under its name, or the route's "
+                "`topic:` names another one now"
+            )
         if set(partitions) != set(generation.starts):
             raise self._unknown(f"has {len(partitions)} partitions and had {len(generation.starts)}")
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-from enrich.codecs import decoder_for, schemas_of
-from enrich.config import Pipeline
+from enrich.codecs import decoder_for, registry_trouble, schemas_of
+from enrich.config import Pipeline, SyncWriteback
 from enrich.config.client_settings import Role
 from enrich.errors import BadRecord, ConfigError, Retryable
 from enrich.kafka import (
@@ -18,6 +18,7 @@ from enrich.kafka import (
     Connection,
     DeliveringProducer,
     Topics,
+    TopicSettings,
     kafka_errors,
     librdkafka_settings,
     new_admin_client,
@@ -64,10 +65,29 @@ class Clients:
         self.consumer: Connection = {**_GROUP_DEFAULTS, **librdkafka_settings(pipeline.kafka, Role.consumer)}
         self.producer: Connection = librdkafka_settings(pipeline.kafka, Role.producer)
         self.common: Connection = librdkafka_settings(pipeline.kafka, Role.common)
-        self._schemas = schemas_of(pipeline.kafka.registry)
+        self._registry = pipeline.kafka.registry
+        self._schemas = schemas_of(self._registry)
 
     def decoder(self, plan: WritebackPlan) -> Decoder:
         return decoder_for(plan.section, self._schemas)
+
+    def remarks(self, section: SyncWriteback, topics: Topics) -> list[str]:
+        """What a route can work with and will fall over later."""
+        found = []
+        with suppress(ConfigError):  # not there yet, or this user may not read its settings
+            settings = TopicSettings.of(topics.settings(section.topic))
+            if not settings.is_compacted_only:
+                policy = ",".join(sorted(settings.cleanup_policy))
+                found.append(
+                    f"topic {section.topic} has cleanup.policy={policy}: rows vanish from it "
+                    "by age, and a reconciliation with --repair then deletes them in the store; set "
+                    "cleanup.policy=compact"
+                )
+        if str(section.format) == "avro" and str(section.framing) == "confluent":
+            trouble = registry_trouble(self._registry)
+            if trouble is not None:
+                found.append(f"{trouble}: no record can be read without it")
+        return found
 
     def topics(self) -> Topics:
         return Topics(new_admin_client(self.common), _KAFKA_DEADLINE_S)
@@ -136,9 +156,11 @@ class WritebackRoute:
     def _run(self, held: ExitStack, stopping: threading.Event) -> None:
         store = held.enter_context(closing(self._plan.open_store()))
         self._warnings = store.check()
+        topics = self._clients.topics()
+        if self._tier is None:
+            self._warnings += self._clients.remarks(self._plan.section, topics)
         for warning in self._warnings:
             _log.warning(warning, extra={"route": self.name})
-        topics = self._clients.topics()
         plan, redis = self._plan, self._plan.section.to.redis
         expire = redis is not None and redis.ttl is not None
         gate = Gate(store, topics, plan.section.topic, plan.pipeline, plan.name, rows_expire=expire)

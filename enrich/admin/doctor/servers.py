@@ -12,11 +12,12 @@ from enrich.admin.topics.actual import actual_topics
 from enrich.admin.topics.checking import check_topic
 from enrich.admin.topics.notes import CLOCK_KEY, NOTES_TOPIC, read_notes
 from enrich.admin.topics.wanted import wanted_topics
+from enrich.codecs import registry_trouble
 from enrich.config import Pipeline
 from enrich.errors import EnrichError
 from enrich.kafka import new_producer
 from enrich.kafka.errors import kafka_errors
-from stores.external.redis_clients import RedisAddress, connect
+from stores.external.redis_clients import RedisAddress, connect, takes_anyone
 from stores.external.redis_errors import redis_errors
 
 _TOLERATED_S = 1.0
@@ -44,6 +45,9 @@ def of_redis(pipeline: Pipeline) -> Iterator[Verdict]:
         try:
             with redis_errors(address.shown), closing(connect(address)) as client:
                 policy = _only(client.config_get("maxmemory-policy"))
+            if takes_anyone(address):
+                what = f"route {name}: {address.shown} asks for no password: the one in the url was not looked at"
+                yield warning("redis", what, "set requirepass there, or leave the password out of the url")
         except EnrichError as error:
             yield bad("redis", f"route {name}: {error.what}", error.next_step)
             continue
@@ -54,6 +58,16 @@ def of_redis(pipeline: Pipeline) -> Iterator[Verdict]:
             yield bad(
                 "redis", what, "set maxmemory-policy noeviction: a row that was evicted is a miss for its readers"
             )
+
+
+def of_registry(pipeline: Pipeline, deadline_s: float) -> Iterator[Verdict]:
+    if pipeline.kafka.registry is None:
+        return
+    trouble = registry_trouble(pipeline.kafka.registry, deadline_s)
+    if trouble is None:
+        yield good("registry", "the schema registry answers")
+    else:
+        yield bad("registry", str(trouble), trouble.next_step or "check that it runs, and kafka.registry.url")
 
 
 def _only(settings: object) -> str | None:

@@ -1,9 +1,10 @@
 """Which letters a command is about: those that are there, and of them a selection."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from confluent_kafka import Message
 
 from enrich.admin.census import Census, newest_of
 from enrich.admin.cluster import Cluster
@@ -57,10 +58,22 @@ def chosen_dlqs(pipeline: Pipeline, given: Collection[str]) -> list[str]:
     return list(given) or known
 
 
-def letters(cluster: Cluster, dlq: str, selection: Selection = ALL, tell: Tell = silent) -> Iterator[Letter]:
+def _pass_over(_: Message) -> None:
+    """A record that is none of ours."""
+
+
+def letters(
+    cluster: Cluster,
+    dlq: str,
+    selection: Selection = ALL,
+    tell: Tell = silent,
+    *,
+    other: Callable[[Message], None] = _pass_over,
+) -> Iterator[Letter]:
     """The letters that stand in the DLQ now: of each name the newest, unless it was purged or replayed.
 
-    The topic is read twice, so that no more than a few bytes a letter are held.
+    `other` hears of records that are no letters: somebody else's, or of an older form. The topic is read twice, so that
+    no more than a few bytes a letter are held.
     """
     if not cluster.topics.exists(dlq):
         return
@@ -70,16 +83,21 @@ def letters(cluster: Cluster, dlq: str, selection: Selection = ALL, tell: Tell =
         census.add(batch)
     rows = census.rows()
     live = rows[newest_of(rows) & ~rows["is_tombstone"]] if len(rows) else rows
-    if not len(live):
+    if not len(live) and not census.null_keys:
         return
     offsets = {int(p): np.sort(live["offset"][live["partition"] == p]) for p in np.unique(live["partition"])}
     for batch in batches_of(cluster, dlq, tell, starts=starts, ends=ends):
         for message in batch:
+            if message.key() is None:
+                other(message)
+                continue
             known = offsets.get(message.partition() or 0)
             if known is None or message.value() is None:
                 continue
             place = int(np.searchsorted(known, message.offset() or 0))
             if place < len(known) and known[place] == message.offset():
                 letter = letter_of(dlq, message)
-                if letter is not None and selection.has(letter):
+                if letter is None:
+                    other(message)
+                elif selection.has(letter):
                     yield letter

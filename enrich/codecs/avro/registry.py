@@ -7,7 +7,7 @@ import socket
 import ssl
 import time
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
@@ -90,6 +90,11 @@ class Registry:
             )
         except ValueError as error:  # JSON's errors are ValueErrors too
             raise BadRecord(f"{what} cannot be read: {error}") from None
+
+    def require(self) -> None:
+        """Raises what keeps us from it: Unreachable, or ConfigError where it refuses us or is none."""
+        with suppress(BadRecord):  # it says that it has no such schema, as it should
+            self._answer("/schemas/ids/0", "schema id 0", self._clock() + self._deadline_s)
 
     def latest(self, subject: str) -> tuple[int, str]:
         """The id and the text of the subject's newest schema. Raises ConfigError when it has none."""

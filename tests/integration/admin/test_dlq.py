@@ -159,6 +159,21 @@ def test_a_replay_that_is_killed_again_and_again_sends_each_letter_once(config, 
     assert listed(config) == {}
 
 
+def test_records_of_a_dlq_that_are_no_letters_are_counted_shown_and_left_alone(config, cluster, topics, bury):
+    events, _, dlq = topics
+    bury(Origin(events, 0, 1, b"ann", b"1"))
+    cluster.produce(dlq, [(b"somebody's", b"data"), (b"and more", b"data")])
+    found = listed(config)
+    others = [one for one in lines(enrich("dlq", "list", "-c", config, "--json")) if one["letter"] is None]
+    assert (len(found), len(others), {one["topic"] for one in others}) == (2, 2, {dlq})  # the letter, and None for both
+    people = enrich("dlq", "list", "-c", config).stdout
+    assert f"{dlq}: 2 records besides" in people
+    assert "besides" not in enrich("dlq", "list", "--reason", "missing user", "-c", config).stdout
+    assert enrich("dlq", "purge", "--all", "--yes", "-c", config).returncode == 0
+    people = enrich("dlq", "list", "-c", config).stdout
+    assert "there are no dead letters" in people and f"{dlq}: 2 records besides" in people
+
+
 def test_quarantined_records_go_back_when_they_can_be_rows_and_are_purged(config, cluster, topics):
     _, rows, _ = topics
     cluster.produce(rows, [(b"ann", b'{"plan": 5}'), (b"bob", b'{"plan": 5}'), (b"eve", b'{"plan": 6}')])

@@ -4,12 +4,16 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from enrich.errors import ConfigError
+from enrich.config import load_text
+from enrich.errors import ConfigError, Unreachable
+from stores.external import RedisAddress, RedisPlace, RedisStore
+from sync_service.writeback.route import Clients
 from tests.support.sync import SyncWorld, running
 from tests.support.waiting import wait_until
 
@@ -99,3 +103,31 @@ def test_a_user_without_rights(world: SyncWorld) -> None:
     with running(world.pipeline(world.to_postgres(dsn=f"postgresql://{world.name}:p@{address}"))) as service:
         error = service.wait_ended()
     assert "lacks the right to INSERT, UPDATE" in str(error)
+
+
+def test_what_a_route_falls_over_later_is_told_at_its_start(world: SyncWorld) -> None:
+    world.cluster.topics.create(world.topic, config={"cleanup.policy": "delete"})
+    data = world.data(world.to_redis(), format="avro")
+    data["kafka"]["registry"] = {"url": "http://127.0.0.1:1"}
+    pipeline = load_text(json.dumps(data), {})
+    clients = Clients(pipeline)
+    assert pipeline.sync is not None
+    policy, registry = clients.remarks(pipeline.sync.writeback["out"], clients.topics())
+    assert "cleanup.policy=delete" in policy and "set cleanup.policy=compact" in policy
+    assert "the schema registry did not answer" in registry and "127.0.0.1:1" in registry
+
+
+def test_a_server_that_is_no_redis_or_asks_for_no_password_is_told(world: SyncWorld) -> None:
+    def store(url: str) -> RedisStore:
+        return RedisStore(RedisAddress(url), RedisPlace(f"{world.name}:{{key}}", ["plan"]))
+
+    url = str(world.servers.redis_url)
+    with closing(store(url)) as open_to_all:
+        assert open_to_all.check() == []
+    with closing(store(url.replace("//", "//:not-asked-for@"))) as unasked:
+        (warning,) = unasked.check()
+        assert "asks for no password" in warning and "not-asked-for" not in warning
+    address = str(world.servers.postgres_dsn).rpartition("@")[2].partition("/")[0]
+    with closing(store(f"redis://{address}/0")) as other, pytest.raises(Unreachable) as raised:
+        other.check()
+    assert "something else listens there" in str(raised.value.next_step)

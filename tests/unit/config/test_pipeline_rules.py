@@ -5,6 +5,12 @@ import pytest
 from tests.unit.config.helpers import ABSENT, Changes, Refused, changed, refused, told
 
 REFUSED: list[Refused] = [
+    (
+        "a port is one that there is",
+        [("sync.listen", "127.0.0.1:99999")],
+        "sync.listen",
+        "expected an address such as 127.0.0.1:9400, got 127.0.0.1:99999",
+    ),
     # topics and directories
     *[
         (f"{key} is not the source", [(f"stages.enrich.{key}", value)], f"stages.enrich.{key}", message)
