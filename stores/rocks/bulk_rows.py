@@ -113,7 +113,7 @@ class BulkRows:
             return np.zeros(len(same_place) + 1, np.uint8)
         is_gone = is_hidden & (offset[successor] < floor_offset) & (time[successor] <= floor_time)
         if self.history_ms == 0:
-            dropped = is_hidden & ~is_gone & (time[successor] <= self.now)
+            dropped = is_hidden & ~is_gone
             self._raise_floors(partition, offset, time, successor[dropped])
             is_gone |= dropped
         flags = np.zeros(len(same_place) + 1, np.uint8)
@@ -145,7 +145,7 @@ class BulkRows:
 
     def _let_go_later(self, row: dict[str, Any], offset: int, timestamp: int) -> None:
         successor = Entry(timestamp, row["partition"], offset, self.now, 0, b"")
-        key, value = queue_row(self.table_id, row["key"], self._entry(row), successor)
+        key, value = queue_row(self.table_id, row["key"], self._entry(row), successor, self.history_ms)
         self.history[key] = value
 
     def _entry(self, row: dict[str, Any]) -> Entry:

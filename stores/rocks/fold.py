@@ -99,7 +99,7 @@ class Folding:
         for hidden in [entry for entry in waiting if entry.timestamp <= new.timestamp]:
             waiting.remove(hidden)
             self._let_go_later(record.key, hidden, new)
-        if self.history_ms == 0 and new.timestamp <= self.now:
+        if self.history_ms == 0:
             raised(self._floors, new.partition, new.offset, new.timestamp)
             return new._replace(flags=flags)
         self._keep(record.key, old)
@@ -120,7 +120,7 @@ class Folding:
         self.puts[history_key(self.table.table_id, key, old)] = encode([old])
 
     def _let_go_later(self, key: bytes, old: Entry, successor: Entry) -> None:
-        row, value = queue_row(self.table.table_id, key, old, successor)
+        row, value = queue_row(self.table.table_id, key, old, successor, self.history_ms)
         self.puts[row] = value
 
 

@@ -143,13 +143,14 @@ def due_prefix(table_id: int, due: int) -> bytes:
     return prefix(QUEUE, table_id) + (due + _SHIFT).to_bytes(8, "big")
 
 
-def queue_row(table_id: int, key: bytes, old: Entry, successor: Entry) -> tuple[bytes, bytes]:
+def queue_row(table_id: int, key: bytes, old: Entry, successor: Entry, history_ms: int) -> tuple[bytes, bytes]:
     """When a version may go: once its successor hides it from every time and pin since the horizon.
 
     The horizon must have reached the successor's timestamp, and passed the moment at which it arrived: a pin may have
-    been taken at that moment, just before.
+    been taken at that moment, just before. A table without history answers no time, so there only the second holds: a
+    producer that counts in microseconds would otherwise have all its versions kept for ever.
     """
-    due = max(successor.timestamp, successor.arrived + 1)
+    due = max(successor.timestamp, successor.arrived + 1) if history_ms else successor.arrived + 1
     suffix = escaped(key) + place(old.timestamp, old.partition, old.offset)
     return due_prefix(table_id, due) + suffix, _SUCCESSOR.pack(successor.offset, successor.timestamp)
 

@@ -314,3 +314,35 @@ def test_notes_are_kept_with_the_positions_until_others_are_given(store):
         assert writer.tables["users"].notes == {"topic_id": "x"}
         writer.bulk("users").finish({0: 2}, notes={"topic_id": "y"})
         assert writer.tables["users"].notes == {"topic_id": "y"}
+
+
+def taken_in(store, loaded, versions):
+    """How many versions of a table without history are kept, once they came in by a load or one after the other."""
+    writer = store.open()
+    if loaded:
+        load = writer.bulk("users")
+        load.add(row_versions(versions))
+        load.finish({0: len(versions)})
+    else:
+        for one in versions:
+            writer.publish({"users": update(one)})
+    store.clock.advance(10)
+    writer.remove_expired()
+    return sum(len(batch) for batch in store.view("users").whole().as_stored())
+
+
+@pytest.mark.parametrize("loaded", [True, False])
+@pytest.mark.parametrize("ahead", [60_000, 1_800_000_000_000_000])
+def test_without_history_one_version_of_a_key_is_kept_also_where_producers_clocks_are_ahead(store, loaded, ahead):
+    now = store.clock.now_ms()
+    versions = [version("k", number, A, timestamp=now + ahead + number) for number in range(20)]
+    assert taken_in(store, loaded, versions) == 1
+    assert store.plans("users", "k") == ["a"]
+
+
+@pytest.mark.parametrize("loaded", [True, False])
+def test_without_history_a_time_far_ahead_goes_once_another_one_hides_it(store, loaded):
+    now = store.clock.now_ms()
+    times = [now, now * 1_000, now + 1, now + 2, now * 1_000 + 1]
+    versions = [version("k", number, A, timestamp=time) for number, time in enumerate(times)]
+    assert taken_in(store, loaded, versions) == 1
