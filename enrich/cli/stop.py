@@ -33,6 +33,7 @@ def stop(
     from enrich.stage.checkpoint import Checkpoint
     from enrich.stage.profiles import file_settings
     from enrich.stage.session import stage_session
+    from enrich.stage.stopping import require_drained, tell_to_stop
 
     pipeline = load(config)
     if stage not in pipeline.stages:
@@ -43,7 +44,7 @@ def stop(
     spark = stage_session("enrich stop", master="local[1]", settings=settings)
     try:
         checkpoint = Checkpoint(spark, where)
-        checkpoint.tell_to_stop()
+        tell_to_stop(checkpoint)
         if not _is_heard(checkpoint, deadline):
             checkpoint.forget_stop()
             raise Unreachable(
@@ -51,6 +52,7 @@ def stop(
                 where=where,
                 next_step="look at its log; while a batch is long, allow more: --deadline",
             )
+        require_drained(checkpoint)
     finally:
         spark.stop()
     typer.echo(f"the stage {stage} has drained")

@@ -16,7 +16,7 @@ from enrich.errors import Unreachable
 
 _log = logging.getLogger(__name__)
 
-DEADLINE_S = 90.0
+DEADLINE_S = 60.0
 """For the batch under way. With all that comes after, a stage has ended before `enrich stop` and the manifests' grace
 give it up (120 s, 150 s)."""
 _STOP_S = 15.0

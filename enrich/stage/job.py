@@ -19,7 +19,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from enrich.codecs import registry_trouble
 from enrich.config import Pipeline, Replay, Stage
-from enrich.errors import ConfigError, Fenced
+from enrich.errors import ConfigError, EnrichError, Fenced
 from enrich.kafka import Topics, librdkafka_settings, new_admin_client
 from enrich.metrics import metrics_server
 from enrich.stage.checkpoint import Checkpoint, choose_file_manager
@@ -171,17 +171,17 @@ def run_with(
         spark.streams.addListener(counts)
         query = _started(_events(spark, pipeline, name, settings, starting), writing, settings, stage, name)
         _log.info("the stage runs", extra={"stage": name, "joined_by": plan.joined_by})
-        is_mine = True
+        failure: EnrichError | None = None
         try:
             _supervise(query, writing, progress, watch, order)
-        except Fenced:
-            is_mine = False  # a marker that stands there now is for the other driver
+        except EnrichError as error:
+            failure = error
             raise
         finally:
             all_told = stop_now(query) and counts.wait_for_end(UUID(str(query.runId)))
             spark.streams.removeListener(counts)
-            if is_mine:
-                checkpoint.forget_stop()
+            if not isinstance(failure, Fenced):  # a marker that stands there then is for the other driver
+                order.obeyed(failure)
     if not all_told:
         _log.warning("Spark has not told of all batches; the totals may be short")
     _log.info("the stage has drained", extra={"stage": name, **counts.totals()})

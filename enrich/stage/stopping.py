@@ -1,24 +1,32 @@
 """How a stage hears that it is to end: by a signal, or by the marker in its checkpoint that `enrich stop` leaves."""
 
+import json
 import logging
 import threading
 import time
 from typing import Protocol
 
-from enrich.errors import Retryable
+from enrich.errors import EnrichError, Retryable
+from enrich.told_errors import as_it_was, told
 
 _log = logging.getLogger(__name__)
 
 _ASK_EVERY_S = 1.0
 """A checkpoint may be in a store that counts requests."""
 _REMIND_S = 60.0
+_OUTCOME = "enrich-stop-outcome"
+"""Of the text in the checkpoint that says why the stage did not drain when it was told to."""
 
 
 class Marked(Protocol):
     """The part of a checkpoint that is needed here."""
 
     def stop_marked_at(self) -> int | None: ...
+    def tell_to_stop(self) -> None: ...
     def forget_stop(self) -> None: ...
+    def read(self, name: str) -> str | None: ...
+    def write(self, name: str, text: str) -> None: ...
+    def delete(self, name: str) -> None: ...
 
 
 class StopOrder:
@@ -45,6 +53,12 @@ class StopOrder:
         if self._before is not None and self._marked_at() == self._before:
             self._checkpoint.forget_stop()
 
+    def obeyed(self, failure: EnrichError | None) -> None:
+        """Whoever left a marker hears that the stage has ended, and what kept it from draining."""
+        if failure is not None and self._marked_at() is not None:
+            self._checkpoint.write(_OUTCOME, json.dumps(told(failure)))
+        self._checkpoint.forget_stop()
+
     def _marked_at(self) -> int | None:
         try:
             return self._checkpoint.stop_marked_at()
@@ -54,3 +68,16 @@ class StopOrder:
                 self._warned_at = time.monotonic()
                 _log.warning("the checkpoint cannot be asked whether to stop", extra={"reason": str(error)})
             return self._before
+
+
+def tell_to_stop(checkpoint: Marked) -> None:
+    """What the stage says of its end is read by `require_drained`."""
+    checkpoint.delete(_OUTCOME)
+    checkpoint.tell_to_stop()
+
+
+def require_drained(checkpoint: Marked) -> None:
+    """Raises what kept the stage from draining."""
+    text = checkpoint.read(_OUTCOME)
+    if text is not None:
+        raise as_it_was(json.loads(text))

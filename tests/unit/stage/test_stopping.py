@@ -4,9 +4,9 @@ import threading
 
 import pytest
 
-from enrich.errors import Unreachable
+from enrich.errors import BadRecord, Unreachable
 from enrich.stage import stopping
-from enrich.stage.stopping import StopOrder
+from enrich.stage.stopping import StopOrder, require_drained, tell_to_stop
 
 
 class Marker:
@@ -15,6 +15,19 @@ class Marker:
     def __init__(self, at=None):
         self.at = at
         self.is_away = False
+        self.texts = {}
+
+    def tell_to_stop(self):
+        self.at = 11
+
+    def read(self, name):
+        return self.texts.get(name)
+
+    def write(self, name, text):
+        self.texts[name] = text
+
+    def delete(self, name):
+        self.texts.pop(name, None)
 
     def stop_marked_at(self):
         if self.is_away:
@@ -51,3 +64,20 @@ def test_a_checkpoint_that_cannot_be_asked_ends_nothing_and_is_told_once(caplog)
     marker.is_away, marker.at = False, 9
     assert order.is_given()
     assert signalled.is_set()
+
+
+@pytest.mark.parametrize("failure", [None, BadRecord("an event cannot be processed", where="events/0/7")])
+def test_whoever_tells_a_stage_to_stop_hears_what_kept_it_from_draining(failure):
+    marker = Marker()
+    order = StopOrder(marker, threading.Event())
+    tell_to_stop(marker)
+    assert order.is_given()
+    order.obeyed(failure)
+    assert marker.at is None
+    if failure is None:
+        require_drained(marker)
+    else:
+        with pytest.raises(BadRecord, match="cannot be processed"):
+            require_drained(marker)
+    tell_to_stop(marker)
+    require_drained(marker)  # of the time before, nothing stays
