@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import signal
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -38,6 +39,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure() -> None:
     # For the workers, which start later: one seed for the whole run.
     os.environ["ENRICH_TEST_SEED"] = str(SEED)
+    # Ignored in a run that a script started in the background, and then by every process that a test starts: those that
+    # are sent it, to see how they end, would go on for ever.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_report_header() -> str:

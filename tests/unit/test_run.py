@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,12 @@ ROOT = Path(__file__).parents[1].parent
 
 PYTEST = [sys.executable, "-m", "pytest", "-p", "tests.conftest", "-q", "-s"]
 
+INTERRUPTS = """
+import signal, subprocess, sys
+def test_it():
+    ended = subprocess.run([sys.executable, "-c", "import signal; signal.raise_signal(signal.SIGINT)"])
+    assert ended.returncode == -signal.SIGINT
+"""
 NEEDS_THE_STACK = "def test_it(stack): pass"
 SKIPS = "import pytest\n@pytest.mark.skip\ndef test_it(): pass"
 DRAWS = """
@@ -61,6 +68,15 @@ def test_what_is_skipped_fails_unless_that_is_allowed(run, text, environment):
     allowed = run(text, "--allow-missing", **environment)
     assert allowed.returncode == 0
     assert "1 skipped" in allowed.stdout
+
+
+def test_a_run_that_a_script_started_in_the_background_sends_ctrl_c_all_the_same(run):
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        done = run(INTERRUPTS)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert done.returncode == 0, done.stdout
 
 
 def test_a_missing_server_is_named_with_what_to_install(run):

@@ -10,7 +10,7 @@ from tests.unit.deploy.installed import ROOT, locked_jars, our_code_knows, proje
 
 _SERVICE_KEYS = {
     *("build", "command", "depends_on", "environment", "healthcheck", "hostname", "image", "init"),
-    *("networks", "ports", "profiles", "volumes"),
+    *("mem_limit", "networks", "ports", "profiles", "restart", "volumes"),
 }
 _HEALTH_KEYS = {"interval", "retries", "start_period", "test", "timeout"}
 _CONDITIONS = {"service_started", "service_healthy", "service_completed_successfully"}

@@ -65,5 +65,42 @@ def test_every_setting_is_one_of_sparks(name):
     assert re.fullmatch(r"spark\.(kubernetes|driver|executor)\.[\w.]+", name)
 
 
+SYNC = {one["kind"]: one for one in YAML(typ="safe", pure=True).load_all(read("deploy/kubernetes/sync.yaml"))}
+
+
+@pytest.mark.parametrize("documents", [DOCUMENTS, SYNC], ids=["stage", "sync"])
+def test_no_mount_hides_what_the_image_has(documents):
+    image = read("Dockerfile")
+    (spark,) = re.findall(r"SPARK_CONF_DIR=(\S+)", image)
+    (container,) = documents["Deployment"]["spec"]["template"]["spec"]["containers"]
+    mounted = [mount["mountPath"] for mount in container["volumeMounts"]]
+    assert [path for path in mounted if f"{spark}/".startswith(f"{path}/")] == []
+
+
+def test_the_sync_service_reads_its_file_and_answers_where_it_is_asked():
+    pod = SYNC["Deployment"]["spec"]["template"]
+    (container,) = pod["spec"]["containers"]
+    assert SYNC["Deployment"]["spec"]["selector"]["matchLabels"] == pod["metadata"]["labels"]
+    assert SYNC["Service"]["spec"]["selector"] == pod["metadata"]["labels"]
+    assert command_problems(container["command"]) == []
+    (file,) = SYNC["ConfigMap"]["data"]
+    config_mount, state_mount = container["volumeMounts"]
+    assert f"{config_mount['mountPath']}/{file}" in container["command"]
+    volumes = {volume["name"]: volume for volume in pod["spec"]["volumes"]}
+    assert volumes[config_mount["name"]]["configMap"]["name"] == SYNC["ConfigMap"]["metadata"]["name"]
+    pipeline = load_text(SYNC["ConfigMap"]["data"][file], {"REDIS_PASSWORD": "x"})
+    assert pipeline.sync is not None and pipeline.state_dir == state_mount["mountPath"]
+    port = int(pipeline.sync.listen.rpartition(":")[2])
+    assert [one["port"] for one in SYNC["Service"]["spec"]["ports"]] == [port]
+    assert [one["containerPort"] for one in container["ports"]] == [port]
+    assert {container[probe]["httpGet"]["path"] for probe in ("livenessProbe", "readinessProbe")} == {
+        "/healthz",
+        "/readyz",
+    }
+    # Longer than the service gives a driver that hangs.
+    assert pod["spec"]["terminationGracePeriodSeconds"] > 25
+    assert container["resources"]["limits"]["memory"]
+
+
 def _pipeline():
     return load_text(DOCUMENTS["ConfigMap"]["data"]["pipeline.yaml"])
