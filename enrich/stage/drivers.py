@@ -55,7 +55,9 @@ class Driver:
         if self.host != socket.gethostname():
             return False
         try:
-            return abs(psutil.Process(self.pid).create_time() - self.started) > 1
+            process = psutil.Process(self.pid)
+            # One that was killed stays a zombie where nobody asks for its end.
+            return abs(process.create_time() - self.started) > 1 or process.status() == psutil.STATUS_ZOMBIE
         except psutil.NoSuchProcess:
             return True
 
