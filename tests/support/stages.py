@@ -248,14 +248,16 @@ class RunningStage:
         log_format: str = "text",
         master: str = "local[2,4]",
         environment: Mapping[str, str] | None = None,
+        within: Sequence[str] = (),
     ) -> None:
+        """`within`: a command that runs the program, such as `nsenter`."""
         self.log = world.folder / f"{stage}.log"
         logs = ["--log-level", "info", "--log-format", log_format]
         command = [sys.executable, "-m", "enrich", *logs, "run", stage, "-c", str(world.file)]
         quick = ["--conf", f"spark.driver.extraJavaOptions={quick_jvm()}"]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [*command, "--master", master, *quick, *words],
+                [*within, *command, "--master", master, *quick, *words],
                 env={**(os.environ if environment is None else environment), "PYTHONFAULTHANDLER": "1"},
                 stdout=log,
                 stderr=log,
