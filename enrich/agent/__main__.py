@@ -6,6 +6,7 @@ its own: what ends the starter's process group (Spark's daemon sends SIGHUP) doe
 """
 
 import json
+import logging
 import os
 import sys
 from pathlib import Path
@@ -29,4 +30,7 @@ if lock is None:
 
 from enrich.agent.process import run  # noqa: E402
 
-sys.exit(run(start, lock))
+code = run(start, lock)
+logging.shutdown()
+# Not by sys.exit, which waits for every thread: what one is still at holds nothing that counts, and may take minutes.
+os._exit(code)

@@ -6,7 +6,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -38,6 +38,9 @@ _BATCH_RECORDS = 10_000
 _BATCH_SECONDS = 0.02
 _WRITE_AGAIN_S = 0.5
 _CLEAN_EVERY_MS = 5_000
+
+_PATIENCE_S = 2
+"""For what only reads, when the agent ends."""
 
 _ENDS_ALL = (CorruptState, Fenced, Fatal)
 """What the store raises about itself, and not about a table."""
@@ -148,12 +151,15 @@ class Agent:
         self._orders.put(partial(self._store.purge, table, places))
 
     def close(self) -> None:
+        """Takes seconds: what takes longer holds nothing that counts, and is left alone."""
         self._stopping.set()
         for keeper in self._keepers:
             keeper.close()
         self._decoding.shutdown(wait=False, cancel_futures=True)
         self._threads.shutdown(wait=True, cancel_futures=True)
-        self._verifier.shutdown(wait=True, cancel_futures=True)
+        self._verifier.shutdown(wait=False, cancel_futures=True)
+        if self._verifying is not None:
+            wait([self._verifying], _PATIENCE_S)
         self._loader_threads.shutdown(wait=True, cancel_futures=True)
         self._watch.close()
         self._tailer.close()

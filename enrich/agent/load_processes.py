@@ -129,7 +129,8 @@ class LoadProcesses:
         with pipe:
             try:
                 pipe.send(Job(order.table.name, order.answer, order.connection, order.head_start))
-                return serve(pipe, answers)
+                # A load that is left alone dies with the template, and the next agent removes its files.
+                return serve(pipe, answers, listener.should_stop)
             except (EOFError, BrokenPipeError, ConnectionResetError):
                 _give_up(store, reserved)
                 raise Retryable(

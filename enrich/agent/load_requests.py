@@ -17,6 +17,8 @@ from enrich.errors import EnrichError
 from enrich.kafka import Connection
 from stores.snapshots import Snapshot
 
+_LOOK_EVERY_S = 0.1
+
 
 @dataclass(frozen=True)
 class Job:
@@ -65,9 +67,17 @@ def ask(pipe: Pipe, name: str, *arguments: Any) -> Any:
     return answer
 
 
-def serve(pipe: Pipe, answers: Mapping[str, Callable[..., Any]]) -> Loaded | None:
-    """The agent's side, until the load has ended. Raises what ended it; EOFError when its process did."""
+def serve(
+    pipe: Pipe, answers: Mapping[str, Callable[..., Any]], should_stop: Callable[[], bool] = lambda: False
+) -> Loaded | None:
+    """The agent's side, until the load has ended. Raises what ended it; EOFError when its process did.
+
+    Returns None when it should stop, although the load says nothing: its last steps may take minutes.
+    """
     while True:
+        while not pipe.poll(_LOOK_EVERY_S):
+            if should_stop():
+                return None
         said = pipe.recv()
         if isinstance(said, EnrichError):
             raise said

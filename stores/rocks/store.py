@@ -4,6 +4,7 @@ import contextlib
 import threading
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -60,6 +61,8 @@ class RocksStore:
         self._is_broken = False
         self._mirror: Mirror | None = None
         self._loading: set[int] = set()
+        # Its one thread starts with its first work: forking goes before threads.
+        self._tidying = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tidying")
         self._database, self._state = self._opened(may_make=True)
         with contextlib.ExitStack() as when_it_fails:
             # Whoever tries again must not find the lock held by this attempt.
@@ -172,7 +175,9 @@ class RocksStore:
             return self._database.memory()
 
     def close(self) -> None:
+        self._tidying.shutdown(wait=False, cancel_futures=True)
         with self._lock, contextlib.ExitStack() as closing:
+            closing.callback(self._tidying.shutdown)  # the database ends what is under way
             closing.callback(self._watermark.close)
             closing.callback(self._database.close)
 
@@ -200,11 +205,7 @@ class RocksStore:
             self._loading.discard(table.table_id)
             publication = Publication(self.seq, masked_networks=masked)
         if old.rows:
-            # Outside the lock: it gives the disk space back, and nobody waits for that. What it meets is no failure of
-            # what was published: RocksDB's own compactions come to these rows later, and damage shows when it is read.
-            with contextlib.suppress(Exception):
-                for begin, end in table_ranges(old.table_id):
-                    self._database.compact(begin, end)
+            self._tidying.submit(self._give_space_back, old.table_id)
         return publication
 
     def abandon(self, table_id: int) -> None:
@@ -218,6 +219,13 @@ class RocksStore:
             self._loading.discard(table_id)
 
     # Inside.
+
+    def _give_space_back(self, table_id: int) -> None:
+        # What it meets is nobody's failure: RocksDB's own compactions come to these rows later, and damage shows when
+        # it is read.
+        with contextlib.suppress(Exception):
+            for begin, end in table_ranges(table_id):
+                self._database.compact(begin, end)
 
     def _published(self, updates: Mapping[str, Prepared]) -> Publication:
         puts: dict[bytes, bytes] = {}

@@ -51,4 +51,4 @@ def main(faults: Path) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))
+    os._exit(main(Path(sys.argv[1])))

@@ -29,6 +29,7 @@ _log = logging.getLogger(__name__)
 
 _TURN_S = 0.05
 _CHECK_EVERY_S = 1.0
+_PATIENCE_S = 20
 _FIRST_LOADS_S = 60
 """So long first loads go before the engine, which takes two seconds of a core, or twenty where it must be compiled."""
 
@@ -96,9 +97,10 @@ class SegmentsKeeper:
         return {name: None if name in missing else found[name] for name in self._tables}
 
     def close(self) -> None:
+        """Takes seconds: a merge may take minutes, and is left alone, as it is by kill -9."""
         self._stopping.set()
         if self._tables:
-            self._thread.join()
+            self._thread.join(_PATIENCE_S)
 
     def _follow(self) -> tuple[Follower, StoreState]:
         follower = Follower(self._tables)

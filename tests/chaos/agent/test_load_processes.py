@@ -10,7 +10,7 @@ import pytest
 
 from enrich.agent.place import place_of
 from enrich.agent.reading import AgentReader
-from enrich.agent.spawn import ensure_agent
+from enrich.agent.spawn import ensure_agent, stop_agent
 from enrich.config import load_text
 from tests.support.ending import kill_agent_of
 from tests.support.processes import is_running, kill
@@ -77,6 +77,18 @@ def test_neither_template_nor_load_outlives_an_agent_that_is_killed(pipeline):
         for process in family:
             with suppress(psutil.NoSuchProcess):
                 process.kill()
+
+
+def test_an_agent_that_is_told_to_stop_waits_for_no_load(pipeline):
+    agent = ensure_agent(pipeline)
+    load = one_loading(agent.pid)
+    wait_until(lambda: work_of(pipeline), what="the load's directory")
+    psutil.Process(load).suspend()  # as one that sorts for minutes: it asks nobody anything
+    stop_agent(place_of(pipeline), agent, deadline_s=60)
+    wait_until(lambda: not is_running(load), what="the end of the load")
+    reader = AgentReader(pipeline)
+    assert len(list(reader.wait_until_ready(deadline_s=120).table("users").scan())) == ROWS
+    reader.close()
 
 
 def test_no_other_process_holds_the_lock_of_an_agent(pipeline):

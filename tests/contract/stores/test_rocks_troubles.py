@@ -154,3 +154,21 @@ def test_a_store_is_closed_at_once_although_it_compacts(held, writer):
         again.publish({"users": update(0, A)})
     assert plan_of(path, "users") == "a"
     assert plan_of(path, "events") is Status.MISS
+
+
+def test_a_load_is_shown_and_done_while_the_space_of_the_old_rows_is_given_back(held, writer, monkeypatch):
+    path, _ = held
+    goes_on = threading.Event()
+    monkeypatch.setattr(Database, "compact", lambda *_: goes_on.wait(60))
+    writer.publish({"users": update(0, A)})
+    load = writer.bulk("users")
+    load.add(row_versions([version("k", 5, B)]))
+    finishing = threading.Thread(target=load.finish, args=({0: 6},))
+    finishing.start()
+    try:
+        finishing.join(30)
+        assert not finishing.is_alive()
+        assert plan_of(path, "users") == "b"
+    finally:
+        goes_on.set()
+        finishing.join()
