@@ -46,5 +46,6 @@ def expired_pin(table: str, why: str) -> WouldLoseData:
     return WouldLoseData(
         f"the batch under way cannot be repeated as it was: its pin has expired, as {why}",
         where=f"table {table}",
-        next_step="restore what is missing, or accept other answers for this one batch: enrich run STAGE --new-pin",
+        next_step="restore what is missing, or accept other answers for this one batch: enrich run STAGE --new-pin; "
+        "where a batch takes longer than the table's `history`, give it more, or lower maxOffsetsPerTrigger",
     )
