@@ -1,6 +1,6 @@
 """Which right is missing: brokers only say that one is, we know what we asked for."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
 from enrich.errors import ConfigError, EnrichError
@@ -19,10 +19,17 @@ def needs(right: str, resource: str) -> Iterator[None]:
         raise lacks(right, resource) from error
 
 
+def grant(rights: Collection[str], kind: str, name: str, *, user: str | None = None, prefixed: bool = False) -> str:
+    """The statement by which an administrator gives them."""
+    operations = " ".join(f"--operation {right}" for right in rights)
+    pattern = " --resource-pattern-type prefixed" if prefixed else ""
+    return f"kafka-acls --add --allow-principal User:{user or '...'} {operations} --{kind} {name}{pattern}"
+
+
 def lacks(right: str, resource: str) -> ConfigError:
     kind, _, name = resource.partition(" ")
     return ConfigError(
         f"this user lacks the right {right} on {resource}",
         where=f"{kind} {name}",
-        next_step=f"grant it: kafka-acls --add --allow-principal User:... --operation {right} --{kind} {name}",
+        next_step=f"grant it: {grant([right], kind, name)}",
     )

@@ -7,6 +7,7 @@ from contextlib import closing
 from confluent_kafka import KafkaError, Message
 
 from enrich.admin.cluster import Cluster
+from enrich.admin.doctor.groups import of_groups
 from enrich.admin.doctor.verdict import Verdict, bad, good, warning
 from enrich.admin.topics.actual import actual_topics
 from enrich.admin.topics.checking import check_topic
@@ -31,6 +32,7 @@ def of_kafka(pipeline: Pipeline, deadline_s: float) -> Iterator[Verdict]:
         return
     yield good("kafka", f"{cluster.brokers} brokers answer at {pipeline.kafka.bootstrap_servers}")
     yield from _of_topics(cluster, pipeline)
+    yield from of_groups(pipeline, cluster)
     yield _of_clock(cluster)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from enrich.admin.census import Census, Shares, hashes_of, newest_of
 from enrich.admin.cluster import Cluster
 from enrich.admin.reading import Tell, batches_of, silent
+from enrich.admin.rights import grant
 from enrich.admin.topics.actual import Actual
 from enrich.admin.topics.notes import Note
 from enrich.admin.topics.wanted import Right, Wanted
@@ -103,7 +104,7 @@ def _of_settings(wanted: Wanted, actual: Actual, note: Note | None) -> Iterator[
         missing.append(Right.describe_configs)
     if missing:
         what = f"this user lacks {', '.join(missing)}, for: {', '.join(wanted.used_by)}"
-        yield Finding(Problem.rights, what, "grant it, for example with kafka-acls --add")
+        yield Finding(Problem.rights, what, f"grant it: {grant(missing, 'topic', wanted.name)}")
     if note is not None and note.topic_id == actual.topic_id and note.format != wanted.format and wanted.format:
         what = f"its records are recorded as {note.format}, the configuration says {wanted.format}"
         yield Finding(Problem.encoding, what, "correct the format, or make another topic: enrich topics copy")

@@ -81,7 +81,8 @@ def wishes_for(pipeline: Pipeline, topic: str) -> TopicWishes:
 
 def _uses(pipeline: Pipeline) -> Iterator[_Used]:
     reads = frozenset({Right.read, Right.describe, Right.describe_configs})
-    writes = frozenset({Right.write, Right.describe})
+    # Their settings say how large a record they take.
+    writes = frozenset({Right.write, Right.describe, Right.describe_configs})
     for name, table in pipeline.tables.items():
         if table.topic is not None:
             any_policy = table.compaction is Compaction.any

@@ -9,6 +9,8 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._acl import AclBinding, AclOperation, AclPermissionType
 from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
+from enrich.admin.cluster import Cluster as AdminCluster
+from enrich.admin.doctor.groups import of_groups
 from enrich.config import load
 from enrich.dev import Addresses, temporary_stack
 from enrich.dev.secure import GUEST
@@ -107,6 +109,21 @@ def test_a_user_without_rights_is_told_which_one_is_missing(secure, config_of):
     checked = enrich("topics", "check", "users", "-c", guest, "--json")
     (finding,) = [one for one in lines(checked)[0]["findings"] if one["problem"] == "rights_missing"]
     assert "READ" in finding["what"]
+    assert "kafka-acls --add" in finding["next"] and "--operation READ" in finding["next"]
+
+    pipeline = load(guest)
+    cluster = AdminCluster(pipeline.kafka)
+    group = "enrich.sync.test.to_redis"
+
+    def told_of():
+        return [one.next_step for one in of_groups(pipeline, cluster) if one.level == "bad" and group in one.what]
+
+    assert told_of() == [
+        f"grant it: kafka-acls --add --allow-principal User:{GUEST} --operation READ --group {group} "
+        "--resource-pattern-type prefixed"
+    ]
+    grant(secure, AclOperation.READ, ResourceType.GROUP, group)
+    wait_until(lambda: not told_of(), what="the right on the group")
 
 
 @pytest.mark.parametrize(

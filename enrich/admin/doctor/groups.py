@@ -1,0 +1,59 @@
+"""The consumer groups of a pipeline: may this user be a member of them?"""
+
+from collections.abc import Iterator, Mapping
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin._acl import AclOperation
+
+from enrich.admin.cluster import Cluster
+from enrich.admin.doctor.verdict import Verdict, bad, good, warning
+from enrich.admin.rights import grant
+from enrich.config import Pipeline
+
+
+def groups_of(pipeline: Pipeline) -> Mapping[str, str]:
+    """Group -> whose it is. Retry topics, and Spark's own reading, have groups whose names begin with these."""
+    groups = {f"enrich.{pipeline.name}.{name}": f"stage {name}" for name in pipeline.stages}
+    if pipeline.sync is not None:
+        groups |= {f"enrich.sync.{pipeline.name}.{name}": f"route {name}" for name in pipeline.sync.writeback}
+        groups |= {f"enrich.source.{pipeline.name}.{name}": f"source {name}" for name in pipeline.sync.sources}
+    return groups
+
+
+def of_groups(pipeline: Pipeline, cluster: Cluster) -> Iterator[Verdict]:
+    groups = groups_of(pipeline)
+    if not groups:
+        return
+    security = pipeline.kafka.security
+    user = None if security is None else security.username
+    lacking = 0
+    for group, owner in groups.items():
+        try:
+            allowed = _may_read(cluster, group)
+        except KafkaException as error:
+            yield warning("rights", f"{owner}: group {group}: {error.args[0].str()}", "look at the brokers")
+            lacking += 1
+            continue
+        if not allowed:
+            what = f"{owner}: this user lacks READ on group {group}"
+            yield bad("rights", what, f"grant it: {grant(['READ'], 'group', group, user=user, prefixed=True)}")
+            lacking += 1
+    if not lacking:
+        yield good("rights", f"this user may read in the {len(groups)} consumer groups")
+
+
+def _may_read(cluster: Cluster, group: str) -> bool:
+    futures = cluster.admin.describe_consumer_groups(
+        [group], include_authorized_operations=True, request_timeout=cluster.deadline_s
+    )
+    try:
+        allowed = futures[group].result(timeout=cluster.deadline_s + 5).authorized_operations
+    except KafkaException as error:
+        code = error.args[0].code()
+        if code == KafkaError.GROUP_AUTHORIZATION_FAILED:
+            return False
+        if code == KafkaError.GROUP_ID_NOT_FOUND:
+            return True  # nobody was in it yet, and this user may know that
+        raise
+    # None: a broker that does not say.
+    return not allowed or AclOperation.READ in allowed or AclOperation.ALL in allowed
