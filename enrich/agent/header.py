@@ -12,15 +12,19 @@ import os
 import struct
 import zlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from enrich.errors import CorruptState
+from enrich.errors import ConfigError
 from stores.files import mapped_files
 
 _SLOT_SIZE = 256 * 1024
 _SLOT_COUNT = 2
 _FRAME = struct.Struct("<QII")  # version, length of the content, CRC-32 of version and content
+
+_ROOM = _SLOT_SIZE - _FRAME.size
+_CUT_TO = (200, 80, 20)
+"""Characters of a reason where there is no room for whole ones."""
 
 
 @dataclass(frozen=True)
@@ -85,10 +89,17 @@ class HeaderWriter:
         self._version = 0 if newest is None else newest[0]
 
     def write(self, header: Header) -> None:
-        content = json.dumps(asdict(header), separators=(",", ":")).encode()
-        if len(content) > _SLOT_SIZE - _FRAME.size:
-            raise CorruptState(
-                "the header has no room for the state of all tables", next_step="use fewer tables a store"
+        """Cuts reasons where there is no room for those of all tables. Raises ConfigError for too many tables: nothing
+        is damaged, and to make the store anew would not help."""
+        content = _content(header)
+        for length in _CUT_TO:
+            if len(content) <= _ROOM:
+                break
+            content = _content(_with_short_reasons(header, length))
+        if len(content) > _ROOM:
+            raise ConfigError(
+                f"an agent cannot keep {len(header.tables)} tables: the state of all has no room in its header",
+                next_step="use fewer tables a pipeline, or shorter names",
             )
         self._version += 1
         start = _SLOT_SIZE * (self._version % _SLOT_COUNT)
@@ -135,6 +146,18 @@ class HeaderReader:
 
     def close(self) -> None:
         self._map.close()
+
+
+def _content(header: Header) -> bytes:
+    return json.dumps(asdict(header), separators=(",", ":")).encode()
+
+
+def _with_short_reasons(header: Header, length: int) -> Header:
+    tables = {
+        name: state if state.reason is None else replace(state, reason=state.reason[:length])
+        for name, state in header.tables.items()
+    }
+    return replace(header, tables=tables)
 
 
 def _frame(version: int, content: bytes) -> bytes:

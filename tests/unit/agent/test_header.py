@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from enrich.agent.header import _SLOT_SIZE, Header, HeaderReader, HeaderWriter, TableState
-from enrich.errors import CorruptState
+from enrich.errors import ConfigError
 
 
 def header(counter, **tables):
@@ -63,11 +63,23 @@ def test_a_reader_notices_that_the_file_was_replaced_or_deleted(tmp_path):
     assert reader.read() == header(1)
 
 
-def test_state_without_room_is_refused_and_the_last_one_stays(tmp_path):
+@pytest.mark.parametrize("letter", ["x", "\N{CHECK MARK}"])
+def test_reasons_that_are_too_long_for_all_tables_are_cut_and_nothing_else(tmp_path, letter):
+    tables = {f"t{number}": TableState(True, number, number, reason=letter * 600) for number in range(600)}
+    HeaderWriter(tmp_path / "header").write(header(1, **tables))
+    read = HeaderReader(tmp_path / "header").read()
+    assert read is not None
+    assert {name: (state.ready, state.complete_through, state.rows) for name, state in read.tables.items()} == {
+        f"t{number}": (True, number, number) for number in range(600)
+    }
+    assert {str(state.reason)[:5] for state in read.tables.values()} == {letter * 5}
+
+
+def test_more_tables_than_there_is_room_for_are_no_damage_and_the_last_state_stays(tmp_path):
     writer = HeaderWriter(tmp_path / "header")
     writer.write(header(1))
-    with pytest.raises(CorruptState):
-        writer.write(header(2, users=TableState(reason="x" * _SLOT_SIZE)))
+    with pytest.raises(ConfigError, match="fewer tables"):
+        writer.write(header(2, **{f"t{number}": TableState() for number in range(_SLOT_SIZE // 50)}))
     assert HeaderReader(tmp_path / "header").read() == header(1)
 
 
