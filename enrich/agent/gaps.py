@@ -34,10 +34,10 @@ def floors_over(
 ) -> dict[int, HistoryFloor]:
     """From where on the history is whole after these stretches, of which these are the records. `lag_ms`: the topic's
     min.compaction.lag.ms; `now_ms`: the clock once they were read."""
-    proven = whole_since(lag_ms, now_ms)
     floors = {}
     for partition, stretch in stretches.items():
         offsets, times = _records(versions, partition)
+        proven = whole_since(lag_ms, now_ms, int(times.max(initial=0)))
         # The cleaner stops at the first record that is too young, and of each key it leaves the last one before that.
         young = offsets[times > proven] if lag_ms else offsets[:0]
         if len(young) and young[0] == offsets[0]:
@@ -49,13 +49,18 @@ def floors_over(
             offset = stretch.end + (not stretch.is_at_end)
         else:
             continue
-        floors[partition] = HistoryFloor(offset, min(proven, now_ms))
+        floors[partition] = HistoryFloor(offset, proven)
     return floors
 
 
-def whole_since(lag_ms: int, now_ms: int) -> int:
-    """What is later is not removed yet, nor anything on its account."""
-    return now_ms - lag_ms + CLOCKS_DIFFER_MS if lag_ms else now_ms
+def whole_since(lag_ms: int, now_ms: int, newest_ms: int) -> int:
+    """What is later is not removed yet, nor anything on its account.
+
+    `newest_ms`: the latest time of what was read, by the clocks of those who write. The answer is never later than
+    that and now.
+    """
+    read_ms = max(now_ms, min(newest_ms, now_ms + CLOCKS_DIFFER_MS))
+    return min(now_ms - lag_ms + CLOCKS_DIFFER_MS, read_ms) if lag_ms else read_ms
 
 
 def _records(versions: pa.RecordBatch, partition: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:

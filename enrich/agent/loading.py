@@ -139,7 +139,7 @@ def load_from(source: Source, store: Loads, order: Order, listener: Listener, cl
 
     load = store.bulk(table.name)
     try:
-        started, records = time.monotonic(), 0
+        started, records, newest_ms = time.monotonic(), 0, 0
         positions = dict(starts)
         for versions in () if head_start is None else head_start.versions():
             listener.quarantined(load.add(versions))
@@ -153,6 +153,7 @@ def load_from(source: Source, store: Loads, order: Order, listener: Listener, cl
                 for messages in source.read(starts, ends, epochs):
                     versions = row_versions_of(messages)
                     adding.add(versions)
+                    newest_ms = max(newest_ms, versions.column("timestamp").to_numpy().max(initial=0))
                     records += len(messages)
                     for partition, at in _last_places(versions):
                         positions[partition] = (messages[at].offset() or 0) + 1
@@ -172,7 +173,7 @@ def load_from(source: Source, store: Loads, order: Order, listener: Listener, cl
         if listener.should_stop():
             load.abandon()
             return None
-        floors = _floors(source, order, asked, read, ends)
+        floors = _floors(source, order, asked, read, int(newest_ms), ends)
         if head_start is not None:
             floors = joined_floors(head_start.manifest, floors)
         if source.topic_id() != topic_id:
@@ -212,15 +213,17 @@ class _Topic:
         self._consumer.close()
 
 
-def _floors(source: Source, order: Order, asked: Moment, read: Moment, ends: Offsets) -> Mapping[int, HistoryFloor]:
+def _floors(
+    source: Source, order: Order, asked: Moment, read: Moment, newest_ms: int, ends: Offsets
+) -> Mapping[int, HistoryFloor]:
     """From where on the topic still had every version when it was read. What compaction removed is gone without a
     trace; younger than min.compaction.lag.ms it removes nothing."""
     table, settings = order.table, order.answer.settings
     lag = 0 if settings is None else settings.min_compaction_lag_ms
+    all_that_was_read = whole_since(0, asked.wall_ms, newest_ms)
     if not lag or not table.spec.history_ms:
-        return {partition: HistoryFloor(end, asked.wall_ms) for partition, end in ends.items()}
-    # Never later than what was read, however short the lag is.
-    proven = min(whole_since(lag, read.wall_ms), asked.wall_ms)
+        return {partition: HistoryFloor(end, all_that_was_read) for partition, end in ends.items()}
+    proven = min(whole_since(lag, read.wall_ms, newest_ms), all_that_was_read)
     firsts = source.first_since(proven + 1)
     # A partition whose very first record is that young never was compacted: it is whole from its start.
     return {p: HistoryFloor(min(firsts[p], end), proven) for p, end in ends.items() if firsts[p] > 0}

@@ -90,22 +90,22 @@ class ModelTopic:
         partition.end += self._chance.choice([1, 1, 2])  # where a transaction ends, there is an offset without a record
 
     def clean(self) -> None:
-        """Everything that may go now, but for a whim."""
-        now = self.world.now_ms
+        """Everything that may go now, or some of it: a cleaner comes as far as its memory reaches."""
+        now, settings = self.world.now_ms, self.settings
         for partition in self.now.partitions.values():
-            settings = self.settings
             dirty = 0
             for version in partition.log[:-1]:  # the last one stands in the segment that is being written
                 if version.timestamp > now - max(settings.min_compaction_lag_ms, settings.open_ms):
                     break
                 dirty += 1
+            if self._chance.random() < 0.2:
+                dirty = self._chance.randint(0, dirty)
             newest = {version.key: version.offset for version in partition.log[:dirty]}
             kept = []
             for version in partition.log[:dirty]:
-                if newest[version.key] != version.offset and self._chance.random() < 0.95:
+                if newest[version.key] != version.offset:
                     continue
-                is_last_tombstone = version.value is None and newest[version.key] == version.offset
-                if is_last_tombstone and now > partition.horizons.setdefault(
+                if version.value is None and now > partition.horizons.setdefault(
                     version.offset, now + settings.delete_retention_ms
                 ):
                     continue
@@ -157,7 +157,7 @@ class ModelTailer:
             return None
         tailed, ends = Tailed(), self._topic.ends()
         for number, position in followed.items():
-            if position > ends.get(number, 0):
+            if position > ends.get(number, -1):
                 tailed.fault = CorruptState("offset out of range")
                 self._followed.pop(ModelTopic.name)
                 return tailed

@@ -3,6 +3,7 @@ from hypothesis import strategies as st
 
 from enrich.agent.completeness import Completeness, Ends
 from enrich.agent.moments import Moment
+from enrich.agent.notes import complete_note, complete_of
 
 SOON = 1_000
 
@@ -90,3 +91,13 @@ def test_a_time_between_two_moments_is_never_taken_for_shorter_than_either_clock
     then = Moment(10_000_000, 500_000)
     assert then.until(Moment(10_000_200 - 3_600_000, 500_200)) == 200
     assert then.until(Moment(10_000_200 + 3_600_000, 500_200)) == 3_600_200
+
+
+def test_what_a_former_agent_has_proven_is_known_whatever_was_done_to_the_clock_meanwhile():
+    then = Moment(10_000_000, 500_000)
+    notes, back = complete_note(then), Moment(9_000_000, 800_000)
+    assert complete_of(notes, then.wall_ms, back) == then
+    # After another start of the system only the clock can tell, and what is still to come nobody believes.
+    assert complete_of({}, then.wall_ms, back) is None
+    assert complete_of({}, then.wall_ms, Moment(10_000_500, 700)) == Moment(10_000_000, 200)
+    assert complete_of(notes, None, back) == then

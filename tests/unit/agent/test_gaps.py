@@ -42,3 +42,8 @@ def test_nothing_is_missing_where_nothing_is_left_that_could_have_replaced_it():
 @pytest.mark.parametrize("lag_ms", [0, 1, 1_000, 30_000, CLOCKS_DIFFER_MS, HOUR])
 def test_a_floor_is_never_later_than_what_was_read(lag_ms):
     assert floors({7: OLD}, end=8, lag_ms=lag_ms)[0].timestamp <= NOW
+
+
+def test_records_of_a_clock_that_is_ahead_move_it_on_by_a_minute_at_most():
+    assert floors({7: NOW + 500}, end=8, lag_ms=0)[0].timestamp == NOW + 500
+    assert floors({7: NOW + HOUR}, end=8, lag_ms=0)[0].timestamp == NOW + CLOCKS_DIFFER_MS
