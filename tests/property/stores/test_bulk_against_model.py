@@ -69,8 +69,8 @@ def test_a_bulk_load_answers_as_the_model_does_from_its_floors_on(rows, tail, fl
             for (key, time), answer in zip([*((key, None) for key in KEYS), *timed], answers, strict=True):
                 if answer.status is not Status.EXPIRED:
                     assert (answer.status, *(answer.position or (None, None))) == model.find(key, time, pin)
-        # The present is never expired, and nothing is that the given floors and the history cover. A table without history
-        # promises no time at all: it keeps one version of a key, whatever clock its producer has.
+        # The present is never expired, and nothing is that the given floors and the history cover. A table without
+        # history promises no time at all: it keeps one version of a key, whatever clock its producer has.
         assert Status.EXPIRED not in {a.status for a in find(view, pa.array(KEYS), pin=ends)}
         for partition, floor in view.floors.items():
             given_floor = floors.get(partition, HistoryFloor(0, 0))
