@@ -4,6 +4,7 @@ The driver's side is `plan` (one DataFrame), `session`, `profiles` and `job` (a 
 `worker`, `gate`, `answers` and `policies`, which know Arrow and no Spark. `operator` is where the two meet.
 """
 
+from enrich.stage.failures import failure_of
 from enrich.stage.library import enrich
 
-__all__ = ["enrich"]
+__all__ = ["enrich", "failure_of"]

@@ -1,13 +1,18 @@
-"""The fields of JSON events that look-ups ask for, read in columns."""
+"""The fields of JSON events that keys and expressions name, read in columns. Whoever joins the events, this decides
+what is an event and what stands in its fields."""
 
 import json
+import re
 from collections.abc import Callable
+from decimal import InvalidOperation
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from enrich.codecs import JsonDecoder
+from enrich.codecs.json_strict import build
+from enrich.codecs.strict import converter
 from enrich.stage.policies import Mask
 from stores.protocol import Decoded
 
@@ -15,18 +20,22 @@ _Convert = Callable[[Any], Any]
 
 _LONGEST_NUMBER = 4_000
 """Python takes no more digits; as a key there are none so long."""
+_DEEPEST = 900
+"""Brackets within brackets. Python's own bound, of about a thousand, counts the calls that led there, too."""
+_STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 
 
 class EventFields:
-    """Fields of text and whole numbers. One that is not there, or not of its type, is null and no reason to refuse the
-    event."""
+    """Fields of any types that columns have. One that is not there, or not of its type, is null and no reason to refuse
+    the event; so is what stands in a list or object. Raises ConfigError for a type that no JSON stands for."""
 
     def __init__(self, fields: pa.Schema) -> None:
-        fields = pa.schema([field.with_nullable(True) for field in fields])
+        fields = pa.schema([pa.field(field.name, _all_nullable(field.type)) for field in fields])
         self._decoder = JsonDecoder(fields, _OneByOne(fields))
 
     @staticmethod
-    def can_read(kind: pa.DataType) -> bool:
+    def can_read_alone(kind: pa.DataType) -> bool:
+        """Whether a key can be such a field as it is."""
         return bool(pa.types.is_string(kind) or pa.types.is_integer(kind))
 
     def read(self, values: pa.BinaryArray) -> tuple[Mask, pa.StructArray]:
@@ -54,7 +63,32 @@ class _OneByOne:
                 rows.append(None)
             else:
                 rows.append({name: convert(event.get(name)) for name, convert in self._converters.items()})
-        return Decoded(pa.array(rows, self._kind), bad)
+        return build(rows, bad, self._kind)
+
+
+def _all_nullable(kind: pa.DataType) -> pa.DataType:
+    """What NOT NULL promises inside of a field, an event may not keep."""
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(field.name, _all_nullable(field.type)) for field in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(_all_nullable(kind.value_type))
+    if pa.types.is_map(kind):
+        return pa.map_(kind.key_type, _all_nullable(kind.item_type))
+    return kind
+
+
+class _Number(float):
+    """A number with a point or exponent, which knows how it was written: decimals take it exactly."""
+
+    def __new__(cls, text: str) -> "_Number":
+        number = super().__new__(cls, text)
+        number._text = text
+        return number
+
+    _text: str
+
+    def __str__(self) -> str:
+        return self._text
 
 
 def _whole(text: str) -> int | None:
@@ -65,11 +99,11 @@ def _refused(constant: str) -> None:
     raise ValueError(constant)
 
 
-_PARSER = json.JSONDecoder(parse_int=_whole, parse_constant=_refused)
+_PARSER = json.JSONDecoder(parse_int=_whole, parse_float=_Number, parse_constant=_refused)
 
 
 def _object(value: bytes | None) -> dict[str, Any] | None:
-    if not value:
+    if not value or _is_too_deep(value):
         return None
     try:
         event = _PARSER.decode(value.decode())
@@ -78,20 +112,64 @@ def _object(value: bytes | None) -> dict[str, Any] | None:
     return event if isinstance(event, dict) else None
 
 
+def _is_too_deep(value: bytes) -> bool:
+    if value.count(b"[") + value.count(b"{") <= _DEEPEST:
+        return False
+    brackets = np.frombuffer(_STRINGS.sub(b"", value), np.uint8)
+    opened = np.isin(brackets, np.frombuffer(b"[{", np.uint8)).astype(np.int64)
+    closed = np.isin(brackets, np.frombuffer(b"]}", np.uint8))
+    return bool(np.cumsum(opened - closed).max(initial=0) > _DEEPEST)
+
+
 def _converter(kind: pa.DataType) -> _Convert:
     if pa.types.is_string(kind):
         return _text
-    least, largest = -(2 ** (kind.bit_width - 1)), 2 ** (kind.bit_width - 1) - 1
+    if pa.types.is_struct(kind):
+        return _struct(kind)
+    if pa.types.is_list(kind):
+        return _list(_converter(kind.value_type))
+    strict = converter(kind)
+    if pa.types.is_map(kind):
+        return _map(_converter(kind.item_type))
 
-    def integer(value: Any) -> int | None:
-        fits = isinstance(value, int) and not isinstance(value, bool) and least <= value <= largest
-        return value if fits else None
+    def convert(value: Any) -> Any:
+        try:
+            return strict(value)
+        except (ValueError, InvalidOperation):
+            return None
 
-    return integer
+    return convert
+
+
+def _struct(kind: pa.StructType) -> _Convert:
+    fields = [(field.name, _converter(field.type)) for field in kind]
+
+    def convert(value: Any) -> dict[str, Any] | None:
+        if not isinstance(value, dict):
+            return None
+        return {name: convert_field(value.get(name)) for name, convert_field in fields}
+
+    return convert
+
+
+def _list(convert_item: _Convert) -> _Convert:
+    def convert(value: Any) -> list[Any] | None:
+        return [convert_item(item) for item in value] if isinstance(value, list) else None
+
+    return convert
+
+
+def _map(convert_item: _Convert) -> _Convert:
+    def convert(value: Any) -> list[tuple[Any, Any]] | None:
+        if not isinstance(value, dict):
+            return None
+        return [(_text(key), convert_item(item)) for key, item in value.items()]
+
+    return convert
 
 
 def _text(value: Any) -> str | None:
-    """Text as it is, anything else as JSON has it: as Spark reads a field of text."""
+    """Text as it is, anything else as JSON has it."""
     if value is None:
         return None
     text = value if isinstance(value, str) else json.dumps(value, separators=(",", ":"), ensure_ascii=False)

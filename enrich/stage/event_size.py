@@ -2,13 +2,29 @@
 
 from contextlib import closing, suppress
 
+from enrich.config import Replay, Stage
 from enrich.errors import Unreachable
 from enrich.kafka import Connection, Topics, new_admin_client, new_store_consumer, read_to_end
+from enrich.stage.checkpoint import Checkpoint
 
 _PARTITIONS = 16
 """So many are enough."""
 _OF_EACH_PARTITION = 20
 _PATIENCE_S = 3.0
+_KEPT = "enrich-event-bytes"
+
+
+def typical_event_bytes(connection: Connection, stage: Stage, checkpoint: Checkpoint) -> int:
+    """Of the newest events. With `replay: deterministic` of those that were the newest when the checkpoint was new: a
+    batch that is repeated is joined as it was the first time, however large later events are."""
+    topic = stage.source.topic
+    if stage.replay != Replay.deterministic:
+        return mean_event_bytes(connection, topic)
+    kept = checkpoint.read(_KEPT)
+    if kept is None:
+        checkpoint.create(_KEPT, str(mean_event_bytes(connection, topic)))
+        kept = checkpoint.read(_KEPT)
+    return int(kept or 0)
 
 
 def mean_event_bytes(connection: Connection, topic: str) -> int:

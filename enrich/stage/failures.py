@@ -13,7 +13,7 @@ _TOLD = re.compile(re.escape(MARK) + r"(\{.*\})")
 
 
 class ToldFailure(Exception):
-    """An error of our tree as one line of text, for a traceback."""
+    """An error of our tree in a traceback: for people, and in the line after it for `as_told`."""
 
 
 @contextmanager
@@ -22,7 +22,7 @@ def told_to_driver() -> Iterator[None]:
     try:
         yield
     except EnrichError as error:
-        raise ToldFailure(MARK + json.dumps(told(error))) from error
+        raise ToldFailure(f"{error}\n{MARK}{json.dumps(told(error))}") from error
 
 
 def as_told(text: str) -> EnrichError:
@@ -32,3 +32,9 @@ def as_told(text: str) -> EnrichError:
         first = next((line.strip() for line in text.splitlines() if line.strip()), "no reason given")
         return Fatal(f"Spark: {first}", next_step="see the log lines above; progress is kept in the checkpoint")
     return as_it_was(json.loads(found[1]))
+
+
+def failure_of(error: BaseException) -> EnrichError:
+    """What ended a job of Spark's, from the exception that its action or query raised: the error of a worker as it was
+    (Unreachable, BadRecord, ...), a Fatal for others."""
+    return as_told(str(error))

@@ -27,7 +27,7 @@ from enrich.stage.counting import StageCounts
 from enrich.stage.daemon import STATE_DIR
 from enrich.stage.draining import drain, stop_now
 from enrich.stage.drivers import at_work, is_at_work, wait_for_others
-from enrich.stage.event_size import mean_event_bytes
+from enrich.stage.event_size import typical_event_bytes
 from enrich.stage.failures import as_told
 from enrich.stage.metrics import StageMetrics
 from enrich.stage.pinning import PinBook, TableEnds
@@ -142,7 +142,7 @@ def run_with(
         versions = None
         if stage.writeback is not None and stage.writeback.version is None:
             versions = source_versions(source.topic, topic_id, len(partitions), checkpoint, progress, written)
-        event_bytes = partial(mean_event_bytes, connection, stage.source.topic)
+        event_bytes = partial(typical_event_bytes, connection, stage, checkpoint)
         plan = StagePlan(spark, pipeline, name, limits, versions, event_bytes, topic_id)
         metrics = StageMetrics(pipeline.name, name, plan.order.lookups, _processes(spark))
         counts = StageCounts(metrics)

@@ -16,8 +16,11 @@ from enrich.stage.outcome import Outcome
 from enrich.stage.pin import Pin
 from enrich.stage.rules import table_rules
 
-ANSWER = "_answer"
-TIME = "_time"
+OURS = "_enrich_"
+"""How the names of columns begin that stand beside those of a user's frame for a while."""
+ANSWER = f"{OURS}answer"
+TIME = f"{OURS}time"
+_ASKS = f"{OURS}asks"
 
 
 @dataclass(frozen=True)
@@ -31,17 +34,17 @@ class Joining:
     @cached_property
     def asked(self) -> Mapping[str, Column]:
         """What the operator needs of each row, by names that no row has."""
-        keys = {f"_key_{index}": key for index, key in enumerate(self.keys)}
+        keys = {f"{OURS}key_{index}": key for index, key in enumerate(self.keys)}
         return keys if self.time is None else {**keys, TIME: self.time}
 
     def answered(self, frame: DataFrame, kept: Sequence[str], usable: Column, pin: Pin | None = None) -> DataFrame:
         """The kept columns with the answers. Where `usable` is false, no policy applies; it is never null."""
         if not self.order.lookups:
             return frame.select(*kept)
-        questions = frame.select(*kept, usable.alias("_asks"), *(c.alias(name) for name, c in self.asked.items()))
+        questions = frame.select(*kept, usable.alias(_ASKS), *(c.alias(name) for name, c in self.asked.items()))
         times = None if self.time is None else sql.col(TIME)
         keys = [sql.col(name) for name in self.asked if name != TIME]
-        answer = answer_column(self.order, sql.col("_asks"), keys, times, pin)
+        answer = answer_column(self.order, sql.col(_ASKS), keys, times, pin)
         return questions.select(*kept, answer.alias(ANSWER))
 
     def objects(self) -> list[Column]:

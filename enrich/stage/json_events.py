@@ -1,16 +1,21 @@
-"""JSON events in the JVM: only the fields that expressions name are parsed, and objects are spliced into the original
-bytes, so that everything else passes through untouched."""
+"""JSON events whose expressions Spark evaluates: the fields that these name are read by a worker, and objects are
+spliced into the original bytes in the JVM, so that everything else passes through untouched."""
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import cast
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
+from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined] # missing in its stubs
+from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import StructType
 
 from enrich.config import Columns
 from enrich.stage.events import KAFKA, USABLE
+from enrich.stage.policies import Mask
 
 # What Spark takes beyond JSON, which others could not read in the output.
 _STRICT = {"allowSingleQuotes": "false", "allowNonNumericNumbers": "false"}
@@ -39,10 +44,19 @@ class JsonEvents:
         return ()
 
     def read(self, events: DataFrame, fields: Sequence[str]) -> DataFrame:
-        parsed = events.select("*", self._parsed(sql.col(KAFKA.value), fields).alias(_PARSED))
-        event = sql.get(_PARSED, sql.lit(0))
+        value = sql.col(KAFKA.value)
+        if not fields:
+            return events.select("*", self._parsed(value).alias(_PARSED)).select(
+                *events.columns, self._usable().alias(USABLE)
+            )
+        # By the reader of events that are joined whole, not by Spark's, which takes some texts that are no JSON, and
+        # has other ideas of numbers: a stage may go the one way today and the other tomorrow.
+        kind = pa.struct(list(self._columns.select(fields).arrow))
+        read = arrow_udf(_reading(pa.schema(list(kind))), from_arrow_type(kind)).asNondeterministic()
+        parsed = events.select("*", read(value).alias(_PARSED))
+        event = sql.col(_PARSED)
         return parsed.select(
-            *events.columns, self._usable().alias(USABLE), *(event.getField(name).alias(name) for name in fields)
+            *events.columns, event.isNotNull().alias(USABLE), *(event[name].alias(name) for name in fields)
         )
 
     def reason(self) -> Column:
@@ -58,22 +72,35 @@ class JsonEvents:
         value = sql.col(KAFKA.value)
         return spliced(value, sql.struct(*objects)) if objects else value
 
-    def _parsed(self, value: Column, fields: Sequence[str]) -> Column:
-        """The fields, in a form that also tells whether the value was one object.
+    def _parsed(self, value: Column) -> Column:
+        """Something that tells whether the value was one object.
 
         Spark's parser stops at the end of the first value and would take `{"a":1}{"b":2}` for an event, which spliced
         is no JSON. So the text is put into a list, with an object after it that only a whole value leaves in place.
         """
-        members = ",".join([*(column.text(":") for column in self._columns.select(fields).columns), f"{self._end}:int"])
         wrapped = sql.concat(sql.lit("["), value.cast("string"), sql.lit(f',{{"{self._end}":1}}]'))
-        return sql.from_json(wrapped, f"array<struct<{members}>>", _STRICT)
+        return sql.from_json(wrapped, f"array<struct<{self._end}:int>>", _STRICT)
 
     def _usable(self) -> Column:
-        # A field that is not there, or not of its type, is null and no reason to refuse the event.
         event, end = sql.get(_PARSED, sql.lit(0)), sql.get(_PARSED, sql.lit(1))
         is_one = (sql.size(_PARSED) == 2) & end.getField(self._end).isNotNull() & event.getField(self._end).isNull()
         is_object = event.isNotNull() & sql.is_valid_utf8(sql.col(KAFKA.value).cast("string"))
         return sql.coalesce(is_one & is_object, sql.lit(False))
+
+
+def _reading(fields: pa.Schema) -> Callable[[Iterator[pa.Array]], Iterator[pa.Array]]:
+    def read(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
+        # Imported by the worker, when it has a task: the driver reads no events.
+        from enrich.stage.event_fields import EventFields
+
+        reader = EventFields(fields)
+        return (_usable_rows(*reader.read(values)) for values in batches)
+
+    return read
+
+
+def _usable_rows(usable: Mask, rows: pa.StructArray) -> pa.StructArray:
+    return pc.if_else(pa.array(usable), rows, pa.scalar(None, rows.type))
 
 
 def json_text(struct: Column) -> Column:

@@ -1,5 +1,6 @@
 """The lookups of a stage for jobs of one's own, on any streaming or batch DataFrame."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ from pyspark.sql import functions as sql
 from enrich.config import Lookup, OnMiss, Pipeline
 from enrich.errors import ConfigError
 from enrich.stage.expressions import Expression, Expressions
-from enrich.stage.joining import joining
+from enrich.stage.joining import OURS, joining
 from enrich.stage.policies import Fate
 
 
@@ -29,8 +30,9 @@ def enrich(
     and `on_miss: wait`. `outcome`: the name of a column that says `forward` or `dlq`, and which lookup decided on
     which status; needed with `on_miss: dlq`, where the caller sends the row on. Rows of `on_miss: drop` are left out.
 
-    Raises ConfigError for what cannot work.
+    Raises ConfigError for what cannot work. What a worker raises ends Spark's job: see `failure_of`.
     """
+    _require_own_columns(df)
     chosen = [_lookup(each, index) for index, each in enumerate(lookups)]
     _require_new_columns(df, [*(lookup.as_ for lookup in chosen), *([outcome] if outcome else [])])
     for index, lookup in enumerate(chosen):
@@ -51,8 +53,9 @@ def enrich(
     joined = joining(pipeline, chosen, expressions, time, lineage=lineage)
     if not chosen:
         return df
-    answered = joined.answered(df, df.columns, sql.lit(True))
-    columns = [*(sql.col(f"`{name}`") for name in df.columns), *joined.objects()]
+    theirs = [_quoted(name) for name in df.columns]
+    answered = joined.answered(df, theirs, sql.lit(True))
+    columns = [*(sql.col(name) for name in theirs), *joined.objects()]
     if outcome is not None:
         name, _, status = joined.outcome.deciding()
         is_dead = joined.outcome.fate() == Fate.DLQ
@@ -71,6 +74,25 @@ def _lookup(given: Lookup | Mapping[str, Any], index: int) -> Lookup:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"])
         raise ConfigError(f"{key}: {first['msg']}", where=f"lookups[{index}]") from None
+
+
+def _quoted(name: str) -> str:
+    """The column of just this name, whatever dots it has."""
+    return f"`{name.replace('`', '``')}`"
+
+
+def _require_own_columns(df: DataFrame) -> None:
+    counted = Counter(name.casefold() for name in df.columns)
+    for name in df.columns:
+        if counted[name.casefold()] > 1:
+            raise ConfigError(
+                f"the DataFrame has two columns `{name}`, which Spark cannot tell apart", next_step="rename one of them"
+            )
+        if name.casefold().startswith(OURS):
+            raise ConfigError(
+                f"the DataFrame has a column `{name}`, and names that begin with {OURS} are needed here",
+                next_step="rename it",
+            )
 
 
 def _require_new_columns(df: DataFrame, names: Sequence[str]) -> None:

@@ -86,7 +86,7 @@ def why_evaluated(stage: Stage, order: Order, fields: Sequence[str], event_bytes
     if {name for lookup in order.lookups for name in lookup.keys} != set(fields):
         return "a key is an expression or a field that is not plain"
     for field in columns.select(fields).arrow:
-        if not EventFields.can_read(field.type):
+        if not EventFields.can_read_alone(field.type):
             return f"the field {field.name} is neither text nor a whole number"
     for lookup in order.lookups:
         if not _is_written_alike(lookup.kind):

@@ -59,7 +59,9 @@ def seen(rows: Iterable[Any]) -> dict[int, tuple[str, bytes, dict[str, bytes]]]:
     found = {}
     for row in rows:
         headers = {header.key: bytes(header.value) for header in row.headers or []}
-        number = int(bytes(row.key).decode().rpartition("/")[2].lstrip("k"))
+        key = bytes(row.key).decode()
+        # Of a dead letter: topic/partition/offset/stage.
+        number = int(key.split("/")[2] if "/" in key else key.lstrip("k"))
         assert number not in found, "an event has two records"
         found[number] = (row.topic.rpartition(".")[2], bytes(row.value), headers)
     return found

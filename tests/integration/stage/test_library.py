@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from enrich.errors import ConfigError
-from enrich.stage import enrich
+from enrich.errors import BadRecord, ConfigError
+from enrich.stage import enrich, failure_of
 from tests.support.stage_frames import python_operators
 from tests.support.stages import StageWorld
 
@@ -75,6 +75,27 @@ def test_what_cannot_work_is_refused_before_anything_runs(world, visits, lookup,
     with pytest.raises(ConfigError) as raised:
         enrich(visits, world.pipeline, [lookup])
     assert says in str(raised.value)
+
+
+def test_columns_may_have_any_names_that_spark_can_tell_apart(world, visits):
+    odd = visits.selectExpr("*", "1 AS `a.b`", "2 AS `c``d`", "3 AS _asks", "4 AS _answer", "5 AS _key_0", "6 AS _time")
+    rows = enrich(odd, world.pipeline, [LOOKUP]).collect()
+    assert {tuple(row)[2:8] for row in rows} == {(1, 2, 3, 4, 5, 6)}
+    assert {row.id: row.user and row.user.plan for row in rows} == {1: "free", 2: None, 3: None, 4: None}
+    for column in ("user_id AS ID", "1 AS _enrich_time"):
+        with pytest.raises(ConfigError) as raised:
+            enrich(visits.selectExpr("*", column), world.pipeline, [LOOKUP])
+        assert "rename" in str(raised.value)
+
+
+def test_what_ends_a_job_is_told_to_people_and_to_programs(world, visits):
+    frame = enrich(visits, world.pipeline, [{**LOOKUP, "on_miss": "fail"}])
+    with pytest.raises(Exception) as raised:
+        frame.collect()
+    told = failure_of(raised.value)
+    assert isinstance(told, BadRecord)
+    assert told.what.startswith("an event has no row in the table users")
+    assert f"ToldFailure: {told}" in str(raised.value)
 
 
 def test_the_example_of_the_page_runs_on_a_stream(spark, world, tmp_path):

@@ -80,12 +80,12 @@ def test_an_as_of_join_takes_the_version_that_was_valid_at_the_events_time(spark
     # The table must be complete beyond the versions: `wait` proves it, then both are asked for as of their times.
     made(spark, world, "wait", [{"user_id": "eve", "ts": at(last)}, {"user_id": "nobody", "ts": at(last)}])
     events = [
-        {"user_id": "eve", "ts": at(last + 60)},
+        {"user_id": "eve", "ts": at(last + 600)},
         {"user_id": "eve"},
         {"user_id": "eve", "ts": at(before - 86_400)},
     ]
     later, without_time, long_before = made(spark, world, "as-of", events)
-    assert later["user"]["plan"] == "two"
+    assert later["user"] and later["user"]["plan"] == "two", later["_lineage"]
     assert (without_time["user"], without_time["_lineage"]["user"]["status"]) == (None, "null_key")
     assert (long_before["user"], long_before["_lineage"]["user"]["status"]) in ((None, "expired"), (None, "miss"))
 

@@ -1,22 +1,29 @@
 """JSON events that are joined whole in the worker, beside the same stages with Spark to read and write them."""
 
+import json
 from typing import Any
 from unittest.mock import patch
 
 import pytest
 
-from enrich.stage.event_size import mean_event_bytes
+from enrich.config import Replay, Stage
+from enrich.stage.checkpoint import Checkpoint
+from enrich.stage.event_size import mean_event_bytes, typical_event_bytes
 from enrich.stage.plan import StagePlan
 from tests.support.seed import random_source, rounds
 from tests.support.stage_events import BAD_EVENTS, GOOD_SHAPES, random_event
 from tests.support.stage_frames import VERSIONS, python_operators, source_of
 from tests.support.stages import StageWorld
 
-ROWS = {
+ROWS: dict[str, Any] = {
     "ann": {"plan": 'a "quoted" one\n', "n": 5, "on": True, "day": "2026-02-28", "tags": ["é", None], "at": {"x": 1}},
     "bob": {"plan": None, "n": -(2**40), "on": None, "day": None, "tags": None, "at": None},
     "5": {"plan": "five", "n": 0, "on": False, "day": "1970-01-01", "tags": [], "at": {"x": None}},
     '["ann",5]': {"plan": "both", "n": 1, "on": True, "day": None, "tags": ["\\"], "at": None},
+    "weird": {"plan": "".join(map(chr, range(1, 32))) + '"\\\\u001f\\x7f\u2028', "tags": ["\x0b"], "at": None},
+    "12345678.0": {"plan": "as Python writes it"},
+    "1.2345678E7": {"plan": "as Java writes it"},
+    "-56": {"plan": "200 in eight bits"},
     "gone": None,
 }
 COLUMNS = "plan string, n bigint, on boolean, day date, tags array<string>, at struct<x:int>"
@@ -54,6 +61,53 @@ EVENTS = (
     b'{"user_id":true,"ip":12345678901234567890123}',
     b'{"user_id":"\\ud800","ip":"\\u0041nn"}',
     b'{"user_id":"ann","d":' + b"[" * 2_000 + b"]" * 2_000 + b"}",
+    *(b'{"user_id":"ann","d":' + b"[" * deep + b"]" * deep + b"}" for deep in (899, 900, 980, 990, 998)),
+    b'{"user_id":' + b"[" * 899 + b"]" * 899 + b"}",
+    b'{"user_id":"weird"}',
+    b'{"user_id":"ann","small":200}',
+    b'{"user_id":"ann","small":128,"n":-0}',
+    *(
+        b'{"user_id":' + number + b"}"
+        for number in (b"12345678.0", b"1e7", b"1.50", b"1e400", b"-0", b"-0.0", b"0.1e-9")
+    ),
+    b'{"user_id":[1e7,{"a":1,"a":2.50}]}',
+    b'{"user_id":{"a":"\\u007f\\u001f\\u000b\\/"}}',
+    b'{"user_id":"ann","n":5,"n":"x"}',
+    b'{"user_id":"ann","n":"x","n":5}',
+    b'{"user_id":"ann","user_id":null}',
+    b'{"user_id":"x","\\u0075ser_id":"ann"}',
+    *(b'{"user_id":"ann","x":' + b"1" * digits + b"}" for digits in (1_001, 5_000)),
+    b'{"user_id":"ann","n":' + b"1" * 1_001 + b"}",
+    b'{"user_id":' + b"1" * 1_001 + b"}",
+    b'{"user_id":"ann","' + b"y" * 50_001 + b'":1}',
+    *(b'{"user_id":' + no_json + b"}" for no_json in (b"[tru]", b'{"a":01}', b"[1 2]", b"[NaN]", b'["a\nb"]', b"[,]")),
+)
+
+NO_JSON = (
+    b"NaN",
+    b"tru",
+    b"1 2",
+    b"01",
+    b"1.",
+    b"Infinity",
+    b'"\\x"',
+    b"[tru]",
+    b'{"a" 1}',
+    b"'q'",
+    b'"a\nb"',
+    b",",
+    b"1,,2",
+)
+PLACES = (
+    b'{"user_id":[%s]}',
+    b'{"user_id":[1,%s,2],"n":1}',
+    b'{"user_id":{"a":[%s]}}',
+    b'{"tags":[%s]}',
+    b'{"tags":["a",%s],"n":1}',
+    b'{"numbers":[%s]}',
+    b'{"device":{"id":"ann","t":%s}}',
+    b'{"device":[%s]}',
+    b'{"more":[%s]}',
 )
 
 
@@ -102,6 +156,30 @@ def test_records_are_the_same_whoever_reads_and_writes_the_events(spark, world, 
     assert any(topic.endswith(".out") for topic, _, _ in found.values()), "no event was forwarded"
 
 
+def test_what_is_no_json_is_never_forwarded_whatever_the_fields_are(spark, world):
+    keys = ["concat(user_id,'')", "tags[0]", "numbers[0]", "device.id", "on", "price", "at", "day", "labels['a']"]
+    stage = world.stage(
+        "typed", [{**USER, "key": f"string({key})", "as": f"of{i}"} for i, key in enumerate(keys)], topics="all"
+    )
+    world.document["stages"][stage]["source"]["schema"] = (
+        "user_id string, tags array<string>, numbers array<int>, device struct<id:string,t:double>, on boolean, "
+        "price decimal(9,2), at timestamp, day date, labels map<string,int>, n bigint"
+    )
+    good = (
+        b'{"user_id":"ann","tags":["ann",5],"numbers":[5,"x"],"device":{"id":"ann","t":"x"},"on":1,"price":5.00,'
+        b'"at":"2026-01-01T00:00:00+01:00","day":"2026-01-01","labels":{"a":5,"b":[]}}'
+    )
+    events = [good, *(place.replace(b"%s", text) for place in PLACES for text in NO_JSON)]
+    found = by_place(plan_of(spark, world, stage).records(source_of(spark, events)))
+    topic, value, _ = found.pop(b"k0")
+    plans = {name: of["plan"] for name, of in json.loads(value).items() if name.startswith("of") and of}
+    assert (topic.rpartition(".")[2], plans) == (
+        "out",
+        {f"of{i}": ROWS[key]["plan"] for i, key in ((0, "ann"), (1, "ann"), (2, "5"), (3, "ann"), (8, "5"))},
+    )
+    assert {topic.rpartition(".")[2] for topic, _, _ in found.values()} == {"dlq"}
+
+
 @pytest.mark.parametrize("name", EVALUATED)
 def test_spark_reads_and_writes_where_there_is_something_to_evaluate(spark, world, name):
     assert plan_of(spark, world, name).joined_by.startswith(f"Spark, since {EVALUATED[name][0]}")
@@ -120,3 +198,19 @@ def test_large_events_are_left_to_spark_as_far_as_the_newest_ones_tell(spark, wo
     assert typical() == 200
     large = StagePlan(spark, world.pipeline, "plain", source=VERSIONS, event_bytes=lambda: 5_000)
     assert large.joined_by == "Spark, since its events are large: 5000 bytes"
+
+
+def test_a_stage_that_repeats_its_batches_goes_on_as_it_was_begun(spark, world, tmp_path):
+    checkpoint = Checkpoint(spark, str(tmp_path / "checkpoint"))
+    names = [world.stage(f"plain-{replay}", [USER], topics="sizes", replay=replay) for replay in Replay]
+    # Not in the document: its tables need not be ones that can be pinned.
+    stages = [Stage.model_validate(world.document["stages"].pop(name)) for name in names]
+
+    def typical():
+        connection = world.cluster.connection
+        return {str(stage.replay): typical_event_bytes(connection, stage, checkpoint) for stage in stages}
+
+    world.cluster.produce(world.topic("sizes.in"), [(None, b"x" * 200)] * 400)
+    assert typical() == {"latest": 200, "deterministic": 200}
+    world.cluster.produce(world.topic("sizes.in"), [(None, b"x" * 5_000)] * 400)
+    assert typical() == {"latest": 5_000, "deterministic": 200}
