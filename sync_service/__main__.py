@@ -17,6 +17,7 @@ from sync_service.building import routes_of
 from sync_service.http import StatusServer
 from sync_service.reconcile.command import reconcile
 from sync_service.service import Service
+from sync_service.writeback.command import control
 
 # After so long without an end a driver hangs; what is not committed is read again by the next instance.
 _STOP_S = 25.0
@@ -37,6 +38,8 @@ def _command(options: argparse.Namespace) -> int:
         from sync_service.sources.command import confirm
 
         return confirm(pipeline, options)
+    if options.command in ("pause", "resume", "resync"):
+        return control(pipeline, options)
     _run(pipeline)
     return DONE
 
@@ -80,8 +83,10 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m sync_service", description="Runs the routes of the section `sync`."
     )
-    parser.add_argument("command", nargs="?", choices=["run", "reconcile", "confirm"], default="run")
-    parser.add_argument("routes", nargs="*", help="for reconcile: under sync.writeback; confirm: under sync.sources")
+    parser.add_argument(
+        "command", nargs="?", choices=["run", "reconcile", "confirm", "pause", "resume", "resync"], default="run"
+    )
+    parser.add_argument("routes", nargs="*", help="under sync.writeback; for confirm, under sync.sources")
     parser.add_argument("-c", "--config", required=True, help="the pipeline's configuration file")
     parser.add_argument("--repair", action="store_true", help="for reconcile: write what differs")
     parser.add_argument("--yes", action="store_true", help="for reconcile and confirm: also delete rows")
@@ -90,7 +95,7 @@ def _options() -> argparse.Namespace:
         action="store_true",
         help="for reconcile: with --repair, write all rows again with newer versions",
     )
-    parser.add_argument("--json", action="store_true", help="for reconcile and confirm: one JSON object a line")
+    parser.add_argument("--json", action="store_true", help="for all but run: one JSON object a line")
     parser.add_argument("--log-format", choices=list(LogFormat), default=LogFormat.text)
     parser.add_argument("--log-level", choices=list(LogLevel))
     return parser.parse_args()

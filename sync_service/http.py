@@ -71,7 +71,7 @@ class _Handler(BaseHTTPRequestHandler):
             case "/metrics":
                 self._answer(200, "text/plain; version=0.0.4; charset=utf-8", exposition(statuses))
             case "/status":
-                body = {"pipeline": self.server.pipeline, "routes": [asdict(status) for status in statuses]}
+                body = {"pipeline": self.server.pipeline, "routes": [_told(status) for status in statuses]}
                 self._answer(200, "application/json", json.dumps(body, default=str))
             case _:
                 self._answer(404, "text/plain", "try /healthz, /readyz, /metrics or /status\n")
@@ -88,8 +88,12 @@ class _Handler(BaseHTTPRequestHandler):
         """Nothing: a scrape every few seconds is no news."""
 
 
+def _told(status: RouteStatus) -> dict[str, Any]:
+    return {name: value for name, value in asdict(status).items() if name != "is_of_interest"}
+
+
 def _not_ready(statuses: list[RouteStatus]) -> Iterator[tuple[str, str]]:
     for status in statuses:
         # One that waits for its turn is as ready as it can be: a rolling update waits for it before it ends another.
-        if status.state not in (RouteState.running, RouteState.standby):
+        if status.state not in (RouteState.running, RouteState.standby, RouteState.paused):
             yield status.name, status.last_error or status.state.value

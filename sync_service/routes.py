@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
 
+from enrich.errors import EnrichError
+
 
 class RouteKind(StrEnum):
     writeback = "writeback"
@@ -17,8 +19,13 @@ class RouteState(StrEnum):
     running = "running"
     waiting = "waiting"  # for a server that is away: it goes on by itself
     standby = "standby"  # another instance is at work; this one takes over when that is gone
+    paused = "paused"  # by a person, until it is resumed
     held = "held"  # until a person decides; it is tried again now and then
     stopped = "stopped"  # for good
+
+
+class Paused(EnrichError):
+    """A person has paused the route: it is looked at now and then whether it was resumed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +49,8 @@ class RouteStatus:
     """What goes up and down, by name. A metric of each: `enrich_sync_differences`."""
     details: Mapping[str, Any] = field(default_factory=dict)
     """More for `/status`: whatever JSON can hold."""
+    is_of_interest: bool = True
+    """Not told to anybody otherwise: it watches for what is rarely there."""
 
 
 class Route(Protocol):
@@ -58,10 +67,10 @@ class Route(Protocol):
         """Blocks in a thread of its own, and returns soon after `stopping` is set: what was begun is finished and
         committed, nothing is begun any more. It may be called again after it raised.
 
-        Raises what it cannot deal with itself. The service then does what the tree of errors says: Retryable - runs it
-        again, after a pause that grows; ConfigError - stops the whole service, unless the route has worked before;
-        WouldLoseData, and a ConfigError then - holds the route and tries it now and then, since a person has to decide;
-        anything else - stops this route and tells why.
+        Raises what it cannot deal with itself. The service then does what the tree of errors says: Retryable - again,
+        after a pause that grows; Paused - waits until a person resumes it; ConfigError - stops the whole service,
+        unless the route has worked before; WouldLoseData, and a ConfigError then - holds the route and tries it now and
+        then, since a person has to decide; anything else - stops this route and tells why.
         """
 
     def status(self) -> RouteStatus:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from enrich.errors import ConfigError, EnrichError, Fatal, Retryable, WouldLoseData
 from sync_service.backoff import Backoff
-from sync_service.routes import Route, RouteState, RouteStatus
+from sync_service.routes import Paused, Route, RouteState, RouteStatus
 
 _log = logging.getLogger("enrich.sync")
 
@@ -55,7 +55,7 @@ class Service:
         return self._stopping.is_set()
 
     def statuses(self) -> list[RouteStatus]:
-        return [runner.status() for runner in self._runners]
+        return [status for runner in self._runners if (status := runner.status()).is_of_interest]
 
 
 class _Runner(threading.Thread):
@@ -86,6 +86,8 @@ class _Runner(threading.Thread):
                     self._backoff.reset()
                     self._logged = ("", float("-inf"))
                 self._pause(RouteState.waiting, error, self._backoff.next_s())
+            except Paused as error:
+                self._pause(RouteState.paused, error, self._held_s)
             except EnrichError as error:
                 if not self._awaits_a_person(error):
                     self._give_up(error)
@@ -104,7 +106,7 @@ class _Runner(threading.Thread):
         if told is None or (self._is_trying and status.state is not RouteState.starting):
             return status
         state, text, when = told
-        return replace(status, state=state, last_error=text, last_error_ms=when, rows_per_s=0.0)
+        return replace(status, state=state, last_error=text, last_error_ms=when, rows_per_s=0.0, is_of_interest=True)
 
     def _awaits_a_person(self, error: EnrichError) -> bool:
         # A configuration that was right before: a table is gone, perhaps for the moment that a migration takes. Nothing

@@ -64,6 +64,36 @@ def confirm(
     _become_program(context, "confirm", *sources, "-c", str(config), *given)
 
 
+Routes = Annotated[list[str], typer.Argument(metavar="ROUTE...", help="Routes under sync.writeback.")]
+
+
+@app.command()
+def pause(context: typer.Context, config: ConfigFile, routes: Routes, json: AsJson = False) -> None:
+    """Lets write-back routes stand still, wherever they run, until they are resumed.
+
+    Example: enrich sync pause users_to_pg -c pipeline.yaml
+    """
+    _become_program(context, "pause", *routes, "-c", str(config), *(["--json"] if json else []))
+
+
+@app.command()
+def resume(context: typer.Context, config: ConfigFile, routes: Routes, json: AsJson = False) -> None:
+    """Lets paused routes go on where they were.
+
+    Example: enrich sync resume users_to_pg -c pipeline.yaml
+    """
+    _become_program(context, "resume", *routes, "-c", str(config), *(["--json"] if json else []))
+
+
+@app.command()
+def resync(context: typer.Context, config: ConfigFile, routes: Routes, json: AsJson = False) -> None:
+    """Lets write-back routes read their topics from the start again and write what the store lacks or has older.
+
+    Example: enrich sync resync users_to_pg -c pipeline.yaml
+    """
+    _become_program(context, "resync", *routes, "-c", str(config), *(["--json"] if json else []))
+
+
 @app.command()
 def status(config: ConfigFile, json: AsJson = False) -> None:
     """What the service on this host does, route by route; exits with 1 when a route does not run.

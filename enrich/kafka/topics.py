@@ -85,6 +85,13 @@ class Topics:
     def delete(self, name: str) -> None:
         self._only(self._admin.delete_topics([name], **self._deadlines()), f"topic {name}")
 
+    def names(self, prefix: str) -> list[str]:
+        """Of the topics that this user may see, those that begin so."""
+        with kafka_errors():
+            return sorted(
+                name for name in self._admin.list_topics(timeout=self._deadline_s).topics if name.startswith(prefix)
+            )
+
     def exists(self, name: str) -> bool:
         patience = min(PATIENCE_S, self._deadline_s)
         with suppress(KafkaException):

@@ -124,7 +124,7 @@ class Reconciliation:
         differences, refused = comparison.of_content(ends), 0
         if self._plan.section.version is None and raised == "as was asked for":
             number = max(number, comparison.largest_version // OFFSETS)
-        now = Generation(number + 2, topic_id, ends, known.born)
+        now = Generation(number + 2, topic_id, ends, known.born, paused=known.paused)
         if repair:
             self._guard(differences, comparison.rows, raised, yes=yes)
             if now.number != known.number + 2:

@@ -5,6 +5,7 @@
 goes that the store does not take), `generation.py` (which topic it was that the versions count in).
 """
 
-from sync_service.writeback.route import WritebackRoute, writeback_routes
+from sync_service.writeback.building import writeback_routes
+from sync_service.writeback.route import WritebackRoute
 
 __all__ = ["WritebackRoute", "writeback_routes"]

@@ -5,6 +5,8 @@ Kept beside the rows, in the store, since it is about the rows: an emptied store
 """
 
 import json
+import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from uuid import uuid4
@@ -13,10 +15,16 @@ from enrich.errors import ConfigError, Fenced, Retryable, WouldLoseData
 from enrich.kafka import Topics
 from stores.external import VersionedStore
 from stores.external.protocol import NOTES, OFFSETS_OF_A_GENERATION
+from sync_service.routes import Paused
 from sync_service.writeback.positions import Committed
 
 OFFSETS = OFFSETS_OF_A_GENERATION
 """A version is generation * OFFSETS + offset."""
+
+
+# How long a retry topic's route waits for the first note, and how often it looks.
+_BEGINS_S, _LOOK_S = 5.0, 0.1
+_TRIES = 10
 
 
 class AnotherGeneration(Fenced):
@@ -38,6 +46,8 @@ class Generation:
     """Why the store may have what the topic has not, until a comparison has looked."""
     cut: str | None = field(default=None, compare=False)
     """Why the offsets of the topic say nothing any more, until the generation is raised."""
+    paused: str | None = field(default=None, compare=False)
+    """Since when a person has paused the route."""
 
     def version(self, partition: int, offset: int) -> int:
         past = offset < self.starts.get(partition, 0)
@@ -46,7 +56,7 @@ class Generation:
     def to_text(self) -> str:
         starts = {str(partition): offset for partition, offset in sorted(self.starts.items())}
         content = {"generation": self.number, "topic_id": self.topic_id, "starts": starts, "born": self.born}
-        remarks = {"doubt": self.doubt, "cut": self.cut}
+        remarks = {"doubt": self.doubt, "cut": self.cut, "paused": self.paused}
         return json.dumps(content | {name: remark for name, remark in remarks.items() if remark is not None})
 
     @classmethod
@@ -55,7 +65,7 @@ class Generation:
         try:
             content = json.loads(text)
             starts = {int(partition): int(offset) for partition, offset in content["starts"].items()}
-            more = (str(content.get("born", "")), content.get("doubt"), content.get("cut"))
+            more = (str(content.get("born", "")), content.get("doubt"), content.get("cut"), content.get("paused"))
             return cls(int(content["generation"]), str(content["topic_id"]), starts, *more)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise ConfigError(
@@ -110,6 +120,17 @@ class Gate:
         self._verify_topic(generation)
         return self._born(known, generation, committed())
 
+    def follow(self, stopping: threading.Event) -> Generation:
+        """The generation that the route has entered, for those that write on its behalf. Raises as `enter` does."""
+        end = time.monotonic() + _BEGINS_S
+        while (known := self._store.load_note(self._note)) is None and not stopping.is_set():
+            if time.monotonic() > end:
+                raise Retryable("the route has not begun yet", where=f"route {self._route}")
+            stopping.wait(_LOOK_S)
+        generation = Generation.from_text(known or "")
+        self._verify_topic(generation)
+        return generation
+
     def _born(self, known: str, generation: Generation, committed: Sequence[Committed]) -> Generation:
         """The same, born anew when the store was emptied: the note may have outlived the rows."""
         has_written = any((one.generation, one.born) == (generation.number, generation.born) for one in committed)
@@ -149,7 +170,28 @@ class Gate:
         if remarked.to_text() != text and not self._store.save_note(self._note, remarked.to_text(), text):
             raise Retryable("the note of the route's generation changed meanwhile", where=self._note)
 
+    def change(self, change: Callable[[Generation], Generation]) -> Generation:
+        """Changes the note, which all instances follow within seconds. Raises ConfigError where there is none."""
+        for _ in range(_TRIES):
+            text = self._store.load_note(self._note)
+            if text is None:
+                raise ConfigError(
+                    "this route has not begun yet, or its store was emptied: there is nothing to change",
+                    where=f"route {self._route}",
+                    next_step="start it with `enrich sync run -c FILE`",
+                )
+            changed = change(Generation.from_text(text))
+            if changed.to_text() == text or self._store.save_note(self._note, changed.to_text(), text):
+                return changed
+        raise Retryable("the note of the route's generation changes all the time", where=self._note)
+
     def _verify_topic(self, generation: Generation) -> None:
+        if generation.paused is not None:
+            raise Paused(
+                f"paused since {generation.paused}",
+                where=f"route {self._route}",
+                next_step=f"`enrich sync resume {self._route} -c FILE` lets it go on",
+            )
         if generation.cut is not None:
             raise self._unknown(f"lost records that this route had read: {generation.cut}")
         topic_id, partitions = self.topic_now()

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from confluent_kafka import Message
@@ -15,6 +15,8 @@ from sync_service.writeback.spill import Spill
 from sync_service.writeback.versions import HEADER
 
 _PLACE = ("enrich.topic", "enrich.partition", "enrich.offset")
+TOPIC_ID = "enrich.topic_id"
+"""The header that says in a retry topic which topic of its name a record was read from."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,8 @@ class Ways:
     retry_topic: str | None
     """None: there is no (further) try."""
     from_retry_topic: bool = False
+    topic_id: str = ""
+    """Of the topic that is read, where it is none of the retry topics."""
 
 
 class BrokenProducer(Exception):
@@ -64,6 +68,8 @@ class Onward:
             return False
         origin = origin_of(message, from_retry_topic=self._ways.from_retry_topic)
         own: dict[str, Any] = dict(zip(_PLACE, (origin.topic, origin.partition, origin.offset), strict=True))
+        if not self._ways.from_retry_topic:
+            own[TOPIC_ID] = self._ways.topic_id
         headers = [(name, content) for name, content in _versioned(origin, version) if name not in own]
         headers += [(name, str(content).encode()) for name, content in own.items()]
         if record_size(origin.key, origin.value, headers) > self._room:
@@ -78,6 +84,9 @@ class Onward:
         versioned = Origin(
             origin.topic, origin.partition, origin.offset, origin.key, origin.value, _versioned(origin, version)
         )
+        if self._ways.from_retry_topic:
+            headers = [(name, content) for name, content in versioned.headers if name != TOPIC_ID]
+            versioned = replace(versioned, headers=headers)
         whole = dead_letter(versioned, reason, stage=self._ways.route, largest_value=max(self._room, 0))
         letter = fitted(whole, self._room)
         if letter is None:

@@ -4,8 +4,20 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
-from enrich.config import Delete, Output, Pipeline, RedisForm, SyncWriteback, retry_topics
+from enrich.config import Delete, Output, Pipeline, RedisForm, SyncWriteback, retry_prefix, retry_topics
 from stores.external import PostgresPlace, PostgresStore, RedisAddress, RedisPlace, RedisStore, VersionedStore
+
+
+@dataclass(frozen=True)
+class Tier:
+    """One retry topic."""
+
+    name: str
+    """Of its route."""
+    topic: str
+    pause: timedelta
+    next_topic: str | None
+    """Where a row goes that is refused again; None: to the DLQ."""
 
 
 @dataclass(frozen=True)
@@ -21,6 +33,28 @@ class WritebackPlan:
     @property
     def group(self) -> str:
         return f"enrich.sync.{self.pipeline}.{self.name}"
+
+    @property
+    def tiers(self) -> "list[Tier]":
+        """What reads the retry topics."""
+        topics = self.retry_topics
+        following = [*(name for name, _ in topics), None][1:]
+        return [
+            Tier(f"{self.name}.retry-{place}", topic, pause, then)
+            for place, ((topic, pause), then) in enumerate(zip(topics, following, strict=True), 1)
+        ]
+
+    def old_tier(self, topic: str) -> "Tier":
+        """For a retry topic of an earlier configuration: what waits there is tried at once, then as if it were new."""
+        return Tier(f"{self.name}.retry-old", topic, timedelta(), next((name for name, _ in self.retry_topics), None))
+
+    def group_of(self, topic: str) -> str:
+        """The group that reads one of the route's retry topics, whatever its place among them."""
+        return f"{self.group}.retry.{topic.removeprefix(retry_prefix(self.pipeline, self.name))}"
+
+    def groups_before(self) -> list[str]:
+        """Which groups may have read it in earlier releases."""
+        return [f"{self.group}.retry-{place}" for place in range(1, len(self.section.retries) + 4)]
 
     @property
     def retry_topics(self) -> list[tuple[str, timedelta]]:

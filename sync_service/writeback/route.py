@@ -4,10 +4,11 @@ import logging
 import threading
 from collections.abc import Sequence
 from contextlib import ExitStack, closing, suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka import KafkaError
 
 from enrich.codecs import decoder_for, registry_trouble, schemas_of
 from enrich.config import Pipeline, SyncWriteback
@@ -19,7 +20,6 @@ from enrich.kafka import (
     DeliveringProducer,
     Topics,
     TopicSettings,
-    kafka_errors,
     librdkafka_settings,
     new_admin_client,
     new_group_consumer,
@@ -27,12 +27,12 @@ from enrich.kafka import (
 from stores.external import VersionedStore
 from stores.protocol import Decoder
 from sync_service.meters import Meter
-from sync_service.routes import Route, RouteKind, RouteState, RouteStatus
+from sync_service.routes import RouteKind, RouteState, RouteStatus
 from sync_service.writeback.flow import Flow, FlowPlan
 from sync_service.writeback.generation import AnotherGeneration, Gate, Generation
+from sync_service.writeback.groups import adopt, committed_of
 from sync_service.writeback.onward import BrokenProducer, Onward, Ways
-from sync_service.writeback.plan import WritebackPlan, plans_of
-from sync_service.writeback.positions import Committed
+from sync_service.writeback.plan import Tier, WritebackPlan
 from sync_service.writeback.records import RecordReader
 from sync_service.writeback.sink import StoreSink
 from sync_service.writeback.spill import Spill
@@ -94,25 +94,23 @@ class Clients:
 
 
 class WritebackRoute:
-    """See `Route`. `tier` is the number of a retry topic; without it the route reads the topic itself."""
+    """See `Route`. With a tier it reads a retry topic, without one the topic itself."""
 
     kind = RouteKind.writeback
 
-    def __init__(self, plan: WritebackPlan, clients: Clients, tier: int | None = None) -> None:
+    def __init__(self, plan: WritebackPlan, clients: Clients, tier: Tier | None = None) -> None:
         self._plan = plan
         self._clients = clients
         self._tier = tier
-        topics = plan.retry_topics
-        self._topic = plan.section.topic if tier is None else topics[tier][0]
-        following = 0 if tier is None else tier + 1
-        retry_topic = topics[following][0] if following < len(topics) else None
-        self._ways = Ways(plan.name, plan.section.dlq, retry_topic, tier is not None)
+        self._topic = plan.section.topic if tier is None else tier.topic
+        self._retry_topics = [name for name, _ in plan.retry_topics]
+        following = next(iter(self._retry_topics), None) if tier is None else tier.next_topic
+        self._ways = Ways(plan.name, plan.section.dlq, following, tier is not None)
         self._meter = Meter("records_read")
         self._flow: Flow | None = None
         self._warnings: list[str] = []
         self._rewinds = 0
         self._progressed_ms: int | None = None
-        self._retry_topics = [name for name, _ in topics]
         self._room, self._refused_room = 0, _MOST_ROOM
         """What a record may take in the topics that it is sent on to, and what they were seen to refuse."""
         self._spill = Spill(plan.directory / f"{plan.name}.dead-letters.jsonl", self._spilled)
@@ -125,7 +123,7 @@ class WritebackRoute:
 
     @property
     def name(self) -> str:
-        return self._plan.name if self._tier is None else f"{self._plan.name}.retry-{self._tier + 1}"
+        return self._plan.name if self._tier is None else self._tier.name
 
     def run(self, stopping: threading.Event) -> None:
         while True:
@@ -164,21 +162,28 @@ class WritebackRoute:
         plan, redis = self._plan, self._plan.section.to.redis
         expire = redis is not None and redis.ttl is not None
         gate = Gate(store, topics, plan.section.topic, plan.pipeline, plan.name, rows_expire=expire)
-        group = self._plan.group if self._tier is None else f"{self._plan.group}.retry-{self._tier + 1}"
+        group = self._plan.group if self._tier is None else self._plan.group_of(self._topic)
         consumer = new_group_consumer(self._clients.consumer, group, **_SMALL_QUEUE, error_cb=self._heard)
         held.callback(consumer.close)
-        generation = gate.enter(partial(committed_of, consumer, topics, self._topic)) if self._tier is None else None
+        if self._tier is None:
+            generation = gate.enter(partial(committed_of, consumer, topics, self._topic))
+        else:
+            generation = gate.follow(stopping)
         make_topics(self._plan, topics, len(gate.topic_now()[1]))
         said = room_in([self._plan.section.dlq, *self._retry_topics], topics, self._clients.producer)
         self._room = said if said < self._refused_room else self._refused_room // 4
         largest = max(self._room, _LEAST_MESSAGE)
         producer = held.enter_context(DeliveringProducer({**self._clients.producer, "message.max.bytes": largest}))
-        reader = RecordReader(self._clients.decoder(self._plan), self._plan.section.version, generation)
-        checked = None if generation is None else (gate, generation)
+        if self._tier is not None:
+            adopt(self._plan, self._clients.consumer, topics, self._topic)
+        # Records of a retry topic bring their versions along.
+        counted = generation if self._tier is None else None
+        reader = RecordReader(self._clients.decoder(self._plan), self._plan.section.version, counted)
         writer = self._writer(held, store)
-        sink = StoreSink(
-            store, writer, reader, Onward(producer, self._ways, self._room, self._spill), self._meter, checked
-        )
+        ways = replace(self._ways, topic_id=generation.topic_id)
+        onward = Onward(producer, ways, self._room, self._spill)
+        known = (gate, generation)
+        sink = StoreSink(store, writer, reader, onward, self._meter, known, is_tier=self._tier is not None)
         self._flow = Flow(consumer, self._flow_plan(generation), sink)
         self._flow.run(stopping)
 
@@ -192,14 +197,13 @@ class WritebackRoute:
         if self._flow is not None:
             self._flow.heard(error)
 
-    def _flow_plan(self, generation: Generation | None) -> FlowPlan:
-        if generation is not None:
+    def _flow_plan(self, generation: Generation) -> FlowPlan:
+        if self._tier is None:
             output = self._plan.output
             most = output.batch * output.parallel
             starts, rewind_ms = generation.starts, self._plan.rewind_ms
             return FlowPlan(self._topic, generation.number, starts, rewind_ms, generation.born, most_records=most)
-        pause = self._plan.retry_topics[self._tier or 0][1]
-        wait_ms = round(pause.total_seconds() * 1000)
+        wait_ms = round(self._tier.pause.total_seconds() * 1000)
         return FlowPlan(
             self._topic,
             0,
@@ -237,18 +241,6 @@ class WritebackRoute:
         )
 
 
-def committed_of(consumer: Consumer, topics: Topics, topic: str) -> list[Committed]:
-    """What the group of the consumer has committed, as far as it was of ours.
-
-    The admin client's way of asking ends the process while a group's coordinator moves (librdkafka 2.16).
-    """
-    places = [TopicPartition(topic, partition) for partition in topics.partitions(topic)]
-    with kafka_errors(f"topic {topic}"):
-        found = consumer.committed(places, timeout=_KAFKA_DEADLINE_S)
-    known = (Committed.from_text(place.metadata) for place in found if place.offset >= 0)
-    return [one for one in known if one is not None]
-
-
 def room_in(names: Sequence[str], topics: Topics, producer: Connection) -> int:
     """What a record may take in all of these topics, in bytes; a batch too, of which a broker would refuse all."""
     ours = producer.get("message.max.bytes")
@@ -276,13 +268,3 @@ def make_topics(plan: WritebackPlan, topics: Topics, partitions: int) -> None:
         # Compacted, so that a dead letter stays until somebody has replayed or purged it.
         policy = COMPACTED if name == plan.section.dlq else {}
         topics.ensure(name, partitions=partitions, config={**policy, **room})
-
-
-def writeback_routes(pipeline: Pipeline) -> list[Route]:
-    """All routes of the section `sync.writeback`, each followed by those of its retry topics."""
-    clients = Clients(pipeline)
-    return [
-        WritebackRoute(plan, clients, tier)
-        for plan in plans_of(pipeline)
-        for tier in (None, *range(len(plan.retry_topics)))
-    ]

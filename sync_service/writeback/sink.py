@@ -4,10 +4,11 @@ from collections.abc import Sequence
 
 from confluent_kafka import Message
 
+from enrich.kafka.records import headers_of
 from stores.external import VersionedStore, Written
 from sync_service.meters import Meter
 from sync_service.writeback.generation import Gate, Generation
-from sync_service.writeback.onward import Onward
+from sync_service.writeback.onward import TOPIC_ID, Onward
 from sync_service.writeback.records import Read, RecordReader
 from sync_service.writeback.writing import Breathe, ParallelWriter
 
@@ -22,7 +23,9 @@ class StoreSink:
         reader: RecordReader,
         onward: Onward,
         meter: Meter,
-        gate: tuple[Gate, Generation] | None,
+        gate: tuple[Gate, Generation],
+        *,
+        is_tier: bool,
     ) -> None:
         self._store = store
         self._reader = reader
@@ -30,9 +33,10 @@ class StoreSink:
         self._onward = onward
         self._meter = meter
         self._gate = gate
+        self._is_tier = is_tier
 
     def take(self, messages: Sequence[Message], breathe: Breathe) -> None:
-        read = self._reader.read(messages)
+        read = self._reader.read(self._of_this_topic(messages))
         before = self._writer.retries
         tried = [(read, self._writer.write(read.rows, breathe))]
         # What is refused must not take an older version with it that the store would have taken.
@@ -41,12 +45,26 @@ class StoreSink:
         # Only after the store has answered: were it away, all of this would come again.
         for message, reason, version in read.bad:
             self._onward.bury(message, version, reason)
+        for message in messages:
+            if self._is_of_another(message):
+                self._onward.bury(message, None, "the topic was made again since it was read")
+                self._meter.count("dead_letters")
         buried = len(read.bad)
         for some, written in tried:
             self._send_on(some, written)
         self._meter.count("dead_letters", buried)
         self._meter.count("records_read", len(messages))
         self._meter.count("quick_retries", self._writer.retries - before)
+
+    def _of_this_topic(self, messages: Sequence[Message]) -> Sequence[Message]:
+        return [message for message in messages if not self._is_of_another(message)] if self._is_tier else messages
+
+    def _is_of_another(self, message: Message) -> bool:
+        """It waited in a retry topic while the topic was made again: nothing there explains its row any more."""
+        if not self._is_tier:
+            return False
+        known = dict(headers_of(message)).get(TOPIC_ID)
+        return known is not None and known.decode() != self._gate[1].topic_id
 
     def _send_on(self, read: Read, written: Written) -> None:
         for index, error in sorted(written.refused.items()):
@@ -57,7 +75,6 @@ class StoreSink:
 
     def settle(self) -> str:
         self._onward.flush()
-        if self._gate is not None:
-            gate, generation = self._gate
-            gate.verify(generation)
+        gate, generation = self._gate
+        gate.verify(generation)
         return self._store.incarnation()

@@ -1,0 +1,63 @@
+"""`enrich sync pause|resume|resync`: a person's word to the instances of a route, wherever they run.
+
+It is left in the route's note, in the store, which every instance reads before it commits. It stays as the rows do.
+"""
+
+import argparse
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from enrich.cli.output import DONE, print_json
+from enrich.config import Pipeline
+from enrich.errors import ConfigError
+from sync_service.writeback.generation import Gate, Generation, drawn
+from sync_service.writeback.plan import WritebackPlan, plans_of
+from sync_service.writeback.route import Clients
+
+_TOLD = {
+    "pause": "is paused: its instances stop writing within seconds; what was begun is finished",
+    "resume": "goes on, within 15 s",
+    "resync": "writes its topic again from the start; rows that the store has in the same or a newer version stay",
+}
+
+
+def control(pipeline: Pipeline, options: argparse.Namespace) -> int:
+    clients = Clients(pipeline)
+    for plan in _chosen(pipeline, options.routes):
+        changed = _change(plan, clients, options.command)
+        skipped = options.command == "resync" and any(changed.starts.values())
+        if options.json:
+            print_json(
+                {"route": plan.name, "done": options.command, "paused": changed.paused, "from_start": not skipped}
+            )
+            continue
+        print(f"{plan.name} {_TOLD[options.command]}")  # noqa: T201 - the answer
+        if skipped:
+            print(  # noqa: T201 - the answer
+                "  records from before its generation was raised are left out: "
+                f"`enrich sync reconcile {plan.name} --repair -c FILE` compares those too"
+            )
+    return DONE
+
+
+def _change(plan: WritebackPlan, clients: Clients, command: str) -> Generation:
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    changes: dict[str, Callable[[Generation], Generation]] = {
+        "pause": lambda known: replace(known, paused=known.paused or now),
+        "resume": lambda known: replace(known, paused=None),
+        "resync": lambda known: replace(known, born=drawn()),
+    }
+    with closing(plan.open_store()) as store:
+        gate = Gate(store, clients.topics(), plan.section.topic, plan.pipeline, plan.name)
+        return gate.change(changes[command])
+
+
+def _chosen(pipeline: Pipeline, names: list[str]) -> list[WritebackPlan]:
+    plans = {plan.name: plan for plan in plans_of(pipeline)}
+    unknown = next((name for name in names if name not in plans), None)
+    if unknown is not None or not names:
+        what = f"there is no write-back route `{unknown}`" if unknown else "name the routes"
+        raise ConfigError(what, next_step=f"choose from {', '.join(plans)}" if plans else "name some under sync")
+    return [plans[name] for name in names]
