@@ -1,5 +1,6 @@
 """How far a partition is written, and what is committed with it: enough to go back when the store lost writes."""
 
+import hashlib
 import json
 from collections import deque
 from dataclasses import dataclass, field
@@ -10,6 +11,17 @@ from confluent_kafka import Message
 from sync_service.backoff import Backoff
 
 _MARKS = 10
+
+
+# Brokers keep 4,096 bytes beside an offset. The nodes of a large cluster, all named, would take more.
+_LONGEST_INCARNATION = 200
+
+
+def bounded(incarnation: str) -> str:
+    """Another where the incarnation is another, and short enough to be committed."""
+    if len(incarnation) <= _LONGEST_INCARNATION:
+        return incarnation
+    return hashlib.sha256(incarnation.encode()).hexdigest()
 
 
 @dataclass(frozen=True)

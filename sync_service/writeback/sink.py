@@ -9,6 +9,7 @@ from stores.external import VersionedStore, Written
 from sync_service.meters import Meter
 from sync_service.writeback.generation import Gate, Generation
 from sync_service.writeback.onward import TOPIC_ID, Onward
+from sync_service.writeback.positions import bounded
 from sync_service.writeback.records import Read, RecordReader
 from sync_service.writeback.writing import Breathe, ParallelWriter
 
@@ -77,4 +78,4 @@ class StoreSink:
         self._onward.flush()
         gate, generation = self._gate
         gate.verify(generation)
-        return self._store.incarnation()
+        return bounded(self._store.incarnation())

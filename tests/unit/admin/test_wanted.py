@@ -71,3 +71,14 @@ def test_wishes_for_a_topic_come_before_those_for_all():
     assert (users.settings["min.insync.replicas"], raw.settings["min.insync.replicas"]) == ("2", "1")
     assert raw.settings["retention.ms"] == milliseconds(days=7)
     assert "retention.ms" not in topics["dead"].settings
+
+
+def test_retry_topics_of_a_write_back_route_are_wanted_each_once_and_for_reading_and_writing():
+    route = (
+        "sync:\n  writeback:\n    out: {topic: users, format: string, retries: [30s, 1m, 30s],"
+        " to: {redis: {url: 'redis://cache:6379/0', key: 'u:{key}'}}}\n"
+    )
+    retries = {name: topic for name, topic in wanted(route).items() if ".retry." in name}
+    assert [name.partition(".retry.")[2] for name in retries] == ["1m", "30s", "30s.2"]
+    assert all({"READ", "WRITE"} <= {right.value for right in topic.rights} for topic in retries.values())
+    assert {topic.settings["cleanup.policy"] for topic in retries.values()} == {"delete"}

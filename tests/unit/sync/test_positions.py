@@ -4,7 +4,7 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from sync_service.writeback.generation import OFFSETS, Generation
-from sync_service.writeback.positions import Committed, Marks, start_of
+from sync_service.writeback.positions import Committed, Marks, bounded, start_of
 
 WINDOW_MS = 600_000
 NOW = 10_000_000
@@ -64,3 +64,14 @@ def test_records_before_a_generations_start_are_of_the_one_before() -> None:
         3 * OFFSETS,
     ]
     assert Generation.from_text(generation.to_text()) == generation
+
+
+def test_what_is_committed_fits_beside_an_offset_however_many_nodes_the_store_has() -> None:
+    nodes = [f"{number:040x}" for number in range(100)]
+    incarnation = bounded("/".join(",".join(part) for part in (nodes, nodes)))
+    marks = Marks(1_000_000)
+    for now in range(0, 5_000_000, 1_000):
+        marks.add(10**12 + now, 2**39 + now)
+    assert len(Committed(8_191, incarnation, marks.all(), "b" * 12).to_text()) < 1_000
+    assert incarnation != bounded("/".join(",".join(part) for part in (nodes, nodes[::-1])))
+    assert bounded("of one server") == "of one server"
