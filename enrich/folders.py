@@ -4,13 +4,19 @@ from collections.abc import Callable
 from pathlib import Path
 
 from enrich.errors import ConfigError, Retryable
-from stores.files import refusal
+from stores.files import make_private, refusal
 
 _ATTEMPTS = 100
 
 
 def make_folder(folder: Path) -> None:
-    """With those above it. Raises ConfigError where it cannot be, Retryable while the disk is full."""
+    """One of ours, for its user alone, with those above it. Raises ConfigError where it cannot be, Retryable while the
+    disk is full."""
+    _made(lambda: make_private(folder), folder)
+
+
+def make_base_folder(folder: Path) -> None:
+    """`state_dir` itself: people name it, and may share it, so its rights stay. Raises what `make_folder` raises."""
     _made(lambda: folder.mkdir(parents=True, exist_ok=True), folder)
 
 
@@ -18,7 +24,7 @@ def mark(file: Path) -> None:
     """Makes an empty file with the directory that it is in. Raises what `make_folder` raises."""
 
     def make() -> None:
-        file.parent.mkdir(parents=True, exist_ok=True)
+        make_private(file.parent)
         file.touch()
 
     _made(make, file)

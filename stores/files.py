@@ -1,6 +1,8 @@
 """What the file system refuses, as errors of our own tree."""
 
 import errno
+import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +21,15 @@ def mapped_files(path: Path) -> Iterator[None]:
         raise FileNotFoundError(error.errno, error.strerror, error.filename) from error
     except OSError as error:
         raise refusal(error, path) from error
+
+
+def make_private(directory: Path) -> None:
+    """A directory for its user alone, with those above it: what is kept there has values of the tables in it. One that
+    an earlier release made becomes so. Raises OSError."""
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    found = directory.stat()
+    if found.st_uid == os.geteuid() and stat.S_IMODE(found.st_mode) & 0o077:
+        directory.chmod(0o700)
 
 
 def refusal(error: OSError, path: Path) -> EnrichError:

@@ -78,13 +78,15 @@ class HeaderWriter:
     """The agent's side. One process at a time: the one that holds the store's lock."""
 
     def __init__(self, path: Path) -> None:
+        """Raises Retryable while the disk is full."""
         size = _SLOT_SIZE * _SLOT_COUNT
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            os.posix_fallocate(descriptor, 0, size)
-            self._map = mmap.mmap(descriptor, size)
-        finally:
-            os.close(descriptor)
+        with mapped_files(path):
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                os.posix_fallocate(descriptor, 0, size)
+                self._map = mmap.mmap(descriptor, size)
+            finally:
+                os.close(descriptor)
         newest = _newest(self._map)
         self._version = 0 if newest is None else newest[0]
 

@@ -19,8 +19,11 @@ class StoreLock:
     @classmethod
     def try_take(cls, path: Path) -> "StoreLock | None":
         """The lock, or None when another process holds it."""
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
+            # Whoever can open it can hold it, and then nobody is the agent.
+            if os.fstat(descriptor).st_uid == os.geteuid():
+                os.fchmod(descriptor, 0o600)
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(descriptor)

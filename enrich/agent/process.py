@@ -100,6 +100,8 @@ def _run(pipeline: Pipeline, place: Place, lock: StoreLock, loads: LoadProcesses
         except CorruptState as error:
             # The topics have everything. Readers of the old store are told that it was replaced.
             _log.error("the store is damaged and is made anew", extra={"reason": str(error)})
+            # What looks like damage may be the store of another agent, in a directory that was made again.
+            lock.require_held()
             # Moved first: whatever cannot be deleted must not be taken for the new store.
             shutil.rmtree(place.damaged, ignore_errors=True)
             place.rows.rename(place.damaged)

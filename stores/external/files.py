@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from stores.errors import ConfigError, Retryable, Unreachable
 from stores.external.file_formats import FORMATS, FileFormat, Reading
-from stores.files import mapped_files
+from stores.files import make_private, mapped_files
 
 _PIECE = 1 << 20
 _RESTED_S = 2.0
@@ -70,7 +70,7 @@ class FileReader:
         Raises Retryable when the file was being written, or is no whole file of its format: it may be next time.
         """
         with mapped_files(directory):
-            directory.mkdir(parents=True, exist_ok=True)
+            make_private(directory)
         copy = directory / "copy"
         try:
             self._copy(copy)

@@ -1,4 +1,5 @@
 import shutil
+import stat
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -6,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from enrich.errors import ConfigError
-from enrich.folders import make_folder, mark
+from enrich.folders import make_base_folder, make_folder, mark
 from tests.support.seed import rounds
 
 
@@ -48,3 +49,17 @@ def test_one_that_cannot_be_names_the_setting(tmp_path, wrong):
         assert caught.value.where is not None
         assert Path(caught.value.where).is_relative_to(tmp_path / wrong)
         assert "state_dir" in str(caught.value.next_step)
+
+
+@pytest.mark.parametrize("before", [None, 0o755, 0o777])
+def test_what_is_kept_below_state_dir_is_for_its_user_alone_and_state_dir_stays_as_it_is(tmp_path, before):
+    tmp_path.chmod(0o755)
+    folder = tmp_path / "pipeline" / "store"
+    if before is not None:
+        folder.mkdir(parents=True)
+        folder.chmod(before)
+    make_folder(folder)
+    mark(folder / "leases" / "1")
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (folder, folder / "leases")] == [0o700, 0o700]
+    make_base_folder(tmp_path)
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o755

@@ -15,7 +15,7 @@ from enrich.admin.rows.files import KeyedRows, RowsFile
 from enrich.admin.rows.target import Target
 from enrich.agent.verifying import scratch_directory
 from enrich.errors import WouldLoseData
-from enrich.folders import make_folder
+from enrich.folders import make_base_folder
 from stores.rocks.database import Database, Sizes
 
 _BEGIN, _END = b"k", b"l"
@@ -139,7 +139,7 @@ def rejected(counts: Counts) -> WouldLoseData:
 @contextmanager
 def load_of(target: Target, file: RowsFile, state_dir: Path, tell: Tell = silent) -> Iterator[Load]:
     """With a place on disk that is gone afterwards."""
-    make_folder(state_dir)
+    make_base_folder(state_dir)
     with closing(file), scratch_directory(state_dir) as scratch:
         load = Load(target, file, scratch, tell)
         with closing(load):

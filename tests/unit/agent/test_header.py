@@ -1,9 +1,12 @@
+import errno
+import os
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from enrich.agent.header import _SLOT_SIZE, Header, HeaderReader, HeaderWriter, TableState
-from enrich.errors import ConfigError
+from enrich.errors import ConfigError, Retryable
 
 
 def header(counter, **tables):
@@ -86,3 +89,12 @@ def test_more_tables_than_there_is_room_for_are_no_damage_and_the_last_state_sta
 def test_the_file_takes_its_room_on_the_disk_at_once(tmp_path):
     HeaderWriter(tmp_path / "header")
     assert (tmp_path / "header").stat().st_blocks * 512 >= 2 * _SLOT_SIZE
+
+
+def test_a_full_disk_is_told_as_one(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(Retryable, match="the disk is full"):
+        HeaderWriter(tmp_path / "header")

@@ -1,3 +1,4 @@
+import stat
 import subprocess
 import sys
 
@@ -61,3 +62,15 @@ def test_a_holder_whose_file_is_gone_or_another_is_fenced(tmp_path):
     another.require_held()
     with pytest.raises(Fenced):
         lock.require_held()
+
+
+@pytest.mark.parametrize("before", [None, 0o644, 0o666])
+def test_no_other_user_can_open_the_lock_and_so_hold_it(tmp_path, before):
+    path = tmp_path / "lock"
+    if before is not None:
+        path.touch()
+        path.chmod(before)
+    lock = StoreLock.try_take(path)
+    assert lock is not None
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    lock.release()
