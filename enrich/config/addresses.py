@@ -34,6 +34,9 @@ def _why_no_url(address: str) -> str | None:
         return f"the address has a % that is not followed by two hexadecimal digits: {_ESCAPES}"
     if not all(_has_port(host) for host in hosts.split(",")):
         return f"the port is no number from 1 to {_LARGEST_PORT}" + ("" if at else f"; {_ESCAPES}")
+    path = re.split(r"[?#]", rest[len(authority) :], maxsplit=1)[0]
+    if address.startswith(("redis://", "rediss://")) and not re.fullmatch(r"/?|/[0-9]+", path):
+        return "what follows the host is no number of a database"  # the client would take number 0 for it
     query = rest.partition("#")[0].partition("?")[2]
     if query and not all(re.match(r"\w+=", pair) for pair in query.split("&")):
         return f"what follows the ? is no list of name=value: {_ESCAPES}, & as %26"
