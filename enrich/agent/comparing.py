@@ -104,8 +104,9 @@ class Comparison:
 
     def _all(self) -> Iterator[Difference]:
         topics = Topics(new_admin_client(self.connection))
-        if topics.topic_id(self.topic) != self.table.state.notes.get(TOPIC_ID):
-            yield Difference(Kind.TOPIC, "the topic was deleted and made again since the table was loaded")
+        another = Difference(Kind.TOPIC, "the topic was deleted and made again since the table was loaded")
+        if not self._is_of(topics):
+            yield another
             return
         try:
             self.table.verify()
@@ -118,6 +119,9 @@ class Comparison:
                 yield Difference(Kind.POSITION, what, partition=partition)
         spec = TableSpec(pa.schema([]), _Anything(), 0, self.table.state.key)
         self._load(topics, ends, spec)
+        if not self._is_of(topics):  # it was read by its name
+            yield another
+            return
         reader = RocksReader(self.scratch, {_TABLE: spec}, sizes=_SIZES)
         try:
             recorded = reader.snapshot().table(_TABLE).whole()
@@ -127,6 +131,9 @@ class Comparison:
                 yield from self._judged(some)
         finally:
             reader.close()
+
+    def _is_of(self, topics: Topics) -> bool:
+        return topics.topic_id(self.topic) == self.table.state.notes.get(TOPIC_ID)
 
     def _load(self, topics: Topics, ends: Offsets, spec: TableSpec) -> None:
         store = RocksStore(self.scratch, {_TABLE: spec}, self.clock, sizes=_SIZES)

@@ -38,14 +38,14 @@ class Table:
     def alter(self, changes, *, secretly=True):
         alter(self.path / "rows", "users", changes, secretly=secretly)
 
-    def compare(self):
+    def compare(self, tell=lambda _what, _count: None):
         """What is found, and how much was compared."""
         reader = RocksReader(self.path / "rows", {"users": self.spec})
         try:
             whole = reader.snapshot().table("users").whole()
             with scratch_directory(self.path) as scratch:
                 comparison = Comparison(
-                    whole, self.spec.decoder, self.topic, self.cluster.connection, scratch / "rows", SystemClock()
+                    whole, self.spec.decoder, self.topic, self.cluster.connection, scratch / "rows", SystemClock(), tell
                 )
                 found = {(one.kind, one.key) for one in comparison.differences()}
             return found, comparison.compared
@@ -153,6 +153,17 @@ def test_a_deleted_key_that_the_topic_has_forgotten_is_no_difference(table):
 def test_a_table_of_another_topic_or_beyond_its_end_is_told(cluster, table):
     cluster.make_again(table.topic, partitions=3)
     found, _ = table.compare()
+    assert found == {(Kind.TOPIC, None)}
+
+
+def test_a_topic_that_is_made_again_while_it_is_read_makes_no_row_different(cluster, table):
+    left = [lambda: cluster.make_again(table.topic, partitions=3)]
+
+    def told(what, _count):
+        if what == "records read" and left:
+            left.pop()()
+
+    found, _ = table.compare(told)
     assert found == {(Kind.TOPIC, None)}
 
 
