@@ -32,6 +32,7 @@ def main() -> int:
 
 def _command(options: argparse.Namespace) -> int:
     pipeline = load(options.config)
+    _keep_memory_small()
     if options.command == "reconcile":
         return reconcile(pipeline, options)
     if options.command == "confirm":
@@ -45,7 +46,6 @@ def _command(options: argparse.Namespace) -> int:
 
 
 def _run(pipeline: Pipeline) -> None:
-    _keep_memory_small()
     service = Service(routes_of(pipeline))
     listen = "127.0.0.1:0" if pipeline.sync is None else pipeline.sync.listen
     status = StatusServer(service, pipeline.name, listen)

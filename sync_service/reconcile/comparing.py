@@ -32,6 +32,7 @@ from sync_service.reconcile.topic import TopicReading
 # How long a route may need from a record's arrival to its row.
 _SETTLING_S = 1.0
 _FETCHED = 2_000
+_SUMMED = 50_000
 # A few are looked at once more: the route may have been slow.
 _FEW = 1_000
 _SHOWN_FOREIGN = 20
@@ -66,7 +67,11 @@ class Comparison:
     def differences(self, ends: Mapping[int, int]) -> Differences:
         """Of rows and versions. The route may be at work meanwhile."""
         differing = self._differing(ends, by_version=True)
-        return self._confirmed(self._suspects(differing, ends), ends) if differing.any() else Differences.none()
+        if not differing.any():
+            return Differences.none()
+        suspects = self._suspects(differing, ends)
+        self.expected = Folding().expected()  # as large as the suspects may be, and of no use any more
+        return self._confirmed(suspects, ends)
 
     def of_content(self, ends: Mapping[int, int]) -> Differences:
         """Of the rows alone, while the route stands still: its versions are about to be replaced."""
@@ -89,7 +94,10 @@ class Comparison:
         living = np.flatnonzero(expected.living)
         self.rows = len(living)
         versions = expected.versions[living] if by_version else np.zeros(len(living), np.int64)
-        wanted = bucket_sums(expected.hashes[living], versions, expected.digests[living])
+        wanted = np.zeros(BUCKETS, np.uint64)
+        for start in range(0, len(living), _SUMMED):
+            some = living[start : start + _SUMMED]
+            wanted += bucket_sums(expected.hashes[some], versions[start : start + _SUMMED], expected.digests[some])
         sums: Flags = wanted != self._store_sums(by_version=by_version)
         return sums
 

@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -89,6 +89,8 @@ class Reconciliation:
             repairing = Repair(reading, store, self._row)
             repairing.write(repaired, self._ends())
             refused = repairing.refused
+        if now.doubt is not None and not refused and (repair or not repaired):
+            self._settle_doubt(store, now)
         return Report(
             self._plan.name,
             comparison.rows,
@@ -162,6 +164,19 @@ class Reconciliation:
             round(time.monotonic() - began, 3),
         )
 
+    def _settle_doubt(self, store: VersionedStore, now: Generation) -> None:
+        """It was looked at, and nothing is left of it."""
+        text = store.load_note(self._note)
+        known = None if text is None else Generation.from_text(text)
+        if known is not None and known == now and known.doubt == now.doubt:
+            store.save_note(self._note, replace(known, doubt=None).to_text(), text)
+
+    def doubt(self) -> str | None:
+        """Why a comparison is due before its time."""
+        with closing(self._plan.open_store()) as store:
+            note = store.load_note(self._note)
+        return None if note is None else Generation.from_text(note).doubt
+
     def _reading(self, store: VersionedStore, generation: Generation) -> TopicReading:
         reader = RecordReader(self._clients.decoder(self._plan), self._plan.section.version, generation)
         return TopicReading(self._clients.consumer, self._topics, self._topic, reader, store, generation, self._check)
@@ -201,6 +216,8 @@ def _why_raised(known: Generation | None, topic_id: str, ends: Mapping[int, int]
         return None
     if topic_id != known.topic_id:
         return "was made again"
+    if known.cut is not None:
+        return f"lost records that had been read ({known.cut})"
     if ends.keys() != known.starts.keys():
         return f"has {len(ends)} partitions and had {len(known.starts)}"
     return None

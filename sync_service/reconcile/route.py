@@ -12,6 +12,9 @@ from sync_service.routes import Route, RouteKind, RouteState, RouteStatus
 from sync_service.writeback.plan import WritebackPlan, plans_of
 from sync_service.writeback.route import Clients
 
+# How soon it hears that the route doubts its rows.
+_LOOK_S = 30.0
+
 _log = logging.getLogger("enrich.sync")
 
 
@@ -32,6 +35,8 @@ class ReconcileRoute:
         self._report: Report | None = None
         self._at_ms: int | None = None
         self._runs = 0
+        self._doubt: str | None = None
+        """The last one that was compared for."""
         self._error: str | None = None
         self._error_ms: int | None = None
 
@@ -42,21 +47,31 @@ class ReconcileRoute:
     def run(self, stopping: threading.Event) -> None:
         # Its store was looked at by the route that writes to it: what is wrong later is not wrong from the start.
         self._at_ms = self._at_ms or time.time_ns() // 1_000_000
-        while not stopping.wait(self._interval_s):
-            self._compare(stopping)
+        due = time.monotonic() + self._interval_s
+        while not stopping.wait(min(self._interval_s, _LOOK_S)):
+            if self._compare(stopping, time.monotonic() >= due):
+                due = time.monotonic() + self._interval_s
 
-    def _compare(self, stopping: threading.Event) -> None:
-        """What keeps it from comparing keeps no row from anybody: it is told, and the service stays ready."""
+    def _compare(self, stopping: threading.Event, is_due: bool) -> bool:
+        """Tells whether it tried to: when it is time, or when the route doubts its rows. What keeps it from comparing
+        keeps no row from anybody: it is told, and the service stays ready."""
         try:
-            self._report = Reconciliation(self._plan, self._clients, stopping).run(repair=False)
+            reconciliation = Reconciliation(self._plan, self._clients, stopping)
+            if not is_due:
+                doubt, before = reconciliation.doubt(), self._doubt
+                self._doubt = doubt
+                if doubt is None or doubt == before:
+                    return False
+            self._report = reconciliation.run(repair=False)
         except EnrichError as error:
             if not stopping.is_set():
                 self._error, self._error_ms = str(error), time.time_ns() // 1_000_000
                 _log.warning("not compared: %s", error, extra={"route": self.name})
-            return
+            return is_due
         self._error, self._error_ms = None, None
         self._at_ms = time.time_ns() // 1_000_000
         self._runs += 1
+        return True
 
     def status(self) -> RouteStatus:
         report = self._report

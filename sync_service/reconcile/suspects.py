@@ -54,6 +54,11 @@ class Suspects:
     ) -> "Suspects":
         """Of keys that the topic has, which are chosen from the expected, and of those that only the store has."""
         only_store = extras.all()
+        if not len(only_store.hashes):  # an emptied store: nothing is to be put among what is sorted already
+            hashes = expected.hashes[chosen]
+            versions, digests = expected.versions[chosen], expected.digests[chosen]
+            bad = np.isin(hashes, unwritable)
+            return cls(keys, hashes, versions, digests, expected.counted[chosen], bad, scanned[chosen])
         hashes = np.concatenate([expected.hashes[chosen], only_store.hashes])
         order = np.argsort(hashes)
         more = len(only_store.hashes)
@@ -81,6 +86,8 @@ class Suspects:
     def follow(self, part: Part) -> None:
         """Takes what came to the topic."""
         places, found = found_in(self.hashes, part.compared.hashes)
+        if found.any():  # what was said before may be kept by others
+            self.newest, self.digests, self.counted = self.newest.copy(), self.digests.copy(), self.counted.copy()
         for index in np.flatnonzero(found).tolist():
             place, version = places[index], int(part.compared.versions[index])
             self.followed.setdefault(int(self.hashes[place]), {}).setdefault(version, int(part.compared.digests[index]))
@@ -114,8 +121,8 @@ class Then:
     """What the topic had said before the store was asked."""
 
     def __init__(self, suspects: Suspects) -> None:
-        self.newest = suspects.newest.copy()
-        self.digests = suspects.digests.copy()
+        self.newest = suspects.newest
+        self.digests = suspects.digests
 
 
 class Stored:

@@ -17,7 +17,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from enrich.errors import EnrichError, Retryable, Unreachable
 from enrich.kafka import kafka_errors
 from enrich.kafka.errors import mapped
-from sync_service.writeback.positions import ANOTHER_STORE, Committed, Marks, Partition, start_of
+from sync_service.writeback.gaps import Bounds, Gap, gap_of
+from sync_service.writeback.positions import ANOTHER_STORE, COMMITTED, Committed, Marks, Partition, start_of
 
 _log = logging.getLogger("enrich.sync")
 
@@ -45,6 +46,10 @@ _LOOK_EVERY_S = 1.0
 _LOOK_S = 0.5
 # The topic was there when the route began: it is being made again, or the brokers have just forgotten it.
 _GONE = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
+# The offset is none any more: the topic forgot it, or the brokers lost it.
+_LOST_PLACE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION)
+# A partition without news is committed again so often.
+_ALIVE_MS = 600_000
 
 
 class Sink(Protocol):
@@ -55,6 +60,9 @@ class Sink(Protocol):
 
         Calls `breathe` now and then while it takes long.
         """
+
+    def remark(self, gap: Gap) -> None:
+        """Keeps it for the people who decide. Raises WouldLoseData when nothing can go on before they did."""
 
     def settle(self) -> str:
         """Makes sure that what was taken may be committed, and returns the store's incarnation. Raises when not."""
@@ -70,6 +78,10 @@ class FlowPlan:
     rewind_ms: int
     born: str = ""
     """The store's; see `Generation`."""
+    forgets_ms: int | None = None
+    """For how long the topic keeps marks of deletions."""
+    is_watched: bool = True
+    """What a partition missed or lost is told; not so for retry topics, which are no tables."""
     wait_ms: int = 0
     """Records are taken once they are so old: for retry topics."""
     most_records: int = _MOST_RECORDS
@@ -179,9 +191,14 @@ class Flow:
                 records.append(message)
             elif error.code() in _GONE and not self._partitions and time.monotonic() < self._patient_until:
                 continue  # a topic that was just made is not known to every broker at once
+            elif error.code() == KafkaError._PARTITION_EOF:
+                if (ended := self._partitions.get(message.partition())) is not None:  # type: ignore[arg-type] # it has one
+                    ended.eof = message.offset() or 0
+            elif error.code() in _LOST_PLACE:
+                self._lost_place(message)
             elif error.code() in _GONE:
                 raise Retryable(f"Kafka: {error.str()}", where=f"topic {self._plan.topic}")
-            elif error.code() != KafkaError._PARTITION_EOF and not error.retriable():
+            elif not error.retriable():
                 raise mapped(error, f"topic {message.topic()}, partition {message.partition()}")
         if records:
             some = records[::16]
@@ -189,6 +206,27 @@ class Flow:
             wanted = self._most // 2 if self._slow else 2 * self._most
             self._most = max(1, min(self._plan.most_records, wanted, _MOST_BYTES // average))
         return records
+
+    def _lost_place(self, message: Message) -> None:
+        partition = self._partitions.get(message.partition())  # type: ignore[arg-type] # the event names one
+        if partition is None:
+            return
+        bounds = self._bounds(partition.number)
+        if bounds is None:
+            raise Retryable("a partition cannot be read on", where=f"topic {self._plan.topic}")
+        gap = gap_of(partition.number, partition.position, bounds, None, 0, None)
+        self._sink.remark(gap if gap.doubt or gap.cut else Gap(cut=f"partition {partition.number} was cut off"))
+        partition.pending.clear()
+        partition.position, partition.epoch = max(partition.position, bounds.low), -1
+        with kafka_errors():
+            self._consumer.seek(TopicPartition(self._plan.topic, partition.number, partition.position))
+
+    def _bounds(self, partition: int, deadline_s: float = _LOOK_S) -> Bounds | None:
+        """None when the brokers do not say it now."""
+        with suppress(KafkaException):
+            place = TopicPartition(self._plan.topic, partition)
+            return Bounds(*self._consumer.get_watermark_offsets(place, timeout=deadline_s, cached=False))
+        return None
 
     def _look_for_brokers(self) -> None:
         """Nothing tells that they are back, unless there is something to read."""
@@ -299,17 +337,37 @@ class Flow:
             return False
         now_ms, offsets, done = self._clock_ms(), [], []
         for partition in partitions:
-            if partition.committed != partition.position:
+            if partition.committed != partition.position or self._is_silent(partition, now_ms):
                 partition.marks.add(now_ms, partition.position)
                 note = self._committed(incarnation, partition.marks.all()).to_text()
-                offsets.append(TopicPartition(self._plan.topic, partition.number, partition.position, note))
+                place = (self._plan.topic, partition.number, partition.position, note, partition.epoch)
+                offsets.append(TopicPartition(*place))
                 done.append(partition)
         if offsets:
             with kafka_errors(f"topic {self._plan.topic}"):
                 self._consumer.commit(offsets=offsets, asynchronous=False)
             for partition in done:
-                partition.committed = partition.position
+                self._look_back(partition, now_ms)
+                partition.committed, partition.alive_ms = partition.position, now_ms
         return True
+
+    def _is_silent(self, partition: Partition, now_ms: int) -> bool:
+        """Nothing came for a while, and there was nothing to read."""
+        is_done = partition.end is not None and max(partition.position, partition.eof) >= partition.end
+        is_done = is_done and not partition.pending
+        every_ms = min(_ALIVE_MS, (self._plan.forgets_ms or _ALIVE_MS) // 4)
+        due_ms = (partition.alive_ms or 0) + every_ms
+        return self._plan.is_watched and is_done and self.away is None and now_ms >= due_ms
+
+    def _look_back(self, partition: Partition, now_ms: int) -> None:
+        """Before this commit the store may have been away for so long that marks of deletions are gone."""
+        if self._plan.is_watched and partition.committed is not None:
+            bounds = Bounds(0, partition.position)
+            gap = gap_of(
+                partition.number, partition.committed, bounds, partition.alive_ms, now_ms, self._plan.forgets_ms
+            )
+            if gap.doubt is not None:
+                self._sink.remark(gap)
 
     def _rewind(self) -> None:
         """The store is another: the last writes may be gone, though it had acknowledged them."""
@@ -329,7 +387,7 @@ class Flow:
                 },
             )
             partition.pending.clear()
-            partition.position, partition.committed = start, None
+            partition.position, partition.committed, partition.epoch = start, None, -1
             partition.marks.forget_after(start)
             with kafka_errors():
                 self._consumer.seek(TopicPartition(self._plan.topic, partition.number, start))
@@ -357,13 +415,35 @@ class Flow:
         marks.forget_after(start)
         marks.add(self._clock_ms(), start)
         at = committed.offset if committed.offset >= 0 else None
-        self._partitions[committed.partition] = Partition(committed.partition, start, marks, at)
+        partition = Partition(committed.partition, start, marks, at)
+        if self._plan.is_watched:
+            self._look_since(committed, known, partition, why)
+        start = partition.position
+        self._partitions[committed.partition] = partition
         extra = {"topic": self._plan.topic, "partition": committed.partition, "offset": start, "because": why}
         _log.info("a partition was assigned", extra=extra)
-        return TopicPartition(self._plan.topic, committed.partition, start), why
+        return TopicPartition(self._plan.topic, committed.partition, start, leader_epoch=partition.epoch), why
+
+    def _look_since(self, place: TopicPartition, known: Committed | None, partition: Partition, why: str) -> None:
+        """What happened to the partition since it was committed."""
+        if why == COMMITTED and partition.position == place.offset and place.leader_epoch is not None:
+            partition.epoch = place.leader_epoch
+        bounds = self._bounds(place.partition, _DEADLINE_S)
+        if bounds is None:
+            return
+        if why in (COMMITTED, ANOTHER_STORE):
+            partition.alive_ms = None if known is None else known.at_ms
+            gap = gap_of(
+                place.partition, place.offset, bounds, partition.alive_ms, self._clock_ms(), self._plan.forgets_ms
+            )
+            if gap.doubt or gap.cut:
+                self._sink.remark(gap)
+            partition.alive_ms = self._clock_ms()
+        if bounds.low > partition.position:
+            partition.position, partition.epoch = bounds.low, -1
 
     def _committed(self, incarnation: str, marks: tuple[tuple[int, int], ...]) -> Committed:
-        return Committed(self._plan.generation, incarnation, marks, self._plan.born)
+        return Committed(self._plan.generation, incarnation, marks, self._plan.born, self._clock_ms())
 
     def _revoke(self, consumer: Consumer, revoked: list[TopicPartition]) -> None:
         leaving = [self._partitions[place.partition] for place in revoked if place.partition in self._partitions]

@@ -34,17 +34,21 @@ class Committed:
     """(milliseconds, offset): at this time everything below the offset was in the store, the oldest first."""
     born: str = ""
     """The store's as its note tells it; see `Generation`. Empty where an older release committed."""
+    at_ms: int | None = None
+    """When that was. A partition without news is committed again now and then, so that this tells who was away."""
 
     def to_text(self) -> str:
-        return json.dumps([self.generation, self.incarnation, self.marks, self.born], separators=(",", ":"))
+        content = [self.generation, self.incarnation, self.marks, self.born, self.at_ms]
+        return json.dumps(content, separators=(",", ":"))
 
     @classmethod
     def from_text(cls, text: str | None) -> "Committed | None":
         """None for what somebody else committed, a tool for instance: its offset is then taken as it is."""
         try:
-            generation, incarnation, marks, *born = json.loads(text or "")
+            generation, incarnation, marks, *more = json.loads(text or "")
             known = tuple((int(at), int(offset)) for at, offset in marks)
-            return cls(int(generation), str(incarnation), known, str(born[0]) if born else "")
+            born, at_ms = [*more, "", None][:2] if len(more) < 2 else more[:2]
+            return cls(int(generation), str(incarnation), known, str(born), None if at_ms is None else int(at_ms))
         except (ValueError, TypeError):
             return None
 
@@ -89,9 +93,15 @@ class Partition:
     """Everything below is in the store, or was sent on."""
     marks: Marks
     committed: int | None = None
+    epoch: int = -1
+    """Of which leader's term the record below the position is; -1: not known. Brokers tell by it what they lost."""
+    alive_ms: int | None = None
+    """When it was committed last."""
     pending: list[Message] = field(default_factory=list)
     """Read, and not yet in the store."""
     backoff: Backoff = field(default_factory=lambda: Backoff(0.1, 5.0))
+    eof: int = 0
+    """Up to here everything was handed over: beyond the last record a transaction leaves a mark."""
     end: int | None = None
     """The topic's, when the flow looked last."""
     due: float = 0.0
@@ -103,12 +113,15 @@ class Partition:
         last = self.pending[-1].offset()
         if last is not None:
             self.position = last + 1
+            epoch = self.pending[-1].leader_epoch()
+            self.epoch = -1 if epoch is None else epoch
         self.pending.clear()
         self.backoff.reset()
         self.due = 0.0
 
 
 ANOTHER_STORE = "the store is another"
+COMMITTED = "committed"
 
 
 def start_of(
@@ -128,4 +141,4 @@ def start_of(
     if known.incarnation != current.incarnation:
         rewound = known.rewound(now_ms, window_ms)
         return max(min(committed.offset, committed.offset if rewound is None else rewound), floor), ANOTHER_STORE
-    return max(committed.offset, floor), "committed"
+    return max(committed.offset, floor), COMMITTED

@@ -29,6 +29,7 @@ from stores.protocol import Decoder
 from sync_service.meters import Meter
 from sync_service.routes import RouteKind, RouteState, RouteStatus
 from sync_service.writeback.flow import Flow, FlowPlan
+from sync_service.writeback.gaps import forgets_ms
 from sync_service.writeback.generation import AnotherGeneration, Gate, Generation
 from sync_service.writeback.groups import adopt, committed_of
 from sync_service.writeback.onward import BrokenProducer, Onward, Ways
@@ -80,7 +81,7 @@ class Clients:
                 policy = ",".join(sorted(settings.cleanup_policy))
                 found.append(
                     f"topic {section.topic} has cleanup.policy={policy}: rows vanish from it "
-                    "by age, and a reconciliation with --repair then deletes them in the store; set "
+                    "by age, and a reconciliation with --repair --yes then deletes them in the store; set "
                     "cleanup.policy=compact"
                 )
         if str(section.format) == "avro" and str(section.framing) == "confluent":
@@ -109,6 +110,7 @@ class WritebackRoute:
         self._meter = Meter("records_read")
         self._flow: Flow | None = None
         self._warnings: list[str] = []
+        self._gate: Gate | None = None
         self._rewinds = 0
         self._progressed_ms: int | None = None
         self._room, self._refused_room = 0, _MOST_ROOM
@@ -163,9 +165,13 @@ class WritebackRoute:
         expire = redis is not None and redis.ttl is not None
         gate = Gate(store, topics, plan.section.topic, plan.pipeline, plan.name, rows_expire=expire)
         group = self._plan.group if self._tier is None else self._plan.group_of(self._topic)
-        consumer = new_group_consumer(self._clients.consumer, group, **_SMALL_QUEUE, error_cb=self._heard)
+        # An offset that is none any more is no reason to begin at another one unseen.
+        watched = {"auto.offset.reset": "error", "enable.partition.eof": True}
+        settings = _SMALL_QUEUE if self._tier is not None else {**_SMALL_QUEUE, **watched}
+        consumer = new_group_consumer(self._clients.consumer, group, **settings, error_cb=self._heard)
         held.callback(consumer.close)
         if self._tier is None:
+            self._gate = gate
             generation = gate.enter(partial(committed_of, consumer, topics, self._topic))
         else:
             generation = gate.follow(stopping)
@@ -184,7 +190,7 @@ class WritebackRoute:
         onward = Onward(producer, ways, self._room, self._spill)
         known = (gate, generation)
         sink = StoreSink(store, writer, reader, onward, self._meter, known, is_tier=self._tier is not None)
-        self._flow = Flow(consumer, self._flow_plan(generation), sink)
+        self._flow = Flow(consumer, self._flow_plan(generation, topics), sink)
         self._flow.run(stopping)
 
     def _writer(self, held: ExitStack, store: VersionedStore) -> ParallelWriter:
@@ -193,29 +199,43 @@ class WritebackRoute:
         writers = [RowWriter(each.write, most=output.batch) for each in (store, *more)]
         return held.enter_context(closing(ParallelWriter(writers)))
 
+    def _doubts(self) -> list[str]:
+        doubt = None if self._gate is None else self._gate.doubt
+        command = f"enrich sync reconcile {self._plan.name} -c FILE"
+        return [] if doubt is None else [f"{doubt}; a comparison tells: {command}, with --repair it is put right"]
+
     def _heard(self, error: KafkaError) -> None:
         if self._flow is not None:
             self._flow.heard(error)
 
-    def _flow_plan(self, generation: Generation) -> FlowPlan:
+    def _flow_plan(self, generation: Generation, topics: Topics) -> FlowPlan:
         if self._tier is None:
             output = self._plan.output
             most = output.batch * output.parallel
             starts, rewind_ms = generation.starts, self._plan.rewind_ms
-            return FlowPlan(self._topic, generation.number, starts, rewind_ms, generation.born, most_records=most)
+            plan = FlowPlan(self._topic, generation.number, starts, rewind_ms, generation.born, most_records=most)
+            return replace(plan, forgets_ms=forgets_ms(self._settings(topics)))
         wait_ms = round(self._tier.pause.total_seconds() * 1000)
         return FlowPlan(
             self._topic,
             0,
             {},
             self._plan.rewind_ms,
+            is_watched=False,
             wait_ms=wait_ms,
             most_records=min(_RETRY_RECORDS, self._plan.output.batch),
         )
 
+    def _settings(self, topics: Topics) -> dict[str, str] | None:
+        """Of the topic; None where this user may not ask."""
+        with suppress(ConfigError):
+            return dict(topics.settings(self._topic))
+        return None
+
     def status(self) -> RouteStatus:
         flow, totals = self._flow, dict(self._meter.totals())
-        details: dict[str, Any] = {"topic": self._topic, "warnings": list(self._warnings)}
+        warnings = [*self._warnings, *self._doubts()]
+        details: dict[str, Any] = {"topic": self._topic, "warnings": warnings}
         totals["rewinds"] = self._rewinds + (0 if flow is None else flow.rewinds)
         if flow is None:
             progressed = self._progressed_ms
@@ -235,7 +255,7 @@ class WritebackRoute:
             gauges={
                 "partitions": len(flow.assigned),
                 "partitions_waiting": len(waiting),
-                "warnings": len(self._warnings),
+                "warnings": len(warnings),
             },
             details=details,
         )

@@ -7,6 +7,7 @@ from confluent_kafka import Message
 from enrich.kafka.records import headers_of
 from stores.external import VersionedStore, Written
 from sync_service.meters import Meter
+from sync_service.writeback.gaps import Gap
 from sync_service.writeback.generation import Gate, Generation
 from sync_service.writeback.onward import TOPIC_ID, Onward
 from sync_service.writeback.positions import bounded
@@ -73,6 +74,12 @@ class StoreSink:
             self._meter.count("rows_retried_later" if again else "dead_letters")
         self._meter.count("rows_written", written.applied)
         self._meter.count("rows_already_there", len(read.rows) - written.applied - len(written.refused))
+
+    def remark(self, gap: Gap) -> None:
+        gate, generation = self._gate
+        gate.remark(doubt=gap.doubt, cut=gap.cut)
+        if gap.cut is not None:
+            gate.verify(generation)
 
     def settle(self) -> str:
         self._onward.flush()
