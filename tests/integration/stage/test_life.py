@@ -4,6 +4,7 @@ import threading
 import time
 from collections import Counter
 from contextlib import closing, contextmanager, nullcontext
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -176,9 +177,12 @@ def test_a_drain_whose_last_batch_fails_ends_as_that_batch_did(spark, world):
     stage = world.stage("enrich", [lookup], event_time="ts")
     with running(spark, world, stage) as run:
         wait_until(lambda: spark.streams.active or run.error, deadline_s=180, what="the query")
-        world.send(stage, [{"id": 1, "user_id": "nobody", "ts": "2099-01-01T00:00:00Z"}])
+        # The batch waits until the table is complete beyond this time, and then has no row.
+        soon = datetime.now(UTC) + timedelta(seconds=10)
+        world.send(stage, [{"id": 1, "user_id": "nobody", "ts": soon.isoformat()}])
         query = spark.streams.active[0]
-        wait_until(lambda: spark.sparkContext.statusTracker().getActiveStageIds(), deadline_s=60, what="the batch")
+        tasks = spark.sparkContext.statusTracker()
+        wait_until(lambda: tasks.getActiveStageIds() or run.error, deadline_s=60, what="the batch under way")
         run.stop.set()
         assert isinstance(run.end(), BadRecord), query.exception()
 
