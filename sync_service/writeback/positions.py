@@ -47,7 +47,7 @@ class Committed:
         try:
             generation, incarnation, marks, *more = json.loads(text or "")
             known = tuple((int(at), int(offset)) for at, offset in marks)
-            born, at_ms = [*more, "", None][:2] if len(more) < 2 else more[:2]
+            born, at_ms = (*more, None)[:2] if more else ("", None)
             return cls(int(generation), str(incarnation), known, str(born), None if at_ms is None else int(at_ms))
         except (ValueError, TypeError):
             return None

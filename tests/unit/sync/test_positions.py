@@ -75,3 +75,10 @@ def test_what_is_committed_fits_beside_an_offset_however_many_nodes_the_store_ha
     assert len(Committed(8_191, incarnation, marks.all(), "b" * 12).to_text()) < 1_000
     assert incarnation != bounded("/".join(",".join(part) for part in (nodes, nodes[::-1])))
     assert bounded("of one server") == "of one server"
+
+
+@pytest.mark.parametrize(
+    ("more", "born", "at_ms"), [("", "", None), (',"b"', "b", None), (',"b",7', "b", 7), (',"b",null', "b", None)]
+)
+def test_what_an_earlier_release_committed_is_read(more: str, born: str, at_ms: int | None) -> None:
+    assert Committed.from_text(f'[3,"server-1",[[1,2]]{more}]') == Committed(3, "server-1", ((1, 2),), born, at_ms)
