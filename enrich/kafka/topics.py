@@ -87,18 +87,10 @@ class Topics:
 
     def names(self, prefix: str) -> list[str]:
         """Of the topics that this user may see, those that begin so."""
-        with kafka_errors():
-            return sorted(
-                name for name in self._admin.list_topics(timeout=self._deadline_s).topics if name.startswith(prefix)
-            )
+        return sorted(name for name in self._all() if name.startswith(prefix))
 
     def exists(self, name: str) -> bool:
-        patience = min(PATIENCE_S, self._deadline_s)
-        with suppress(KafkaException):
-            return name in self._admin.list_topics(timeout=patience).topics
-        self._require_reachable()
-        with self._errors():
-            return name in self._admin.list_topics(timeout=max(self._deadline_s - patience, 0.1)).topics
+        return name in self._all()
 
     def topic_id(self, name: str) -> str:
         """Changes when the topic is deleted and made again under the same name. Raises ConfigError if there is none."""
@@ -203,6 +195,14 @@ class Topics:
                 return self._result(future)
         except EnrichError as error:
             return error
+
+    def _all(self) -> Collection[str]:
+        patience = min(PATIENCE_S, self._deadline_s)
+        with suppress(KafkaException):
+            return set(self._admin.list_topics(timeout=patience).topics)
+        self._require_reachable()
+        with self._errors():
+            return set(self._admin.list_topics(timeout=max(self._deadline_s - patience, 0.1)).topics)
 
     def _is_known(self, name: str) -> bool:
         with suppress(ConfigError):

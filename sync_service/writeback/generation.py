@@ -127,7 +127,9 @@ class Gate:
             if time.monotonic() > end:
                 raise Retryable("the route has not begun yet", where=f"route {self._route}")
             stopping.wait(_LOOK_S)
-        generation = Generation.from_text(known or "")
+        if known is None:
+            raise Retryable("the route was told to stop before it began", where=f"route {self._route}")
+        generation = Generation.from_text(known)
         self._verify_topic(generation)
         return generation
 
