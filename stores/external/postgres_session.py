@@ -62,6 +62,11 @@ class PostgresSession:
                 ) from error
             if connection.closed or connection.broken or isinstance(error, psycopg.OperationalError):
                 self.close()
+            if isinstance(error, psycopg.errors.LockNotAvailable):
+                waited = f"{deadline_s or self._deadline_s:g} s"
+                raise Unreachable(
+                    f"PostgreSQL did not answer within {waited}: others lock a row", where=self.where
+                ) from error
             raise mapped(error, self.where) from error
         finally:
             timer.cancel()
