@@ -76,9 +76,19 @@ def _cut_text(text: bytes | None, length: int) -> bytes | None:
 
 
 def dead_letter(
-    origin: Origin, reason: str, *, stage: str, lookup: str | None = None, largest_value: int = LARGEST_VALUE
+    origin: Origin,
+    reason: str,
+    *,
+    stage: str,
+    sender: str,
+    lookup: str | None = None,
+    largest_value: int = LARGEST_VALUE,
 ) -> DeadLetter:
-    """The reason must hold no payload. A value too large for the DLQ is cut; length and digest are the whole's."""
+    """The reason must hold no payload. A value too large for the DLQ is cut; length and digest are the whole's.
+
+    `sender`: who sends it, and of which topic id. In a compacted DLQ only the newest letter of a key stays: other
+    senders, and other topics of the same name, need keys of their own.
+    """
     value = origin.value if origin.value is not None else b""
     told = {
         "enrich.reason": reason.encode(),
@@ -93,5 +103,5 @@ def dead_letter(
     }
     headers = [(name, content) for name, content in origin.headers if name not in told]
     headers += [(name, content) for name, content in told.items() if content is not None]
-    key = f"{origin.topic}/{origin.partition}/{origin.offset}".encode()
+    key = f"{origin.topic}/{origin.partition}/{origin.offset}/{sender}".encode()
     return DeadLetter(key, value[:largest_value], headers)

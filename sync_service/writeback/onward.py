@@ -27,9 +27,14 @@ class Ways:
     dlq: str
     retry_topic: str | None
     """None: there is no (further) try."""
+    pipeline: str
     from_retry_topic: bool = False
     topic_id: str = ""
     """Of the topic that is read, where it is none of the retry topics."""
+
+    def sender(self, topic_id: str) -> str:
+        """Of letters, as their keys have it."""
+        return "/".join(part for part in (f"{self.pipeline}.sync.{self.route}", topic_id) if part)
 
 
 class BrokenProducer(Exception):
@@ -84,14 +89,15 @@ class Onward:
         versioned = Origin(
             origin.topic, origin.partition, origin.offset, origin.key, origin.value, _versioned(origin, version)
         )
+        topic_id = self._ways.topic_id
         if self._ways.from_retry_topic:
+            topic_id = (dict(versioned.headers).get(TOPIC_ID) or b"").decode(errors="replace")
             headers = [(name, content) for name, content in versioned.headers if name != TOPIC_ID]
             versioned = replace(versioned, headers=headers)
-        whole = dead_letter(versioned, reason, stage=self._ways.route, largest_value=max(self._room, 0))
-        letter = fitted(whole, self._room)
+        own = {"stage": self._ways.route, "sender": self._ways.sender(topic_id)}
+        letter = fitted(dead_letter(versioned, reason, **own, largest_value=max(self._room, 0)), self._room)
         if letter is None:
-            letter = dead_letter(versioned, reason, stage=self._ways.route, largest_value=len(origin.value or b""))
-            self._spill.keep(letter)
+            self._spill.keep(dead_letter(versioned, reason, **own, largest_value=len(origin.value or b"")))
         else:
             self._send(letter)
 

@@ -106,7 +106,7 @@ class WritebackRoute:
         self._topic = plan.section.topic if tier is None else tier.topic
         self._retry_topics = [name for name, _ in plan.retry_topics]
         following = next(iter(self._retry_topics), None) if tier is None else tier.next_topic
-        self._ways = Ways(plan.name, plan.section.dlq, following, tier is not None)
+        self._ways = Ways(plan.name, plan.section.dlq, following, plan.pipeline, tier is not None)
         self._meter = Meter("records_read")
         self._flow: Flow | None = None
         self._warnings: list[str] = []

@@ -108,7 +108,7 @@ class SyncWorld:
         )
 
     def dead_letters(self, count: int = 1) -> dict[str, dict[str, str]]:
-        """By their keys: headers, and the value under "value"; empty while they are fewer than so many."""
+        """By their records' places: headers, and the value under "value"; empty while they are fewer than so many."""
         if not self.cluster.topics.exists(f"{self.name}.out.dlq"):
             return {}
         try:
@@ -116,7 +116,7 @@ class SyncWorld:
         except Retryable:  # made just now: its partitions have no leaders yet
             return {}
         letters = {
-            str(message.key() or b"", "utf-8"): {
+            "/".join(str(message.key() or b"", "utf-8").split("/")[:3]): {
                 "value": str(message.value() or b"", "utf-8"),
                 **{name: str(content or b"", "utf-8") for name, content in headers_of(message)},
             }

@@ -127,8 +127,8 @@ def test_rows_that_others_lock_and_change_are_written_in_the_end(world: SyncWorl
                 other.commit()
             except psycopg.OperationalError:
                 other.rollback()
-    with both(world):
-        audit(world)
+    with running(world.pipeline(to)):
+        wait_until(lambda: world.rows_in_postgres() == expected(world), what="the rows as the topic says")
 
 
 def test_a_deadlock_that_the_service_loses_costs_a_retry_and_no_row(world: SyncWorld) -> None:

@@ -71,7 +71,7 @@ def test_a_record_too_large_for_the_retry_topic_or_the_dlq_is_cut_and_its_neighb
         wait_until(lambda: has("c"), what="its neighbour")
         (file,) = wait_until(lambda: list(tmp_path.rglob("out.dead-letters.jsonl")), what="the file")
         wait_until(lambda: service.status().counters.get("dead_letters_spilled"))
-        name = f"{world.topic}/0/14"
+        name = f"{world.topic}/0/14/{world.name}.sync.out/{world.cluster.topics.topic_id(world.topic)}"
         wait_until(lambda: name in whole_lines(file), what="the letter")
         assert base64.b64decode(whole_lines(file)[name]["value"]) == large_letter
         assert str(file) in str(service.status().details["warnings"])

@@ -2,6 +2,7 @@
 
 import json
 
+from enrich.config import load_text
 from tests.support.sync import SyncWorld, running
 from tests.support.waiting import wait_until
 
@@ -22,6 +23,26 @@ def test_a_record_that_cannot_be_decoded_is_buried_with_its_reason_and_its_place
     assert (letter["enrich.key"], letter["enrich.stage"]) == ("poison", "out")
     assert "rps" in letter["enrich.reason"] and "many" not in letter["enrich.reason"]
     assert letter["enrich.version"] == str(2**40 + 250)
+
+
+def test_letters_of_two_routes_do_not_hide_each_other(world: SyncWorld) -> None:
+    """Of one topic, into one DLQ, which may be compacted."""
+    world.make_topic(partitions=1)
+    world.make_table()
+    world.cluster.produce(world.topic, [(b"poison", b"no json"), (b"a", b'{"plan": "p", "rps": 1}')])
+    data = world.data_to_both()
+    for route in data["sync"]["writeback"].values():
+        route["dlq"] = f"{world.name}.out.dlq"
+    with running(load_text(json.dumps(data), {})):
+        wait_until(lambda: len(world.in_redis()) == len(world.in_postgres()) == 1, what="the good row in both")
+        wait_until(lambda: world.dead_letters(), what="the letters")
+        keys = wait_until(
+            lambda: len(found := {m.key() for m in world.cluster.messages(f"{world.name}.out.dlq")}) == 2 and found,
+            what="a letter of each route",
+        )
+    topic_id = world.cluster.topics.topic_id(world.topic)
+    wanted = {f"{world.topic}/0/0/{world.name}.sync.{route}/{topic_id}".encode() for route in ("out", "table")}
+    assert keys == wanted
 
 
 def test_a_row_that_the_table_refuses_is_found_among_good_ones(world: SyncWorld) -> None:

@@ -10,8 +10,8 @@ from enrich.kafka.dead_letters import DeadLetter, Origin, dead_letter, fitted, r
 
 def test_a_dead_letter_has_the_form_of_the_design() -> None:
     origin = Origin("plays", 2, 77, b"k", b"\xff\x00", [("trace", b"1"), ("trace", b"2"), ("none", None)])
-    letter = dead_letter(origin, "not JSON", stage="out", lookup="users")
-    assert (letter.key, letter.value) == (b"plays/2/77", b"\xff\x00")
+    letter = dead_letter(origin, "not JSON", stage="out", sender="p.sync.out/id", lookup="users")
+    assert (letter.key, letter.value) == (b"plays/2/77/p.sync.out/id", b"\xff\x00")
     assert list(letter.headers) == [
         ("trace", b"1"),
         ("trace", b"2"),
@@ -29,7 +29,7 @@ def test_a_dead_letter_has_the_form_of_the_design() -> None:
 
 
 def test_a_value_that_is_too_large_is_cut_and_told_whole_by_length_and_digest() -> None:
-    letter = dead_letter(Origin("t", 0, 0, None, b"x" * 100), "too large", stage="s", largest_value=10)
+    letter = dead_letter(Origin("t", 0, 0, None, b"x" * 100), "too large", stage="s", sender="p.s", largest_value=10)
     headers = dict(letter.headers)
     assert letter.value == b"x" * 10
     assert headers["enrich.length"] == b"100"
@@ -38,12 +38,14 @@ def test_a_value_that_is_too_large_is_cut_and_told_whole_by_length_and_digest() 
 
 
 def test_a_null_value_becomes_an_empty_one() -> None:
-    assert dead_letter(Origin("t", 0, 0, b"k", None), "x", stage="s").value == b""
+    assert dead_letter(Origin("t", 0, 0, b"k", None), "x", stage="s", sender="p.s").value == b""
 
 
 def test_a_record_that_was_dead_before_gets_the_new_reason_once() -> None:
-    before = dead_letter(Origin("t", 0, 0, b"k", b"v"), "first", stage="s")
-    again = dead_letter(Origin("dlq", 1, 5, before.key, before.value, before.headers), "second", stage="s")
+    before = dead_letter(Origin("t", 0, 0, b"k", b"v"), "first", stage="s", sender="p.s")
+    again = dead_letter(
+        Origin("dlq", 1, 5, before.key, before.value, before.headers), "second", stage="s", sender="p.s"
+    )
     assert [content for name, content in again.headers if name == "enrich.reason"] == [b"second"]
 
 
@@ -59,10 +61,10 @@ def test_a_record_that_was_dead_before_gets_the_new_reason_once() -> None:
     ids=["value", "key and value", "header", "key and headers"],
 )
 def test_whatever_is_large_a_letter_is_cut_until_it_fits_and_says_what_it_was(origin: Origin, room: int) -> None:
-    letter = fitted(dead_letter(origin, "why " * 1_000, stage="s", largest_value=10**9), room)
+    letter = fitted(dead_letter(origin, "why " * 1_000, stage="s", sender="p.s", largest_value=10**9), room)
     assert letter is not None and record_size(letter.key, letter.value, letter.headers) <= room
     told = dict(letter.headers)
-    assert letter.key == b"t/0/7" and (told["enrich.reason"] or b"").startswith(b"why")
+    assert letter.key == b"t/0/7/p.s" and (told["enrich.reason"] or b"").startswith(b"why")
     assert told["enrich.length"] == str(len(origin.value or b"")).encode()
     assert told["enrich.sha256"] == hashlib.sha256(origin.value or b"").hexdigest().encode()
     key = told["enrich.key"] or b""
@@ -74,7 +76,7 @@ def test_whatever_is_large_a_letter_is_cut_until_it_fits_and_says_what_it_was(or
 
 
 def test_a_letter_that_fits_is_left_as_it_is_and_one_that_cannot_is_none() -> None:
-    letter = dead_letter(Origin("t", 0, 7, b"k", b"v"), "why", stage="s")
+    letter = dead_letter(Origin("t", 0, 7, b"k", b"v"), "why", stage="s", sender="p.s")
     assert fitted(letter, 10_000) is letter
     assert fitted(letter, 100) is None
     assert fitted(DeadLetter(b"k" * 500, b"", []), 300) is None
