@@ -40,7 +40,11 @@ class Checkpoint:
         manager = jvm.org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
         try:
             self._files = self._folder.getFileSystem(spark._jsc.hadoopConfiguration())
-            self._atomic = manager.create(self._folder, spark._jsparkSession.sessionState().newHadoopConf())
+            settings = spark._jsparkSession.sessionState().newHadoopConf()
+            if settings.get(_MANAGER) == _RENAMING:
+                # Quick for what Spark writes once. What is there already it neither replaces nor leaves with an error.
+                settings.unset(_MANAGER)
+            self._atomic = manager.create(self._folder, settings)
         except Py4JJavaError as error:
             raise self._unreachable(error) from error
 
@@ -124,7 +128,7 @@ class Checkpoint:
             stream.write(bytearray(text.encode()))
             stream.close()
         except Py4JJavaError as error:
-            if error.java_exception.getClass().getSimpleName() == _EXISTS:
+            if not overwrites and error.java_exception.getClass().getSimpleName().endswith(_EXISTS):
                 return False
             raise self._unreachable(error) from error
         return True

@@ -316,6 +316,7 @@ def default_files(spark):
     before = hadoop.get("fs.defaultFS")
     yield lambda uri: (hadoop.set("fs.defaultFS", uri), spark.conf.unset(MANAGER))
     hadoop.set("fs.defaultFS", before)
+    spark.conf.unset(MANAGER)
     if chosen is not None:
         spark.conf.set(MANAGER, chosen)
 
@@ -335,6 +336,19 @@ def test_the_quick_manager_of_checkpoints_is_taken_where_renames_are_atomic(spar
     spark.conf.set(MANAGER, "a.manager.of.the.user")
     choose_file_manager(spark, "/c")
     assert spark.conf.get(MANAGER) == "a.manager.of.the.user"
+
+
+@pytest.mark.parametrize("is_quick", [False, True])
+def test_texts_in_a_checkpoint_are_replaced_or_left_as_is_asked_for(spark, default_files, tmp_path, is_quick):
+    """Whatever way Spark writes its own: the quick one neither replaces a file nor says so."""
+    if is_quick:
+        choose_file_manager(spark, f"file://{tmp_path}")
+    checkpoint = Checkpoint(spark, f"file://{tmp_path}")
+    for text in ("first", "second"):
+        checkpoint.write("text", text)
+        assert checkpoint.read("text") == text
+    assert [checkpoint.create("once", text) for text in ("first", "second")] == [True, False]
+    assert checkpoint.read("once") == "first"
 
 
 def test_group_names_are_the_pipelines_and_the_stages():

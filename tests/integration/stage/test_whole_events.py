@@ -210,7 +210,7 @@ def test_a_stage_that_repeats_its_batches_goes_on_as_it_was_begun(spark, world, 
         connection = world.cluster.connection
         return {str(stage.replay): typical_event_bytes(connection, stage, checkpoint) for stage in stages}
 
-    world.cluster.produce(world.topic("sizes.in"), [(None, b"x" * 200)] * 400)
+    world.cluster.produce(world.topic("sizes.in"), [(b"%d" % n, b"x" * 200) for n in range(400)])
     assert typical() == {"latest": 200, "deterministic": 200}
-    world.cluster.produce(world.topic("sizes.in"), [(None, b"x" * 5_000)] * 400)
+    world.cluster.produce(world.topic("sizes.in"), [(b"%d" % n, b"x" * 5_000) for n in range(400)])
     assert typical() == {"latest": 5_000, "deterministic": 200}
