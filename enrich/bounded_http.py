@@ -15,8 +15,8 @@ from socketserver import ThreadingTCPServer
 from typing import Any
 
 _CONNECTIONS = 64
-_PATIENCE_S = 5.0
-"""How long a connection may last."""
+_PATIENCE_S = 10.0
+"""How long a connection may last: as long as Prometheus waits for an answer."""
 
 
 class BoundedServer(ThreadingTCPServer):
