@@ -3,6 +3,7 @@
 import argparse
 import ctypes
 import gc
+import logging
 import os
 import signal
 import sys
@@ -42,7 +43,11 @@ def _command(options: argparse.Namespace) -> int:
     if options.command in ("pause", "resume", "resync"):
         return control(pipeline, options)
     _run(pipeline)
-    return DONE
+    # All is committed, and all clients are closed. What the interpreter would still tidy up, drivers may hang in.
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(DONE)
 
 
 def _run(pipeline: Pipeline) -> None:
@@ -55,6 +60,9 @@ def _run(pipeline: Pipeline) -> None:
             deadline = threading.Timer(_STOP_S, os._exit, [FAILED])
             deadline.daemon = True
             deadline.start()
+            # A driver that hangs and holds the interpreter lets no thread of ours run. The kernel asks nobody.
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.alarm(round(_STOP_S) + 5)
         service.stop()
 
     for number in (signal.SIGTERM, signal.SIGINT):
