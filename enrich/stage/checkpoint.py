@@ -86,11 +86,8 @@ class Checkpoint:
             raise self._unreachable(error) from error
 
     def tell_to_stop(self) -> None:
-        try:
-            self._files.mkdirs(self._folder)
-            self._files.create(self._path(STOP_MARKER), True).close()
-        except Py4JJavaError as error:
-            raise self._unreachable(error) from error
+        # Under its name only once it is whole: the stage that sees it takes it away at once.
+        self.write(STOP_MARKER, "")
 
     def forget_stop(self) -> None:
         """Tells whoever asked that the stage has ended."""
