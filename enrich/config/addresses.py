@@ -10,8 +10,29 @@ _LARGEST_PORT = 65_535
 _ESCAPES = "in a password write / as %2F, @ as %40, : as %3A, # as %23, ? as %3F, [ as %5B, ] as %5D, % as %25"
 
 
+# Whatever else stands before a = is more likely a part of a password, and no client says kindly what it does not know.
+_OF_REDIS = frozenset(
+    """
+    client_name db health_check_interval password protocol socket_connect_timeout socket_timeout username
+    ssl_ca_certs ssl_ca_path ssl_cert_reqs ssl_certfile ssl_check_hostname ssl_keyfile ssl_password
+    """.split()
+)
+_OF_POSTGRES = frozenset(
+    """
+    application_name channel_binding client_encoding connect_timeout dbname fallback_application_name gssdelegation
+    gssencmode gsslib host hostaddr keepalives keepalives_count keepalives_idle keepalives_interval krbsrvname
+    load_balance_hosts max_protocol_version min_protocol_version oauth_client_id oauth_client_secret oauth_issuer
+    oauth_scope options passfile password port replication require_auth requirepeer scram_client_key scram_server_key
+    service ssl_max_protocol_version ssl_min_protocol_version sslcert sslcertmode sslcompression sslcrl sslcrldir sslkey
+    sslkeylogfile sslmode sslnegotiation sslpassword sslrootcert sslsni target_session_attrs tcp_user_timeout user
+    """.split()
+)
+_UNKNOWN = "the address has a name before a = that is no setting of {}"
+
 # name=value, the value plain or in quotes, a backslash before what is meant as it is.
-_PAIR = r"\w+\s*=\s*(?:'(?:\\.|[^'\\])*'|(?:\\.|[^\s'\\])*)"
+_VALUE = r"\s*=\s*(?:'(?:\\.|[^'\\])*'|(?:\\.|[^\s'\\])*)"
+_PAIR = rf"\w+{_VALUE}"
+_NAME = re.compile(rf"(\w+){_VALUE}", re.DOTALL)
 _PAIRS = re.compile(rf"\s*{_PAIR}(?:\s+{_PAIR})*\s*", re.DOTALL)
 
 
@@ -21,6 +42,8 @@ def why_unusable(address: str) -> str | None:
         return _why_no_url(address)
     if _PAIRS.fullmatch(address) is None:
         return "the text is no list of name=value: a value with spaces or quotes stands in quotes, 'it\\'s so'"
+    if not _OF_POSTGRES.issuperset(_NAME.findall(address)):
+        return f"{_UNKNOWN.format('PostgreSQL')}; a password with spaces or quotes stands in quotes, 'it\\'s so'"
     return None
 
 
@@ -30,16 +53,22 @@ def _why_no_url(address: str) -> str | None:
     login, at, hosts = authority.rpartition("@")
     if "@" in login or "@" in rest[len(authority) :] or re.search(r"[\[\]]", login):
         return f"the address has an @ or a bracket where none can be: {_ESCAPES}"
+    if "#" in rest:  # where some see the end of the address, and libpq a letter like any other
+        return f"the address has a # where none can be: {_ESCAPES}"
     if re.search(r"%(?![0-9A-Fa-f]{2})", rest):
         return f"the address has a % that is not followed by two hexadecimal digits: {_ESCAPES}"
     if not all(_has_port(host) for host in hosts.split(",")):
         return f"the port is no number from 1 to {_LARGEST_PORT}" + ("" if at else f"; {_ESCAPES}")
-    path = re.split(r"[?#]", rest[len(authority) :], maxsplit=1)[0]
+    path = rest[len(authority) :].partition("?")[0]
     if address.startswith(("redis://", "rediss://")) and not re.fullmatch(r"/?|/[0-9]+", path):
         return "what follows the host is no number of a database"  # the client would take number 0 for it
-    query = rest.partition("#")[0].partition("?")[2]
+    query = rest.partition("?")[2]
     if query and not all(re.match(r"\w+=", pair) for pair in query.split("&")):
         return f"what follows the ? is no list of name=value: {_ESCAPES}, & as %26"
+    if query and not address.startswith("http"):
+        store, known = ("PostgreSQL", _OF_POSTGRES) if address.startswith("postgres") else ("Redis", _OF_REDIS)
+        if not known.issuperset(pair.partition("=")[0] for pair in query.split("&")):
+            return f"{_UNKNOWN.format(store)}; {_ESCAPES}, & as %26"
     try:
         urlsplit(address)
     except ValueError:  # its text would show the login

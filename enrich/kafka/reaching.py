@@ -4,6 +4,7 @@ Of a client that cannot reach them nothing is taken: a new one tries, and says w
 """
 
 import logging
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -25,6 +26,10 @@ HOPELESS = (KafkaError._AUTHENTICATION, KafkaError._SSL)
 
 _ASK_S = 4.0
 _POLL_S = 0.05
+_TRY_S = 0.5
+"""The client asks one of the brokers that it has heard of, whether it is there or not: many short tries meet one that is."""
+_HEARD = re.compile(r"(?P<host>\S+):(?P<port>[0-9]+)/[0-9]+: ")
+"""How the client's errors name a broker that it was told of, instead of one that it was given (`/bootstrap`)."""
 
 _quiet = logging.getLogger("enrich.kafka.probe")
 _quiet.propagate = False
@@ -140,7 +145,7 @@ def _advertised(connection: Connection, where: str) -> list[Address] | Why:
     last = ""
     while time.monotonic() < end:
         try:
-            metadata = client.list_topics(timeout=_POLL_S * 4)
+            metadata = client.list_topics(timeout=_TRY_S)
         except KafkaException as error:
             last = error.args[0].str()
         else:
@@ -149,6 +154,9 @@ def _advertised(connection: Connection, where: str) -> list[Address] | Why:
         refusal = next((error for error in heard if error.code() in HOPELESS), None)
         if refusal is not None:
             return Why.of(refused(refusal, where))
+    named = [found for error in heard if (found := _HEARD.match(error.str()))]
+    if named:
+        return list(dict.fromkeys(Address(found["host"].strip("[]"), int(found["port"])) for found in named))
     return Why(
         Unreachable,
         f"brokers answer, but tell nothing of themselves within {_ASK_S:g} s: {heard[0].str() if heard else last}",

@@ -10,6 +10,8 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 from redis.sentinel import Sentinel
 
+from stores.errors import ConfigError
+
 
 @dataclass(frozen=True)
 class RedisAddress:
@@ -47,11 +49,19 @@ def connect(address: RedisAddress) -> Any:
         "socket_connect_timeout": min(address.deadline_s, 3.0),
         "socket_keepalive": True,
     }
-    if address.cluster:
-        return redis.RedisCluster.from_url(address.url, **options)
     once = Retry(NoBackoff(), 0)
-    if address.sentinel is None:
-        return redis.Redis.from_url(address.url, retry=once, **options)
+    try:
+        if address.cluster:
+            return redis.RedisCluster.from_url(address.url, **options)
+        if address.sentinel is None:
+            client = redis.Redis.from_url(address.url, retry=once, **options)
+            pool = client.connection_pool
+            pool.connection_class(**pool.connection_kwargs)  # which looks at the options, and opens nothing
+            return client
+    except (TypeError, ValueError):
+        raise ConfigError(
+            "the client refuses the options of the url", where=address.shown, next_step="correct what follows its ?"
+        ) from None  # the client's words show their values
     parts = urlsplit(address.url)
     login = {"username": parts.username, "password": parts.password}
     database = parts.path.strip("/")

@@ -59,6 +59,7 @@ FORMS: dict[str, tuple[str, Callable[[str], list[str]]]] = {
     "redis": (f"redis://:{{}}@{CLOSED}/0", redis_says),
     "redis user": (f"redis://dave:{{}}@{CLOSED}/0", redis_says),
     "rediss": (f"rediss://dave:{{}}@{CLOSED}", redis_says),
+    "redis query": (f"redis://{CLOSED}/0?password={{}}", redis_says),
     "postgres": (f"postgresql://erin:{{}}@{CLOSED}/rows", postgres_says),
     "postgres query": (f"postgresql://erin@{CLOSED}/rows?password={{}}", postgres_says),
     "postgres pairs": ("host=127.0.0.1 port=1 user=erin password={} dbname=rows", postgres_says),
@@ -74,6 +75,7 @@ FORMS: dict[str, tuple[str, Callable[[str], list[str]]]] = {
 @example("postgres", "4711/hunter@tango")
 @example("postgres", "hunter@4711")
 @example("postgres", "hunter%zz4711")
+@example("postgres query", "hunter#4711&tango")
 @example("postgres pairs", "hunter 4711")
 @example("postgres pairs", "hunter&4711")
 @example("postgres pairs", "hunter\\ 4711")
