@@ -106,6 +106,8 @@ def mapped(error: KafkaError, where: str | None = None) -> EnrichError:
     kind = KINDS.get(error.code(), Fatal)
     if kind is Fatal and error.retriable():
         kind = Retryable
+    if error.code() == KafkaError.INVALID_REPLICATION_FACTOR and "fenced" in error.str():
+        kind = Unreachable  # brokers that have just come back, or stood still: none can take a partition yet
     next_step = _NEXT_STEPS_BY_CODE.get(error.code(), _NEXT_STEPS.get(kind))
     return kind(f"Kafka: {error.str()}", where=where, next_step=next_step)
 
