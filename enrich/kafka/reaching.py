@@ -27,7 +27,7 @@ HOPELESS = (KafkaError._AUTHENTICATION, KafkaError._SSL)
 _ASK_S = 4.0
 _POLL_S = 0.05
 _TRY_S = 0.5
-"""The client asks one of the brokers that it has heard of, whether it is there or not: many short tries meet one that is."""
+"""The client asks any broker that it has heard of, be it there or not: of many short tries one meets one that is."""
 _HEARD = re.compile(r"(?P<host>\S+):(?P<port>[0-9]+)/[0-9]+: ")
 """How the client's errors name a broker that it was told of, instead of one that it was given (`/bootstrap`)."""
 

@@ -4,7 +4,6 @@ suspect, since topic and store go on while they are compared.
 What is done for each row is done for many at once, in arrays: a store that was emptied makes a suspect of every key.
 """
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -29,8 +28,6 @@ from sync_service.reconcile.digests import (
 from sync_service.reconcile.suspects import ABSENT, NONE, Extras, KeysByPlace, Stored, Suspects, Then
 from sync_service.reconcile.topic import TopicReading
 
-# How long a route may need from a record's arrival to its row.
-_SETTLING_S = 1.0
 _FETCHED = 2_000
 _SUMMED = 50_000
 # A few are looked at once more: the route may have been slow.
@@ -46,12 +43,13 @@ class Comparison:
         reading: TopicReading,
         store: VersionedStore,
         ends: Callable[[], Mapping[int, int]],
-        sleep: Callable[[float], object] = time.sleep,
+        settle: Callable[[Mapping[int, int]], object],
     ) -> None:
+        """`settle` gives the route time to write what the topic has up to these ends."""
         self._reading = reading
         self._store = store
         self._ends = ends
-        self._sleep = sleep
+        self._settle = settle
         self.rows = 0
         """Living rows that the store should have."""
         self.unwritable = 0
@@ -174,7 +172,7 @@ class Comparison:
             few = len(suspects) <= _FEW
             ends = self._follow(suspects, ends)
             then = Then(suspects)
-            self._sleep(_SETTLING_S)
+            self._settle(ends)
             stored = self._fetched(suspects)
             ends = self._follow(suspects, ends)
             verdicts = suspects.verdicts(then, stored)
@@ -196,7 +194,8 @@ class Comparison:
         """Reads what came since, and returns how far."""
         now = self._ends()
         if dict(now) != dict(since):
-            for part in self._reading.parts(since, now):
+            # The store may have any of them: it was asked in between.
+            for part in self._reading.parts(since, now, every=True):
                 suspects.follow(part)
         return now
 

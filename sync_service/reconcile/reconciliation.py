@@ -13,6 +13,7 @@ from stores.external import VersionedStore
 from sync_service.reconcile.comparing import Comparison
 from sync_service.reconcile.differences import LEFT_ALONE, Differences
 from sync_service.reconcile.repairing import Repair
+from sync_service.reconcile.settling import Settling
 from sync_service.reconcile.topic import TopicReading
 from sync_service.writeback.generation import OFFSETS, Generation, note_name
 from sync_service.writeback.plan import WritebackPlan
@@ -60,6 +61,7 @@ class Reconciliation:
         self._stopping = stopping or threading.Event()
         self._topic = plan.section.topic
         self._topics = clients.topics()
+        self._settling = Settling(clients.consumer, plan.group, plan.section.topic, self._stopping)
         self._note = note_name(plan.pipeline, plan.name)
 
     def run(self, *, repair: bool, yes: bool = False, raise_generation: bool = False) -> Report:
@@ -81,7 +83,7 @@ class Reconciliation:
         self, store: VersionedStore, now: Generation, ends: Mapping[int, int], *, repair: bool, yes: bool, began: float
     ) -> Report:
         reading = self._reading(store, now)
-        comparison = Comparison(reading, store, self._ends, self._stopping.wait)
+        comparison = Comparison(reading, store, self._ends, self._settling.wait)
         differences, refused = self._without_expired(comparison.differences(ends)), 0
         repaired = differences.but(LEFT_ALONE)
         if repair and repaired:
@@ -122,7 +124,7 @@ class Reconciliation:
         one after it. So whatever order the records of the past have, they cannot come before what follows."""
         number = known.number
         reading = self._reading(store, Generation(number + 2, topic_id, ends, known.born))
-        comparison = Comparison(reading, store, self._ends, self._stopping.wait)
+        comparison = Comparison(reading, store, self._ends, self._settling.wait)
         differences, refused = comparison.of_content(ends), 0
         if self._plan.section.version is None and raised == "as was asked for":
             number = max(number, comparison.largest_version // OFFSETS)
@@ -131,13 +133,13 @@ class Reconciliation:
             self._guard(differences, comparison.rows, raised, yes=yes)
             if now.number != known.number + 2:
                 reading = self._reading(store, now)
-                comparison = Comparison(reading, store, self._ends, self._stopping.wait)
+                comparison = Comparison(reading, store, self._ends, self._settling.wait)
                 differences = comparison.of_content(ends)
             repairing = Repair(reading, store, self._row)
             repairing.write_all(comparison.expected.hashes, comparison.expected.versions, ends)
             repairing.write(differences.of(["extra"]), ends)
             # Versions of headers or columns do not rise with the generation: what the other topic left may be above.
-            left = Comparison(reading, store, self._ends, self._stopping.wait).differences(ends)
+            left = Comparison(reading, store, self._ends, self._settling.wait).differences(ends)
             repairing.write(left.of(["missing", "older", "altered", "newer"]), self._ends())
             refused = repairing.refused
             while not store.save_note(self._note, now.to_text(), note):

@@ -59,14 +59,16 @@ class TopicReading:
         """Before all is read once more."""
         self.unwritable, self.unwritable_keys = 0, []
 
-    def parts(self, starts: Mapping[int, int], ends: Mapping[int, int]) -> Iterator[Part]:
+    def parts(self, starts: Mapping[int, int], ends: Mapping[int, int], *, every: bool = False) -> Iterator[Part]:
+        """`every`: with the older ones too, in parts of their own."""
         for partition, messages in self._messages(starts, ends):
             read = self._reader.read(messages)
             self._take_unwritable([message for message, _, _ in read.bad])
             while len(read.rows):
                 unspelled: list[int] = []
                 yield from self._spelled(partition, read.rows, read.messages, range(len(read.rows)), unspelled)
-                read = read.older(unspelled)  # where the store cannot have the newest, it has the one before
+                # Where the store cannot have the newest, it has the one before.
+                read = read.older(range(len(read.rows)) if every else unspelled)
 
     def keys(self, ends: Mapping[int, int]) -> Iterator[list[bytes]]:
         """Of all records, as the store spells them, and nothing else of them."""

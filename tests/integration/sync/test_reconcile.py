@@ -2,12 +2,15 @@
 
 import json
 import random
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from enrich.errors import WouldLoseData
 from sync_service.reconcile import Reconciliation, Report
+from sync_service.reconcile.settling import Settling
 from sync_service.writeback.plan import plans_of
 from sync_service.writeback.route import Clients
 from tests.support.seed import random_source
@@ -119,6 +122,42 @@ def test_nothing_is_said_of_rows_that_change_meanwhile(world: SyncWorld, to: dic
     with running(world.pipeline(to)), while_doing(change):
         for _ in range(2):
             assert reconcile(world, to).differences == []
+
+
+def test_a_row_may_be_any_of_those_that_came_meanwhile(world: SyncWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.make_table()
+    to = world.to_postgres()
+    filled(world, to)
+    change = f"UPDATE {world.name} SET plan = %s, rps = %s, version = %s WHERE id = 'k100'"  # noqa: S608
+    world.postgres.execute(change, ["old", -1, 5])
+
+    def meanwhile(settling: Settling, ends: Mapping[int, int]) -> None:
+        world.produce(*(("k100", {"plan": f"then{number}", "rps": number}) for number in range(3)))
+        at = max(message.offset() or 0 for message in world.cluster.messages(world.topic) if message.key() == b"k100")
+        world.postgres.execute(change, ["then1", 1, 2**40 + at - 1])
+
+    monkeypatch.setattr(Settling, "wait", meanwhile)
+    assert reconcile(world, to).differences == []
+
+
+def test_a_route_that_is_slow_is_given_the_time_to_write(world: SyncWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    to = world.to_redis()
+    filled(world, to)
+    world.produce(*((f"k{n}", {"plan": "late", "rps": n}) for n in range(100, 200)))
+    asked: list[dict[int, int]] = []
+
+    def counted(*arguments: Any) -> dict[int, int]:
+        reached = read_of_group(*arguments)
+        asked.append(reached)
+        return reached
+
+    read_of_group = Settling._reached
+    monkeypatch.setattr(Settling, "_reached", counted)
+    with ThreadPoolExecutor(1) as beside:
+        compared = beside.submit(reconcile, world, to)
+        wait_until(lambda: len(asked) > 8, what="a wait longer than the route needs on its best day")
+        with running(world.pipeline(to)):
+            assert compared.result(120).differences == []
 
 
 def test_a_topic_that_was_made_again_is_taken_up_after_a_repair(world: SyncWorld, to: dict[str, Any]) -> None:
