@@ -11,22 +11,18 @@ _ESCAPES = "in a password write / as %2F, @ as %40, : as %3A, # as %23, ? as %3F
 
 
 # Whatever else stands before a = is more likely a part of a password, and no client says kindly what it does not know.
-_OF_REDIS = frozenset(
-    """
+_OF_REDIS = """
     client_name db health_check_interval password protocol socket_connect_timeout socket_timeout username
     ssl_ca_certs ssl_ca_path ssl_cert_reqs ssl_certfile ssl_check_hostname ssl_keyfile ssl_password
-    """.split()
-)
-_OF_POSTGRES = frozenset(
-    """
+"""
+_OF_POSTGRES = """
     application_name channel_binding client_encoding connect_timeout dbname fallback_application_name gssdelegation
     gssencmode gsslib host hostaddr keepalives keepalives_count keepalives_idle keepalives_interval krbsrvname
     load_balance_hosts max_protocol_version min_protocol_version oauth_client_id oauth_client_secret oauth_issuer
     oauth_scope options passfile password port replication require_auth requirepeer scram_client_key scram_server_key
     service ssl_max_protocol_version ssl_min_protocol_version sslcert sslcertmode sslcompression sslcrl sslcrldir sslkey
     sslkeylogfile sslmode sslnegotiation sslpassword sslrootcert sslsni target_session_attrs tcp_user_timeout user
-    """.split()
-)
+"""
 _UNKNOWN = "the address has a name before a = that is no setting of {}"
 
 # name=value, the value plain or in quotes, a backslash before what is meant as it is.
@@ -42,7 +38,7 @@ def why_unusable(address: str) -> str | None:
         return _why_no_url(address)
     if _PAIRS.fullmatch(address) is None:
         return "the text is no list of name=value: a value with spaces or quotes stands in quotes, 'it\\'s so'"
-    if not _OF_POSTGRES.issuperset(_NAME.findall(address)):
+    if not set(_NAME.findall(address)) <= set(_OF_POSTGRES.split()):
         return f"{_UNKNOWN.format('PostgreSQL')}; a password with spaces or quotes stands in quotes, 'it\\'s so'"
     return None
 
@@ -67,7 +63,7 @@ def _why_no_url(address: str) -> str | None:
         return f"what follows the ? is no list of name=value: {_ESCAPES}, & as %26"
     if query and not address.startswith("http"):
         store, known = ("PostgreSQL", _OF_POSTGRES) if address.startswith("postgres") else ("Redis", _OF_REDIS)
-        if not known.issuperset(pair.partition("=")[0] for pair in query.split("&")):
+        if not {pair.partition("=")[0] for pair in query.split("&")} <= set(known.split()):
             return f"{_UNKNOWN.format(store)}; {_ESCAPES}, & as %26"
     try:
         urlsplit(address)

@@ -53,8 +53,8 @@ _SETTINGS = {
     # Tests of killed members wait for the end of their sessions; Kafka allows none below 6 s.
     "group.min.session.timeout.ms": "1000",
     # A broker that comes back after a kill is refused until its former session has ended. Kafka's 9 s make that
-    # restart take 11.7 s; with 6 s it takes 8 s. A machine that stands still for as long fences its only broker, and for
-    # a while there is no controller: with 3 s that happened to a test run on a busy one.
+    # restart take 11.7 s; with 6 s it takes 8 s. With 3 s a busy machine, which stands still now and then, fences its
+    # only broker, and for a while there is no controller: it happened.
     "broker.session.timeout.ms": "6000",
     "broker.heartbeat.interval.ms": "500",
     # Compaction and deletion soon enough to watch; memory for the cleaner that suits small topics (default 128 MB).
