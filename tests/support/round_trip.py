@@ -88,5 +88,5 @@ class RoundTrip:
 
     def wait_equal(self) -> None:
         right = self.right()
-        wait_until(lambda: self.in_redis() == right, what="Redis with the rows of the table", deadline_s=180)
+        wait_until(lambda: self.in_redis() == right, what="Redis with the rows of the table")
         wait_until(lambda: self.in_table() == right, what="the other table with the rows of the first")

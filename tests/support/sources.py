@@ -20,7 +20,7 @@ from enrich.errors import Retryable
 from sync_service.routes import RouteState, RouteStatus
 from tests.support.sync import Running, running
 from tests.support.topics import Cluster
-from tests.support.waiting import wait_until
+from tests.support.waiting import GUARD_S, wait_until
 
 _NUMBERS = itertools.count()
 _COLUMNS = "id bigint PRIMARY KEY, plan text, price numeric(12,2), at timestamptz NOT NULL DEFAULT clock_timestamp()"
@@ -150,7 +150,7 @@ class SourceWorld:
         """How the topic differs from the table now."""
         return compared(self.execute("SELECT * FROM {}"), self.in_topic())
 
-    def wait_equal(self, deadline_s: float = 180.0) -> None:
+    def wait_equal(self, deadline_s: float = GUARD_S) -> None:
         wait_until(lambda: not self.audit(), deadline_s=deadline_s, what="a topic like the table")
 
 

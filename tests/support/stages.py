@@ -25,7 +25,7 @@ from enrich.stage.progress import StageProgress
 from tests.support.ending import stop_agent_of
 from tests.support.quick_jvm import quick_jvm
 from tests.support.topics import Cluster
-from tests.support.waiting import wait_until, when_reachable
+from tests.support.waiting import GUARD_S, wait_until, when_reachable
 
 _NUMBERS = itertools.count()
 
@@ -155,7 +155,7 @@ class StageWorld:
     def dead_letters(self, stage: str) -> list[Message]:
         return self.cluster.messages(self.topic(f"{stage}.dlq"))
 
-    def until(self, stage: str, records: int, *, deadline_s: float = 90.0) -> list[dict[str, Any]]:
+    def until(self, stage: str, records: int, *, deadline_s: float = GUARD_S) -> list[dict[str, Any]]:
         """The output, once the stage made so many records of its events, dead letters included."""
 
         def all_there() -> list[dict[str, Any]] | None:
@@ -279,14 +279,14 @@ class RunningStage:
         """To all of its processes, as `timeout`, systemd and a terminal send it."""
         os.killpg(self._process.pid, number)
 
-    def end(self, deadline_s: float = 150.0) -> int:
+    def end(self, deadline_s: float = GUARD_S) -> int:
         """Its exit code."""
         try:
             return self._process.wait(timeout=deadline_s)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"it has not ended within {deadline_s:g} s; it says:\n{self.last_words()}") from None
 
-    def wait_until(self, condition: Callable[[], bool], *, what: str, deadline_s: float = 180.0) -> None:
+    def wait_until(self, condition: Callable[[], bool], *, what: str, deadline_s: float = GUARD_S) -> None:
         """Something of this stage, which may not end meanwhile."""
 
         def has_come() -> bool:

@@ -84,12 +84,12 @@ def standalone_cluster(folder: Path, connections: Connections) -> Iterator[str]:
             held.callback(_end, running)
 
         start("master", f"{_DEPLOY}.master.Master", "--host", HOST, "--port", str(port), "--webui-port", str(page))
-        wait_until(lambda: is_listening(port), deadline_s=180, what="the master")
+        wait_until(lambda: is_listening(port), what="the master")
         for number, own in enumerate(pages):
             offers = ("--cores", "1", "--memory", "1g", "--host", HOST)
             start(f"worker{number}", f"{_DEPLOY}.worker.Worker", *offers, "--webui-port", str(own), master)
         for own in pages:
-            wait_until(lambda own=own: is_listening(own), deadline_s=180, what="a worker")  # type: ignore[misc]
+            wait_until(lambda own=own: is_listening(own), what="a worker")  # type: ignore[misc]
         yield master
 
 

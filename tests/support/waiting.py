@@ -8,8 +8,11 @@ from stores.errors import Retryable
 
 _T = TypeVar("_T")
 
+GUARD_S = 300.0
+"""Ends what would hang. It promises nothing: a busy machine takes many times as long as this one."""
 
-def wait_until(condition: Callable[[], _T], *, deadline_s: float = 120.0, what: str = "the condition") -> _T:
+
+def wait_until(condition: Callable[[], _T], *, deadline_s: float = GUARD_S, what: str = "the condition") -> _T:
     """Returns the condition's first true value. Fails once the deadline has passed."""
     begin = time.monotonic()
     while True:
@@ -24,7 +27,7 @@ def wait_until(condition: Callable[[], _T], *, deadline_s: float = 120.0, what: 
         time.sleep(min(0.05, max(0.005, waited / 20)))
 
 
-def when_reachable(call: Callable[[], _T], *, deadline_s: float = 180.0) -> _T:
+def when_reachable(call: Callable[[], _T], *, deadline_s: float = GUARD_S) -> _T:
     """What it returns, once it does: a broker that has just come back refuses some calls for a moment."""
     end = time.monotonic() + deadline_s
     while True:

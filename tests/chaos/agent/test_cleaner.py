@@ -48,7 +48,7 @@ def clean(cluster, topic, gone):
         produce_plans(cluster, topic, filler="x")
         return not any(message.value() == b'{"plan": "%s"}' % gone.encode() for message in cluster.messages(topic))
 
-    wait_until(is_clean, what="the cleaner's run", deadline_s=180)
+    wait_until(is_clean, what="the cleaner's run")
 
 
 def test_after_a_wiped_store_and_a_run_of_the_cleaner_the_past_is_expired_and_not_missing(

@@ -98,7 +98,7 @@ def test_after_a_kill_at_any_instant_readers_go_on_and_never_go_back(cluster, pi
     rows.produce(300)
     reader = AgentReader(pipeline)
     reader.wait_until_ready(deadline_s=180)
-    wait_until(lambda: is_mapped(reader.snapshot()), deadline_s=120, what="segments")
+    wait_until(lambda: is_mapped(reader.snapshot()), what="segments")
     last, seq, mapped = 0, reader.snapshot().seq, 0
     for _ in range(rounds(10, 50)):
         for _ in range(random.randrange(1, 8)):
@@ -126,7 +126,7 @@ def test_a_segment_damaged_under_a_running_agent_is_built_anew_and_the_reader_su
     rows.produce(3_000)
     reader = AgentReader(pipeline)
     reader.wait_until_ready(deadline_s=180)
-    wait_until(lambda: is_mapped(reader.snapshot()), deadline_s=120, what="segments")
+    wait_until(lambda: is_mapped(reader.snapshot()), what="segments")
     folder = place_of(pipeline).segments
     for damage in ("flip", "delete", "flip"):
         lost = folder / named_segments(folder, "left")[0]

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -17,14 +18,26 @@ def test_a_network_that_swallows_is_found_and_survived() -> None:
     refused = why_not()
     if refused is not None:
         pytest.skip(f"no network namespaces here: {refused}")
-    command = [sys.executable, "-m", "pytest", "-n", "0", "-p", "no:cacheprovider", "-q", str(_INSIDE)]
-    done = subprocess.run(
-        inside(command),
-        env={**os.environ, "ENRICH_TEST_INSIDE": "1"},
-        capture_output=True,
-        text=True,
-        timeout=900,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert " passed" in done.stdout
+    scenes = sorted(_INSIDE.glob("test_*.py"))
+    assert scenes
+    with ThreadPoolExecutor(len(scenes)) as all_at_once:  # they mostly wait
+        for scene, done in zip(scenes, all_at_once.map(_played, scenes), strict=True):
+            assert done.returncode == 0 and " passed" in done.stdout, f"{scene.name}\n{done.stdout}{done.stderr}"
+
+
+def _played(scene: Path) -> subprocess.CompletedProcess[str]:
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-n",
+        "0",
+        "-p",
+        "no:cacheprovider",
+        "-q",
+        "--durations",
+        "9",
+        str(scene),
+    ]
+    environment = {**os.environ, "ENRICH_TEST_INSIDE": "1"}
+    return subprocess.run(inside(command), env=environment, capture_output=True, text=True, timeout=900, check=False)

@@ -81,9 +81,9 @@ def test_executors_of_a_host_share_an_agent_and_one_that_is_killed_is_replaced(
             assert not running.has_ended(), running.told()
             return world.records(stage) >= records
 
-        wait_until(lambda: reached(500), deadline_s=120, what="output")
+        wait_until(lambda: reached(500), what="output")
         for _ in range(rounds(1, 5)):
-            both = wait_until(at_work, deadline_s=120, what="two executors")
+            both = wait_until(at_work, what="two executors")
             # One that has tasks: Spark gives a partition always to the same executor.
             both.sort(key=lambda each: not python_workers(each))
             agent = world.agent_pid()
@@ -92,14 +92,14 @@ def test_executors_of_a_host_share_an_agent_and_one_that_is_killed_is_replaced(
             kill(both[0])
             world.put("users", {"ann": {"plan": "another", "region": None}})
             done = world.records(stage)
-            wait_until(lambda: reached(done + 500), deadline_s=120, what="output after the kill")  # noqa: B023
-            replaced = wait_until(at_work, deadline_s=120, what="the executor's replacement")
+            wait_until(lambda: reached(done + 500), what="output after the kill")  # noqa: B023
+            replaced = wait_until(at_work, what="the executor's replacement")
             assert both[0] not in replaced
             assert world.agent_pid() == agent, "the agent ended with an executor"
         # One store, whose writer holds its lock: a second agent would have ended at once, a third folder be a store.
         assert [each.name for each in place.folder.parent.iterdir()] == [place.folder.name]
     with running_stage(world, stage, *settings(), master=masters[kind], environment=environment(**PYTHON)) as running:
-        wait_until(lambda: len(world.ids(stage)) >= load.sent, deadline_s=120, what="all events")
+        wait_until(lambda: len(world.ids(stage)) >= load.sent, what="all events")
         running.tell()
         assert running.end() == 0, running.told()
     copies = world.copies(stage)

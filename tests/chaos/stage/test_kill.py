@@ -39,14 +39,14 @@ def test_no_acknowledged_event_is_missing_after_kills_of_driver_worker_and_agent
                 }
                 more(world, stage, 500, running)
                 for victim in source.sample(sorted(victims), 2):
-                    kill(wait_until(victims[victim], deadline_s=120, what=f"the {victim}"))
+                    kill(wait_until(victims[victim], what=f"the {victim}"))
                     kills[victim] += 1
                     world.put("users", {"ann": {"plan": f"{number}, after the {victim}", "region": None}})
                     more(world, stage, 500, running)
                 kill(running.pid)
                 kills["driver"] += 1
     with running_stage(world, stage) as running:
-        wait_until(lambda: len(world.ids(stage)) >= load.sent, deadline_s=120, what="all events")
+        wait_until(lambda: len(world.ids(stage)) >= load.sent, what="all events")
         running.tell()
         assert running.end() == 0, running.told()
     copies = world.copies(stage)

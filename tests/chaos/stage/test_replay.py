@@ -16,7 +16,7 @@ def killed_in_the_middle(world: StageWorld, stage: str) -> int:
     """Returns how many records it had written, at least one of a batch and not all of them."""
     before = world.records(stage)
     with running_stage(world, stage, *ONE_CORE) as running:
-        wait_until(lambda: world.records(stage) > before or running.has_ended(), deadline_s=120, what="records")
+        wait_until(lambda: world.records(stage) > before or running.has_ended(), what="records")
         assert not running.has_ended(), running.told()
         running.kill()
     return world.records(stage) - before
@@ -30,7 +30,7 @@ def finished(world: StageWorld, stage: str, events: int) -> dict[int, Counter[by
             assert not running.has_ended(), running.told()
             return world.records(stage) >= events and len(world.ids(stage)) >= events
 
-        wait_until(all_there, deadline_s=120, what="all events")
+        wait_until(all_there, what="all events")
         running.tell()
         assert running.end() == 0, running.told()
     return world.copies(stage)

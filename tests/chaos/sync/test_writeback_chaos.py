@@ -27,7 +27,7 @@ def read(program: Program) -> int:
 def at_work(program: Program, more: int = 500) -> None:
     """Returns once it has read so many more records."""
     before = read(program)
-    wait_until(lambda: read(program) >= before + more, what="an instance at work", deadline_s=180)
+    wait_until(lambda: read(program) >= before + more, what="an instance at work")
 
 
 def test_an_instance_that_is_killed_loses_nothing(world: SyncWorld, start: Start) -> None:
@@ -92,7 +92,7 @@ def test_brokers_that_are_away_are_waited_for_and_the_log_says_so_once(
     assert instance.route("out")["last_error"].startswith("no broker answers")
     wait_until(lambda: tries(instance), what="a line of the log")
     chaos.restart()
-    wait_until(lambda: instance.get("/readyz")[0] == 200, deadline_s=180, what="the brokers to be found again")
+    wait_until(lambda: instance.get("/readyz")[0] == 200, what="the brokers to be found again")
     # The clients try twenty times a second.
     assert tries(instance) <= 10
     with load(world, random_source("broker again")):
@@ -136,7 +136,7 @@ def test_a_backlog_larger_than_memory_waits_in_the_topic_while_the_store_stands_
     rows = rounds(600, 1_500)
     world.cluster.produce(world.topic, [(b"first", b'{"plan": "x", "rps": 1}')])
     instance = start()
-    wait_until(lambda: read(instance) == 2, what="the first row in both stores", deadline_s=180)
+    wait_until(lambda: read(instance) == 2, what="the first row in both stores")
     most = [0]
 
     def remembered() -> bool:
@@ -152,7 +152,7 @@ def test_a_backlog_larger_than_memory_waits_in_the_topic_while_the_store_stands_
                 what=f"{name} to wait",
                 deadline_s=180,
             )
-    wait_until(lambda: remembered() and read(instance) == 2 * rows + 2, what="all rows in both stores", deadline_s=120)
+    wait_until(lambda: remembered() and read(instance) == 2 * rows + 2, what="all rows in both stores")
     assert most[0] < _MOST_MEMORY
     audit(world)
 
@@ -168,7 +168,7 @@ def test_a_long_backlog_of_small_records_does_not_fill_the_memory(world: SyncWor
         most[0] = max(most[0], psutil.Process(instance.process.pid).memory_info().rss)
         return read(instance) == 800_000
 
-    wait_until(is_done, what="the end of the backlog", deadline_s=120)
+    wait_until(is_done, what="the end of the backlog")
     assert most[0] < _MOST_MEMORY
 
 

@@ -152,7 +152,7 @@ if SOAK:  # the start of Spark is too long for the quick rounds
         cluster = Cluster(librdkafka_settings(load(config).kafka))
         cluster.produce("events", [(b"k", b'{"user_id": "ann"}'), (b"k", b"nonsense")])
         with enrich_process("run", "enrich", "-c", config) as stage:
-            wait_until(lambda: cluster.messages("enriched"), what="an enriched event", deadline_s=120)
+            wait_until(lambda: cluster.messages("enriched"), what="an enriched event")
             stage.terminate()
             stage.communicate(timeout=180)
         assert [message.value() for message in cluster.messages("enriched")] == [

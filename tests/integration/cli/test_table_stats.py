@@ -39,7 +39,7 @@ def stats(config, *table):
 
 
 def test_stats_name_rows_bytes_segments_history_floor_and_memory_and_status_the_way(config):
-    found = wait_until(lambda: with_segments(stats(config)), deadline_s=120, what="segments")
+    found = wait_until(lambda: with_segments(stats(config)), what="segments")
     users, on_disk = found["users"], found["on_disk"]
     assert users["rows"] == on_disk["rows"] == ROWS
     assert (users["read_from"], users["access"], users["why_not_segments"]) == ("segments", "auto", None)

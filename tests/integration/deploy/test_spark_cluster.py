@@ -52,7 +52,7 @@ class Cluster:
                 # The health check starts a Python each time: only once there is something to ask.
                 return is_listening(port) and self.is_healthy(name)
 
-            wait_until(is_ready, deadline_s=180, what=f"the health of {name}")
+            wait_until(is_ready, what=f"the health of {name}")
             yield
 
     def is_healthy(self, name: str) -> bool:

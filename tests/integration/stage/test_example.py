@@ -34,7 +34,7 @@ def test_the_example_runs_as_shipped(cluster, stack, tmp_path, monkeypatch):
                 found = [cluster.messages(topic) for topic in ("plays.enriched", "plays.dlq", "users.seen")]
                 return found if all(found) else None
 
-            (enriched,), (letter,), (seen,) = wait_until(written, deadline_s=120, what="all three topics")
+            (enriched,), (letter,), (seen,) = wait_until(written, what="all three topics")
             running.send_signal(signal.SIGTERM)
             _, told = running.communicate(timeout=180)
             assert running.returncode == 0, told

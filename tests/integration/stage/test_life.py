@@ -63,7 +63,7 @@ def until_all(world, stage, number, run=None):
         assert run is None or run.error is None, run.error
         return world.records(stage) >= number and len(world.ids(stage)) >= number
 
-    wait_until(all_there, deadline_s=120, what=f"{number} events")
+    wait_until(all_there, what=f"{number} events")
 
 
 REPLAYS = ["latest", "deterministic"]
@@ -159,7 +159,7 @@ def test_a_stage_that_is_told_to_stop_before_it_began_shuts_nobody_out(spark, wo
     with closing(world.progress(stage)) as of_older:
         of_older.take_over()
         with running(spark, world, stage) as newer:
-            wait_until(lambda: world.agent_pid() is not None, deadline_s=60, what="the preload")
+            wait_until(lambda: world.agent_pid() is not None, what="the preload")
             assert newer.error is None
             if by == "signal":
                 newer.stop.set()
@@ -176,13 +176,13 @@ def test_a_drain_whose_last_batch_fails_ends_as_that_batch_did(spark, world):
     lookup = {**LOOKUP, "as_of": True, "on_miss": "wait", "then": "fail"}
     stage = world.stage("enrich", [lookup], event_time="ts")
     with running(spark, world, stage) as run:
-        wait_until(lambda: spark.streams.active or run.error, deadline_s=180, what="the query")
+        wait_until(lambda: spark.streams.active or run.error, what="the query")
         # The batch waits until the table is complete beyond this time, and then has no row.
         soon = datetime.now(UTC) + timedelta(seconds=10)
         world.send(stage, [{"id": 1, "user_id": "nobody", "ts": soon.isoformat()}])
         query = spark.streams.active[0]
         tasks = spark.sparkContext.statusTracker()
-        wait_until(lambda: tasks.getActiveStageIds() or run.error, deadline_s=60, what="the batch under way")
+        wait_until(lambda: tasks.getActiveStageIds() or run.error, what="the batch under way")
         run.stop.set()
         assert isinstance(run.end(), BadRecord), query.exception()
 
@@ -237,7 +237,7 @@ def test_a_marker_in_the_checkpoint_drains_the_stage_which_tells_what_it_dropped
     stage = world.stage("enrich", [{**LOOKUP, "on_miss": "drop"}], replay=replay)
     world.send(stage, [{"id": 1}, {"id": 2, "user_id": "nobody"}, b"garbage", {"id": 0, "user_id": "ann"}])
     with running(spark, world, stage) as run:
-        wait_until(lambda: world.records(stage) == 2, deadline_s=180, what="the event and the dead letter")
+        wait_until(lambda: world.records(stage) == 2, what="the event and the dead letter")
         checkpoint = Checkpoint(spark, world.pipeline.stages[stage].checkpoint)
         checkpoint.tell_to_stop()
         assert run.end() is None
@@ -257,7 +257,7 @@ class LateTeller(StreamingQueryListener):
 
     def onQueryProgress(self, event):  # noqa: N802
         del event
-        wait_until(lambda: not self._streams.active, deadline_s=180, what="the end of the query")
+        wait_until(lambda: not self._streams.active, what="the end of the query")
 
     def onQueryTerminated(self, event):  # noqa: N802
         del event

@@ -36,10 +36,10 @@ def test_a_worker_that_is_lost_while_the_tables_are_preloaded_is_replaced(spark,
 
     loading = threading.Thread(target=load)
     loading.start()
-    (victim, *_) = wait_until(lambda: python_workers(os.getpid()), deadline_s=180, what="a worker at the preload")
+    (victim, *_) = wait_until(lambda: python_workers(os.getpid()), what="a worker at the preload")
     kill(victim)
     told = "a worker was lost while the tables were preloaded; once more"
-    wait_until(lambda: told in caplog.text, deadline_s=180, what="the loss")
+    wait_until(lambda: told in caplog.text, what="the loss")
     assert loading.is_alive()
     world.users()
     loading.join(100)
@@ -85,7 +85,7 @@ def test_rows_of_a_loader_answer_until_they_expire_and_again_once_the_source_is_
         except ToldFailure as failure:
             return as_told(str(failure))
 
-    error = wait_until(refused, deadline_s=180, what="the end of the rows")
+    error = wait_until(refused, what="the end of the rows")
     assert isinstance(error, Unreachable)
     assert "table limits" in error.what
     limits.write_text("id,rps\nann,8\n")

@@ -53,7 +53,7 @@ def run(spark, world, stage, records, **options):
             assert started.error is None, started.error
             return world.records(stage) >= records
 
-        wait_until(all_there, deadline_s=120, what=f"{records} records")
+        wait_until(all_there, what=f"{records} records")
         started.stop.set()
         assert started.end() is None
 
@@ -186,7 +186,7 @@ def until_all_records(world, stage, number, started):
         assert started.error is None, started.error
         return world.records(stage) >= number
 
-    wait_until(all_there, deadline_s=120, what=f"{number} records")
+    wait_until(all_there, what=f"{number} records")
 
 
 def test_old_pins_go_with_what_spark_goes_back_to(spark, tmp_path):
@@ -261,7 +261,7 @@ def test_a_topic_that_was_deleted_has_no_pin_any_more(pinned_world):
     with closing(TableEnds({"users": topic}, rules, pinned_world.cluster.connection)) as ends:
         wait_until(lambda: asked(ends) is not None, what="the first pin")
         pinned_world.cluster.topics.delete(topic)
-        wait_until(lambda: asked(ends) is None, deadline_s=60, what="that there is no pin")
+        wait_until(lambda: asked(ends) is None, what="that there is no pin")
 
 
 def asked(ends):

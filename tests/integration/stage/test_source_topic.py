@@ -79,7 +79,7 @@ def test_a_topic_that_is_made_again_beneath_a_running_stage_ends_it(spark, world
         until_all(world, stage, 10, run)
         world.cluster.make_again(world.topic("enrich.in"), partitions=2)
         send(world, stage, range(100, 130))
-        wait_until(lambda: run.error is not None, deadline_s=60, what="the end of the stage")
+        wait_until(lambda: run.error is not None, what="the end of the stage")
     assert isinstance(run.error, WouldLoseData), run.error
     assert "made again" in run.error.what
     assert "made again" in refused(spark, world, stage).what

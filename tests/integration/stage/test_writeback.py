@@ -186,7 +186,7 @@ def run_until(spark, world, stage, topic, number, start=None):
             assert run.error is None, run.error
             return sum(world.cluster.topics.end_offsets(topic).values()) >= number
 
-        wait_until(all_there, deadline_s=120, what=f"{number} records written back")
+        wait_until(all_there, what=f"{number} records written back")
         run.stop.set()
         assert run.end() is None
 

@@ -78,7 +78,7 @@ def test_a_row_whose_parent_comes_later_is_written_from_a_retry_topic(world: Syn
         wait_until(lambda: service.status().counters.get("rows_retried_later") == 1)
         world.postgres.execute(insert, ["later"])
         # A tier that found its topic unknown at first waits up to half a minute before it looks again.
-        wait_until(lambda: len(world.in_postgres()) == 2, deadline_s=180, what="the row that came early")
+        wait_until(lambda: len(world.in_postgres()) == 2, what="the row that came early")
     assert world.in_postgres()["early"][2] == 2**40
     assert world.dead_letters() == {}
 

@@ -22,6 +22,6 @@ def test_rows_that_take_long_are_all_written(world: SyncWorld, ends: str) -> Non
         dsn = psycopg.conninfo.make_conninfo(dsn, options="-c statement_timeout=1s")
     to = world.to_postgres(dsn=dsn, timeout="1s" if "our" in ends else "30s")
     with running(world.pipeline(to)) as service:
-        wait_until(lambda: len(world.in_postgres()) == 250, deadline_s=180, what="all rows")
+        wait_until(lambda: len(world.in_postgres()) == 250, what="all rows")
         wait_until(lambda: service.status().lag == 0, what="the end of the lag")
     assert world.dead_letters() == {}

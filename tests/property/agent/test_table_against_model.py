@@ -32,7 +32,7 @@ from tests.support.seed import rounds
 from tests.support.topics import Cluster
 from tests.support.waiting import wait_until
 
-STEPS = rounds(300, 5_000)
+STEPS = rounds(150, 5_000)
 EAGER_CLEANER = {
     "cleanup.policy": "compact",
     "segment.ms": "200",
@@ -145,7 +145,7 @@ class TableLife(RuleBasedStateMachine):
             state = self.reader.header().tables["users"]
             return state.ready and (state.complete_through or 0) > asked_at
 
-        wait_until(complete, what=f"completeness of {self.topic}", deadline_s=180)
+        wait_until(complete, what=f"completeness of {self.topic}")
         assert self._rows(self.reader) == self.model
         if self.steps % 10 == 0:  # it has many publications to catch up with
             assert self._rows(self.idle_reader) == self.model

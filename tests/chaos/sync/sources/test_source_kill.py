@@ -42,7 +42,7 @@ def anywhere(source: SourceWorld, random: Random) -> None:
 def within_a_transaction(source: SourceWorld, random: Random) -> None:
     """More than the markers with which what was left of the last one is aborted."""
     before = written(source)
-    wait_until(lambda: written(source) > before + 100, deadline_s=180, what="a write")
+    wait_until(lambda: written(source) > before + 100, what="a write")
 
 
 def after_a_commit(source: SourceWorld, random: Random) -> None:

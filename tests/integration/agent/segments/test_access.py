@@ -87,7 +87,7 @@ def until_mapped(reader):
         wanted = dict.fromkeys((*WAYS, "networks"), SegmentsTable) | {"rocks": RocksTable}
         return snapshot if ways(snapshot) == wanted else None
 
-    return wait_until(mapped, deadline_s=120, what="segments")  # the loops may have to be compiled first
+    return wait_until(mapped, what="segments")  # the loops may have to be compiled first
 
 
 def test_three_ways_over_one_topic_give_the_same_answers_also_over_the_agents_death(cluster, pipeline, topics):
