@@ -1,19 +1,18 @@
 """The program: `python -m sync_service -c FILE` runs the routes of a pipeline until it is told to stop."""
 
 import argparse
-import ctypes
 import gc
 import logging
 import os
 import signal
 import sys
 import threading
-from contextlib import suppress
 from types import FrameType
 
 from enrich.cli.output import DONE, FAILED, outcome
 from enrich.config import Pipeline, load
 from enrich.logs import LogFormat, LogLevel, setup_logs
+from sync_service import heaps
 from sync_service.building import routes_of
 from sync_service.http import StatusServer
 from sync_service.reconcile.command import reconcile
@@ -22,7 +21,6 @@ from sync_service.writeback.command import control
 
 # After so long without an end a driver hangs; what is not committed is read again by the next instance.
 _STOP_S = 25.0
-_M_ARENA_MAX = -8  # of malloc.h
 
 
 def main() -> int:
@@ -33,8 +31,10 @@ def main() -> int:
 
 def _command(options: argparse.Namespace) -> int:
     pipeline = load(options.config)
-    _keep_memory_small()
+    heaps.keep_small()
     if options.command == "reconcile":
+        gc.freeze()
+        gc.set_threshold(50_000)  # a tenth of the processor went into looks for circles, of which rows make none
         return reconcile(pipeline, options)
     if options.command == "confirm":
         from sync_service.sources.command import confirm
@@ -75,12 +75,6 @@ def _run(pipeline: Pipeline) -> None:
         service.run()
     finally:
         status.stop()
-
-
-def _keep_memory_small() -> None:
-    """The C library gives each of some forty threads, most of the Kafka clients, a heap of its own."""
-    with suppress(OSError, AttributeError):  # another C library
-        ctypes.CDLL("libc.so.6").mallopt(_M_ARENA_MAX, 2)
 
 
 def _level(command: str) -> LogLevel:

@@ -46,6 +46,8 @@ class Differences(Sequence[Difference]):
         return cls(pa.array([], pa.binary()), np.zeros(0, np.uint8), np.zeros(0, np.int64), np.zeros(0, np.int64))
 
     def where(self, chosen: Flags) -> "Differences":
+        if chosen.all():
+            return self
         kinds, topic, store = self.kinds[chosen], self.topic_versions[chosen], self.store_versions[chosen]
         return Differences(self.keys.filter(pa.array(chosen)), kinds, topic, store)
 

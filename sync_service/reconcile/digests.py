@@ -97,37 +97,45 @@ class Folding:
     """Keeps one row a key of all that is added: the one that the store should have."""
 
     def __init__(self) -> None:
-        self._shards: list[list[Rows]] = [[] for _ in range(_SHARDS)]
-        self._pending = 0
+        self._shards: list[Rows] = [empty() for _ in range(_SHARDS)]
+        self._pending: list[Rows] = []
+        self._count = 0
 
     def add(self, rows: Rows) -> None:
-        numbers = rows.hashes >> np.uint64(60)
-        order = np.argsort(numbers, kind="stable")
-        ends = np.searchsorted(numbers[order], np.arange(_SHARDS, dtype=np.uint64), side="right").tolist()
-        for shard, start, end in zip(self._shards, [0, *ends], ends, strict=False):
-            if end > start:
-                shard.append(rows.where(order[start:end]))
-        self._pending += len(rows)
-        if self._pending >= _FOLDED:
+        self._pending.append(rows)
+        self._count += len(rows)
+        if self._count >= _FOLDED:
             self._fold()
 
     def expected(self) -> Expected:
         """All of it; nothing can be added any more."""
         self._fold()
+        shards, self._shards = self._shards, []
         names = Expected.__dataclass_fields__
-        fields = [np.concatenate([getattr(shard[0], name) for shard in self._shards]) for name in names]
-        self._shards = []
-        return Expected(*fields)
+        return Expected(*(np.concatenate([getattr(shard, name) for shard in shards]) for name in names))
 
     def _fold(self) -> None:
-        self._shards = [[newest(shard)] for shard in self._shards]
-        self._pending = 0
+        """A shard after the other: what is sorted anew is a small part of all."""
+        if not self._pending:
+            return
+        rows = joined(self._pending)
+        self._pending, self._count = [], 0
+        numbers = (rows.hashes >> np.uint64(60)).astype(np.uint8)
+        order = np.argsort(numbers, kind="stable")
+        ends = np.searchsorted(numbers[order], np.arange(_SHARDS), side="right").tolist()
+        for number, (start, end) in enumerate(zip([0, *ends], ends, strict=False)):
+            if end > start:
+                self._shards[number] = newest([self._shards[number], rows.where(order[start:end])])
+
+
+def joined(parts: Sequence[Rows]) -> Rows:
+    return Rows(*(np.concatenate([getattr(part, name) for part in parts]) for name in Rows.__dataclass_fields__))
 
 
 def newest(parts: Sequence[Rows]) -> Rows:
     """One row a key, the one that the store should have; sorted by hash."""
     parts = parts or [empty()]
-    rows = Rows(*(np.concatenate([getattr(part, name) for part in parts]) for name in Rows.__dataclass_fields__))
+    rows = joined(parts)
     order = np.lexsort((rows.places, rows.ranks, ~rows.settled, rows.hashes))
     last = np.append(rows.hashes[order][1:] != rows.hashes[order][:-1], True) if len(rows) else np.zeros(0, bool)
     return rows.where(order[last])

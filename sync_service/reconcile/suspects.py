@@ -55,10 +55,10 @@ class Suspects:
         """Of keys that the topic has, which are chosen from the expected, and of those that only the store has."""
         only_store = extras.all()
         if not len(only_store.hashes):  # an emptied store: nothing is to be put among what is sorted already
-            hashes = expected.hashes[chosen]
-            versions, digests = expected.versions[chosen], expected.digests[chosen]
-            bad = np.isin(hashes, unwritable)
-            return cls(keys, hashes, versions, digests, expected.counted[chosen], bad, scanned[chosen])
+            stands: tuple[Any, ...] = (expected.hashes, expected.versions, expected.digests, expected.counted, scanned)
+            if len(chosen) < len(expected):  # a copy of all would be the largest that there is
+                stands = tuple(column[chosen] for column in stands)
+            return cls(keys, stands[0], stands[1], stands[2], stands[3], np.isin(stands[0], unwritable), stands[4])
         hashes = np.concatenate([expected.hashes[chosen], only_store.hashes])
         order = np.argsort(hashes)
         more = len(only_store.hashes)

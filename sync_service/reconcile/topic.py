@@ -10,6 +10,7 @@ from confluent_kafka import Message
 from enrich.errors import BadRecord, CorruptState, Retryable
 from enrich.kafka import Connection, Topics, new_store_consumer, read_to_end
 from stores.external import VersionedRows, VersionedStore
+from sync_service import heaps
 from sync_service.reconcile.digests import Numbers, Rows, Texts, digests_of, hashes_of
 from sync_service.writeback.generation import OFFSETS, Generation
 from sync_service.writeback.records import RecordReader
@@ -97,6 +98,7 @@ class TopicReading:
             ) from error
         finally:
             consumer.close()
+            heaps.give_back()
 
     def _take_unwritable(self, messages: Sequence[Message]) -> None:
         self.unwritable += len(messages)
