@@ -402,8 +402,20 @@ class Flow:
             self.rewinds += any(why == ANOTHER_STORE for _, why in begun)
             with kafka_errors():
                 consumer.incremental_assign([start for start, _ in begun])
+            self._check_places(consumer, [start for start, _ in begun])
         except EnrichError as error:  # raised inside the client it would lose its kind
             self._fault = error
+
+    def _check_places(self, consumer: Consumer, starts: Sequence[TopicPartition]) -> None:
+        """Has the brokers look whether what stands before a place is still of the leader's term that we read it in: a
+        partition may have lost its tail and grown beyond the place. In a group the client asks that at a seek only."""
+        for start in starts:
+            if start.leader_epoch is not None and start.leader_epoch >= 0:
+                try:
+                    consumer.seek(start)
+                except KafkaException as error:
+                    where = f"topic {start.topic}, partition {start.partition}"
+                    raise Retryable(f"Kafka: the place cannot be looked at: {error.args[0]}", where=where) from error
 
     def _begin(self, committed: TopicPartition) -> tuple[TopicPartition, str]:
         current = self._committed(self._incarnation, ())

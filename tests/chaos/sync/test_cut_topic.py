@@ -21,9 +21,13 @@ def produce(world: SyncWorld, plan: str, numbers: range) -> None:
     world.produce(*((f"k{number}", {"plan": plan, "rps": number}) for number in numbers))
 
 
-@pytest.mark.parametrize("is_away", [False, True], ids=["the route reads", "the route is away"])
+@pytest.mark.parametrize(
+    ("is_away", "has_grown"),
+    [(False, False), (True, False), (True, True)],
+    ids=["the route reads", "the route is away", "the route is away until the topic is longer than it was"],
+)
 def test_offsets_that_are_used_again_lose_no_update(
-    world: SyncWorld, chaos: Servers, tmp_path: Path, is_away: bool
+    world: SyncWorld, chaos: Servers, tmp_path: Path, is_away: bool, has_grown: bool
 ) -> None:
     """As after an unclean election: the offsets are there again, with other records."""
     data = world.data(world.to_redis())
@@ -52,11 +56,14 @@ def test_offsets_that_are_used_again_lose_no_update(
             shutil.rmtree(log)
             shutil.copytree(tmp_path / log.name, log)
         chaos.restart()
+        if has_grown:  # beyond the place that was reached
+            produce(world, "new", range(160))
         if is_away:
             service = Running(pipeline)
         wait_until(lambda: service.status().state == "held", what="the route to be held")
         assert "lost records that this route had read" in (service.status().last_error or "")
-        produce(world, "new", range(160))  # beyond the place that was reached
+        if not has_grown:
+            produce(world, "new", range(160))
         reconciliation = Reconciliation(plans_of(pipeline)[0], Clients(pipeline))
         world.redis.hset(f"{world.name}:gone", mapping={"_version": 2**40 + 15, "plan": "lost", "rps": 1})
         with pytest.raises(WouldLoseData, match="would delete 1 rows"):
