@@ -22,11 +22,12 @@ def listening() -> Iterator[Callable[..., Address]]:
             def serve():
                 with suppress(OSError):
                     while True:
-                        clients.append(server.accept()[0])
+                        client, _ = server.accept()
+                        clients.append(client)  # of all servers, each in a thread of its own
                         if answer is not None:
-                            clients[-1].recv(1000)
-                            clients[-1].sendall(answer)
-                            clients[-1].close()
+                            client.recv(1000)
+                            client.sendall(answer)
+                            client.close()
 
             threading.Thread(target=serve, daemon=True).start()
             held.callback(server.shutdown, socket.SHUT_RDWR)  # ends the thread's wait
