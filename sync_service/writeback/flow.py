@@ -403,6 +403,8 @@ class Flow:
             with kafka_errors():
                 consumer.incremental_assign([start for start, _ in begun])
             self._check_places(consumer, [start for start, _ in begun])
+            if begun:  # what is configured was right: were the topic gone for a while, the others go on
+                self.progressed_ms = self.progressed_ms or self._clock_ms()
         except EnrichError as error:  # raised inside the client it would lose its kind
             self._fault = error
 

@@ -181,6 +181,18 @@ def test_a_topic_that_was_made_again_is_taken_up_after_a_repair(world: SyncWorld
     assert reconcile(world, to).differences == []
 
 
+def test_a_topic_that_is_gone_for_a_while_does_not_end_a_service_that_had_nothing_to_read(world: SyncWorld) -> None:
+    to = world.to_redis()
+    world.make_topic()
+    with running(world.pipeline(to)) as service:
+        wait_until(lambda: service.status().last_progress_ms is not None, what="the route's partitions")
+        world.cluster.topics.delete(world.topic)
+        wait_until(lambda: "is not there" in str(service.status().last_error), what="the route to miss its topic")
+        world.make_topic()
+        wait_until(lambda: "was made again" in str(service.status().last_error), what="the route to see another one")
+        assert service.status().state == "held"
+
+
 def test_more_partitions_are_taken_up_after_a_repair(world: SyncWorld, to: dict[str, Any]) -> None:
     filled(world, to)
     world.add_partitions(5)

@@ -118,6 +118,8 @@ def test_the_store_equals_the_model(world: SyncWorld, store: str, by_header: boo
     with running(world.pipeline(to)) as service:
         life.read_model()
         wait_until(lambda: world.everything() == life.model.living(), what="the store as the model")
+        # Nothing is left to write, so that the store says nothing of whether the route has begun.
+        wait_until(lambda: service.status().last_progress_ms is not None, what="the route's partitions")
         life.make_again(service)
         rows = {key: row[1:] for key, row in world.everything().items()}
         life.read_model()
