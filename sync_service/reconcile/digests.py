@@ -92,6 +92,12 @@ class Expected:
     def __len__(self) -> int:
         return len(self.hashes)
 
+    def where(self, chosen: Places) -> "Expected":
+        """`chosen`: places in rising order, each once."""
+        if len(chosen) == len(self):  # a copy of all would be the largest that there is
+            return self
+        return Expected(*(getattr(self, name)[chosen] for name in Expected.__dataclass_fields__))
+
 
 class Folding:
     """Keeps one row a key of all that is added: the one that the store should have."""
@@ -125,19 +131,17 @@ class Folding:
         ends = np.searchsorted(numbers[order], np.arange(_SHARDS), side="right").tolist()
         for number, (start, end) in enumerate(zip([0, *ends], ends, strict=False)):
             if end > start:
-                self._shards[number] = newest([self._shards[number], rows.where(order[start:end])])
+                self._shards[number] = newest(joined([self._shards[number], rows.where(order[start:end])]))
 
 
 def joined(parts: Sequence[Rows]) -> Rows:
     return Rows(*(np.concatenate([getattr(part, name) for part in parts]) for name in Rows.__dataclass_fields__))
 
 
-def newest(parts: Sequence[Rows]) -> Rows:
-    """One row a key, the one that the store should have; sorted by hash."""
-    parts = parts or [empty()]
-    rows = joined(parts)
+def newest(rows: Rows) -> Rows:
+    """One row a key, the one that the store should have; sorted by hash. There is at least one."""
     order = np.lexsort((rows.places, rows.ranks, ~rows.settled, rows.hashes))
-    last = np.append(rows.hashes[order][1:] != rows.hashes[order][:-1], True) if len(rows) else np.zeros(0, bool)
+    last = np.append(rows.hashes[order][1:] != rows.hashes[order][:-1], True)
     return rows.where(order[last])
 
 

@@ -8,7 +8,8 @@ from contextlib import closing
 from confluent_kafka import Consumer, TopicPartition
 
 from enrich.errors import EnrichError
-from enrich.kafka import Connection, kafka_errors, new_group_consumer
+from enrich.kafka import Connection, new_group_consumer
+from sync_service.writeback.groups import reached_by
 
 _ASKED_EVERY_S = 0.25
 # What is read is committed every two seconds, and a busy machine is slower.
@@ -16,7 +17,6 @@ _SILENCE_S = 6.0
 # A route that never comes nearer is behind: then its rows are as different as they look.
 _AT_MOST_S = 60.0
 _UNKNOWN_S = 1.0
-_DEADLINE_S = 10.0
 
 
 class Settling:
@@ -51,6 +51,4 @@ class Settling:
 
     def _reached(self, consumer: Consumer, partitions: Sequence[int]) -> dict[int, int]:
         places = [TopicPartition(self._topic, partition) for partition in partitions]
-        with kafka_errors(f"group {self._group}"):
-            found = consumer.committed(places, timeout=_DEADLINE_S)
-        return {place.partition: place.offset for place in found if place.offset >= 0}
+        return {place.partition: place.offset for place in reached_by(consumer, self._group, places)}

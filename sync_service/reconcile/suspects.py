@@ -53,19 +53,17 @@ class Suspects:
         unwritable: Numbers,
     ) -> "Suspects":
         """Of keys that the topic has, which are chosen from the expected, and of those that only the store has."""
-        only_store = extras.all()
+        some, only_store = expected.where(chosen), extras.all()
         if not len(only_store.hashes):  # an emptied store: nothing is to be put among what is sorted already
-            stands: tuple[Any, ...] = (expected.hashes, expected.versions, expected.digests, expected.counted, scanned)
-            if len(chosen) < len(expected):  # a copy of all would be the largest that there is
-                stands = tuple(column[chosen] for column in stands)
-            return cls(keys, stands[0], stands[1], stands[2], stands[3], np.isin(stands[0], unwritable), stands[4])
-        hashes = np.concatenate([expected.hashes[chosen], only_store.hashes])
+            bad = np.isin(some.hashes, unwritable)
+            return cls(keys, some.hashes, some.versions, some.digests, some.counted, bad, scanned[chosen])
+        hashes = np.concatenate([some.hashes, only_store.hashes])
         order = np.argsort(hashes)
         more = len(only_store.hashes)
         columns: tuple[Any, ...] = (
-            np.concatenate([expected.versions[chosen], np.full(more, NONE)]),
-            np.concatenate([expected.digests[chosen], np.zeros(more, np.uint64)]),
-            np.concatenate([expected.counted[chosen], np.zeros(more, bool)]),
+            np.concatenate([some.versions, np.full(more, NONE)]),
+            np.concatenate([some.digests, np.zeros(more, np.uint64)]),
+            np.concatenate([some.counted, np.zeros(more, bool)]),
             np.isin(hashes, unwritable),
             np.concatenate([scanned[chosen], only_store.versions]),
         )

@@ -400,9 +400,10 @@ class Flow:
             begun = [self._begin(place) for place in committed]
             # Whoever begins anew notices another store here, and has written nothing yet.
             self.rewinds += any(why == ANOTHER_STORE for _, why in begun)
+            starts = [start for start, _ in begun]
             with kafka_errors():
-                consumer.incremental_assign([start for start, _ in begun])
-            self._check_places(consumer, [start for start, _ in begun])
+                consumer.incremental_assign(starts)
+            self._check_places(consumer, starts)
             if begun:  # what is configured was right: were the topic gone for a while, the others go on
                 self.progressed_ms = self.progressed_ms or self._clock_ms()
         except EnrichError as error:  # raised inside the client it would lose its kind

@@ -40,5 +40,11 @@ def adopt(plan: WritebackPlan, connection: Connection, topics: Topics, topic: st
 
 
 def reached(connection: Connection, group: str, places: list[TopicPartition]) -> list[TopicPartition]:
-    with kafka_errors(f"group {group}"), closing(new_group_consumer(connection, group)) as consumer:
+    with closing(new_group_consumer(connection, group)) as consumer:
+        return reached_by(consumer, group, places)
+
+
+def reached_by(consumer: Consumer, group: str, places: list[TopicPartition]) -> list[TopicPartition]:
+    """As `reached`, by a consumer that is there already."""
+    with kafka_errors(f"group {group}"):
         return [place for place in consumer.committed(places, timeout=_DEADLINE_S) if place.offset >= 0]

@@ -106,9 +106,8 @@ class SourceWorld:
     def run_once(self) -> RouteStatus:
         """A service's whole life: until it has read the source once and has nothing left to write."""
         data = self.data()
-        data["sync"]["sources"]["in"]["interval"] = (
-            "1h"  # a busy machine would have time for one more, and count its rows
-        )
+        # A busy machine would have time for one more, and count its rows.
+        data["sync"]["sources"]["in"]["interval"] = "1h"
         with running(load_text(json.dumps(data), {})) as service:
             wait_until(lambda: has_read(service), what="a reading")
         return service.status("in")

@@ -26,18 +26,6 @@ def test_a_network_that_swallows_is_found_and_survived() -> None:
 
 
 def _played(scene: Path) -> subprocess.CompletedProcess[str]:
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-n",
-        "0",
-        "-p",
-        "no:cacheprovider",
-        "-q",
-        "--durations",
-        "9",
-        str(scene),
-    ]
+    command = [sys.executable, "-m", "pytest", "-n", "0", "-p", "no:cacheprovider", "-q", str(scene)]
     environment = {**os.environ, "ENRICH_TEST_INSIDE": "1"}
     return subprocess.run(inside(command), env=environment, capture_output=True, text=True, timeout=900, check=False)
