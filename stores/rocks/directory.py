@@ -12,6 +12,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from stores import files
 from stores.errors import CorruptState
 from stores.rocks import watermark
 from stores.rocks.errors import mapped_files
@@ -30,7 +31,8 @@ class Directory:
         if may_make:
             with mapped_files(self.path):
                 self.database.mkdir(parents=True, exist_ok=True)
-        has_files = self.database.exists() and any(self.database.iterdir())
+        with mapped_files(self.path):
+            has_files = self.database.exists() and any(self.database.iterdir())
         has_watermark = watermark.is_there(self.path)
         if has_files != has_watermark:
             # Making a store ends with its watermark: either it was interrupted, or something was deleted since.
@@ -56,8 +58,9 @@ class Directory:
     def sweep(self) -> None:
         """Removes what former processes left. Only the writer may: it knows that no other bulk load is running."""
         shutil.rmtree(self.path / "bulk", ignore_errors=True)
-        with contextlib.suppress(FileNotFoundError):
-            for reader in (self.path / "readers").iterdir():
+        readers = self.path / "readers"
+        with contextlib.suppress(FileNotFoundError), files.mapped_files(readers):
+            for reader in readers.iterdir():
                 process = reader.name.partition("-")[0]
                 if not (process.isdigit() and Path("/proc", process).exists()):
                     shutil.rmtree(reader, ignore_errors=True)

@@ -3,6 +3,7 @@
 The driver's own files beside the database fail with an `OSError`, or with the text of one.
 """
 
+import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +15,8 @@ from stores.errors import CorruptState, EnrichError, Fatal, Fenced, Retryable
 
 _DISK_FULL = ("no space left on device", "disk quota exceeded", "space limit")
 _LOCKED = ("lock hold by current process", "while lock file")
-_HOST = ("permission denied", "read-only file system", "too many open files", "cannot allocate memory")
+_HOST = ("permission denied", "read-only file system")
+_NO_ROOM = {"too many open files": errno.EMFILE, "cannot allocate memory": errno.ENOMEM}
 _DAMAGE = ("corruption", "invalid argument", "not found", "io error", "not implemented", "not supported")
 # The driver makes and looks through the directory by itself, beside RocksDB; somebody deletes it meanwhile.
 _DELETED = ("os error 2)", "os error 17)", "code: 2,", "code: 17,")
@@ -56,12 +58,13 @@ def translated(error: Exception, path: Path) -> EnrichError | None:
         return Retryable(
             f"the disk is full: {text}", where=where, next_step="free space there; the store goes on by itself"
         )
+    for sign, number in _NO_ROOM.items():
+        if sign in low:
+            return files.refusal(OSError(number, text), path)
     if any(sign in low for sign in _LOCKED):
         return Fenced("another writer holds the store", where=where, next_step="stop; only one agent may write")
     if any(sign in low for sign in _HOST):
-        return Fatal(
-            f"this host refuses the store's files: {text}", where=where, next_step="check rights, limits and memory"
-        )
+        return Fatal(f"this host refuses the store's files: {text}", where=where, next_step="check rights and mounts")
     if low.startswith(_PASSING):
         return Retryable(f"RocksDB is busy: {text}", where=where)
     if low.startswith(_DAMAGE) or any(sign in low for sign in _DELETED):

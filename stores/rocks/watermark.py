@@ -10,6 +10,7 @@ import struct
 import zlib
 from pathlib import Path
 
+from stores import files
 from stores.errors import CorruptState, Retryable
 from stores.rocks.errors import mapped_files
 from stores.table import Seq
@@ -52,7 +53,8 @@ def read_watermark(directory: Path) -> Seq:
     path = directory / _NAME
     for _ in range(_ATTEMPTS):  # a read may fall into a write; a damaged file stays damaged
         try:
-            raw = path.read_bytes()
+            with files.mapped_files(path):
+                raw = path.read_bytes()
         except FileNotFoundError:
             raise Retryable(
                 "there is no store yet, or its directory was deleted",

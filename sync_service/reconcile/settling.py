@@ -39,13 +39,13 @@ class Settling:
     def _until(self, consumer: Consumer, ends: Mapping[int, int]) -> None:
         begin = progressed = time.monotonic()
         before = reached = self._reached(consumer, sorted(ends))
-        if not reached:
-            return  # the route has not begun
         while any(reached.get(partition, 0) < end for partition, end in ends.items()):
             now = time.monotonic()
             if reached != before:
                 before, progressed = reached, now
-            if now - progressed > _SILENCE_S or now - begin > _AT_MOST_S or self._stopping.wait(_ASKED_EVERY_S):
+            # A group without a commit may be a route in its first two seconds, and more often one that never ran.
+            silence_s = _SILENCE_S if reached else _UNKNOWN_S
+            if now - progressed > silence_s or now - begin > _AT_MOST_S or self._stopping.wait(_ASKED_EVERY_S):
                 return
             reached = self._reached(consumer, sorted(ends))
 

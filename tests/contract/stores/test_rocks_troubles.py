@@ -15,6 +15,7 @@ from stores.rocks.watermark import Watermark
 from stores.table import Status, row_versions
 from tests.contract.stores.store_under_test import find, table, version
 from tests.support.clock import ManualClock
+from tests.support.descriptors import no_more_files
 from tests.support.directories import fast_directory
 
 A, B = {"plan": "a"}, {"plan": "b"}
@@ -172,3 +173,18 @@ def test_a_load_is_shown_and_done_while_the_space_of_the_old_rows_is_given_back(
     finally:
         goes_on.set()
         finishing.join()
+
+
+def test_a_store_that_may_open_no_more_files_goes_on_once_it_may(held, writer):
+    path, _ = held
+    for offset in range(2):  # the second one imports what it needs
+        writer.publish({"users": update(offset, A), "events": update(offset, A)})
+    with no_more_files():
+        with pytest.raises(Retryable, match="no room for another open or mapped file") as refused:
+            writer.publish({"users": update(2, B), "events": update(2, B)})
+        with pytest.raises(Retryable, match="no room"):
+            RocksReader(path, SPECS)
+    assert "ulimit -n" in str(refused.value)
+    assert plan_of(path, "users") == "a"
+    writer.publish({"users": update(2, B), "events": update(2, B)})
+    assert plan_of(path, "users") == "b"

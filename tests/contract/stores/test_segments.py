@@ -1,10 +1,6 @@
 """What segments promise beside the protocol: restarts, builds beside publications, files that come and go."""
 
-import os
-import resource
-from contextlib import contextmanager, suppress
 from dataclasses import replace
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,6 +13,7 @@ from stores.segments import Change, Known, SegmentsReader, SegmentsWriter, Tiers
 from stores.table import ROW_VERSIONS, HistoryFloor, Seq, Status, row_versions
 from tests.contract.stores.store_under_test import find, table, version
 from tests.support.clock import ManualClock
+from tests.support.descriptors import no_more_files, open_files
 from tests.support.directories import fast_directory
 
 A, B, C = {"plan": "a"}, {"plan": "b"}, {"plan": "c"}
@@ -254,23 +251,3 @@ def test_mapped_segments_hold_no_descriptor_and_one_too_many_leaves_the_answer_t
             SegmentsReader(store.path, SPECS)
     assert hold.newest() is not None
     assert store.plans("users", "k3", reader=reader) == ["a"]
-
-
-def open_files() -> list[str]:
-    return sorted(path.name for path in Path("/proc/self/fd").iterdir())
-
-
-@contextmanager
-def no_more_files():
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    taken = []
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(map(int, open_files())) + 1, hard))
-    try:
-        with suppress(OSError):
-            while True:
-                taken.append(os.dup(0))
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-        for descriptor in taken:
-            os.close(descriptor)

@@ -43,6 +43,14 @@ def test_an_unknown_code_that_the_client_calls_retriable_is_retried():
     assert type(mapped(KafkaError(-99_999, "new", retriable=True))) is Retryable
 
 
+def test_a_topic_that_no_broker_can_take_yet_is_no_wrong_configuration():
+    code = KafkaError.INVALID_REPLICATION_FACTOR
+    away = KafkaError(code, "Unable to replicate the partition 1 time(s): All brokers are currently fenced.")
+    too_many = KafkaError(code, "Unable to replicate the partition 3 time(s): only 1 broker(s) are registered.")
+    assert type(mapped(away)) is Unreachable
+    assert type(mapped(too_many)) is ConfigError
+
+
 def test_other_exceptions_pass_through():
     with pytest.raises(ZeroDivisionError), kafka_errors():
         1 / 0  # noqa: B018 - it is the error that is wanted

@@ -25,7 +25,8 @@ PATH = Path("/state/db")
         ("IO error: lock hold by current process, acquire time 1: /x/LOCK: No locks available", Fenced),
         ("IO error: While lock file: /x/LOCK: Resource temporarily unavailable", Fenced),
         ("IO error: Permission denied: While opendir: /x", Fatal),
-        ("IO error: Too many open files: While open a file for random read: /x/1.sst", Fatal),
+        ("IO error: Too many open files: While open a file for random read: /x/1.sst", Retryable),
+        ("IO error: Cannot allocate memory: While mmap file: /x/1.sst", Retryable),
         ("No such file or directory (os error 2)", CorruptState),
         ("File exists (os error 17)", CorruptState),
         (
