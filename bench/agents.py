@@ -15,9 +15,9 @@ from enrich.agent.header import Header
 from enrich.agent.memory_use import private_bytes
 from enrich.agent.place import place_of
 from enrich.agent.spawn import ensure_agent, living_agent, stop_agent
+from enrich.base.errors import Unreachable
+from enrich.base.processes import identify
 from enrich.config import Pipeline
-from enrich.errors import Unreachable
-from enrich.processes import identify
 
 _DEADLINE_S = 120
 _LOOK_EVERY_S = 0.005

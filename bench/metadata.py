@@ -5,8 +5,8 @@ from pathlib import Path
 
 from confluent_kafka import KafkaError, Message
 
+from enrich.base.errors import EnrichError
 from enrich.config import Pipeline, load
-from enrich.errors import EnrichError
 from enrich.kafka import COMPACTED, Topics, new_admin_client, new_producer
 from enrich.kafka.errors import mapped
 

@@ -18,7 +18,7 @@ import psycopg
 
 from bench.harness import Figures, say
 from bench.sync_world import COLUMNS, make_topic, produce
-from enrich.cli.output import DIFFERENCE, DONE
+from enrich.base.exits import DIFFERENCE, DONE
 from enrich.dev import Addresses, temporary_stack
 
 ROWS = 1_000_000

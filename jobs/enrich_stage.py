@@ -3,11 +3,11 @@
 import argparse
 import sys
 
-from enrich.cli.output import DONE, outcome
-from enrich.cli.spark_settings import parse_settings
+from enrich.base.exits import DONE, outcome
+from enrich.base.logs import LogFormat, LogLevel, setup_logs
 from enrich.config import load
-from enrich.logs import LogFormat, LogLevel, setup_logs
 from enrich.stage.job import RunOptions, run_stage
+from enrich.stage.spark_settings import parse_settings
 from enrich.stage.starting import From
 
 

@@ -9,9 +9,9 @@ import sys
 import threading
 from types import FrameType
 
-from enrich.cli.output import DONE, FAILED, outcome
+from enrich.base.exits import DONE, FAILED, outcome
+from enrich.base.logs import LogFormat, LogLevel, setup_logs
 from enrich.config import Pipeline, load
-from enrich.logs import LogFormat, LogLevel, setup_logs
 from sync_service import heaps
 from sync_service.building import routes_of
 from sync_service.http import StatusServer

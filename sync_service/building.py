@@ -1,7 +1,7 @@
 """From the configuration to the routes: the one place that knows all kinds of them."""
 
+from enrich.base.errors import ConfigError
 from enrich.config import Pipeline
-from enrich.errors import ConfigError
 from sync_service.reconcile import reconcile_routes
 from sync_service.routes import Route
 from sync_service.writeback import writeback_routes

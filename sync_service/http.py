@@ -8,8 +8,8 @@ from dataclasses import asdict
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
-from enrich.bounded_http import BoundedServer
-from enrich.errors import ConfigError
+from enrich.base.errors import ConfigError
+from enrich.service.bounded_http import BoundedServer
 from sync_service.metrics import exposition
 from sync_service.routes import RouteState, RouteStatus
 from sync_service.service import Service

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
 
-from enrich.errors import EnrichError
+from enrich.base.errors import EnrichError
 
 
 class RouteKind(StrEnum):

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from enrich.errors import ConfigError, EnrichError, Fatal, Retryable, WouldLoseData
+from enrich.base.errors import ConfigError, EnrichError, Fatal, Retryable, WouldLoseData
 from sync_service.backoff import Backoff
 from sync_service.routes import Paused, Route, RouteState, RouteStatus
 

@@ -10,8 +10,8 @@ import hypothesis
 import pytest
 from hypothesis import HealthCheck, settings
 
+from enrich.base.errors import EnrichError
 from enrich.dev import Addresses, Stack, temporary_directory
-from enrich.errors import EnrichError
 from tests.support.seed import SEED, SOAK, rounds
 from tests.support.topics import Cluster
 

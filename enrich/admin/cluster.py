@@ -8,8 +8,8 @@ from typing import Any
 
 from confluent_kafka import KafkaError
 
+from enrich.base.errors import Unreachable
 from enrich.config import KafkaSection
-from enrich.errors import Unreachable
 from enrich.kafka import Admin, Connection, Topics, librdkafka_settings, new_admin_client, trouble_with
 from enrich.kafka.errors import kafka_errors
 from enrich.kafka.reaching import HOPELESS, PATIENCE_S, refused, servers_text

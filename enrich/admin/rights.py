@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
-from enrich.errors import ConfigError, EnrichError
+from enrich.base.errors import ConfigError, EnrichError
 
 _REFUSED = "authorization failed"
 

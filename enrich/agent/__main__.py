@@ -18,7 +18,7 @@ if os.fork() > 0:
 os.setsid()
 
 from enrich.agent.lock import StoreLock  # noqa: E402 - see above
-from enrich.folders import make_folder  # noqa: E402
+from enrich.base.folders import make_folder  # noqa: E402
 
 # Before the imports, which are most of a start: of those that a host's workers start at the same time all but one end
 # here. One that came to the election late could find the agent already stopped again, and take its place.

@@ -25,9 +25,9 @@ from enrich.agent.tailer import Tailed, Tailer
 from enrich.agent.topic_keeper import TopicKeeper
 from enrich.agent.trouble import reason_of
 from enrich.agent.watch import Answer, TopicWatch
-from enrich.errors import CorruptState, EnrichError, Fatal, Fenced, Retryable
+from enrich.base.errors import CorruptState, EnrichError, Fatal, Fenced, Retryable
+from enrich.base.processes import Identity, identify, pid_namespace
 from enrich.kafka import Connection, new_store_consumer
-from enrich.processes import Identity, identify, pid_namespace
 from stores.protocol import Clock, Quarantined, QuarantinePlace
 from stores.rocks import Prepared, RocksStore
 from stores.snapshots import Snapshot

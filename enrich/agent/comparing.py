@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from enrich.agent.notes import TOPIC_ID
 from enrich.agent.one_behind import OneBehind
-from enrich.errors import CorruptState
+from enrich.base.errors import CorruptState
 from enrich.kafka import Connection, Topics, new_admin_client, new_store_consumer, read_to_end
 from enrich.kafka.records import row_versions_of
 from stores.protocol import Clock, Decoded, Decoder, KeyKind, TableSpec

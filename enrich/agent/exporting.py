@@ -8,8 +8,8 @@ from enrich.agent.header import Header
 from enrich.agent.notes import TOPIC_ID
 from enrich.agent.reading import AgentSnapshot, RowsReader
 from enrich.agent.tables import TopicTable, topic_tables
+from enrich.base.errors import CorruptState, Retryable
 from enrich.config import Pipeline
-from enrich.errors import CorruptState, Retryable
 from stores.protocol import Clock
 from stores.snapshots import Origin, Snapshot, export_table
 

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from enrich.errors import ConfigError
+from enrich.base.errors import ConfigError
 from stores.files import mapped_files
 
 _SLOT_SIZE = 256 * 1024

@@ -11,8 +11,8 @@ from enrich.agent.place import Place, place_of
 from enrich.agent.snapshots import TopicNow, require_fits
 from enrich.agent.spawn import ensure_agent
 from enrich.agent.tables import TopicTable
+from enrich.base.errors import ConfigError, CorruptState, Retryable, Unreachable, WouldLoseData
 from enrich.config import Pipeline
-from enrich.errors import ConfigError, CorruptState, Retryable, Unreachable, WouldLoseData
 from enrich.kafka import Topics, TopicSettings, new_admin_client
 from enrich.kafka.settings import librdkafka_settings
 from stores.protocol import Clock

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from enrich.errors import EnrichError
-from enrich.folders import make_folder
+from enrich.base.errors import EnrichError
+from enrich.base.folders import make_folder
 from stores.snapshots import Snapshot, open_snapshot
 
 _log = logging.getLogger(__name__)

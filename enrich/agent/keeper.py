@@ -5,7 +5,7 @@ from typing import Protocol
 from enrich.agent.header import TableState
 from enrich.agent.tailer import Tailed
 from enrich.agent.watch import Answer
-from enrich.errors import EnrichError
+from enrich.base.errors import EnrichError
 from stores.rocks import Prepared
 
 

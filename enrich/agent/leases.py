@@ -9,8 +9,8 @@ import select
 from contextlib import suppress
 from pathlib import Path
 
-from enrich.folders import mark
-from enrich.processes import Identity, identify, stat
+from enrich.base.folders import mark
+from enrich.base.processes import Identity, identify, stat
 
 
 def grandparent() -> int:

@@ -17,9 +17,9 @@ from enrich.agent.load_requests import Done, Job, Outcome, Task, ask
 from enrich.agent.loading import Listener, Order, Progress, load_table
 from enrich.agent.place import Place
 from enrich.agent.tables import topic_tables
+from enrich.base.errors import EnrichError
+from enrich.base.logs import JsonLines
 from enrich.config import Pipeline
-from enrich.errors import EnrichError
-from enrich.logs import JsonLines
 from stores.clock import SystemClock
 from stores.protocol import Publication, Quarantined, TableSpec
 from stores.rocks import BulkLoad, Reserved

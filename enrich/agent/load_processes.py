@@ -24,8 +24,8 @@ from enrich.agent import load_child
 from enrich.agent.load_requests import Job, Task, serve
 from enrich.agent.loading import Listener, Loaded, Order, load_table
 from enrich.agent.place import Place
+from enrich.base.errors import EnrichError, Retryable
 from enrich.config import Pipeline
-from enrich.errors import EnrichError, Retryable
 from stores.protocol import Clock
 from stores.rocks import Reserved, RocksStore
 

@@ -12,8 +12,8 @@ from typing import Any, Protocol
 from enrich.agent.loading import Loaded
 from enrich.agent.place import Place
 from enrich.agent.watch import Answer
+from enrich.base.errors import EnrichError
 from enrich.config import Pipeline
-from enrich.errors import EnrichError
 from enrich.kafka import Connection
 from stores.snapshots import Snapshot
 

@@ -17,7 +17,7 @@ from enrich.agent.tables import LoaderTable
 from enrich.agent.tailer import Tailed
 from enrich.agent.trouble import Trouble
 from enrich.agent.watch import Answer
-from enrich.errors import CorruptState, EnrichError
+from enrich.base.errors import CorruptState, EnrichError
 from stores.backoff import Backoff
 from stores.protocol import Clock, TableUpdate
 from stores.rocks import Prepared, RocksStore

@@ -18,7 +18,7 @@ from enrich.agent.one_behind import OneBehind
 from enrich.agent.snapshots import TopicNow, joined_floors, require_fits
 from enrich.agent.tables import TopicTable
 from enrich.agent.watch import PATIENCE_S, Answer
-from enrich.errors import Retryable
+from enrich.base.errors import Retryable
 from enrich.kafka import Connection, Topics, TopicSettings, new_admin_client, new_store_consumer, read_to_end
 from enrich.kafka.records import row_versions_of
 from stores.protocol import Clock, Quarantined

@@ -4,7 +4,7 @@ import fcntl
 import os
 from pathlib import Path
 
-from enrich.errors import Fenced
+from enrich.base.errors import Fenced
 
 
 class StoreLock:

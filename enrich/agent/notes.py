@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 
 from enrich.agent.moments import Moment, system_start
-from enrich.errors import CorruptState
+from enrich.base.errors import CorruptState
 from stores.freshness import CLOCK_STEP_MS
 
 TOPIC_ID = "topic_id"

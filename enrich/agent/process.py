@@ -32,12 +32,12 @@ from enrich.agent.segments.compiled_code import keep_compiled_code
 from enrich.agent.segments.composing import segments_beside
 from enrich.agent.snapshots import HeadStarts
 from enrich.agent.tables import LoaderTable, TopicTable, all_tables
+from enrich.base.errors import CorruptState, EnrichError, Fenced
+from enrich.base.logs import JsonLines
 from enrich.config import Pipeline
 from enrich.config.memory_shares import memory_shares
 from enrich.config.wire import from_wire
-from enrich.errors import CorruptState, EnrichError, Fenced
 from enrich.kafka.settings import librdkafka_settings
-from enrich.logs import JsonLines
 from stores.clock import SystemClock
 from stores.protocol import QuarantinePlace, TableSpec
 from stores.rocks import RocksReader, RocksStore, Sizes

@@ -18,9 +18,9 @@ from enrich.agent.schemas import host_schemas
 from enrich.agent.segments.reading import SegmentsHold
 from enrich.agent.spawn import ensure_agent, living
 from enrich.agent.tables import all_tables
+from enrich.base.errors import CorruptState, Retryable, Unreachable
 from enrich.config import Access, Pipeline
 from enrich.config.memory_shares import memory_shares
-from enrich.errors import CorruptState, Retryable, Unreachable
 from stores.answers import unknown_table
 from stores.freshness import ViewWrapper
 from stores.protocol import Quarantined, TableSpec, TableView

@@ -15,9 +15,9 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from socketserver import ThreadingMixIn, UnixStreamServer
 
-from enrich.errors import EnrichError, Unreachable
-from enrich.metrics import METRICS, MetricsServer, QuietHandler, metrics_server
-from enrich.told_errors import as_it_was, told
+from enrich.base.error_wire import from_wire, to_wire
+from enrich.base.errors import EnrichError, Unreachable
+from enrich.service.metrics import METRICS, MetricsServer, QuietHandler, metrics_server
 
 REFRESH = "/refresh"
 SUSPECT = "/suspect"
@@ -89,7 +89,7 @@ def ask(folder: Path, method: str, path: str, body: bytes | None = None, *, pati
     finally:
         connection.close()
     if response.status == _TOLD:
-        raise as_it_was(json.loads(content))
+        raise from_wire(json.loads(content))
     if response.status != HTTPStatus.OK:
         raise Unreachable(f"the agent answers {response.status} to {method} {path}", where=str(folder / _SOCKET))
     return content
@@ -147,7 +147,7 @@ def _handler(
             try:
                 content = answer(about)
             except EnrichError as error:
-                self.answer(_TOLD, json.dumps(told(error)).encode())
+                self.answer(_TOLD, json.dumps(to_wire(error)).encode())
             else:
                 self.answer(HTTPStatus.OK, content)
 

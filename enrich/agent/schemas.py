@@ -8,9 +8,9 @@ from enrich.agent.leases import grandparent
 from enrich.agent.place import place_of
 from enrich.agent.requests import SCHEMAS, NoAnswer, ask
 from enrich.agent.spawn import ensure_agent
+from enrich.base.errors import BadRecord, Unreachable
 from enrich.codecs import CachedSchemas, SchemaSource, schemas_of
 from enrich.config import Pipeline
-from enrich.errors import BadRecord, Unreachable
 
 _DEADLINE_S = 30.0
 _LOOK_EVERY_S = 0.05

@@ -14,7 +14,7 @@ from typing import NoReturn, TypeVar
 
 from enrich.agent.notes import TOPIC_ID
 from enrich.agent.tables import TopicTable
-from enrich.errors import ConfigError, CorruptState, EnrichError, Fatal, WouldLoseData
+from enrich.base.errors import ConfigError, CorruptState, EnrichError, Fatal, WouldLoseData
 from enrich.kafka import TopicSettings
 from stores.snapshots import Manifest, Snapshot, newest_first
 from stores.table import HistoryFloor, Offsets

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from enrich.agent.header import Header, HeaderReader
 from enrich.agent.leases import grandparent, take_lease
 from enrich.agent.place import Place, place_of
+from enrich.base.errors import ConfigError, Unreachable
+from enrich.base.processes import Identity, identify, pid_namespace, send
 from enrich.config import Pipeline
 from enrich.config.wire import to_wire
-from enrich.errors import ConfigError, Unreachable
-from enrich.processes import Identity, identify, pid_namespace, send
 from stores.clock import SystemClock
 
 HEARTBEAT_LOST_MS = 3_000

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
 
-from enrich.errors import CorruptState, EnrichError
+from enrich.base.errors import CorruptState, EnrichError
 from enrich.kafka.errors import kafka_errors, mapped
 from stores.table import Offsets
 

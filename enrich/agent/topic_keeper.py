@@ -23,8 +23,8 @@ from enrich.agent.tables import TopicTable
 from enrich.agent.tailer import Tailed, Tailer
 from enrich.agent.trouble import Trouble, reason_of
 from enrich.agent.watch import Answer
+from enrich.base.errors import ConfigError, EnrichError
 from enrich.codecs import NotAskedYet
-from enrich.errors import ConfigError, EnrichError
 from enrich.kafka import TopicSettings
 from enrich.kafka.records import row_versions_of
 from stores.protocol import TableUpdate

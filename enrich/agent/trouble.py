@@ -7,7 +7,7 @@ whatever a table's source, decoder or load raises ends here, also what nobody ha
 import logging
 import random
 
-from enrich.errors import EnrichError
+from enrich.base.errors import EnrichError
 from stores.backoff import Backoff
 from stores.protocol import Clock
 

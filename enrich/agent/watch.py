@@ -6,7 +6,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 from enrich.agent.moments import Clocks, Moment
-from enrich.errors import ConfigError, EnrichError
+from enrich.base.errors import ConfigError, EnrichError
 from enrich.kafka import Connection, TopicEnds, Topics, TopicSettings, new_admin_client
 
 _log = logging.getLogger(__name__)

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from enrich.cli.output import DIFFERENCE, print_json
+from enrich.base.exits import DIFFERENCE
+from enrich.base.json_lines import print_json
 
 if TYPE_CHECKING:
     from enrich.agent.header import Header
@@ -116,8 +117,8 @@ def _gauges(folder: Path) -> Gauges:
     from prometheus_client.parser import text_string_to_metric_families
 
     from enrich.agent.requests import ask
-    from enrich.errors import Unreachable
-    from enrich.metrics import METRICS
+    from enrich.base.errors import Unreachable
+    from enrich.service.metrics import METRICS
 
     try:
         page = ask(folder, "GET", METRICS).decode()

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from enrich.cli import output
+from enrich.base.exits import USAGE
+from enrich.base.json_lines import print_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -24,8 +25,8 @@ def check(config: ConfigFile, as_json: AsJson = False) -> None:
 
     Connects to nothing. Example: enrich config check -c examples/plays.yaml
     """
+    from enrich.base.errors import ConfigError
     from enrich.config import ConfigProblems, load
-    from enrich.errors import ConfigError
 
     try:
         pipeline = load(config)
@@ -33,18 +34,16 @@ def check(config: ConfigFile, as_json: AsJson = False) -> None:
         if not as_json:
             _print_problems(found)
         for problem in found.problems if as_json else ():
-            output.print_json(problem.as_json())
-        raise typer.Exit(output.USAGE) from None
+            print_json(problem.as_json())
+        raise typer.Exit(USAGE) from None
     except ConfigError as error:
         if not as_json:
             raise
-        output.print_json({"file": str(config), "line": None, "column": None, "key": "", "message": error.what})
-        raise typer.Exit(output.USAGE) from None
+        print_json({"file": str(config), "line": None, "column": None, "key": "", "message": error.what})
+        raise typer.Exit(USAGE) from None
     tables, stages = len(pipeline.tables), len(pipeline.stages)
     if as_json:
-        output.print_json(
-            {"ok": True, "file": str(config), "pipeline": pipeline.name, "tables": tables, "stages": stages}
-        )
+        print_json({"ok": True, "file": str(config), "pipeline": pipeline.name, "tables": tables, "stages": stages})
         return
     counts = f"{_count(tables, 'table')}, {_count(stages, 'stage')}"
     if pipeline.sync is not None:
@@ -64,7 +63,7 @@ def show(config: ConfigFile, as_json: AsJson = False) -> None:
 
     pipeline = load(config)
     if as_json:
-        output.print_json(as_data(pipeline))
+        print_json(as_data(pipeline))
         return
     text, console = as_yaml(pipeline), _console()
     if not console.is_terminal:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from enrich.cli.output import print_json
+from enrich.base.json_lines import print_json
 
 if TYPE_CHECKING:
     from rich.panel import Panel

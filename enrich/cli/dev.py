@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from enrich.cli.output import DIFFERENCE, print_json
+from enrich.base.exits import DIFFERENCE
+from enrich.base.json_lines import print_json
 
 if TYPE_CHECKING:
     from enrich.dev import Addresses, ServerStatus

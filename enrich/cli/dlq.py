@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from enrich.cli.output import DIFFERENCE, print_json, readable, text_of, time_text
+from enrich.base.exits import DIFFERENCE
+from enrich.base.json_lines import print_json
+from enrich.cli.output import readable, text_of, time_text
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
@@ -152,7 +154,7 @@ def purge(
     Example: enrich dlq purge --reason "missing user" --yes -c pipeline.yaml
     """
     from enrich.admin.letters.replaying import purge as purge_letters
-    from enrich.errors import WouldLoseData
+    from enrich.base.errors import WouldLoseData
 
     started = _start(config, deadline)
     by_dlq: dict[str, list[str]] = {}
@@ -187,7 +189,7 @@ def _selection(names: list[str] | None, reason: str | None, stage: str | None) -
 
 
 def _chosen(names: list[str] | None, reason: str | None, stage: str | None, every: bool) -> "Selection":
-    from enrich.errors import ConfigError
+    from enrich.base.errors import ConfigError
 
     selection = _selection(names, reason, stage)
     if selection.is_empty and not every:
@@ -271,7 +273,7 @@ class _Others:
 def _show_letter(letter: "Letter", pieces: list[Any]) -> None:
     from rich.console import Console
 
-    from enrich.cli.output import json_text
+    from enrich.base.json_lines import json_text
 
     console = Console(highlight=False, soft_wrap=True, markup=False)
     cut = f" (the first {len(letter.value):,} of {letter.length:,} bytes)" if letter.is_cut else ""

@@ -7,6 +7,8 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from enrich.base.exits import DONE, outcome
+from enrich.base.logs import LogFormat, LogLevel, setup_logs
 from enrich.cli import (
     agent,
     config,
@@ -15,7 +17,6 @@ from enrich.cli import (
     dlq,
     doctor,
     moves,
-    output,
     package,
     quarantine,
     quarantine_changes,
@@ -28,7 +29,6 @@ from enrich.cli import (
     table_stats,
     topics,
 )
-from enrich.logs import LogFormat, LogLevel, setup_logs
 
 app = typer.Typer(
     name="enrich",
@@ -85,9 +85,9 @@ def _terminate(signum: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG00
 
 def main() -> NoReturn:
     signal.signal(signal.SIGTERM, _terminate)
-    sys.exit(output.outcome(_run))
+    sys.exit(outcome(_run))
 
 
 def _run() -> int:
     app()
-    return output.DONE
+    return DONE

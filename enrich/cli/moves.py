@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from enrich.cli.output import DIFFERENCE, print_json
+from enrich.base.exits import DIFFERENCE
+from enrich.base.json_lines import print_json
 from enrich.cli.topics import DEADLINE_S, AsJson, ConfigFile, Deadline
 
 if TYPE_CHECKING:

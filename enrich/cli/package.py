@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from enrich.cli.output import print_json
+from enrich.base.json_lines import print_json
 
 
 def package(

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from enrich.cli.output import DIFFERENCE, json_text, print_json, readable, text_of, time_text
+from enrich.base.exits import DIFFERENCE
+from enrich.base.json_lines import json_text, print_json
+from enrich.cli.output import readable, text_of, time_text
 from enrich.cli.ready import DEADLINE_S, ready_table
 
 if TYPE_CHECKING:
@@ -96,7 +98,7 @@ def show(
 
 
 def parsed_place(place: str) -> tuple[int, int]:
-    from enrich.errors import ConfigError
+    from enrich.base.errors import ConfigError
 
     partition, _, offset = place.partition("/")
     if not (partition.isdecimal() and offset.isdecimal()):

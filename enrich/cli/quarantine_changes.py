@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from enrich.cli.output import DIFFERENCE, print_json, text_of
+from enrich.base.exits import DIFFERENCE
+from enrich.base.json_lines import print_json
+from enrich.cli.output import text_of
 from enrich.cli.quarantine import AsJson, ConfigFile, Deadline, TableName, parsed_place
 from enrich.cli.ready import DEADLINE_S, ready_table
 
@@ -41,8 +43,8 @@ def replay(
     from enrich.admin.cluster import Cluster
     from enrich.admin.letters.quarantined import NEWER, purge_quarantine, replayable, send_back
     from enrich.agent.tables import topic_tables
+    from enrich.base.errors import ConfigError
     from enrich.config import load
-    from enrich.errors import ConfigError
 
     chosen = _chosen(config, table, places, reason, every, deadline)
     pipeline = load(config)
@@ -84,8 +86,8 @@ def purge(
     Example: enrich quarantine purge users 0/4711 --yes -c pipeline.yaml
     """
     from enrich.admin.letters.quarantined import purge_quarantine
+    from enrich.base.errors import WouldLoseData
     from enrich.config import load
-    from enrich.errors import WouldLoseData
 
     chosen = _chosen(config, table, places, reason, every, deadline)
     for record in chosen:
@@ -103,7 +105,7 @@ def purge(
 def _chosen(
     config: Path, table: str, places: list[str] | None, reason: str | None, every: bool, deadline: float
 ) -> "list[Quarantined]":
-    from enrich.errors import ConfigError
+    from enrich.base.errors import ConfigError
 
     if not places and reason is None and not every:
         raise ConfigError("nothing was chosen", next_step="name places, or give --reason or --all")

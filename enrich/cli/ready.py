@@ -35,7 +35,7 @@ def ready_table(config: Path, table: str, deadline_s: float) -> "Iterator[tuple[
 
 
 def require_table(pipeline: "Pipeline", table: str, config: Path) -> None:
-    from enrich.errors import ConfigError
+    from enrich.base.errors import ConfigError
 
     if table not in pipeline.tables:
         raise ConfigError(

@@ -7,7 +7,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from enrich.logs import LogLevel
+from enrich.base.logs import LogLevel
 
 ConfigFile = Annotated[Path, typer.Option("--config", "-c", help="The pipeline's configuration file.")]
 

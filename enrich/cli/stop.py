@@ -27,12 +27,12 @@ def stop(
 
     Example: enrich stop enrich -c pipeline.yaml
     """
-    from enrich.cli.spark_settings import parse_settings
+    from enrich.base.errors import ConfigError, Unreachable
     from enrich.config import load
-    from enrich.errors import ConfigError, Unreachable
     from enrich.stage.checkpoint import Checkpoint
     from enrich.stage.profiles import file_settings
     from enrich.stage.session import stage_session
+    from enrich.stage.spark_settings import parse_settings
     from enrich.stage.stopping import require_drained, tell_to_stop
 
     pipeline = load(config)

@@ -7,8 +7,9 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from enrich.cli.output import DIFFERENCE, print_json
-from enrich.logs import LogLevel
+from enrich.base.exits import DIFFERENCE
+from enrich.base.json_lines import print_json
+from enrich.base.logs import LogLevel
 
 app = typer.Typer(no_args_is_help=True, help="Rows between topics and external stores, in both directions.")
 
@@ -100,8 +101,8 @@ def status(config: ConfigFile, json: AsJson = False) -> None:
 
     Example: enrich sync status -c pipeline.yaml
     """
+    from enrich.base.errors import ConfigError
     from enrich.config import load
-    from enrich.errors import ConfigError
 
     pipeline = load(config)
     if pipeline.sync is None:
@@ -129,7 +130,7 @@ def _ask(listen: str) -> dict[str, Any]:
     import http.client
     import json
 
-    from enrich.errors import Unreachable
+    from enrich.base.errors import Unreachable
 
     host, _, port = listen.rpartition(":")
     host = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}.get(host, host)  # noqa: S104 - compared, not listened on

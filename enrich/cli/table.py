@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from enrich.cli.output import DIFFERENCE, json_text, print_json, time_text
+from enrich.base.errors import ConfigError
+from enrich.base.exits import DIFFERENCE
+from enrich.base.json_lines import json_text, print_json
+from enrich.cli.output import time_text
 from enrich.cli.ready import DEADLINE_S, ready_table, require_table
-from enrich.errors import ConfigError
 
 if TYPE_CHECKING:
     from enrich.agent.rows import Row

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from enrich.cli.output import print_json
+from enrich.base.json_lines import print_json
 from enrich.cli.ready import DEADLINE_S, how_far, require_table
 from enrich.cli.table import AsJson, ConfigFile, Deadline, TableName
 
@@ -111,7 +111,7 @@ def delete(
     Example: enrich table delete users ann bob --yes -c pipeline.yaml
     """
     from enrich.admin.rows.changing import put as put_rows
-    from enrich.errors import WouldLoseData
+    from enrich.base.errors import WouldLoseData
 
     _, target = _target(config, table, deadline)
     raw = {target.require_key(key): None for key in keys}
@@ -133,8 +133,8 @@ def rebuild(table: TableName, config: ConfigFile, json: AsJson = False, deadline
     """
     from enrich.admin.reading import counting
     from enrich.admin.rows.rebuilding import rebuild as rebuild_table
+    from enrich.base.errors import ConfigError
     from enrich.config import load as load_config
-    from enrich.errors import ConfigError
 
     pipeline = load_config(config)
     require_table(pipeline, table, config)
@@ -168,8 +168,8 @@ def _target(config: Path, table: str, deadline: float) -> "tuple[Pipeline, Targe
 
 
 def _file_type(given: str | None) -> "FileType | None":
+    from enrich.base.errors import ConfigError
     from enrich.config import FileType
-    from enrich.errors import ConfigError
 
     if given is None:
         return None

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from enrich.cli.output import DIFFERENCE, print_json
+from enrich.base.exits import DIFFERENCE
+from enrich.base.json_lines import print_json
 from enrich.cli.ready import DEADLINE_S, how_far, require_table
 from enrich.cli.table import AsJson, ConfigFile, Deadline, TableName
 
@@ -205,8 +206,8 @@ def _show(table: str, found: "Compared", shown: "list[Difference]") -> None:
 
 
 def _load(config: Path, table: str) -> "Pipeline":
+    from enrich.base.errors import ConfigError
     from enrich.config import load
-    from enrich.errors import ConfigError
 
     pipeline = load(config)
     require_table(pipeline, table, config)
@@ -218,8 +219,8 @@ def _load(config: Path, table: str) -> "Pipeline":
 
 
 def _location(given: str | None, pipeline: "Pipeline") -> Path:
+    from enrich.base.errors import ConfigError
     from enrich.config.snapshots import snapshot_location
-    from enrich.errors import ConfigError
 
     if given is None and pipeline.snapshots is None:
         raise ConfigError(

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from enrich.cli.output import print_json, time_text
+from enrich.base.json_lines import print_json
+from enrich.cli.output import time_text
 from enrich.cli.ready import require_table
 from enrich.cli.table import ConfigFile
 

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from enrich.cli.output import DIFFERENCE, WOULD_LOSE_DATA, print_json
+from enrich.base.exits import DIFFERENCE, WOULD_LOSE_DATA
+from enrich.base.json_lines import print_json
 
 if TYPE_CHECKING:
     from enrich.admin.topics.checking import Checked
@@ -54,7 +55,7 @@ def apply(
     """
     from enrich.admin.topics.applying import apply as apply_plan
     from enrich.admin.topics.planning import plan_for
-    from enrich.errors import WouldLoseData
+    from enrich.base.errors import WouldLoseData
 
     cluster, wanted = _start(config, topics, deadline)
     found = plan_for(cluster, wanted)
@@ -152,8 +153,8 @@ def _start(config: Path, names: list[str] | None, deadline: float) -> Any:
     """The cluster, and the wanted topics of these names."""
     from enrich.admin.cluster import Cluster
     from enrich.admin.topics.wanted import wanted_topics
+    from enrich.base.errors import ConfigError
     from enrich.config import load
-    from enrich.errors import ConfigError
 
     pipeline = load(config)
     wanted = wanted_topics(pipeline)
@@ -171,7 +172,7 @@ def _start(config: Path, names: list[str] | None, deadline: float) -> Any:
 def _ask() -> None:
     import sys
 
-    from enrich.errors import WouldLoseData
+    from enrich.base.errors import WouldLoseData
 
     if not sys.stdin.isatty():
         raise WouldLoseData("nothing was changed", next_step="say --yes, or --plan and the plan's name, to do it")

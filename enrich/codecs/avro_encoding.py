@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from fastavro import parse_schema, schemaless_writer
 
+from enrich.base.errors import ConfigError
 from enrich.codecs.encoding import Encoded
-from enrich.errors import ConfigError
 from stores.json_text import is_json_text
 
 _HEADER = b"\0"

@@ -2,11 +2,11 @@
 
 from typing import TYPE_CHECKING
 
+from enrich.base.errors import ConfigError
 from enrich.codecs.avro_encoding import AvroEncoder
 from enrich.codecs.encoding import Encoder
 from enrich.codecs.json_encoding import JsonEncoder
 from enrich.codecs.plain_encoding import PlainEncoder
-from enrich.errors import ConfigError
 
 if TYPE_CHECKING:
     from enrich.config import KafkaSection, SyncSource, Table

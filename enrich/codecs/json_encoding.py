@@ -10,8 +10,8 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from enrich.base.errors import ConfigError
 from enrich.codecs.encoding import Encoded
-from enrich.errors import ConfigError
 from stores.json_text import is_json_text
 
 

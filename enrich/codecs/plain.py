@@ -3,8 +3,8 @@
 import numpy as np
 import pyarrow as pa
 
+from enrich.base.errors import ConfigError
 from enrich.codecs.rows import decode_in_batches
-from enrich.errors import ConfigError
 from stores.protocol import Decoded
 
 

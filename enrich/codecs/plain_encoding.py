@@ -3,8 +3,8 @@
 import numpy as np
 import pyarrow as pa
 
+from enrich.base.errors import ConfigError
 from enrich.codecs.encoding import Encoded
-from enrich.errors import ConfigError
 
 
 class PlainEncoder:

@@ -5,9 +5,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from enrich.base.errors import ConfigError
 from enrich.codecs.scalars import SCALARS, Convert, decimal, floating, integer, text
 from enrich.codecs.unfit import Unfit, inside, map_entry, wrong
-from enrich.errors import ConfigError
 
 
 def converter(kind: pa.DataType) -> Convert:

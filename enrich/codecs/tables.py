@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from enrich.base.errors import ConfigError, EnrichError
 from enrich.codecs.avro import BareAvro, CachedSchemas, FramedAvro, SchemaSource
 from enrich.codecs.json import JsonDecoder
 from enrich.codecs.plain import BytesDecoder, StringDecoder
-from enrich.errors import ConfigError, EnrichError
 from stores.protocol import Decoder
 
 if TYPE_CHECKING:  # processes that only decode must not wait for pydantic to load

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path as FilePath
 
+from enrich.base.errors import ConfigError
 from enrich.config.document import Document
 from enrich.config.pipeline import Pipeline
 from enrich.config.problems import ConfigProblems, Finding, Problem
@@ -13,7 +14,6 @@ from enrich.config.schema_files import read_schema_files
 from enrich.config.validation import validate
 from enrich.config.words import Wrong
 from enrich.config.yaml_tree import NotYaml
-from enrich.errors import ConfigError
 
 LARGEST_FILE = 2**18
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
-from enrich.errors import ConfigError
+from enrich.base.errors import ConfigError
 
 Path = tuple[str | int, ...]
 """Where a value stands in the file's tree: `("stages", "enrich", "lookups", 0, "key")`."""

@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from enrich.errors import EnrichError
+from enrich.base.errors import EnrichError
 from enrich.kafka import Connection, DeliveringProducer
 
 PER_SECOND = 1_000

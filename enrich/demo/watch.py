@@ -11,7 +11,7 @@ from typing import Any
 
 from confluent_kafka import Message, TopicPartition
 
-from enrich.errors import Unreachable
+from enrich.base.errors import Unreachable
 from enrich.kafka import Connection, Topics, new_store_consumer
 
 _WINDOW_S = 3.0

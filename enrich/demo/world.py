@@ -17,13 +17,13 @@ import redis
 from enrich.agent.header import Header
 from enrich.agent.place import place_of
 from enrich.agent.spawn import living_agent, stop_agent
+from enrich.base.errors import ConfigError, Fatal, Unreachable
+from enrich.base.processes import Identity, send
 from enrich.config import Pipeline, load
 from enrich.demo.plays import Plays
 from enrich.demo.watch import Watch
 from enrich.dev import Addresses, temporary_stack
-from enrich.errors import ConfigError, Fatal, Unreachable
 from enrich.kafka import COMPACTED, Connection, DeliveringProducer, Topics, librdkafka_settings, new_admin_client
-from enrich.processes import Identity, send
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "demo"
 STAGE = "enrich"

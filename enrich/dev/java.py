@@ -6,7 +6,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from enrich.errors import ConfigError
+from enrich.base.errors import ConfigError
 
 OLDEST = 17
 

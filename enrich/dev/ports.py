@@ -8,8 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from enrich.base.errors import Fatal
 from enrich.dev.server import HOST
-from enrich.errors import Fatal
 
 _LOWEST = 20_000  # below stand the ports that people choose by hand: 5432, 6379, 8080, 9092, 11211, 15672...
 _TRIES = 1_000

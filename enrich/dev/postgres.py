@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+from enrich.base.errors import ConfigError
 from enrich.dev.ports import is_listening
 from enrich.dev.server import HOST, Command, Place, Prepare, RunStep, StepFailed, User
-from enrich.errors import ConfigError
 from enrich.jars import Report
 
 _USER = "enrich"

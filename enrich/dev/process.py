@@ -5,7 +5,7 @@ import time
 from collections.abc import Collection
 from contextlib import suppress
 
-from enrich.processes import PROC, Identity, identify, stat
+from enrich.base.processes import PROC, Identity, identify, stat
 
 _LAST_THREADS_S, _POLL_S = 5.0, 0.005
 

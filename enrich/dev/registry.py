@@ -4,9 +4,9 @@ import http.client
 import signal
 from dataclasses import dataclass
 
+from enrich.base.errors import ConfigError
 from enrich.dev import java
 from enrich.dev.server import HOST, Command, Place, Prepare, RunStep
-from enrich.errors import ConfigError
 from enrich.jars import Report, unpacked
 
 _API = "/apis/ccompat/v7"

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
+from enrich.base.errors import ConfigError
 from enrich.dev.state import LOCK_FILE, STATE_FILE, StackFolder
-from enrich.errors import ConfigError
 
 
 def check_deletable(folder: StackFolder, servers: Iterable[str]) -> None:

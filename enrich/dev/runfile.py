@@ -17,11 +17,11 @@ from itertools import chain
 from pathlib import Path
 from typing import IO
 
+from enrich.base.errors import Fatal
+from enrich.base.processes import Identity, send
 from enrich.dev import launch
 from enrich.dev.process import holding, in_session, is_alive
 from enrich.dev.server import Command
-from enrich.errors import Fatal
-from enrich.processes import Identity, send
 
 SERVE = "serve"  # the step of a server proper; others are steps of its preparation
 

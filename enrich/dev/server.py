@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from enrich.errors import Fatal
+from enrich.base.errors import Fatal
 from enrich.jars import Report
 
 HOST = "127.0.0.1"  # nothing of a stack listens anywhere else

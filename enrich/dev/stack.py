@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from enrich.base.errors import ConfigError, CorruptState, Fatal, WouldLoseData
 from enrich.dev import removal
 from enrich.dev.bringup import BringUp, Tell
 from enrich.dev.kafka import Kafka
@@ -25,7 +26,6 @@ from enrich.dev.server import Server
 from enrich.dev.starter import disk_full
 from enrich.dev.state import StackFolder, State
 from enrich.dev.status import ServerStatus, look_at
-from enrich.errors import ConfigError, CorruptState, Fatal, WouldLoseData
 from enrich.jars import Report
 
 # In the order in which they are shown; stopped in the reverse one.

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from enrich.base.errors import Fatal, Unreachable
 from enrich.dev import ports, process
 from enrich.dev.logs import Mark, rotate
 from enrich.dev.runfile import SERVE, RunFile
 from enrich.dev.server import Command, Place, Prepare, Server, StepFailed
-from enrich.errors import Fatal, Unreachable
 
 _POLL = 0.03
 _SHOWN_LINES = 12

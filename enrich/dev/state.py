@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO
 
+from enrich.base.errors import ConfigError, CorruptState, Retryable
 from enrich.dev.server import Place
-from enrich.errors import ConfigError, CorruptState, Retryable
 
 FORMAT = 1
 STATE_FILE = "enrich-stack.json"  # its name marks a directory as a stack, in every format there will be

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from enrich.base.errors import EnrichError
+from enrich.base.processes import Identity, identify, pid_namespace
 from enrich.dev.process import is_alive
 from enrich.dev.progress import shown
 from enrich.dev.stack import Addresses, Stack
-from enrich.errors import EnrichError
 from enrich.jars.cache import cache_folder
-from enrich.processes import Identity, identify, pid_namespace
 
 # The owner's process id and start time, and where the id counts: a stack whose owner was killed can be told from one in
 # use. Containers may share the cache folder and cannot see each other's processes.

@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from enrich.errors import ConfigError, EnrichError, Unreachable
+from enrich.base.errors import ConfigError, EnrichError, Unreachable
 from enrich.jars.cache import cache_folder, user_cache
 from enrich.jars.progress import shown
 

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from enrich.errors import ConfigError, Fatal, Unreachable
+from enrich.base.errors import ConfigError, Fatal, Unreachable
 from enrich.jars import archive
 from enrich.jars.fetch import Report, fetch, sha256_of
 from enrich.jars.lock import Artifact, read_lock

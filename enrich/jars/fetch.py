@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from enrich.errors import ConfigError, EnrichError, Fatal, Unreachable
+from enrich.base.errors import ConfigError, EnrichError, Fatal, Unreachable
 from enrich.jars.lock import Artifact
 
 if TYPE_CHECKING:

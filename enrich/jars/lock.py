@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from enrich.errors import ConfigError
+from enrich.base.errors import ConfigError
 
 LOCK_FILE = Path(__file__).with_name("jars.lock")
 

@@ -5,7 +5,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from enrich.errors import ConfigError
+from enrich.base.errors import ConfigError
 from enrich.jars.cache import cache_folder
 from enrich.jars.fetch import require_jgo, sha256_of
 from enrich.jars.lock import Artifact, parse_coordinate, write_lock

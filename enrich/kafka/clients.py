@@ -19,7 +19,7 @@ from enrich.kafka.errors import kafka_errors
 
 Connection = Mapping[str, Any]
 
-_log = logging.getLogger("librdkafka")  # quieter than the rest, see enrich/logs.py
+_log = logging.getLogger("librdkafka")  # quieter than the rest, see enrich/base/logs.py
 _log.addFilter(OncePerMinute())
 
 CONSUMER_QUEUE_BYTES = 16 << 20

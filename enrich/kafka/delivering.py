@@ -7,7 +7,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, Message, Producer
 
-from enrich.errors import EnrichError, Unreachable
+from enrich.base.errors import EnrichError, Unreachable
 from enrich.kafka.clients import Connection, new_producer
 from enrich.kafka.errors import kafka_errors, mapped
 

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from confluent_kafka import KafkaError, KafkaException
 
-from enrich.errors import (
+from enrich.base.errors import (
     BadRecord,
     ConfigError,
     CorruptState,

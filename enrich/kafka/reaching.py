@@ -13,7 +13,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from enrich.errors import ConfigError, EnrichError, Unreachable
+from enrich.base.errors import ConfigError, EnrichError, Unreachable
 from enrich.kafka.clients import Connection
 from enrich.kafka.errors import kafka_errors, mapped
 from enrich.kafka.probing import Address, Trouble, addresses_of, troubles

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
-from enrich.errors import Unreachable
+from enrich.base.errors import Unreachable
 from enrich.kafka.errors import kafka_errors, mapped
 
 _BATCH = 4_000

@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from enrich.base.errors import ConfigError
 from enrich.config.client_settings import CLIENT_SETTINGS, ClientSetting, Role, SettingValue
 from enrich.config.kafka import KafkaSection, Mechanism, Security
-from enrich.errors import ConfigError
 
 SECRET_SETTINGS = frozenset(
     {

@@ -12,7 +12,7 @@ from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.cimpl import NewTopic
 
-from enrich.errors import ConfigError, EnrichError, Unreachable
+from enrich.base.errors import ConfigError, EnrichError, Unreachable
 from enrich.kafka.clients import Admin
 from enrich.kafka.errors import kafka_errors
 from enrich.kafka.reaching import PATIENCE_S, Why, explained, trouble_with

@@ -10,7 +10,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from enrich.errors import BadRecord, EnrichError, Fenced, Retryable
+from enrich.base.errors import BadRecord, EnrichError, Fenced, Retryable
 from enrich.kafka.clients import Connection, new_producer
 from enrich.kafka.errors import kafka_errors, mapped
 

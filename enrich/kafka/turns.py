@@ -6,7 +6,7 @@ from collections.abc import Callable
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from enrich.errors import Retryable
+from enrich.base.errors import Retryable
 from enrich.kafka.clients import Connection, new_group_consumer
 from enrich.kafka.errors import kafka_errors, mapped
 

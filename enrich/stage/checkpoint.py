@@ -5,7 +5,7 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from enrich.errors import Unreachable
+from enrich.base.errors import Unreachable
 
 _MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 _RENAMING = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"

@@ -12,7 +12,7 @@ from typing import Any
 from pyspark import SparkContext
 from pyspark.sql.streaming.query import StreamingQuery
 
-from enrich.errors import Unreachable
+from enrich.base.errors import Unreachable
 
 _log = logging.getLogger(__name__)
 

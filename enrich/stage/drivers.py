@@ -14,7 +14,7 @@ from uuid import uuid4
 
 import psutil
 
-from enrich.errors import Retryable
+from enrich.base.errors import Retryable
 
 _log = logging.getLogger(__name__)
 

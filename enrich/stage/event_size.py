@@ -2,8 +2,8 @@
 
 from contextlib import closing, suppress
 
+from enrich.base.errors import Unreachable
 from enrich.config import Replay, Stage
-from enrich.errors import Unreachable
 from enrich.kafka import Connection, Topics, new_admin_client, new_store_consumer, read_to_end
 from enrich.stage.checkpoint import Checkpoint
 

@@ -22,7 +22,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from enrich.errors import ConfigError
+from enrich.base.errors import ConfigError
 from enrich.stage.order import part_name
 from enrich.stage.tried import classes_of, tried
 

@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from enrich.errors import EnrichError, Fatal
-from enrich.told_errors import as_it_was, told
+from enrich.base.error_wire import from_wire, to_wire
+from enrich.base.errors import EnrichError, Fatal
 
 MARK = "enrich-error:"
 _TOLD = re.compile(re.escape(MARK) + r"(\{.*\})")
@@ -22,7 +22,7 @@ def told_to_driver() -> Iterator[None]:
     try:
         yield
     except EnrichError as error:
-        raise ToldFailure(f"{error}\n{MARK}{json.dumps(told(error))}") from error
+        raise ToldFailure(f"{error}\n{MARK}{json.dumps(to_wire(error))}") from error
 
 
 def as_told(text: str) -> EnrichError:
@@ -31,7 +31,7 @@ def as_told(text: str) -> EnrichError:
     if found is None:
         first = next((line.strip() for line in text.splitlines() if line.strip()), "no reason given")
         return Fatal(f"Spark: {first}", next_step="see the log lines above; progress is kept in the checkpoint")
-    return as_it_was(json.loads(found[1]))
+    return from_wire(json.loads(found[1]))
 
 
 def failure_of(error: BaseException) -> EnrichError:

@@ -1,8 +1,8 @@
 """From a source's section of the configuration to the format of its events."""
 
+from enrich.base.errors import ConfigError
 from enrich.codecs.avro.registry import Registry, access_of
 from enrich.config import AvroSchema, Columns, Framing, Pipeline, Source, to_wire
-from enrich.errors import ConfigError
 from enrich.stage.avro_events import AvroEvents, Bodies
 from enrich.stage.events import EventFormat
 from enrich.stage.json_events import JsonEvents

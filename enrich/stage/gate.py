@@ -7,8 +7,8 @@ from typing import Protocol
 
 from enrich.agent.header import TableState
 from enrich.agent.reading import AgentSnapshot
+from enrich.base.errors import Unreachable
 from enrich.config import OnStale, Then
-from enrich.errors import Unreachable
 from enrich.stage.pin import Pin
 from enrich.stage.pinned import behind
 from enrich.stage.rules import TableRule, behind_text

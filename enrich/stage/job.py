@@ -17,11 +17,11 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from enrich.base.errors import ConfigError, EnrichError, Fenced
 from enrich.codecs import registry_trouble
 from enrich.config import Pipeline, Replay, Stage
-from enrich.errors import ConfigError, EnrichError, Fenced
 from enrich.kafka import Topics, librdkafka_settings, new_admin_client
-from enrich.metrics import metrics_server
+from enrich.service.metrics import metrics_server
 from enrich.stage.checkpoint import Checkpoint, choose_file_manager
 from enrich.stage.counting import StageCounts
 from enrich.stage.daemon import STATE_DIR

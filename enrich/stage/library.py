@@ -8,8 +8,8 @@ from pydantic import ValidationError
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
+from enrich.base.errors import ConfigError
 from enrich.config import Lookup, OnMiss, Pipeline
-from enrich.errors import ConfigError
 from enrich.stage.expressions import Expression, Expressions
 from enrich.stage.joining import OURS, joining
 from enrich.stage.policies import Fate

@@ -8,9 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from enrich.base.errors import ConfigError
 from enrich.config import Columns, Lookup, OnMiss, Pipeline
 from enrich.config.values import fit
-from enrich.errors import ConfigError
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 from typing import IO
 
-from enrich.errors import ConfigError, Fatal
+from enrich.base.errors import ConfigError, Fatal
 
 _OURS = ("enrich", "stores", "jobs", "sync_service")
 _SPARKS = frozenset({"pyspark", "py4j"})

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from enrich.errors import WouldLoseData
+from enrich.base.errors import WouldLoseData
 from stores.table import Offsets
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from enrich.errors import WouldLoseData
+from enrich.base.errors import WouldLoseData
 from enrich.stage.pin import Pin, expired_pin
 from enrich.stage.rules import TableRule
 from stores.answers import is_expired

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 
-from enrich.errors import ConfigError, EnrichError, Unreachable
+from enrich.base.errors import ConfigError, EnrichError, Unreachable
 from enrich.kafka import Connection, TopicEnds, Topics, new_admin_client
 from enrich.stage.checkpoint import Checkpoint
 from enrich.stage.pin import Pin, PinnedTable, expired_pin

@@ -9,8 +9,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from enrich.base.errors import BadRecord
 from enrich.config import OnMiss
-from enrich.errors import BadRecord
 from enrich.stage.lookups import StageLookup
 from stores.table import Found, Status
 

@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 from pyspark.sql.udf import _create_udf
 from pyspark.util import PythonEvalType
 
-from enrich.errors import Unreachable
+from enrich.base.errors import Unreachable
 from enrich.stage.failures import MARK, as_told
 from enrich.stage.order import Order
 from enrich.stage.rules import behind_text

@@ -6,8 +6,8 @@ The figures behind them are in ADR 0021.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from enrich.base.errors import ConfigError
 from enrich.config import KafkaSection, Profile, Replay, Role, Stage
-from enrich.errors import ConfigError
 from enrich.kafka import spark_options
 
 _LARGEST, _SMALLEST = "maxOffsetsPerTrigger", "minOffsetsPerTrigger"

@@ -10,7 +10,7 @@ from contextlib import closing
 
 from confluent_kafka import Consumer, TopicPartition
 
-from enrich.errors import ConfigError, EnrichError, Fenced, Retryable
+from enrich.base.errors import ConfigError, EnrichError, Fenced, Retryable
 from enrich.kafka import Connection, new_group_consumer
 from enrich.kafka.errors import kafka_errors
 from enrich.kafka.transactions import TransactionalProducer

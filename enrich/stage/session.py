@@ -9,8 +9,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from enrich.base.logs import logs_are_json
 from enrich.jars import jars
-from enrich.logs import logs_are_json
 from enrich.stage.deaf_children import deaf_children
 
 _JSON_LINES = "org/apache/spark/log4j2-json-layout.properties"

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
-from enrich.errors import EnrichError, Retryable, WouldLoseData
+from enrich.base.errors import EnrichError, Retryable, WouldLoseData
 from enrich.kafka import Topics
 
 _log = logging.getLogger(__name__)

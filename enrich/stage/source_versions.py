@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from enrich.errors import ConfigError
+from enrich.base.errors import ConfigError
 from stores.external.protocol import LARGEST_GENERATION
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from enrich.errors import ConfigError, WouldLoseData
+from enrich.base.errors import ConfigError, WouldLoseData
 from enrich.stage.progress import StageProgress
 
 _log = logging.getLogger(__name__)

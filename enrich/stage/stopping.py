@@ -6,8 +6,8 @@ import threading
 import time
 from typing import Protocol
 
-from enrich.errors import EnrichError, Retryable
-from enrich.told_errors import as_it_was, told
+from enrich.base.error_wire import from_wire, to_wire
+from enrich.base.errors import EnrichError, Retryable
 
 _log = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ class StopOrder:
     def obeyed(self, failure: EnrichError | None) -> None:
         """Whoever left a marker hears that the stage has ended, and what kept it from draining."""
         if failure is not None and self._marked_at() is not None:
-            self._checkpoint.write(_OUTCOME, json.dumps(told(failure)))
+            self._checkpoint.write(_OUTCOME, json.dumps(to_wire(failure)))
         self._checkpoint.forget_stop()
 
     def _marked_at(self) -> int | None:
@@ -80,4 +80,4 @@ def require_drained(checkpoint: Marked) -> None:
     """Raises what kept the stage from draining."""
     text = checkpoint.read(_OUTCOME)
     if text is not None:
-        raise as_it_was(json.loads(text))
+        raise from_wire(json.loads(text))

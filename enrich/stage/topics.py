@@ -6,8 +6,8 @@ from confluent_kafka import TopicCollection
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._acl import AclOperation
 
+from enrich.base.errors import ConfigError
 from enrich.config import Pipeline
-from enrich.errors import ConfigError
 from enrich.kafka import Connection, Topics, new_admin_client
 from enrich.kafka.errors import kafka_errors
 from enrich.stage.plan import Limits

@@ -24,8 +24,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from enrich.base.errors import ConfigError
 from enrich.config import Writeback
-from enrich.errors import ConfigError
 from enrich.stage.events import KAFKA, OVERHEAD
 from enrich.stage.expressions import Expression, Expressions
 from enrich.stage.failures import MARK

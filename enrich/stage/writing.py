@@ -8,7 +8,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from enrich.errors import EnrichError
+from enrich.base.errors import EnrichError
 from enrich.stage.counting import StageCounts
 from enrich.stage.failures import as_told
 from enrich.stage.pinning import PinBook, TableEnds

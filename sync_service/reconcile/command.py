@@ -3,9 +3,10 @@
 import argparse
 from typing import Any
 
-from enrich.cli.output import DIFFERENCE, DONE, print_json
+from enrich.base.errors import ConfigError
+from enrich.base.exits import DIFFERENCE, DONE
+from enrich.base.json_lines import print_json
 from enrich.config import Pipeline
-from enrich.errors import ConfigError
 from sync_service.reconcile.differences import Difference
 from sync_service.reconcile.reconciliation import Reconciliation, Report
 from sync_service.writeback.plan import WritebackPlan, plans_of

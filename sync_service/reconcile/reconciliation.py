@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from enrich.errors import Retryable, WouldLoseData
+from enrich.base.errors import Retryable, WouldLoseData
 from stores.external import VersionedStore
 from sync_service.reconcile.comparing import Comparison
 from sync_service.reconcile.differences import LEFT_ALONE, Differences

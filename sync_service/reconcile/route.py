@@ -4,8 +4,8 @@ import logging
 import threading
 import time
 
+from enrich.base.errors import EnrichError
 from enrich.config import Pipeline
-from enrich.errors import EnrichError
 from sync_service.reconcile.differences import KINDS
 from sync_service.reconcile.reconciliation import Reconciliation, Report
 from sync_service.routes import Route, RouteKind, RouteState, RouteStatus

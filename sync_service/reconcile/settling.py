@@ -7,7 +7,7 @@ from contextlib import closing
 
 from confluent_kafka import Consumer, TopicPartition
 
-from enrich.errors import EnrichError
+from enrich.base.errors import EnrichError
 from enrich.kafka import Connection, new_group_consumer
 from sync_service.writeback.groups import reached_by
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from confluent_kafka import Message
 
-from enrich.errors import BadRecord, CorruptState, Retryable
+from enrich.base.errors import BadRecord, CorruptState, Retryable
 from enrich.kafka import Connection, Topics, new_store_consumer, read_to_end
 from stores.external import VersionedRows, VersionedStore
 from sync_service import heaps

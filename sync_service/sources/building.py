@@ -5,9 +5,9 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
+from enrich.base.errors import ConfigError
 from enrich.codecs.encoders import encoder_for
 from enrich.config import FileOrigin, Pipeline, PostgresOrigin, Role, SyncSource
-from enrich.errors import ConfigError
 from enrich.kafka import librdkafka_settings
 from stores.external.file_formats import FileFormat
 from stores.external.files import FileReader

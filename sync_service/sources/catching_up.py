@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from confluent_kafka import Message
 
-from enrich.errors import ConfigError, CorruptState, Retryable
+from enrich.base.errors import ConfigError, CorruptState, Retryable
 from enrich.kafka import Connection, Topics, new_store_consumer, read_to_end
 from sync_service.sources.known_rows import DIGEST, KnownRows, digests_of
 

@@ -3,9 +3,10 @@
 import argparse
 from dataclasses import asdict
 
-from enrich.cli.output import DONE, exit_code, print_error, print_json
+from enrich.base.errors import ConfigError, WouldLoseData
+from enrich.base.exits import DONE, exit_code, print_error
+from enrich.base.json_lines import print_json
 from enrich.config import Pipeline
-from enrich.errors import ConfigError, WouldLoseData
 from sync_service.sources.confirming import asked
 from sync_service.sources.confirming import confirm as allow
 

@@ -1,8 +1,8 @@
 """How a person answers a source that asks whether so many rows are to be deleted."""
 
+from enrich.base.errors import ConfigError
 from enrich.config import Pipeline
 from enrich.config.words import hint
-from enrich.errors import ConfigError
 from sync_service.sources.building import directory_of
 from sync_service.sources.deletions import Question, answer, open_question
 

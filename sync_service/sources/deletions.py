@@ -8,8 +8,8 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from enrich.errors import ConfigError, WouldLoseData
-from enrich.folders import make_folder
+from enrich.base.errors import ConfigError, WouldLoseData
+from enrich.base.folders import make_folder
 from stores.clock import SystemClock
 from stores.rocks.errors import mapped_files
 from sync_service.sources.differences import Counts

@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.ipc as ipc
 
+from enrich.base.errors import Retryable
+from enrich.base.folders import make_folder
 from enrich.codecs.encoding import Encoder
-from enrich.errors import Retryable
-from enrich.folders import make_folder
 from stores.keys import key_bytes
 from stores.rocks.errors import mapped_files
 from sync_service.sources.known_rows import DIGEST, Known, KnownRows, digests_of

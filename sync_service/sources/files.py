@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from enrich.errors import ConfigError
+from enrich.base.errors import ConfigError
 from stores.clock import SystemClock
 from stores.external.files import FileReader
 from sync_service.sources.source import Answer, Extent, Progress, Reading

@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from enrich.errors import CorruptState
-from enrich.folders import make_folder
+from enrich.base.errors import CorruptState
+from enrich.base.folders import make_folder
 from stores.rocks.database import Database, Sizes
 from stores.rocks.errors import mapped_files
 from sync_service.sources.source import Progress

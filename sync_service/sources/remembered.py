@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 
-from enrich.errors import CorruptState, EnrichError
+from enrich.base.errors import CorruptState, EnrichError
 from enrich.kafka import Connection, Topics
 from stores.clock import SystemClock
 from sync_service.sources.catching_up import TopicFacts, catch_up

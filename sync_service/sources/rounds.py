@@ -6,8 +6,8 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from enrich.base.errors import CorruptState, Fenced, Retryable, WouldLoseData
 from enrich.codecs.encoding import Encoder
-from enrich.errors import CorruptState, Fenced, Retryable, WouldLoseData
 from enrich.kafka.transactions import TransactionalProducer
 from enrich.kafka.turns import Turn
 from stores.clock import SystemClock

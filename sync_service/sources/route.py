@@ -6,8 +6,8 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 
+from enrich.base.errors import Fenced, Retryable
 from enrich.codecs.encoding import Encoder
-from enrich.errors import Fenced, Retryable
 from enrich.kafka import Connection, Topics, new_admin_client
 from enrich.kafka.transactions import TransactionalProducer
 from enrich.kafka.turns import Turn

@@ -9,9 +9,10 @@ from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from enrich.cli.output import DONE, print_json
+from enrich.base.errors import ConfigError
+from enrich.base.exits import DONE
+from enrich.base.json_lines import print_json
 from enrich.config import Pipeline
-from enrich.errors import ConfigError
 from sync_service.writeback.generation import Gate, Generation, drawn
 from sync_service.writeback.plan import WritebackPlan, plans_of
 from sync_service.writeback.route import Clients

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from enrich.errors import EnrichError, Retryable, Unreachable
+from enrich.base.errors import EnrichError, Retryable, Unreachable
 from enrich.kafka import kafka_errors
 from enrich.kafka.errors import mapped
 from sync_service.writeback.gaps import Bounds, Gap, gap_of

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from uuid import uuid4
 
-from enrich.errors import ConfigError, Fenced, Retryable, WouldLoseData
+from enrich.base.errors import ConfigError, Fenced, Retryable, WouldLoseData
 from enrich.kafka import Topics
 from stores.external import VersionedStore
 from stores.external.protocol import NOTES, OFFSETS_OF_A_GENERATION

@@ -7,7 +7,7 @@ from typing import Any
 
 from confluent_kafka import Message
 
-from enrich.errors import BadRecord, EnrichError, RefusedForNow
+from enrich.base.errors import BadRecord, EnrichError, RefusedForNow
 from enrich.kafka import DeliveringProducer
 from enrich.kafka.dead_letters import DeadLetter, Origin, dead_letter, fitted, record_size
 from enrich.kafka.records import headers_of

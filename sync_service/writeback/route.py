@@ -10,10 +10,10 @@ from typing import Any
 
 from confluent_kafka import KafkaError
 
+from enrich.base.errors import BadRecord, ConfigError, Retryable
 from enrich.codecs import decoder_for, registry_trouble, schemas_of
 from enrich.config import Pipeline, SyncWriteback
 from enrich.config.client_settings import Role
-from enrich.errors import BadRecord, ConfigError, Retryable
 from enrich.kafka import (
     COMPACTED,
     Connection,

@@ -7,8 +7,8 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from enrich.errors import Retryable
-from enrich.folders import make_folder
+from enrich.base.errors import Retryable
+from enrich.base.folders import make_folder
 from enrich.kafka.dead_letters import DeadLetter
 
 _log = logging.getLogger("enrich.sync")

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 
-from enrich.errors import BadRecord, Retryable, TooSlow, Unreachable
+from enrich.base.errors import BadRecord, Retryable, TooSlow, Unreachable
 from stores.external import VersionedRows, Written
 from sync_service.backoff import Backoff
 

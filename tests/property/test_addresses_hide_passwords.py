@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from enrich.base.errors import ConfigError, EnrichError
 from enrich.config import load_text, mask
-from enrich.errors import ConfigError, EnrichError
 from stores.external.postgres_session import PostgresSession
 from stores.external.redis_clients import RedisAddress, connect
 from stores.external.redis_errors import redis_errors

@@ -8,11 +8,11 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from enrich.base.errors import ConfigError
 from enrich.config import Pipeline, load_text
 from enrich.config.json_schema import json_schema
 from enrich.config.show import as_yaml
 from enrich.config.wire import from_wire, to_wire
-from enrich.errors import ConfigError
 from tests.support.seed import rounds
 
 EXAMPLE = (Path(__file__).parents[2] / "examples" / "plays.yaml").read_text()

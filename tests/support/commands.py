@@ -12,9 +12,9 @@ from typing import Any
 
 from typer.testing import CliRunner
 
-from enrich.cli import output
+from enrich.base.errors import EnrichError
+from enrich.base.exits import exit_code
 from enrich.cli.main import app
-from enrich.errors import EnrichError
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ def enrich(*arguments: object) -> Done:
     if isinstance(result.exception, EnrichError):
         # As `main` does it.
         told = "\n".join(filter(None, (result.exception.what, result.exception.where, result.exception.next_step)))
-        return Done(output.exit_code(result.exception), result.stdout, f"{result.stderr}{told}\n")
+        return Done(exit_code(result.exception), result.stdout, f"{result.stderr}{told}\n")
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return Done(result.exit_code, result.stdout, result.stderr)

@@ -10,7 +10,7 @@ from enrich.agent.gaps import CLOCKS_DIFFER_MS
 from enrich.agent.moments import Clocks
 from enrich.agent.tailer import Tailed
 from enrich.agent.watch import Answer
-from enrich.errors import CorruptState
+from enrich.base.errors import CorruptState
 from enrich.kafka import TopicEnds, TopicSettings
 from stores.table import Offsets, RowVersion
 

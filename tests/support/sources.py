@@ -14,9 +14,9 @@ from typing import Any
 
 import psycopg
 
+from enrich.base.errors import Retryable
 from enrich.config import Pipeline, load_text
 from enrich.dev import Addresses
-from enrich.errors import Retryable
 from sync_service.routes import RouteState, RouteStatus
 from tests.support.sync import Running, running
 from tests.support.topics import Cluster

@@ -19,8 +19,8 @@ from confluent_kafka import Message
 
 from enrich.agent.place import place_of
 from enrich.agent.spawn import living_agent
+from enrich.base.errors import Retryable
 from enrich.config import Pipeline, load_text
-from enrich.errors import Retryable
 from enrich.stage.progress import StageProgress
 from tests.support.ending import stop_agent_of
 from tests.support.quick_jvm import quick_jvm

@@ -17,9 +17,9 @@ import redis
 from confluent_kafka import TopicPartition
 from confluent_kafka.cimpl import NewPartitions
 
+from enrich.base.errors import EnrichError, Retryable
 from enrich.config import Pipeline, load_text
 from enrich.dev import Addresses
-from enrich.errors import EnrichError, Retryable
 from enrich.kafka import new_admin_client, new_group_consumer
 from enrich.kafka.records import headers_of
 from sync_service.building import routes_of

@@ -10,7 +10,7 @@ from typing import Any
 import psutil
 from confluent_kafka import Message
 
-from enrich.errors import ConfigError, EnrichError
+from enrich.base.errors import ConfigError, EnrichError
 from enrich.kafka import (
     Connection,
     DeliveringProducer,

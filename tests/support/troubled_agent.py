@@ -16,7 +16,7 @@ from typing import Any
 from enrich.agent import load_child
 from enrich.agent.lock import StoreLock
 from enrich.agent.process import run
-from enrich.folders import make_folder
+from enrich.base.folders import make_folder
 from stores.rocks import RocksStore
 
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from enrich.admin.doctor.verdict import Verdict, bad, good, warning
 from enrich.agent.place import place_of
 from enrich.agent.spawn import living_agent
+from enrich.base.errors import ConfigError, Fatal
 from enrich.config import Pipeline
 from enrich.config.quantities import size_text
 from enrich.dev.java import find_java
-from enrich.errors import ConfigError, Fatal
 
 _PACKAGES = ("enrich", "pyspark", "confluent-kafka", "pyarrow", "rocksdict", "polars")
 _NETWORK = ("nfs", "cifs", "smb", "fuse.sshfs", "ceph", "glusterfs", "lustre", "9p")

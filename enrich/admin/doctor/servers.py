@@ -13,9 +13,9 @@ from enrich.admin.topics.actual import actual_topics
 from enrich.admin.topics.checking import check_topic
 from enrich.admin.topics.notes import CLOCK_KEY, NOTES_TOPIC, read_notes
 from enrich.admin.topics.wanted import wanted_topics
+from enrich.base.errors import EnrichError
 from enrich.codecs import registry_trouble
 from enrich.config import Pipeline
-from enrich.errors import EnrichError
 from enrich.kafka import new_producer
 from enrich.kafka.errors import kafka_errors
 from stores.external.redis_clients import RedisAddress, connect, takes_anyone

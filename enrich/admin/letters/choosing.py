@@ -10,8 +10,8 @@ from enrich.admin.census import Census, newest_of
 from enrich.admin.cluster import Cluster
 from enrich.admin.letters.letter import Letter, letter_of
 from enrich.admin.reading import Tell, batches_of, silent
+from enrich.base.errors import ConfigError
 from enrich.config import Pipeline
-from enrich.errors import ConfigError
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from enrich.agent.place import place_of
 from enrich.agent.reading import RowsReader
 from enrich.agent.requests import PURGE, ask
 from enrich.agent.tables import TopicTable
+from enrich.base.errors import Retryable, Unreachable
 from enrich.config import Pipeline
-from enrich.errors import Retryable, Unreachable
 from enrich.kafka.whole_transactions import whole_transaction
 from stores.protocol import Quarantined
 

@@ -10,7 +10,7 @@ from enrich.admin.cluster import Cluster
 from enrich.admin.moves.split_keys import Found, find_split_keys
 from enrich.admin.moves.transcoding import Transcoder
 from enrich.admin.reading import Tell, batches_of, silent
-from enrich.errors import BadRecord, Retryable, WouldLoseData
+from enrich.base.errors import BadRecord, Retryable, WouldLoseData
 from enrich.kafka import new_group_consumer, read_to_end
 from enrich.kafka.errors import kafka_errors
 from enrich.kafka.records import headers_of

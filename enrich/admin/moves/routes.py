@@ -7,10 +7,10 @@ from enrich.admin.cluster import Cluster
 from enrich.admin.moves.move import Route
 from enrich.admin.moves.transcoding import as_it_is, recoded
 from enrich.admin.topics.wanted import DEFAULT_PARTITIONS, Wanted, wanted_topics
+from enrich.base.errors import ConfigError, Retryable
 from enrich.codecs import decoder_for, schemas_of
 from enrich.codecs.encoders import encoder_of_table
 from enrich.config import Pipeline, Table
-from enrich.errors import ConfigError, Retryable
 
 _LOOK_EVERY_S = 0.05
 

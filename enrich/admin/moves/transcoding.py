@@ -6,8 +6,8 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from enrich.base.errors import BadRecord, ConfigError
 from enrich.codecs.encoding import Encoder
-from enrich.errors import BadRecord, ConfigError
 from stores.protocol import Decoder
 
 

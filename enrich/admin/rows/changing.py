@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from enrich.admin.rights import needs
 from enrich.admin.rows.target import Target
+from enrich.base.errors import ConfigError
 from enrich.codecs import JsonDecoder
-from enrich.errors import ConfigError
 from enrich.kafka.transactions import TransactionalProducer
 
 

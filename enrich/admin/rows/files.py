@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from enrich.admin.rows.target import Target
+from enrich.base.errors import ConfigError, Retryable
 from enrich.config import FileType
-from enrich.errors import ConfigError, Retryable
 from stores.external.file_formats import FORMATS, FileFormat, Reading
 from stores.keys import key_bytes
 

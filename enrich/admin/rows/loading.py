@@ -14,8 +14,8 @@ from enrich.admin.rights import needs
 from enrich.admin.rows.files import KeyedRows, RowsFile
 from enrich.admin.rows.target import Target
 from enrich.agent.verifying import scratch_directory
-from enrich.errors import WouldLoseData
-from enrich.folders import make_base_folder
+from enrich.base.errors import WouldLoseData
+from enrich.base.folders import make_base_folder
 from stores.rocks.database import Database, Sizes
 
 _BEGIN, _END = b"k", b"l"

@@ -8,8 +8,8 @@ from enrich.agent.header import Header
 from enrich.agent.place import place_of
 from enrich.agent.reading import RowsReader
 from enrich.agent.requests import REBUILD, ask
+from enrich.base.errors import Retryable, Unreachable
 from enrich.config import Pipeline
-from enrich.errors import Retryable, Unreachable
 
 _LOOK_EVERY_S = 0.05
 

@@ -7,11 +7,11 @@ import pyarrow as pa
 
 from enrich.admin.cluster import Cluster
 from enrich.admin.rights import needs
+from enrich.base.errors import ConfigError
 from enrich.codecs import decoder_for, schemas_of
 from enrich.codecs.encoders import encoder_of_table
 from enrich.codecs.encoding import Encoder
 from enrich.config import KeyKind, Pipeline, Table
-from enrich.errors import ConfigError
 from enrich.kafka.whole_transactions import WholeTransactions
 from stores.protocol import Decoder
 

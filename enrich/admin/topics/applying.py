@@ -11,7 +11,7 @@ from enrich.admin.rights import needs
 from enrich.admin.topics.notes import Note, ensure_notes_topic, write_notes
 from enrich.admin.topics.planning import Kind, Plan, Step, plan_for
 from enrich.admin.topics.wanted import Wanted
-from enrich.errors import WouldLoseData
+from enrich.base.errors import WouldLoseData
 
 
 def apply(

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from enrich.agent.loaders.source import RowSource
+from enrich.base.errors import ConfigError
 from enrich.config import Format, Loader, Table
-from enrich.errors import ConfigError
 
 if TYPE_CHECKING:
     from enrich.agent.loaders.keyed_rows import KeyedRows

@@ -8,7 +8,7 @@ import pyarrow as pa
 from enrich.agent.loaders.keyed_rows import KeyedRows
 from enrich.agent.loaders.source import SourceBatch
 from enrich.agent.loaders.texts import as_json, as_key_part, is_text_in_json
-from enrich.errors import ConfigError, Retryable
+from enrich.base.errors import ConfigError, Retryable
 from stores.external.file_formats import FileFormat
 from stores.external.files import FileReader
 from stores.json_text import JSON_TEXT

@@ -7,7 +7,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from enrich.agent.loaders.keyed_rows import KeyedRows
 from enrich.agent.loaders.source import SourceBatch
-from enrich.errors import ConfigError
+from enrich.base.errors import ConfigError
 from stores.external.postgres_reading import PostgresReader
 
 _STALLED_S = 30.0

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from enrich.agent.loaders.source import SOURCE_ROWS, RowSource
-from enrich.errors import ConfigError
+from enrich.base.errors import ConfigError
 from stores.networks import parse_network
 from stores.protocol import KeyKind
 from stores.rocks.network_rows import network_key, network_text

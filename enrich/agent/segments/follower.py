@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
-from enrich.errors import Retryable
+from enrich.base.errors import Retryable
 from stores.rocks import TableChange
 from stores.rocks.state import TableState
 from stores.table import Seq

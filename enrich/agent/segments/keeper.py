@@ -16,8 +16,8 @@ from enrich.agent.segments.bases import MakeBase
 from enrich.agent.segments.follower import Follower, known_of
 from enrich.agent.segments.opened import OpenedSegments
 from enrich.agent.segments.trouble import Trouble
+from enrich.base.errors import CorruptState, Retryable
 from enrich.config import Access
-from enrich.errors import CorruptState, Retryable
 from stores.protocol import Clock, TableSpec
 from stores.rocks import RocksStore
 from stores.rocks.state import StoreState

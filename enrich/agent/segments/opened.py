@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from enrich.agent.segments.bases import BaseOrder, MakeBase, TooLarge
 from enrich.agent.segments.follower import Follower
 from enrich.agent.segments.trouble import Trouble
-from enrich.errors import BadRecord, CorruptState
+from enrich.base.errors import BadRecord, CorruptState
 
 if TYPE_CHECKING:
     from stores.segments import SegmentsWriter, TableBuild, Written

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from enrich.agent.segments.compiled_code import keep_compiled_code
-from enrich.errors import CorruptState, Retryable
+from enrich.base.errors import CorruptState, Retryable
 from stores.protocol import TableSpec
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import random
 import time
 
 from enrich.agent.trouble import reason_of
-from enrich.errors import EnrichError
+from enrich.base.errors import EnrichError
 from stores.backoff import Backoff
 
 _log = logging.getLogger(__name__)

@@ -2,6 +2,7 @@
 
 import pyarrow as pa
 
+from enrich.base.errors import ConfigError
 from enrich.codecs.avro.types import (
     Array,
     AvroType,
@@ -15,7 +16,6 @@ from enrich.codecs.avro.types import (
     describe,
     load_schema,
 )
-from enrich.errors import ConfigError
 
 _TIME = pa.timestamp("us", tz="UTC")
 _PLAIN: dict[str, pa.DataType] = {

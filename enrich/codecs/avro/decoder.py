@@ -4,13 +4,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from enrich.base.errors import BadRecord, ConfigError
 from enrich.codecs.avro.body import decode_bodies
 from enrich.codecs.avro.node import Node
 from enrich.codecs.avro.plan import compile_plan
 from enrich.codecs.avro.source import SchemaSource
 from enrich.codecs.avro.types import Record, load_schema
 from enrich.codecs.rows import Indexes, assemble, decode_in_batches, extents
-from enrich.errors import BadRecord, ConfigError
 from stores.protocol import Decoded
 
 # Confluent's framing: a zero byte and the schema's id in four bytes, the highest first.

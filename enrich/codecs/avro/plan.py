@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
+from enrich.base.errors import ConfigError
 from enrich.codecs.avro.defaults import default_value
 from enrich.codecs.avro.leaves import MismatchError, leaf, no_fit
 from enrich.codecs.avro.nested import ArrayNode, MapNode, RecordField, RecordNode, UnionNode
@@ -22,7 +23,6 @@ from enrich.codecs.avro.types import (
     Union,
     describe,
 )
-from enrich.errors import ConfigError
 
 # A schema of thirty lines can mean a billion fields: each record twice in the next one.
 _MOST_NODES = 5_000

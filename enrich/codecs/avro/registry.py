@@ -13,8 +13,8 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote, urlsplit
 
+from enrich.base.errors import BadRecord, ConfigError, Unreachable
 from enrich.codecs.avro.references import inlined
-from enrich.errors import BadRecord, ConfigError, Unreachable
 
 if TYPE_CHECKING:
     from enrich.config import Registry as RegistrySection

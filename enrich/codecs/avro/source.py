@@ -4,7 +4,7 @@ from collections import OrderedDict
 from threading import Lock
 from typing import Protocol
 
-from enrich.errors import Retryable
+from enrich.base.errors import Retryable
 
 
 class SchemaSource(Protocol):

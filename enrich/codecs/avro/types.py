@@ -6,7 +6,7 @@ from typing import Any
 
 from fastavro.schema import SchemaParseException, UnknownType, parse_schema
 
-from enrich.errors import ConfigError
+from enrich.base.errors import ConfigError
 
 # Schemas come from producers: more than any real one has, less than exhausts the stack.
 _DEEPEST = 64

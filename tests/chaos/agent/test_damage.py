@@ -8,8 +8,8 @@ import pytest
 
 from enrich.agent.place import place_of
 from enrich.agent.reading import AgentReader
+from enrich.base.errors import CorruptState, Retryable
 from enrich.config import load_text
-from enrich.errors import CorruptState, Retryable
 from tests.support.ending import stop_agent_of
 from tests.support.seed import random_source, rounds
 from tests.support.waiting import wait_until

@@ -7,8 +7,8 @@ import pytest
 
 from enrich.agent.place import place_of
 from enrich.agent.reading import AgentReader
+from enrich.base.errors import CorruptState, Retryable
 from enrich.config import load_text
-from enrich.errors import CorruptState, Retryable
 from stores.segments import SegmentsReader
 from stores.segments.manifest import parse_manifest, read_raw_manifest
 from stores.segments.view import SegmentsTable

@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
+from enrich.base.errors import Fatal
 from enrich.dev import Stack
 from enrich.dev.state import StackFolder
-from enrich.errors import Fatal
 from tests.integration.dev.stacks import assert_clear_error
 
 # A namespace of mounts of its own: nobody else sees the small disk, and it is gone with the last process inside.

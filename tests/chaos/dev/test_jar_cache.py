@@ -13,7 +13,7 @@ import tarfile
 
 import pytest
 
-from enrich.errors import ConfigError, Fatal, Unreachable
+from enrich.base.errors import ConfigError, Fatal, Unreachable
 from enrich.jars import JarCache, Progress, read_lock
 from enrich.jars.cache import cache_folder
 from tests.chaos.dev.repository import Repository, cached, serving

@@ -7,8 +7,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from enrich.base.errors import WouldLoseData
 from enrich.config import load_text
-from enrich.errors import WouldLoseData
 from sync_service.reconcile import Reconciliation
 from sync_service.writeback.plan import plans_of
 from sync_service.writeback.route import Clients

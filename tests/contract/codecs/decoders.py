@@ -8,8 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from enrich.base.errors import BadRecord
 from enrich.codecs import BareAvro, BytesDecoder, FramedAvro, JsonDecoder, StringDecoder
-from enrich.errors import BadRecord
 from stores.protocol import Decoder
 from tests.property.codecs.avro_values import written
 

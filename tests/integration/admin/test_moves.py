@@ -9,7 +9,7 @@ from functools import partial
 
 import pytest
 
-from enrich.errors import Retryable
+from enrich.base.errors import Retryable
 from enrich.kafka import DeliveringProducer
 from tests.support.commands import enrich, enrich_process, lines
 from tests.support.seed import random_source, rounds

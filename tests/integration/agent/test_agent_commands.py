@@ -7,8 +7,8 @@ import sys
 import pytest
 
 from enrich.agent.reading import AgentReader
+from enrich.base.errors import Unreachable
 from enrich.config import load
-from enrich.errors import Unreachable
 from tests.support.processes import is_running
 
 

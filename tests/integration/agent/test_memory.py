@@ -10,7 +10,7 @@ from enrich.agent.place import place_of
 from enrich.agent.reading import AgentReader
 from enrich.agent.requests import ask
 from enrich.config import load
-from enrich.metrics import METRICS
+from enrich.service.metrics import METRICS
 
 MIB = 2**20
 

@@ -10,9 +10,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from enrich.agent.place import place_of
 from enrich.agent.reading import AgentReader
 from enrich.agent.requests import REFRESH, RequestServer, ask
+from enrich.base.errors import Unreachable
 from enrich.config import load
-from enrich.errors import Unreachable
-from enrich.metrics import METRICS
+from enrich.service.metrics import METRICS
 
 
 def samples(page: bytes):

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from enrich.base.errors import ConfigError, Unreachable
 from enrich.codecs import JsonDecoder, NotAskedYet
-from enrich.errors import ConfigError, Unreachable
 from stores.protocol import TableSpec
 from stores.rocks import RocksStore
 from tests.support.agents import PLANS, AgentLife, plans_table, produce_plans

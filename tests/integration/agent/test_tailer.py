@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 
 from enrich.agent.tailer import Tailer
-from enrich.errors import CorruptState
+from enrich.base.errors import CorruptState
 from enrich.kafka import new_producer, new_store_consumer
 from tests.support.waiting import wait_until
 

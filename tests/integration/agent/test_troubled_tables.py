@@ -16,7 +16,7 @@ from enrich.agent.requests import REBUILD, ask
 from enrich.agent.spawn import living_agent
 from enrich.config import load
 from enrich.config.wire import to_wire
-from enrich.metrics import METRICS
+from enrich.service.metrics import METRICS
 from stores.clock import SystemClock
 from tests.contract.codecs.decoders import framed
 from tests.property.codecs.avro_values import written

@@ -7,10 +7,10 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 import pytest
 
+from enrich.base.errors import BadRecord, ConfigError
 from enrich.codecs import CachedSchemas, FramedAvro
 from enrich.codecs.avro.registry import Registry, RegistryAccess
 from enrich.dev import temporary_stack
-from enrich.errors import BadRecord, ConfigError
 from tests.contract.codecs.decoders import COLUMNS, NEWER, OLDER, SCHEMA, framed
 from tests.property.codecs.avro_values import written
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from enrich.base.processes import Identity, identify, send
 from enrich.dev import launch, process
 from enrich.dev.runfile import SERVE, RunFile
 from enrich.dev.server import Command
-from enrich.processes import Identity, identify, send
 from tests.support.processes import is_running
 from tests.support.waiting import wait_until
 

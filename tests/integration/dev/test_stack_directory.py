@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
+from enrich.base.errors import ConfigError
 from enrich.dev import Stack, temporary_stack
-from enrich.errors import ConfigError
 from tests.integration.dev.stacks import StackUnderTest, assert_clear_error
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from enrich.errors import BadRecord, ConfigError, Unreachable
+from enrich.base.errors import BadRecord, ConfigError, Unreachable
 from enrich.kafka import DeliveringProducer
 
 

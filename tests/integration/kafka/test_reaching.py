@@ -5,8 +5,8 @@ import time
 
 import pytest
 
+from enrich.base.errors import Unreachable
 from enrich.config import load
-from enrich.errors import Unreachable
 from enrich.kafka import Topics, new_admin_client, reaching, trouble_with
 from tests.support.commands import enrich, enrich_process
 from tests.support.ending import stop_agent_of

@@ -4,7 +4,7 @@ from contextlib import closing
 
 import pytest
 
-from enrich.errors import CorruptState, Unreachable
+from enrich.base.errors import CorruptState, Unreachable
 from enrich.kafka import new_producer, new_store_consumer, read_to_end
 from enrich.kafka.records import row_versions_of
 from tests.support.waiting import wait_until

@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from enrich.errors import ConfigError, Unreachable
+from enrich.base.errors import ConfigError, Unreachable
 from enrich.kafka import COMPACTED, Topics, new_admin_client, new_group_consumer
 from tests.support.waiting import wait_until
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from enrich.agent.reading import AgentReader
-from enrich.errors import Unreachable
+from enrich.base.errors import Unreachable
 from enrich.stage.gate import Gate
 from enrich.stage.rules import table_rules
 from stores.clock import SystemClock

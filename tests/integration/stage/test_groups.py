@@ -5,7 +5,7 @@ from contextlib import closing
 import pytest
 from confluent_kafka import TopicPartition
 
-from enrich.errors import ConfigError, WouldLoseData
+from enrich.base.errors import ConfigError, WouldLoseData
 from enrich.kafka import new_group_consumer
 from enrich.stage.progress import StageProgress
 from enrich.stage.starting import From, starting_options

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from enrich.errors import BadRecord, ConfigError
+from enrich.base.errors import BadRecord, ConfigError
 from enrich.stage import enrich, failure_of
 from tests.support.stage_frames import python_operators
 from tests.support.stages import StageWorld

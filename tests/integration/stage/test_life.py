@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from enrich.errors import BadRecord, ConfigError, Fenced, Unreachable, WouldLoseData
+from enrich.base.errors import BadRecord, ConfigError, Fenced, Unreachable, WouldLoseData
 from enrich.stage import job
 from enrich.stage.checkpoint import Checkpoint, choose_file_manager
 from enrich.stage.draining import drain

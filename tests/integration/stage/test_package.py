@@ -6,7 +6,7 @@ import tarfile
 
 import pytest
 
-from enrich.errors import ConfigError
+from enrich.base.errors import ConfigError
 from enrich.stage.package import package
 from tests.support.commands import enrich, lines
 

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from enrich.errors import BadRecord
+from enrich.base.errors import BadRecord
 from enrich.stage.failures import as_told
 from tests.support.seed import random_source, rounds
 from tests.support.stage_events import BAD_EVENTS, GOOD_SHAPES, random_event

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from enrich.errors import Unreachable
+from enrich.base.errors import Unreachable
 from enrich.stage.answers import Questions
 from enrich.stage.failures import ToldFailure, as_told
 from enrich.stage.plan import StagePlan

@@ -12,8 +12,8 @@ import pytest
 from enrich.agent.place import place_of
 from enrich.agent.schemas import AgentSchemas
 from enrich.agent.spawn import living_agent
+from enrich.base.errors import BadRecord, ConfigError, Unreachable
 from enrich.dev import temporary_stack
-from enrich.errors import BadRecord, ConfigError, Unreachable
 from tests.integration.codecs.test_registry import register
 from tests.support.processes import kill
 from tests.support.stage_frames import records, seen

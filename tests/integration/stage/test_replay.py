@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from enrich.errors import ConfigError, Unreachable, WouldLoseData
+from enrich.base.errors import ConfigError, Unreachable, WouldLoseData
 from enrich.stage.checkpoint import Checkpoint
 from enrich.stage.failures import as_told
 from enrich.stage.pin import Pin, PinnedTable

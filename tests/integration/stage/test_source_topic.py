@@ -5,7 +5,7 @@ from pathlib import Path
 
 from confluent_kafka import TopicPartition
 
-from enrich.errors import WouldLoseData
+from enrich.base.errors import WouldLoseData
 from enrich.kafka import new_admin_client
 from enrich.stage.plan import StagePlan
 from enrich.stage.source_topic import NAME

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 import redis
 
-from enrich.errors import ConfigError, Retryable
+from enrich.base.errors import ConfigError, Retryable
 from enrich.stage.failures import as_told
 from enrich.stage.starting import From
 from stores.keys import key_bytes

@@ -4,8 +4,8 @@ import argparse
 
 import pytest
 
+from enrich.base.errors import ConfigError
 from enrich.config import Pipeline
-from enrich.errors import ConfigError
 from sync_service.routes import RouteState
 from sync_service.writeback.command import control
 from tests.support.sync import Running, SyncWorld, running

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from enrich.errors import WouldLoseData
+from enrich.base.errors import WouldLoseData
 from sync_service.reconcile import Reconciliation, Report
 from sync_service.reconcile.settling import Settling
 from sync_service.writeback.plan import plans_of

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from confluent_kafka import TopicPartition
 
-from enrich.errors import WouldLoseData
+from enrich.base.errors import WouldLoseData
 from enrich.kafka import DeliveringProducer, new_admin_client
 from sync_service.reconcile import Reconciliation, Report
 from sync_service.writeback.plan import plans_of

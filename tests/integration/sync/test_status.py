@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from enrich.errors import Fatal
+from enrich.base.errors import Fatal
 from enrich.kafka import new_group_consumer
 from sync_service.http import StatusServer
 from sync_service.routes import RouteKind, RouteState, RouteStatus

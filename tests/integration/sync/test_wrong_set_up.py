@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from enrich.base.errors import ConfigError, Unreachable
 from enrich.config import load_text
-from enrich.errors import ConfigError, Unreachable
 from stores.external import RedisAddress, RedisPlace, RedisStore
 from sync_service.writeback.route import Clients
 from tests.support.sync import SyncWorld, running

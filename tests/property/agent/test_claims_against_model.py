@@ -19,7 +19,7 @@ from enrich.agent.notes import TOPIC_ID
 from enrich.agent.tables import TopicTable
 from enrich.agent.topic_keeper import TopicKeeper
 from enrich.agent.watch import Answer
-from enrich.errors import EnrichError, Unreachable
+from enrich.base.errors import EnrichError, Unreachable
 from enrich.kafka import TopicSettings
 from stores.freshness import CLOCK_STEP_MS, is_older
 from stores.rocks import RocksStore

@@ -22,8 +22,8 @@ from hypothesis.stateful import (
 from enrich.agent.place import place_of
 from enrich.agent.reading import AgentReader, FreshView
 from enrich.agent.spawn import stop_agent
+from enrich.base.errors import Retryable
 from enrich.config import load_text
-from enrich.errors import Retryable
 from enrich.kafka import new_producer
 from stores.clock import SystemClock
 from tests.support.ending import stop_agent_of

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from enrich.base.errors import ConfigError
 from enrich.codecs import BareAvro, FramedAvro, JsonDecoder
 from enrich.codecs.avro_encoding import AvroEncoder
 from enrich.codecs.json_encoding import JsonEncoder
-from enrich.errors import ConfigError
 from tests.property.codecs.avro_values import Typed, records, types
 
 _names = st.sampled_from(["a", "b", "ä", 'with "quotes"', "new\nline", "\\", "c d", ""])

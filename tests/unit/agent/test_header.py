@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from enrich.agent.header import _SLOT_SIZE, Header, HeaderReader, HeaderWriter, TableState
-from enrich.errors import ConfigError, Retryable
+from enrich.base.errors import ConfigError, Retryable
 
 
 def header(counter, **tables):

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from enrich.agent.leases import LeaseWatch, grandparent, take_lease
-from enrich.processes import identify
+from enrich.base.processes import identify
 from tests.support.processes import kill
 from tests.support.waiting import wait_until
 

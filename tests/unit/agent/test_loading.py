@@ -5,7 +5,7 @@ import random
 import pytest
 
 from enrich.agent.loading import Listener, Order, load_from
-from enrich.errors import Retryable
+from enrich.base.errors import Retryable
 from enrich.kafka import TopicSettings
 from stores.rocks import RocksStore
 from tests.support.agents import plans_table

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from enrich.agent.lock import StoreLock
-from enrich.errors import Fenced
+from enrich.base.errors import Fenced
 
 TAKE = """
 import sys

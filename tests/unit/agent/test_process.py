@@ -7,7 +7,7 @@ import pytest
 from enrich.agent import process
 from enrich.agent.lock import StoreLock
 from enrich.agent.place import Place
-from enrich.errors import CorruptState, Fenced
+from enrich.base.errors import CorruptState, Fenced
 
 
 def test_an_agent_that_lost_its_lock_does_not_move_its_successors_store(tmp_path, monkeypatch):

@@ -9,8 +9,8 @@ import pytest
 from enrich.agent.notes import EPOCHS, TOPIC_ID, epochs_of
 from enrich.agent.snapshots import HeadStarts, TopicNow, joined_floors, load_from_newest, require_fits
 from enrich.agent.tables import TopicTable
+from enrich.base.errors import CorruptState, Retryable, WouldLoseData
 from enrich.codecs import JsonDecoder
-from enrich.errors import CorruptState, Retryable, WouldLoseData
 from enrich.kafka import TopicSettings
 from stores.protocol import KeyKind, TableSpec
 from stores.snapshots import Manifest, Snapshot

@@ -5,8 +5,8 @@ import json
 import pyarrow as pa
 import pytest
 
+from enrich.base.errors import ConfigError, Unreachable
 from enrich.codecs import CachedSchemas, FramedAvro
-from enrich.errors import ConfigError, Unreachable
 from tests.contract.codecs.decoders import Schemas, framed
 from tests.property.codecs.avro_values import logical, written
 from tests.unit.codecs.test_avro_types import both_ways, schema

@@ -8,8 +8,8 @@ import uuid
 import pyarrow as pa
 import pytest
 
+from enrich.base.errors import ConfigError
 from enrich.codecs import BareAvro
-from enrich.errors import ConfigError
 from tests.property.codecs.avro_values import logical, written
 
 UTC = pa.timestamp("us", tz="UTC")

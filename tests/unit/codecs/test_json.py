@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from enrich.base.errors import ConfigError
 from enrich.codecs import JsonDecoder
-from enrich.errors import ConfigError
 
 
 def decode(kind, *values):

@@ -5,9 +5,9 @@ import json
 import pyarrow as pa
 import pytest
 
+from enrich.base.errors import ConfigError
 from enrich.codecs import decoder_for, schemas_of
 from enrich.config import load_text
-from enrich.errors import ConfigError
 from tests.contract.codecs.decoders import NEWER, SCHEMA, Schemas, framed
 from tests.property.codecs.avro_values import written
 

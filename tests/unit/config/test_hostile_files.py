@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from enrich.base.errors import ConfigError
 from enrich.config import load
-from enrich.errors import ConfigError
 from tests.unit.config.helpers import HEAD, lines_of
 
 BOMB = "a0: &a0 [x,x,x,x,x,x,x,x,x]\n" + "".join(

@@ -6,10 +6,10 @@ import traceback
 
 import pytest
 
+from enrich.base.errors import ConfigError
 from enrich.config import ConfigProblems, Pipeline, load_text, mask
 from enrich.config.show import as_data, as_yaml
 from enrich.config.wire import from_wire, to_wire
-from enrich.errors import ConfigError
 
 SECRET = "hunter2"  # noqa: S105 - nobody's
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from enrich.base.errors import ConfigError
 from enrich.dev import java
-from enrich.errors import ConfigError
 
 
 def java_home(path, version=None):

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
+from enrich.base.errors import ConfigError, CorruptState
 from enrich.dev import removal
 from enrich.dev.state import STATE_FILE, ServerState, StackFolder, State
-from enrich.errors import ConfigError, CorruptState
 
 STATE = State({"redis": ServerState({"redis": 20001}, "token", settled=True, expected=True)})
 

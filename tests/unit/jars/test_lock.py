@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from enrich.errors import ConfigError
+from enrich.base.errors import ConfigError
 from enrich.jars.lock import LOCK_FILE, Artifact, parse_coordinate, read_lock, write_lock
 
 SUM = "a" * 64

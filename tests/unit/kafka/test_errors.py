@@ -1,7 +1,7 @@
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from enrich.errors import BadRecord, ConfigError, CorruptState, Fatal, Fenced, Retryable, Unreachable
+from enrich.base.errors import BadRecord, ConfigError, CorruptState, Fatal, Fenced, Retryable, Unreachable
 from enrich.kafka import errors
 from enrich.kafka.errors import KINDS, kafka_errors, mapped
 

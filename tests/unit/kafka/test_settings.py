@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from py4j.java_gateway import JavaGateway, get_field
 
+from enrich.base.errors import ConfigError
 from enrich.config import KafkaSection, Role
 from enrich.config.client_settings import CLIENT_SETTINGS, ClientSetting
 from enrich.config.fields import Between
 from enrich.config.kafka_rules import kafka_rules
-from enrich.errors import ConfigError
 from enrich.kafka.settings import SECRET_SETTINGS, java_properties, librdkafka_settings, masked, spark_options
 
 # Made with openssl for these tests, valid for a hundred years, and trusted by nothing.

@@ -6,8 +6,8 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
+from enrich.base.errors import ConfigError
 from enrich.config import parse_columns
-from enrich.errors import ConfigError
 from enrich.stage.event_fields import EventFields
 
 COLUMNS = (

@@ -2,7 +2,7 @@
 
 import pytest
 
-from enrich.errors import BadRecord, Fatal, Unreachable
+from enrich.base.errors import BadRecord, Fatal, Unreachable
 from enrich.stage.failures import ToldFailure, as_told, told_to_driver
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from enrich.base.errors import ConfigError
 from enrich.config import KafkaSection, Stage
-from enrich.errors import ConfigError
 from enrich.stage.profiles import file_settings, sink_options, source_options, stage_settings
 
 STAGE = {

@@ -2,7 +2,7 @@
 
 import pytest
 
-from enrich.errors import WouldLoseData
+from enrich.base.errors import WouldLoseData
 from enrich.stage.source_topic import SourceTopic, position_of
 
 HEAD = 'v1\n{"batchWatermarkMs":0}\n'

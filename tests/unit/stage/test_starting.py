@@ -2,7 +2,7 @@
 
 import pytest
 
-from enrich.errors import ConfigError
+from enrich.base.errors import ConfigError
 from enrich.stage.progress import ends_of
 from enrich.stage.starting import From
 

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from enrich.errors import BadRecord, Unreachable
+from enrich.base.errors import BadRecord, Unreachable
 from enrich.stage import stopping
 from enrich.stage.stopping import StopOrder, require_drained, tell_to_stop
 

@@ -1,4 +1,4 @@
-from enrich import errors as upper
+from enrich.base import errors as upper
 from stores import errors as lower
 from stores.errors import EnrichError, Retryable, Unreachable
 

@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from enrich.errors import ConfigError, Unreachable
+from enrich.base.errors import ConfigError, Unreachable
 from stores.external import StoredRows
 from sync_service.reconcile import Report, route
 from sync_service.reconcile.comparing import Comparison

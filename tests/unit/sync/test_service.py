@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from enrich.errors import ConfigError, EnrichError, Fatal, Fenced, Retryable, WouldLoseData
+from enrich.base.errors import ConfigError, EnrichError, Fatal, Fenced, Retryable, WouldLoseData
 from sync_service.backoff import Backoff
 from sync_service.http import StatusServer
 from sync_service.meters import Meter

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pyarrow as pa
 import pytest
 
-from enrich.errors import BadRecord, Retryable, TooSlow
+from enrich.base.errors import BadRecord, Retryable, TooSlow
 from stores.external import VersionedRows, Written
 from sync_service.writeback.writing import ParallelWriter, RowWriter
 

@@ -12,8 +12,8 @@ from enrich.agent.header import Header, HeaderWriter, TableState
 from enrich.agent.place import place_of
 from enrich.agent.reading import AgentReader
 from enrich.agent.tables import all_tables
+from enrich.base.processes import identify, pid_namespace
 from enrich.config import load_text
-from enrich.processes import identify, pid_namespace
 from stores.clock import SystemClock
 from stores.rocks.view import RocksTable
 from stores.segments.view import SegmentsTable

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from enrich.errors import ConfigError
+from enrich.base.errors import ConfigError
 from sync_service.sources import confirming
 from sync_service.sources.building import directory_of
 from sync_service.sources.deletions import answer

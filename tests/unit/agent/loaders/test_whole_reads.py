@@ -4,7 +4,7 @@ import pytest
 
 from enrich.agent.loaders import whole
 from enrich.agent.loaders.source import SOURCE_ROWS
-from enrich.errors import ConfigError
+from enrich.base.errors import ConfigError
 from stores.protocol import KeyKind
 from tests.support.listed_source import ListedSource
 from tests.support.seed import random_source

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from enrich.errors import ConfigError
+from enrich.base.errors import ConfigError
 from stores.external.file_formats import FileFormat
 from stores.external.files import FileReader
 from sync_service.sources.files import FileSource

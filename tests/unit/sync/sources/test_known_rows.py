@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from enrich.errors import CorruptState, Fenced
+from enrich.base.errors import CorruptState, Fenced
 from sync_service.sources import known_rows
 from sync_service.sources.known_rows import KnownRows, digests_of
 from sync_service.sources.source import Progress

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from enrich.errors import ConfigError
-from enrich.folders import make_base_folder, make_folder, mark
+from enrich.base.errors import ConfigError
+from enrich.base.folders import make_base_folder, make_folder, mark
 from tests.support.seed import rounds
 
 

@@ -6,8 +6,8 @@ import urllib.request
 
 import pytest
 
-from enrich import bounded_http
-from enrich.metrics import METRICS, MetricsServer, QuietHandler
+from enrich.service import bounded_http
+from enrich.service.metrics import METRICS, MetricsServer, QuietHandler
 from tests.support.waiting import wait_until
 
 SLOW = 200

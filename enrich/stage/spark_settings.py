@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from enrich.errors import ConfigError
+from enrich.base.errors import ConfigError
 
 
 def parse_settings(given: Sequence[str]) -> dict[str, str]:

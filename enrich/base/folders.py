@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from enrich.errors import ConfigError, Retryable
+from enrich.base.errors import ConfigError, Retryable
 from stores.files import make_private, refusal
 
 _ATTEMPTS = 100

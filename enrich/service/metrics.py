@@ -7,7 +7,7 @@ from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 
-from enrich.bounded_http import BoundedServer
+from enrich.service.bounded_http import BoundedServer
 
 _log = logging.getLogger(__name__)
 

@@ -1,0 +1,61 @@
+"""How a program ends: its exit code, and what it says of an error, on stderr."""
+
+import gc
+import logging
+import sys
+from collections.abc import Callable
+
+from enrich.base.errors import ConfigError, EnrichError, Unreachable, WouldLoseData
+
+DONE = 0
+DIFFERENCE = 1
+USAGE = 2
+UNREACHABLE = 3
+WOULD_LOSE_DATA = 4
+FAILED = 5  # any other reason: not a difference that a check found, so a script can tell them apart
+
+_EXIT_CODES: tuple[tuple[type[EnrichError], int], ...] = (
+    (ConfigError, USAGE),
+    (Unreachable, UNREACHABLE),
+    (WouldLoseData, WOULD_LOSE_DATA),
+)
+
+
+def outcome(program: Callable[[], int]) -> int:
+    """Runs a program's work. Returns its exit code; an error of our tree, or a bug, becomes a message first."""
+    try:
+        return program()
+    except EnrichError as error:
+        print_error(error)
+        return exit_code(error)
+    except Exception:
+        logging.getLogger("enrich").exception("this is a bug in enrich; please report it with the lines below")
+        return FAILED
+    finally:
+        # A Kafka client with a request under way has to end before the interpreter does: its thread would wait for the
+        # interpreter, and that for the thread. Those that errors hold are only found so.
+        if "confluent_kafka" in sys.modules:
+            gc.collect()
+
+
+def exit_code(error: EnrichError) -> int:
+    return next((code for kind, code in _EXIT_CODES if isinstance(error, kind)), FAILED)
+
+
+def print_error(error: EnrichError) -> None:
+    """What happened, where, and what to do next, on stderr; as a log record where logs are JSON."""
+    from enrich.base.logs import logs_are_json
+
+    if logs_are_json():
+        fields = {"where": error.where, "next": error.next_step, "kind": type(error).__name__}
+        logging.getLogger("enrich").error(error.what, extra={k: v for k, v in fields.items() if v is not None})
+        return
+    from rich.console import Console
+
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    console.print("[bold red]error:[/]", end=" ")
+    console.print(error.what, markup=False)
+    for label, text in (("where:", error.where), ("next: ", error.next_step)):
+        if text is not None:
+            console.print(f"[bold]{label}[/]", end=" ")
+            console.print(text, markup=False)

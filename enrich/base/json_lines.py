@@ -1,0 +1,33 @@
+"""What programs print for machines: one JSON object a line."""
+
+import base64
+import json
+import sys
+from datetime import datetime
+from typing import Any
+
+
+def print_json(value: dict[str, Any]) -> None:
+    """One JSON object on one line of stdout."""
+    sys.stdout.write(json_text(value) + "\n")
+    sys.stdout.flush()
+
+
+def json_text(value: dict[str, Any]) -> str:
+    """Values of rows too: bytes as base64, decimals as text, times in ISO 8601, a map as an object."""
+    return json.dumps(_plain(value), ensure_ascii=False, separators=(", ", ": "), default=str)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, dict):
+        return {name: _plain(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        # Arrow gives a map as a list of pairs.
+        if value and all(isinstance(inner, tuple) for inner in value):
+            return {str(key): _plain(inner) for key, inner in value}
+        return [_plain(inner) for inner in value]
+    return value
