@@ -38,7 +38,7 @@ def run() -> Figures:
 
 
 def _snapshots(path: Path) -> object:
-    from enrich.config.snapshots import Snapshots
+    from enrich.config.sections.tables.snapshots import Snapshots
 
     return Snapshots(path=str(path))
 

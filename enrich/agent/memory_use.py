@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from enrich.config.memory_shares import MemoryShares
+from enrich.config.sections.host.memory_shares import MemoryShares
 from enrich.kafka.clients import CONSUMER_QUEUE_BYTES
 from stores.rocks import RocksStore, Sizes
 

@@ -35,7 +35,7 @@ from enrich.agent.tables import LoaderTable, TopicTable, all_tables
 from enrich.base.errors import CorruptState, EnrichError, Fenced
 from enrich.base.logs import JsonLines
 from enrich.config import Pipeline
-from enrich.config.memory_shares import memory_shares
+from enrich.config.sections.host.memory_shares import memory_shares
 from enrich.config.wire import from_wire
 from enrich.kafka.settings import librdkafka_settings
 from stores.clock import SystemClock

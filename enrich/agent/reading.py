@@ -20,7 +20,7 @@ from enrich.agent.spawn import ensure_agent, living
 from enrich.agent.tables import all_tables
 from enrich.base.errors import CorruptState, Retryable, Unreachable
 from enrich.config import Access, Pipeline
-from enrich.config.memory_shares import memory_shares
+from enrich.config.sections.host.memory_shares import memory_shares
 from stores.answers import unknown_table
 from stores.freshness import ViewWrapper
 from stores.protocol import Quarantined, TableSpec, TableView

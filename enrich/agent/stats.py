@@ -10,7 +10,7 @@ from enrich.agent.reading import RowsReader
 from enrich.agent.segments.reading import SegmentsHold
 from enrich.agent.tables import all_tables
 from enrich.config import Access, Pipeline
-from enrich.config.memory_shares import memory_shares
+from enrich.config.sections.host.memory_shares import memory_shares
 from stores.rocks.whole import WholeTable
 from stores.table import HistoryFloor, Offsets
 

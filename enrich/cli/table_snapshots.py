@@ -220,7 +220,7 @@ def _load(config: Path, table: str) -> "Pipeline":
 
 def _location(given: str | None, pipeline: "Pipeline") -> Path:
     from enrich.base.errors import ConfigError
-    from enrich.config.snapshots import snapshot_location
+    from enrich.config.sections.tables.snapshots import snapshot_location
 
     if given is None and pipeline.snapshots is None:
         raise ConfigError(

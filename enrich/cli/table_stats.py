@@ -94,7 +94,7 @@ def _show(found: "list[TableStats]") -> None:
 
 
 def _show_one(one: "TableStats") -> None:
-    from enrich.config.quantities import duration_text
+    from enrich.config.types.quantities import duration_text
 
     mapped = one.mapped
     lines = {

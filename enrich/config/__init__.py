@@ -4,22 +4,22 @@ Each section has a file with its model and, where keys must fit together, one wi
 pipeline or a section of it and read no configuration of their own. Nothing here connects to anything.
 """
 
-from enrich.config.client_settings import ClientSettings, Role
-from enrich.config.columns import Columns, parse_columns
-from enrich.config.encoding import AvroSchema, Format, Framing
-from enrich.config.kafka import KafkaSection, Mechanism, Protocol, Registry, Security
 from enrich.config.loader import load, load_text
-from enrich.config.masking import Password, SecretAddress, mask
-from enrich.config.memory import Memory
-from enrich.config.pipeline import Pipeline
-from enrich.config.problems import ConfigProblems, Problem
-from enrich.config.stage import Lookup, OnMiss, Profile, Replay, Sink, Source, Stage, Writeback
-from enrich.config.sync import Sync
-from enrich.config.sync_sources import FileOrigin, FileType, Origin, PostgresOrigin, SyncSource
-from enrich.config.sync_targets import Delete, Output, PostgresTarget, RedisForm, RedisTarget, Target
-from enrich.config.sync_writeback import SyncWriteback, retry_prefix, retry_topics
-from enrich.config.table import Access, Compaction, Freshness, KeyKind, Loader, OnStale, Table, Then
-from enrich.config.topics import EVERY_TOPIC, Cleanup, TopicWishes
+from enrich.config.messages.masking import Password, SecretAddress, mask
+from enrich.config.messages.problems import ConfigProblems, Problem
+from enrich.config.sections.host.memory import Memory
+from enrich.config.sections.kafka.client_settings import ClientSettings, Role
+from enrich.config.sections.kafka.section import KafkaSection, Mechanism, Protocol, Registry, Security
+from enrich.config.sections.pipeline import Pipeline
+from enrich.config.sections.stages.stage import Lookup, OnMiss, Profile, Replay, Sink, Source, Stage, Writeback
+from enrich.config.sections.sync.section import Sync
+from enrich.config.sections.sync.sources import FileOrigin, FileType, Origin, PostgresOrigin, SyncSource
+from enrich.config.sections.sync.targets import Delete, Output, PostgresTarget, RedisForm, RedisTarget, Target
+from enrich.config.sections.sync.writeback import SyncWriteback, retry_prefix, retry_topics
+from enrich.config.sections.tables.table import Access, Compaction, Freshness, KeyKind, Loader, OnStale, Table, Then
+from enrich.config.sections.tables.topics import EVERY_TOPIC, Cleanup, TopicWishes
+from enrich.config.types.columns import Columns, parse_columns
+from enrich.config.types.encoding import AvroSchema, Format, Framing
 from enrich.config.wire import from_wire, to_wire
 
 __all__ = [

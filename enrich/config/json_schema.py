@@ -5,9 +5,9 @@ It knows keys, types and values; what must fit together is for `config check`.
 
 from typing import Any
 
-from enrich.config.fields import Section
-from enrich.config.pipeline import Pipeline
+from enrich.config.sections.pipeline import Pipeline
 from enrich.config.shape import every_section, keys_of
+from enrich.config.types.fields import Section
 
 _VARIABLE = {"type": "string", "pattern": r"\$\{"}
 

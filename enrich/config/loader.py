@@ -7,13 +7,13 @@ from os import PathLike
 from pathlib import Path as FilePath
 
 from enrich.base.errors import ConfigError
-from enrich.config.document import Document
-from enrich.config.pipeline import Pipeline
-from enrich.config.problems import ConfigProblems, Finding, Problem
-from enrich.config.schema_files import read_schema_files
+from enrich.config.file.document import Document
+from enrich.config.file.schema_files import read_schema_files
+from enrich.config.file.yaml_tree import NotYaml
+from enrich.config.messages.problems import ConfigProblems, Finding, Problem
+from enrich.config.messages.words import Wrong
+from enrich.config.sections.pipeline import Pipeline
 from enrich.config.validation import validate
-from enrich.config.words import Wrong
-from enrich.config.yaml_tree import NotYaml
 
 LARGEST_FILE = 2**18
 

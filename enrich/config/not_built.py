@@ -6,7 +6,7 @@ Whoever builds one removes its line here and adds its keys to a section's model.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from enrich.config.problems import Finding, Path
+from enrich.config.messages.problems import Finding, Path
 
 NOT_BUILT: Mapping[str, str] = {}
 """Paths, in which `*` stands for any name or number (`stages.*.lookups.*.key`), and what to tell their users."""

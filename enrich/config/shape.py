@@ -7,9 +7,9 @@ from typing import Any
 
 from pydantic.fields import FieldInfo
 
-from enrich.config.fields import Section
-from enrich.config.pipeline import Pipeline
-from enrich.config.problems import Path
+from enrich.config.messages.problems import Path
+from enrich.config.sections.pipeline import Pipeline
+from enrich.config.types.fields import Section
 
 _STAND_INS: Mapping[tuple[str, str], Any] = {
     ("Pipeline", "name"): "stand-in",

@@ -6,9 +6,9 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 
-from enrich.config.environment import escape
-from enrich.config.pipeline import Pipeline
-from enrich.config.yaml_tree import FORBIDDEN
+from enrich.config.file.environment import escape
+from enrich.config.file.yaml_tree import FORBIDDEN
+from enrich.config.sections.pipeline import Pipeline
 
 
 def as_data(pipeline: Pipeline) -> dict[str, Any]:

@@ -11,12 +11,12 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from enrich.config.messages.problems import Finding, Path
+from enrich.config.messages.words import Wrong, nearest, told
 from enrich.config.not_built import not_built
-from enrich.config.pipeline import Pipeline
-from enrich.config.problems import Finding, Path
-from enrich.config.rules import broken_rules
+from enrich.config.sections.pipeline import Pipeline
+from enrich.config.sections.rules import broken_rules
 from enrich.config.shape import keys_of, section_at, stand_in
-from enrich.config.words import Wrong, nearest, told
 
 # Each round finds what the round before it hid; models are nested no deeper than this.
 _ROUNDS = 8

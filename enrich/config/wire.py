@@ -7,7 +7,7 @@ import json
 
 from pydantic import SecretStr
 
-from enrich.config.pipeline import Pipeline
+from enrich.config.sections.pipeline import Pipeline
 
 
 def to_wire(pipeline: Pipeline) -> str:

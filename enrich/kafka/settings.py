@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from enrich.base.errors import ConfigError
-from enrich.config.client_settings import CLIENT_SETTINGS, ClientSetting, Role, SettingValue
-from enrich.config.kafka import KafkaSection, Mechanism, Security
+from enrich.config.sections.kafka.client_settings import CLIENT_SETTINGS, ClientSetting, Role, SettingValue
+from enrich.config.sections.kafka.section import KafkaSection, Mechanism, Security
 
 SECRET_SETTINGS = frozenset(
     {

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from enrich.base.errors import ConfigError
 from enrich.config import Columns, Lookup, OnMiss, Pipeline
-from enrich.config.values import fit
+from enrich.config.types.values import fit
 
 
 @dataclass(frozen=True)

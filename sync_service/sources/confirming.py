@@ -2,7 +2,7 @@
 
 from enrich.base.errors import ConfigError
 from enrich.config import Pipeline
-from enrich.config.words import hint
+from enrich.config.messages.words import hint
 from sync_service.sources.building import directory_of
 from sync_service.sources.deletions import Question, answer, open_question
 

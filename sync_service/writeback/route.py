@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError
 from enrich.base.errors import BadRecord, ConfigError, Retryable
 from enrich.codecs import decoder_for, registry_trouble, schemas_of
 from enrich.config import Pipeline, SyncWriteback
-from enrich.config.client_settings import Role
+from enrich.config.sections.kafka.client_settings import Role
 from enrich.kafka import (
     COMPACTED,
     Connection,

@@ -4,9 +4,9 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from enrich.config.column_types import MAX_PRECISION, SIMPLE_TYPES, from_arrow, to_arrow
-from enrich.config.columns import Columns, parse_columns
-from enrich.config.words import Wrong
+from enrich.config.messages.words import Wrong
+from enrich.config.types.column_types import MAX_PRECISION, SIMPLE_TYPES, from_arrow, to_arrow
+from enrich.config.types.columns import Columns, parse_columns
 
 WORDS = [
     "a",

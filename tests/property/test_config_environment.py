@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from enrich.config import load_text
-from enrich.config.environment import escape, substitute
-from enrich.config.words import Wrong
+from enrich.config.file.environment import escape, substitute
+from enrich.config.messages.words import Wrong
 
 NAMES = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,5}", fullmatch=True)
 PLAIN = st.text(st.characters(codec="utf-8", exclude_characters="$"), max_size=10)

@@ -6,8 +6,8 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from enrich.config.quantities import LARGEST, LONGEST, duration_text, parse_duration, parse_size, size_text
-from enrich.config.words import Wrong
+from enrich.config.messages.words import Wrong
+from enrich.config.types.quantities import LARGEST, LONGEST, duration_text, parse_duration, parse_size, size_text
 
 DURATIONS = st.integers(0, LONGEST // timedelta(milliseconds=1)).map(lambda count: timedelta(milliseconds=count))
 UNIT_SIZES = st.sampled_from([1, 2**10, 2**20, 2**30, 2**40])

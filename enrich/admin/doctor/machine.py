@@ -13,7 +13,7 @@ from enrich.agent.place import place_of
 from enrich.agent.spawn import living_agent
 from enrich.base.errors import ConfigError, Fatal
 from enrich.config import Pipeline
-from enrich.config.quantities import size_text
+from enrich.config.types.quantities import size_text
 from enrich.dev.java import find_java
 
 _PACKAGES = ("enrich", "pyspark", "confluent-kafka", "pyarrow", "rocksdict", "polars")

@@ -12,7 +12,7 @@ from enrich.agent.memory_use import reader_sizes
 from enrich.agent.place import Place
 from enrich.agent.tables import all_tables
 from enrich.config import Pipeline
-from enrich.config.memory_shares import memory_shares
+from enrich.config.sections.host.memory_shares import memory_shares
 from stores.protocol import TableSpec
 from stores.rocks import RocksReader, Sizes
 

@@ -10,7 +10,7 @@ from enrich.agent.segments.bases import BaseOrder, BaseTask, CompileTask, TooLar
 from enrich.agent.segments.bases import make_base as make_base_here
 from enrich.agent.segments.keeper import Mirrored, SegmentsKeeper
 from enrich.config import Access, Pipeline
-from enrich.config.memory_shares import memory_shares
+from enrich.config.sections.host.memory_shares import memory_shares
 from stores.protocol import Clock, TableSpec
 from stores.rocks import RocksStore
 

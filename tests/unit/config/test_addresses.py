@@ -3,7 +3,7 @@
 import psycopg
 import pytest
 
-from enrich.config.addresses import why_unusable
+from enrich.config.types.addresses import why_unusable
 from stores.errors import ConfigError
 from stores.external.redis_clients import RedisAddress, connect
 

@@ -3,8 +3,8 @@
 import pyarrow as pa
 import pytest
 
-from enrich.config.columns import Columns, parse_columns
-from enrich.config.words import Wrong
+from enrich.config.messages.words import Wrong
+from enrich.config.types.columns import Columns, parse_columns
 
 MEANINGS = [
     ("plan string, region string", [("plan", pa.string()), ("region", pa.string())]),

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from enrich.config import Memory
-from enrich.config.kafka_rules import memory_rules
-from enrich.config.memory_shares import least_shares, memory_shares
+from enrich.config.sections.host.memory_shares import least_shares, memory_rules, memory_shares
 
 MIB = 2**20
 

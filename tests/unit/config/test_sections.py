@@ -8,9 +8,9 @@ import pytest
 from pydantic import ValidationError
 
 from enrich.config import AvroSchema, Columns, from_wire, load, load_text, to_wire
-from enrich.config.column_types import Decimal
 from enrich.config.not_built import NOT_BUILT, not_built
 from enrich.config.shape import every_key
+from enrich.config.types.column_types import Decimal
 from tests.unit.config.helpers import AVRO, HEAD, RECORD, changed, load_data, told
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "plays.yaml"

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from enrich.config.snapshots import snapshot_location
-from enrich.config.words import Wrong
+from enrich.config.messages.words import Wrong
+from enrich.config.sections.tables.snapshots import snapshot_location
 from tests.unit.config.helpers import changed, load_data, told
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from enrich.config.sync_target_rules import RESERVED_KEYS
+from enrich.config.sections.sync.target_rules import RESERVED_KEYS
 from stores.external.protocol import NOTES
 from tests.unit.config.helpers import changed, told
 

@@ -7,9 +7,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from enrich.config.columns import parse_columns
-from enrich.config.values import fit
-from enrich.config.words import Substituted, Wrong
+from enrich.config.messages.words import Substituted, Wrong
+from enrich.config.types.columns import parse_columns
+from enrich.config.types.values import fit
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 

@@ -13,9 +13,9 @@ from py4j.java_gateway import JavaGateway, get_field
 
 from enrich.base.errors import ConfigError
 from enrich.config import KafkaSection, Role
-from enrich.config.client_settings import CLIENT_SETTINGS, ClientSetting
-from enrich.config.fields import Between
-from enrich.config.kafka_rules import kafka_rules
+from enrich.config.sections.kafka.client_settings import CLIENT_SETTINGS, ClientSetting
+from enrich.config.sections.kafka.rules import kafka_rules
+from enrich.config.types.fields import Between
 from enrich.kafka.settings import SECRET_SETTINGS, java_properties, librdkafka_settings, masked, spark_options
 
 # Made with openssl for these tests, valid for a hundred years, and trusted by nothing.

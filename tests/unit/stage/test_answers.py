@@ -10,7 +10,7 @@ import pytest
 
 from enrich.codecs import JsonDecoder
 from enrich.config import OnMiss
-from enrich.config.columns import parse_columns
+from enrich.config.types.columns import parse_columns
 from enrich.stage.answers import AHEAD_MS, Questions, answered
 from enrich.stage.lookups import StageLookup
 from enrich.stage.order import Order

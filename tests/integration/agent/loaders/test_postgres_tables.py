@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import psycopg
 import pytest
 
-from enrich.config.problems import ConfigProblems
+from enrich.config.messages.problems import ConfigProblems
 from tests.support.loader_agent import REFRESH_MS, LoaderAgent, loader_agent
 from tests.support.waiting import wait_until
 

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from enrich.agent import loader_keeper
-from enrich.config.problems import ConfigProblems
+from enrich.config.messages.problems import ConfigProblems
 from enrich.dev.ports import is_listening
 from tests.support.clock import ManualClock
 from tests.support.loader_agent import REFRESH_MS, loader_agent

@@ -1,0 +1,118 @@
+"""One configuration file as plain data, with the place of every key and value, and `${...}` replaced."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from enrich.config.file import yaml_tree
+from enrich.config.file.environment import substitute
+from enrich.config.file.yaml_tree import Node, NotYaml, Scalar, Sequence
+from enrich.config.messages.problems import Finding, Path, Place, Problem, path_text
+from enrich.config.messages.words import Wrong
+
+
+class Document:
+    """Raises NotYaml for a text that is no YAML; what is wrong with single values stands in `findings`."""
+
+    def __init__(self, text: str, environ: Mapping[str, str], file: str) -> None:
+        self.file = file
+        self.findings: list[Finding] = []
+        self._lines = re.split(yaml_tree.LINE_BREAK, text)
+        self._environ = environ
+        self._keys: dict[Path, Place] = {}
+        self._values: dict[Path, Scalar] = {}
+        self._count = 0
+        root = yaml_tree.read_tree(text)
+        self.data: Any = None if root is None else self._data(root, ())
+
+    def problem(self, finding: Finding) -> Problem:
+        """The finding with its place: of the key or value itself, or else of the nearest section around it."""
+        place = self._place(finding)
+        return Problem(self.file, place.line, place.column, path_text(finding.path), finding.message)
+
+    def _place(self, finding: Finding) -> Place:
+        path = finding.path
+        if finding.place is not None:
+            return finding.place
+        if path in self._values and not finding.key:
+            return self._inside(self._values[path], finding.offset)
+        while path and path not in self._keys:
+            path = path[:-1]
+        return self._keys.get(path, Place(1))
+
+    def _inside(self, scalar: Scalar, offset: int | None) -> Place:
+        """The character itself, where the value stands in the file as it is: on one line, without escapes."""
+        if offset is not None:
+            line = self._lines[scalar.place.line - 1]
+            start = scalar.place.column or 1
+            for quote in (0, 1):
+                if line[start - 1 + quote :].startswith(scalar.text):
+                    return Place(scalar.place.line, start + quote + offset)
+        return scalar.place
+
+    def _data(self, node: Node, path: Path) -> Any:
+        self._tick(node, len(path))
+        match node:
+            case Scalar():
+                return self._scalar(node, path)
+            case Sequence():
+                for index, item in enumerate(node.items):
+                    self._keys[(*path, index)] = item.place
+                return [self._data(item, (*path, index)) for index, item in enumerate(node.items)]
+        return self._mapping(node, path)
+
+    def _scalar(self, node: Scalar, path: Path) -> Any:
+        self._values[path] = node
+        try:
+            text = substitute(node.text, self._environ)
+        except Wrong as wrong:
+            self.findings.append(Finding(path, str(wrong), offset=wrong.offset))
+            return None
+        return node.value() if text is node.text else text
+
+    def _mapping(self, node: yaml_tree.Mapping, path: Path) -> dict[str, Any]:
+        data: dict[str, Any] = {}
+        merged: list[Node] = []
+        for key, value in node.pairs:
+            if not isinstance(key, Scalar):
+                self.findings.append(Finding(path, "a key must be plain text", place=key.place))
+            elif _is_merge(key):
+                merged.append(value)
+            elif key.text in data:
+                here = (*path, key.text)
+                twice = f"this key is there twice: on line {self._keys[here].line} and on line {key.place.line}"
+                self.findings.append(Finding(here, twice, place=key.place))
+            else:
+                self._keys[(*path, key.text)] = key.place
+                data[key.text] = self._data(value, (*path, key.text))
+        for source in merged:
+            self._merge(source, path, data, depth=1)
+        return data
+
+    def _merge(self, source: Node, path: Path, data: dict[str, Any], depth: int) -> None:
+        """`<<: *defaults`, or a list of them: the keys that are not given yet, so the first source wins."""
+        self._tick(source, depth)
+        if isinstance(source, Scalar):
+            self.findings.append(Finding(path, "expected a mapping, or a list of them, to merge", place=source.place))
+        elif isinstance(source, Sequence):
+            for item in source.items:
+                self._merge(item, path, data, depth + 1)
+        else:
+            for key, value in source.pairs:
+                self._tick(key, depth)
+                if isinstance(key, Scalar) and not _is_merge(key) and key.text not in data:
+                    self._keys[(*path, key.text)] = key.place
+                    data[key.text] = self._data(value, (*path, key.text))
+            for key, value in source.pairs:
+                if isinstance(key, Scalar) and _is_merge(key):
+                    self._merge(value, path, data, depth + 1)
+
+    def _tick(self, node: Node, depth: int) -> None:
+        # Aliases make a small tree large: what counts is what they stand for.
+        self._count += 1
+        if self._count > yaml_tree.MOST_NODES or depth > yaml_tree.DEEPEST:
+            raise NotYaml("aliases multiply the file beyond any sensible size", node.place)
+
+
+def _is_merge(key: Scalar) -> bool:
+    return key.plain and key.text == "<<"

@@ -1,0 +1,21 @@
+"""The section `agent`: how long it stays, and where its metrics can be read from outside."""
+
+from datetime import timedelta
+from typing import Annotated
+
+from pydantic import Field
+
+from enrich.config.types.fields import Between, Section, Text
+from enrich.config.types.quantities import Duration
+
+
+class AgentSection(Section):
+    """The process that keeps the tables of a host."""
+
+    linger: Duration = Field(
+        default=timedelta(minutes=15), description="How long it stays after the last executor that needed it has ended."
+    )
+    metrics_port: Annotated[int, Between(1, 65535)] | None = Field(
+        default=None, description="TCP port for Prometheus; without it, metrics stand on the Unix socket only."
+    )
+    metrics_address: Text = Field(default="127.0.0.1", description="Local address on which that port listens.")

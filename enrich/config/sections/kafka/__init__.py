@@ -1,0 +1,1 @@
+"""The section `kafka`: brokers, security, registry, and what the clients are told."""

@@ -1,0 +1,98 @@
+"""The section `kafka`: where the brokers are and how to prove who we are, in one form for Spark and librdkafka."""
+
+import re
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field, WithJsonSchema
+
+from enrich.config.messages.words import Substituted, Wrong, told
+from enrich.config.sections.kafka.client_settings import ClientSettings
+from enrich.config.types.fields import LIST_OR_TEXT, HttpUrl, LocalPath, Secret, Section, Text, as_text, one_of
+
+_SERVER = re.compile(r"(?:\[[0-9A-Fa-f:.%\w]+\]|[A-Za-z0-9._-]+):(?P<port>[0-9]{1,5})")
+
+
+class Protocol(StrEnum):
+    plaintext = "PLAINTEXT"
+    ssl = "SSL"
+    sasl_plaintext = "SASL_PLAINTEXT"
+    sasl_ssl = "SASL_SSL"
+
+    @property
+    def encrypted(self) -> bool:
+        return self in (Protocol.ssl, Protocol.sasl_ssl)
+
+    @property
+    def sasl(self) -> bool:
+        return self in (Protocol.sasl_plaintext, Protocol.sasl_ssl)
+
+
+class Mechanism(StrEnum):
+    plain = "PLAIN"
+    scram_sha_256 = "SCRAM-SHA-256"
+    scram_sha_512 = "SCRAM-SHA-512"
+
+
+def _as_servers(value: object) -> str:
+    items = value if isinstance(value, list | tuple) else [value]
+    servers = []
+    for item in items:
+        for server in (part.strip() for part in as_text(item).split(",")):
+            found = _SERVER.fullmatch(server)
+            if found is None or not 0 < int(found["port"]) < 65536:
+                got = told(item if isinstance(item, Substituted) else server)
+                raise Wrong(f"expected servers such as host:9092, separated by commas, got {got}")
+            servers.append(server)
+    if not servers:
+        raise Wrong("expected servers such as host:9092, got an empty list")
+    return ",".join(servers)
+
+
+Servers = Annotated[str, BeforeValidator(_as_servers), WithJsonSchema(LIST_OR_TEXT)]
+
+
+class Security(Section):
+    """How clients are encrypted and who they say they are."""
+
+    protocol: Annotated[Protocol, one_of(Protocol)] = Field(
+        description="PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL, as the brokers' listener has it."
+    )
+    mechanism: Annotated[Mechanism, one_of(Mechanism)] | None = Field(
+        default=None, description="How a SASL user logs in: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512."
+    )
+    username: Text | None = Field(default=None, description="The SASL user. Shown by `config show`.")
+    password: Secret | None = Field(default=None, description="The SASL user's password. Never shown.")
+    ca_file: LocalPath | None = Field(
+        default=None, description="PEM file of the authorities that sign the brokers' certificates."
+    )
+    cert_file: LocalPath | None = Field(
+        default=None, description="PEM file of our own certificate and its chain (mutual TLS)."
+    )
+    key_file: LocalPath | None = Field(default=None, description="PEM file of its private key, as unencrypted PKCS#8.")
+
+
+class Registry(Section):
+    """The schema registry, for avro with Confluent framing."""
+
+    url: HttpUrl = Field(description="Address of the registry; of its Confluent API where it has several.")
+    username: Text | None = Field(default=None, description="User for HTTP basic authentication.")
+    password: Secret | None = Field(default=None, description="That user's password. Never shown.")
+    ca_file: LocalPath | None = Field(
+        default=None, description="PEM file of the authorities that sign the registry's certificate."
+    )
+    cert_file: LocalPath | None = Field(default=None, description="PEM file of our own certificate (mutual TLS).")
+    key_file: LocalPath | None = Field(default=None, description="PEM file of its private key.")
+
+
+class KafkaSection(Section):
+    """The brokers, the schema registry, and settings for the clients."""
+
+    bootstrap_servers: Servers = Field(
+        description="The first brokers to ask, as host:port, separated by commas or as a list."
+    )
+    security: Security | None = Field(default=None, description="Encryption and login; without it, PLAINTEXT.")
+    registry: Registry | None = Field(default=None, description="The schema registry, for avro.")
+    client: ClientSettings = Field(
+        default_factory=ClientSettings, description="Settings for the Kafka clients, named as in Java's."
+    )

@@ -1,0 +1,67 @@
+"""The root of the configuration file: one pipeline."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import Field, JsonValue, model_validator
+
+from enrich.config.sections.host.agent import AgentSection
+from enrich.config.sections.host.memory import Memory
+from enrich.config.sections.kafka.section import KafkaSection
+from enrich.config.sections.stages.stage import Stage
+from enrich.config.sections.sync.section import Sync, filled_sync
+from enrich.config.sections.tables.snapshots import Snapshots
+from enrich.config.sections.tables.table import Table
+from enrich.config.sections.tables.topics import TOPIC_OR_ALL_PATTERN, TopicOrAll, TopicWishes
+from enrich.config.types.fields import NAME_PATTERN, LocalPath, Name, Section
+
+_NAMED: dict[str, JsonValue] = {"propertyNames": {"pattern": NAME_PATTERN}}
+
+
+class Pipeline(Section):
+    """Tables, and the stages that join events with them."""
+
+    name: Name = Field(description="Name of the pipeline; part of directory, topic and consumer group names.")
+    kafka: KafkaSection = Field(description="The brokers, the schema registry, and settings for the clients.")
+    state_dir: LocalPath = Field(
+        default="./state",
+        validate_default=True,
+        description="Directory of the local stores on each host; its contents can be deleted at any time.",
+    )
+    memory: Memory = Field(default_factory=Memory, description="What the agent and its readers may take on a host.")
+    agent: AgentSection = Field(
+        default_factory=AgentSection, description="How long the agent stays, and where its metrics are."
+    )
+    snapshots: Snapshots | None = Field(
+        default=None, description="Where snapshots of tables are kept, and from where a cold host starts."
+    )
+    tables: Mapping[Name, Table] = Field(
+        default_factory=dict, description="The tables, by name.", json_schema_extra=_NAMED
+    )
+    stages: Mapping[Name, Stage] = Field(
+        default_factory=dict, description="The stages, by name.", json_schema_extra=_NAMED
+    )
+
+    sync: Sync | None = Field(
+        default=None, description="What the sync service moves between topics and external stores."
+    )
+    topics: Mapping[TopicOrAll, TopicWishes] = Field(
+        default_factory=dict,
+        description="What topics should be like, by name; `*` is for all of them.",
+        json_schema_extra={"propertyNames": {"pattern": TOPIC_OR_ALL_PATTERN}},
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_in(cls, data: object) -> object:
+        """Defaults that have other parts of the pipeline in them, such as a checkpoint's, which has its name."""
+        if not isinstance(data, Mapping):
+            return data
+        data = {**data, **filled_sync(data)}
+        if not isinstance(data.get("stages"), Mapping):
+            return data
+        stages: dict[str, Any] = {}
+        for name, stage in data["stages"].items():
+            known = isinstance(stage, Mapping) and stage.get("checkpoint") is None
+            stages[name] = {**stage, "checkpoint": f"./checkpoints/{data.get('name')}/{name}"} if known else stage
+        return {**data, "stages": stages}

@@ -1,0 +1,159 @@
+"""What must fit together inside a stage, and between its lookups and the tables."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from enrich.config.messages.problems import Finding, Path
+from enrich.config.messages.words import Wrong, hint
+from enrich.config.sections.kafka.section import KafkaSection
+from enrich.config.sections.stages.stage import Lookup, OnMiss, Replay, Stage
+from enrich.config.sections.tables.rules import encoding_rules, replayable
+from enrich.config.sections.tables.table import KeyKind, Table
+from enrich.config.types.column_types import Simple
+from enrich.config.types.columns import Columns
+from enrich.config.types.encoding import Format
+from enrich.config.types.values import fit
+
+LINEAGE = "_lineage"
+_FIELD = re.compile(r"(?:(?P<word>[A-Za-z_]\w*)|`(?P<quoted>(?:[^`]|``)+)`)(?P<more>(?:\.(?:\w+|`(?:[^`]|``)+`))*)")
+# Words that Spark reads as values, although they look like fields.
+_NO_FIELDS = ("current_date", "current_timestamp", "current_user", "localtimestamp", "false", "null", "true")
+_VERSION_TYPES = ("tinyint", "smallint", "int", "bigint", "date", "timestamp")
+
+
+def stage_rules(stage: Stage, here: Path, kafka: KafkaSection, tables: Mapping[str, Table]) -> Iterator[Finding]:
+    source = (*here, "source")
+    yield from encoding_rules(stage.source, source, kafka)
+    if stage.source.format == Format.json and stage.source.schema_ is None:
+        message = 'needed with format: json, for the fields that expressions use: "user_id string, ts timestamp"'
+        yield Finding((*source, "schema"), message, about=(source,))
+    yield from _field_rules(stage, here)
+    yield from _as_rules(stage, here)
+    for index, lookup in enumerate(stage.lookups):
+        at = (*here, "lookups", index)
+        yield from _lookup_rules(stage, here, lookup, at)
+        yield from _table_rules(stage, here, lookup, at, tables)
+    yield from _replay_rules(stage, here)
+
+
+def _field_rules(stage: Stage, here: Path) -> Iterator[Finding]:
+    """Expressions that are plain fields name fields of the source. Other expressions are Spark's to judge."""
+    expressions: list[tuple[Path, str, tuple[str, ...]]] = []
+    for index, lookup in enumerate(stage.lookups):
+        expressions += [((*here, "lookups", index, "key"), key, ()) for key in lookup.key]
+    if stage.event_time is not None:
+        expressions.append(((*here, "event_time"), stage.event_time, ("timestamp",)))
+    writeback = (*here, "writeback")
+    if stage.writeback is not None:
+        expressions += [((*writeback, "key"), key, ()) for key in stage.writeback.key or ()]
+        expressions.append(((*writeback, "value"), stage.writeback.value, ()))
+        if stage.writeback.version is not None:
+            expressions.append(((*writeback, "version"), stage.writeback.version, _VERSION_TYPES))
+        elif stage.writeback.key is not None:
+            message = (
+                "needed, since `key` is given: records of one key then come from several partitions, "
+                "whose offsets do not order them; name the field that does, or leave `key` out for the event's own key"
+            )
+            yield Finding((*writeback, "version"), message, about=((*writeback, "version"), (*writeback, "key")))
+    for path, expression, types in expressions:
+        yield from _plain_field(stage, (*here, "source"), path, expression, types)
+
+
+def _plain_field(stage: Stage, source: Path, path: Path, expression: str, types: Sequence[str]) -> Iterator[Finding]:
+    found = _FIELD.fullmatch(expression.strip())
+    names = stage.source.fields
+    if found is None or names is None or expression.strip().lower() in _NO_FIELDS:
+        return
+    name = found["word"] or found["quoted"].replace("``", "`")
+    if name.casefold() not in [known.casefold() for known in names]:
+        yield Finding(path, f"the source has no field {name}{hint(name, names, 'fields')}", about=(source,))
+        return
+    schema = stage.source.schema_
+    column = schema.find(name, ignore_case=True) if isinstance(schema, Columns) and not found["more"] else None
+    if types and column is not None and not (isinstance(column.type, Simple) and column.type.name in types):
+        wanted = "a timestamp" if len(types) == 1 else "a whole number, a date or a timestamp"
+        yield Finding(path, f"{name} is declared {column.type}, and {wanted} is needed here", about=(source,))
+
+
+def _as_rules(stage: Stage, here: Path) -> Iterator[Finding]:
+    fields = {name.casefold(): name for name in stage.source.fields or ()}
+    seen: dict[str, int] = {}
+    for index, lookup in enumerate(stage.lookups):
+        at, name = (*here, "lookups", index, "as"), lookup.as_.casefold()
+        if name in seen:
+            message = f"{lookup.as_} is also the name of lookup {seen[name] + 1} of this stage"
+            yield Finding(at, message, about=((*here, "lookups", seen[name], "as"),))
+        elif name in fields:
+            message = f"the source has a field {fields[name]}, which this object would replace"
+            yield Finding(at, message, about=((*here, "source"),))
+        elif name == LINEAGE:
+            yield Finding(at, f"{LINEAGE} is where `lineage: true` puts its own object")
+        seen.setdefault(name, index)
+
+
+def _lookup_rules(stage: Stage, here: Path, lookup: Lookup, at: Path) -> Iterator[Finding]:
+    policy = (*at, "then" if lookup.on_miss == OnMiss.wait else "on_miss")
+    if lookup.last_resort == OnMiss.default and lookup.default is None:
+        yield Finding(policy, "needs `default:`, the values to use instead", about=((*at, "default"),))
+    if lookup.default is not None and lookup.last_resort != OnMiss.default:
+        yield Finding((*at, "default"), "only with on_miss: default", about=((*at, "on_miss"), (*at, "then")))
+    if lookup.last_resort == OnMiss.dlq and stage.dlq is None:
+        yield Finding(policy, "needs a dlq: name its topic in the stage", about=((*here, "dlq"),))
+    if "then" in lookup.model_fields_set and lookup.on_miss != OnMiss.wait:
+        yield Finding((*at, "then"), "only with on_miss: wait", about=((*at, "on_miss"),))
+    if lookup.as_of and stage.event_time is None:
+        yield Finding((*at, "as_of"), "needs the stage's event_time", about=((*here, "event_time"),))
+
+
+def _table_rules(stage: Stage, here: Path, lookup: Lookup, at: Path, tables: Mapping[str, Table]) -> Iterator[Finding]:
+    table, there = tables.get(lookup.table), ("tables", lookup.table)
+    if table is None:
+        close = hint(lookup.table, tuple(tables), "tables")
+        yield Finding((*at, "table"), f"there is no table {lookup.table}{close}", about=(there,))
+        return
+    names = table.columns.names
+    unknown = [name for name in lookup.select or () if name not in names]
+    for name in unknown:
+        message = f"the table {lookup.table} has no column {name}{hint(name, names, 'columns')}"
+        yield Finding((*at, "select"), message, about=((*there, "columns"),))
+    if not unknown:
+        yield from _default_rules(lookup, at, table.columns.select(lookup.select or names), there)
+    if table.key == KeyKind.cidr and len(lookup.key) > 1:
+        message = f"the table {lookup.table} is a cidr table: its key is one address, not a list"
+        yield Finding((*at, "key"), message, about=((*there, "key"),))
+    if lookup.as_of and not table.history:
+        has = "has a loader, so it keeps no history" if table.loader else "keeps no history; give it `history:`"
+        message = f"needs a table with history, and {lookup.table} {has}"
+        yield Finding((*at, "as_of"), message, about=((*there, "history"), (*there, "loader")))
+    if lookup.on_miss == OnMiss.wait and table.loader is not None:
+        message = f"wait needs a table with a topic: the loader of {lookup.table} never says that it is complete"
+        yield Finding((*at, "on_miss"), message, about=((*there, "loader"),))
+    if stage.replay == Replay.deterministic:
+        for place, why in replayable(table, there):
+            message = f"replay: deterministic cannot use the table {lookup.table}: it {why}"
+            yield Finding((*here, "replay"), message, about=(place, (*at, "table")))
+
+
+def _default_rules(lookup: Lookup, at: Path, columns: Columns, there: Path) -> Iterator[Finding]:
+    if lookup.default is None:
+        return
+    about = ((*there, "columns"), (*at, "select"))
+    for name in lookup.default:
+        if name not in columns.names:
+            message = f"not one of the selected columns{hint(name, columns.names, 'columns')}"
+            yield Finding((*at, "default", name), message, about=about, key=True)
+    for column in columns.columns:
+        try:
+            fit(lookup.default.get(column.name), column)
+        except Wrong as wrong:
+            yield Finding((*at, "default", column.name), str(wrong), about=(*about, (*at, "default", column.name)))
+
+
+def _replay_rules(stage: Stage, here: Path) -> Iterator[Finding]:
+    if stage.replay != Replay.deterministic:
+        return
+    for index, lookup in enumerate(stage.lookups):
+        at = (*here, "lookups", index, "on_miss")
+        if lookup.on_miss == OnMiss.wait:
+            message = "wait is refused with replay: deterministic: a repeat could wait for other versions"
+            yield Finding(at, message, about=((*here, "replay"),))

@@ -1,0 +1,172 @@
+"""The section `stages`: each a spark-submit job that reads events, joins them with tables and writes them on."""
+
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+
+from enrich.config.messages.words import Wrong
+from enrich.config.types.columns import Columns, parse_columns
+from enrich.config.types.encoding import AvroSchema, Encoded, Format, default_framing
+from enrich.config.types.fields import (
+    Between,
+    Expressions,
+    Flag,
+    Identifier,
+    Location,
+    Name,
+    Names,
+    Section,
+    Text,
+    Topic,
+    fills_in,
+    one_of,
+)
+
+
+class OnMiss(StrEnum):
+    null = "null"
+    default = "default"
+    drop = "drop"
+    dlq = "dlq"
+    wait = "wait"
+    fail = "fail"
+
+
+class AfterWait(StrEnum):
+    null = "null"
+    default = "default"
+    drop = "drop"
+    dlq = "dlq"
+    fail = "fail"
+
+
+class Profile(StrEnum):
+    latency = "latency"
+    throughput = "throughput"
+
+
+class Replay(StrEnum):
+    latest = "latest"
+    deterministic = "deterministic"
+
+
+class SinkFormat(StrEnum):
+    json = "json"
+
+
+class Source(Encoded):
+    """The topic of events."""
+
+    topic: Topic = Field(description="The topic that the events come from.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_in(cls, data: object) -> object:
+        return fills_in(data, default_framing)
+
+    @classmethod
+    def schema_parser(cls, encoding: Format) -> Callable[[str], Columns]:
+        if encoding == Format.json:
+            return parse_columns
+        raise Wrong(f"only for format: json or avro, and the format is {encoding}; the event has the field `value`")
+
+    @property
+    def fields(self) -> tuple[str, ...] | None:
+        """The names that expressions can use; None when only the registry knows them."""
+        if isinstance(self.schema_, Columns):
+            return self.schema_.names
+        if isinstance(self.schema_, AvroSchema):
+            return self.schema_.fields
+        return ("value",) if self.format in (Format.bytes, Format.string) else None
+
+
+class Lookup(Section):
+    """One join of the stage with a table."""
+
+    table: Name = Field(description="The table, by its name under `tables`.")
+    key: Expressions = Field(
+        description="Spark SQL expression over the event's fields for the key; a list for a composite key."
+    )
+    as_: Identifier = Field(alias="as", description="The name of the object with the row's columns in the output.")
+    select: Names | None = Field(default=None, description="The columns to add; without it, all.")
+    on_miss: Annotated[OnMiss, one_of(OnMiss)] = Field(
+        default=OnMiss.null,
+        description="What becomes of an event without a row: null, default, drop, dlq, wait or fail.",
+    )
+    then: Annotated[AfterWait, one_of(AfterWait)] = Field(
+        default=AfterWait.null,
+        description="With on_miss: wait, what becomes of an event that has no row after all: "
+        "null, default, drop, dlq or fail.",
+    )
+    default: Mapping[str, Any] | None = Field(
+        default=None,
+        description="With on_miss or then: default, the values of the selected columns; those not named are null.",
+    )
+    as_of: Flag = Field(default=False, description="Join the version that was valid at the event's time.")
+
+    @property
+    def last_resort(self) -> OnMiss:
+        """What becomes of an event without a row once there is no more waiting."""
+        return OnMiss(self.then.value) if self.on_miss == OnMiss.wait else self.on_miss
+
+    @model_serializer(mode="wrap")
+    def _what_applies(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        values: dict[str, Any] = serialize(self)
+        return {key: value for key, value in values.items() if key != "then" or self.on_miss == OnMiss.wait}
+
+
+class Sink(Section):
+    """The topic of enriched events."""
+
+    topic: Topic = Field(description="The topic that the enriched events go to.")
+    format: Annotated[SinkFormat, one_of(SinkFormat)] = Field(
+        default=SinkFormat.json, description="Encoding of the output: json."
+    )
+
+
+class Writeback(Section):
+    """A record for each event, for a topic of another table or for the sync service."""
+
+    topic: Topic = Field(description="The topic that the records go to.")
+    key: Expressions | None = Field(
+        default=None, description="Spark SQL expression for the record's key; without it, the event's own key."
+    )
+    value: Text = Field(description="Spark SQL expression for the record's value.")
+    version: Text | None = Field(
+        default=None, description="The field that orders the versions of a key; needed when `key` is given."
+    )
+
+
+class Stage(Section):
+    """One job: a source, its lookups, and where events go."""
+
+    derived: ClassVar = {"checkpoint": "checkpoint"}
+
+    source: Source = Field(description="The topic of events.")
+    lookups: tuple[Lookup, ...] = Field(default=(), description="The joins with tables; may be empty.")
+    event_time: Text | None = Field(
+        default=None, description="Spark SQL expression for the time of the event, a timestamp."
+    )
+    sink: Sink = Field(description="The topic of enriched events.")
+    dlq: Topic | None = Field(default=None, description="The topic for events that cannot be processed.")
+    lineage: Flag = Field(default=False, description="Add `_lineage`: which version of which row was joined.")
+    writeback: Writeback | None = Field(default=None, description="Records made of the events for another topic.")
+    profile: Annotated[Profile, one_of(Profile)] = Field(
+        default=Profile.latency, description="What Spark's settings are chosen for: latency or throughput."
+    )
+    settings: Mapping[str, str | int | bool] | None = Field(
+        default=None, description="Settings that replace those of the profile, by Spark's names."
+    )
+    replay: Annotated[Replay, one_of(Replay)] = Field(
+        default=Replay.latest,
+        description="latest, or deterministic: a repeated batch gives the same answers, byte for byte.",
+    )
+    checkpoint: Location = Field(
+        description="Where Spark keeps its progress: a path or a URI. Default: ./checkpoints/<pipeline>/<stage>."
+    )
+    metrics_port: Annotated[int, Between(1, 65535)] | None = Field(
+        default=None, description="TCP port of the driver for Prometheus; without it, there are no metrics."
+    )
+    metrics_address: Text = Field(default="127.0.0.1", description="Local address on which that port listens.")

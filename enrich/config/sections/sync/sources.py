@@ -1,0 +1,105 @@
+"""The section `sync.sources`: each makes an external system's rows the records of a compacted topic."""
+
+from datetime import timedelta
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
+
+from enrich.config.messages.words import Substituted, Wrong, told
+from enrich.config.types.columns import ColumnList
+from enrich.config.types.encoding import Encoded, default_framing
+from enrich.config.types.fields import Names, PostgresDsn, Section, SourceFile, Text, Topic, fills_in, one_of
+from enrich.config.types.quantities import Duration
+
+
+class FileType(StrEnum):
+    csv = "csv"
+    json = "json"
+    parquet = "parquet"
+
+
+def _as_share(value: object) -> float:
+    number = value
+    if isinstance(value, Substituted):
+        try:
+            number = float(value)
+        except ValueError:
+            number = None
+    if isinstance(number, int | float) and not isinstance(number, bool) and 0 <= number <= 1:
+        return float(number)
+    raise Wrong(f"expected a share from 0 to 1, such as 0.2, got {told(value)}")
+
+
+Share = Annotated[float, BeforeValidator(_as_share), WithJsonSchema({"type": "number", "minimum": 0, "maximum": 1})]
+
+
+class PostgresOrigin(Section):
+    """A PostgreSQL table or view."""
+
+    dsn: PostgresDsn = Field(description="Address of the database. Its password is never shown.")
+    table: Text = Field(description="The table or view, with its schema if need be.")
+    key: Names = Field(description="The columns that no two rows have in common; several make a composite key.")
+    columns: Names | None = Field(default=None, description="The columns of the value; without it, all.")
+    cursor: Text | None = Field(
+        default=None,
+        description="A column that rises with every change (a time, a sequence); without it, all is read each time.",
+    )
+    overlap: Duration = Field(
+        default=timedelta(minutes=1),
+        description="With a cursor: how far to go back, for changes that are committed late.",
+    )
+    deletes_every: Duration = Field(
+        default=timedelta(minutes=5),
+        description="With a cursor: how often all keys are read, to find what was deleted; 0: never.",
+    )
+    whole_every: Duration = Field(
+        default=timedelta(days=1), description="With a cursor: how often all rows are read again; 0: never."
+    )
+
+
+class FileOrigin(Section):
+    """A file."""
+
+    path: SourceFile = Field(description="A path, or an address that fsspec knows, such as s3://bucket/users.csv.")
+    type: Annotated[FileType, one_of(FileType)] | None = Field(
+        default=None, description="csv, json (one object a line) or parquet; without it, what the path ends with."
+    )
+    key: Names = Field(description="The columns that no two rows have in common; several make a composite key.")
+    columns: ColumnList | None = Field(
+        default=None,
+        description="The columns to read, with their types; needed for json. Without it all: text in a csv file.",
+    )
+
+    @property
+    def kind(self) -> FileType | None:
+        """The type that is given, else the one that the path ends with; None when it ends with none."""
+        name = self.path.lower()
+        for ending in (".gz", ".bz2", ".xz", ".zst", ".zip"):
+            name = name.removesuffix(ending)
+        endings = {"csv": FileType.csv, "json": FileType.json, "jsonl": FileType.json, "ndjson": FileType.json}
+        return self.type or (endings | {"parquet": FileType.parquet}).get(name.rpartition(".")[2])
+
+
+class Origin(Section):
+    """Where rows come from. Exactly one of postgres and file."""
+
+    postgres: PostgresOrigin | None = Field(default=None, description="A PostgreSQL table or view.")
+    file: FileOrigin | None = Field(default=None, description="A CSV, JSON or Parquet file.")
+
+
+class SyncSource(Encoded):
+    """A route from an external system to a compacted topic."""
+
+    topic: Topic = Field(description="The compacted topic that the rows are written to. Nobody else writes to it.")
+    from_: Origin = Field(alias="from", description="Where the rows come from.")
+    interval: Duration = Field(default=timedelta(seconds=10), description="How often to look for changes.")
+    delete_guard: Share = Field(
+        default=0.2,
+        description="The share of rows that may disappear at once; more are deleted only when a person confirms it.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_in(cls, data: object) -> object:
+        return fills_in(data, default_framing)

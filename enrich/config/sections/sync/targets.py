@@ -1,0 +1,76 @@
+"""Where a write-back route writes to: `to: {redis: ...}` or `to: {postgres: ...}`."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from enrich.config.types.fields import Between, Flag, Names, PostgresDsn, RedisUrl, Section, Text, one_of
+from enrich.config.types.quantities import Duration
+
+
+class RedisForm(StrEnum):
+    hash = "hash"
+    json = "json"
+
+
+class Delete(StrEnum):
+    soft = "soft"
+    hard = "hard"
+
+
+class Output(Section):
+    """How rows are written, whatever the store is."""
+
+    batch: Annotated[int, Between(1, 50_000)] = Field(
+        default=5_000,
+        description="How many rows are written at once at most; fewer while the store is slow.",
+    )
+    timeout: Duration | None = Field(
+        default=None, description="How long a write may take; what takes longer is tried again in smaller pieces."
+    )
+    parallel: Annotated[int, Between(1, 16)] = Field(
+        default=1, description="Over how many connections each instance writes at once."
+    )
+
+
+class RedisTarget(Output):
+    """A Redis server, the servers of a cluster, or what sentinels watch."""
+
+    url: RedisUrl = Field(description="Address of the server, of a node of the cluster, or of a sentinel.")
+    key: Text = Field(default="{key}", description="Template of the keys; `{key}` is the record's key.")
+    as_: Annotated[RedisForm, one_of(RedisForm)] = Field(
+        default=RedisForm.hash,
+        alias="as",
+        description="hash (a field a column), or json (one text); both with the row's version.",
+    )
+    ttl: Duration | None = Field(default=None, description="How long a row stays after it was written last.")
+    cluster: Flag = Field(default=False, description="The url names a node of a Redis cluster.")
+    sentinel: Text | None = Field(
+        default=None, description="The url names a sentinel, and this is the name of the master that it watches."
+    )
+
+
+class PostgresTarget(Output):
+    """A table of a PostgreSQL database."""
+
+    dsn: PostgresDsn = Field(description="Address of the database.")
+    table: Text = Field(description="The table, with its schema where that is not on the search path.")
+    key: Names = Field(description="The columns of its primary key, in the order of the key's parts.")
+    columns: Mapping[Text, Text] | None = Field(
+        default=None, description="Column of the table: column of the row; without it, all by their own names."
+    )
+    delete: Annotated[Delete, one_of(Delete)] = Field(
+        default=Delete.soft,
+        description="What a tombstone does: soft marks the row as deleted, hard removes it.",
+    )
+    version_column: Text = Field(default="version", description="The bigint column for the row's version.")
+    deleted_column: Text = Field(default="deleted", description="With delete: soft, the boolean column for the mark.")
+
+
+class Target(Section):
+    """The external store. Exactly one of redis and postgres."""
+
+    redis: RedisTarget | None = Field(default=None, description="Keys of a Redis.")
+    postgres: PostgresTarget | None = Field(default=None, description="Rows of a PostgreSQL table.")

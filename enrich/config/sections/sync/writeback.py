@@ -1,0 +1,81 @@
+"""The section `sync.writeback`: each route writes a topic's rows to an external store."""
+
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from typing import Any, ClassVar
+
+from pydantic import Field
+
+from enrich.config.sections.sync.targets import Target
+from enrich.config.types.columns import ColumnList
+from enrich.config.types.encoding import Encoded, default_framing
+from enrich.config.types.fields import Text, Topic, fills_in
+from enrich.config.types.quantities import Duration, DurationList, duration_text
+
+
+class SyncWriteback(Encoded):
+    """A route from a topic to an external store."""
+
+    derived: ClassVar = {"columns": "topic", "dlq": "topic"}
+
+    topic: Topic = Field(description="The topic whose rows are written.")
+    columns: ColumnList = Field(
+        description="The columns of a row. By default those of the table that mirrors the same topic."
+    )
+    version: Text | None = Field(
+        default=None,
+        description="The column that orders the versions of a key: a whole number, a date or a timestamp; "
+        "without it, the record's header `enrich.version`, else its offset.",
+    )
+    to: Target = Field(description="The store that the rows are written to.")
+    retries: DurationList = Field(
+        default=(timedelta(seconds=30), timedelta(minutes=5)),
+        description="After which pauses a row is tried again that the store refused for now; each is a topic.",
+    )
+    dlq: Topic = Field(description="The topic for records that cannot be written. Default: <pipeline>.<route>.dlq.")
+    dlq_retention: Duration = Field(
+        default=timedelta(days=7), description="For how long dead letters may be replayed: tombstones are kept so long."
+    )
+    rewind: Duration = Field(
+        default=timedelta(minutes=10),
+        description="How far the route goes back when the store was restarted or replaced, as it may have lost writes.",
+    )
+    reconcile: Duration = Field(
+        default=timedelta(days=1), description="How often topic and store are compared; 0: never by itself."
+    )
+
+
+def retry_topics(pipeline: str, route: str, retries: Iterable[timedelta]) -> list[tuple[str, timedelta]]:
+    """For each pause, the shortest first, its topic. Equal pauses have topics of their own: what one tier sends on must
+    not come back to it."""
+    topics: list[tuple[str, timedelta]] = []
+    for place, pause in enumerate(ordered := sorted(retries)):
+        again = place - ordered.index(pause)
+        name = f"{retry_prefix(pipeline, route)}{duration_text(pause)}"
+        topics.append((f"{name}.{again + 1}" if again else name, pause))
+    return topics
+
+
+def retry_prefix(pipeline: str, route: str) -> str:
+    """What the names of a route's retry topics begin with."""
+    return f"{pipeline}.{route}.retry."
+
+
+def filled_writeback(pipeline: Mapping[str, Any], name: str, route: object) -> object:
+    """The route with the defaults that follow from its table and the pipeline's name."""
+
+    def derive(data: Mapping[str, Any]) -> dict[str, Any]:
+        values: dict[str, Any] = {"dlq": f"{pipeline.get('name')}.{name}.dlq"}
+        if data.get("format") in ("bytes", "string"):
+            values["columns"] = "value binary" if data["format"] == "bytes" else "value string"
+        tables = pipeline.get("tables")
+        for table in tables.values() if isinstance(tables, Mapping) else ():
+            if (
+                isinstance(table, Mapping)
+                and table.get("topic") == data.get("topic")
+                and table.get("columns") is not None
+            ):
+                values["columns"] = table["columns"]
+        return values | default_framing(data)
+
+    return fills_in(route, derive)

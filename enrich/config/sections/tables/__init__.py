@@ -1,0 +1,1 @@
+"""The sections `tables`, `topics` and `snapshots`."""

@@ -1,0 +1,152 @@
+"""The section `tables`: each a compacted topic, or an external source with a refresh interval, seen as key -> row."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from enum import StrEnum
+from pathlib import PurePath
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+
+from enrich.config.types.columns import ColumnList
+from enrich.config.types.encoding import Encoded, default_framing
+from enrich.config.types.fields import LocalPath, Names, PostgresDsn, RedisUrl, Section, Text, Topic, fills_in, one_of
+from enrich.config.types.quantities import Duration
+
+FILE_ENDINGS = (".csv", ".json", ".jsonl", ".ndjson", ".parquet")
+_FILE_FORMATS = {ending: "json" if "json" in ending else ending[1:] for ending in FILE_ENDINGS}
+
+ONLY_WITH_TOPIC = ("compaction", "history", "freshness", "access")
+ONLY_WITH_LOADER = ("refresh", "expire")
+
+
+class KeyKind(StrEnum):
+    exact = "exact"
+    cidr = "cidr"
+
+
+class Access(StrEnum):
+    mapped = "mapped"
+    rocks = "rocks"
+    auto = "auto"
+
+
+class Compaction(StrEnum):
+    required = "required"
+    any = "any"
+
+
+class OnStale(StrEnum):
+    wait = "wait"
+    fail = "fail"
+    mark = "mark"
+
+
+class Then(StrEnum):
+    fail = "fail"
+    mark = "mark"
+
+
+class Freshness(Section):
+    """How old a table's answers may be, and what happens when they are older."""
+
+    bound: Duration = Field(default=timedelta(seconds=5), description="How old an answer may be.")
+    on_stale: Annotated[OnStale, one_of(OnStale)] = Field(
+        default=OnStale.mark,
+        description="When it is older: wait (at most the deadline), fail, or mark the row as stale and go on.",
+    )
+    deadline: Duration = Field(
+        default=timedelta(minutes=5),
+        description="How long a stage waits for the table: at its start, and with on_stale: wait.",
+    )
+    then: Annotated[Then, one_of(Then)] = Field(
+        default=Then.mark, description="What follows when on_stale: wait reaches the deadline: fail or mark."
+    )
+
+    @model_serializer(mode="wrap")
+    def _what_applies(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        values: dict[str, Any] = serialize(self)
+        return {key: value for key, value in values.items() if key != "then" or self.on_stale == OnStale.wait}
+
+
+class Loader(Section):
+    """An external source of a small table, read again at an interval. Exactly one of redis, postgres and file."""
+
+    redis: RedisUrl | None = Field(default=None, description="Address of a Redis server whose values are the rows.")
+    pattern: Text | None = Field(default=None, description="Which of its keys, as in Redis' SCAN; without it, all.")
+    postgres: PostgresDsn | None = Field(default=None, description="Address of a PostgreSQL database.")
+    table: Text | None = Field(default=None, description="The PostgreSQL table that is read.")
+    file: LocalPath | None = Field(
+        default=None,
+        description="A CSV, JSON (one object a line) or Parquet file on each host, by the end of its name.",
+    )
+    key: Names | None = Field(default=None, description="Which columns of the PostgreSQL table or file are the key.")
+
+    @property
+    def file_format(self) -> str | None:
+        """csv, json or parquet, as the file's name ends; None for any other name, and without a file."""
+        ending = "" if self.file is None else PurePath(self.file).suffix.lower()
+        return _FILE_FORMATS.get(ending)
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        """Which of the sources the file names; a loader that follows the rules has one."""
+        return tuple(name for name in ("redis", "postgres", "file") if getattr(self, name) is not None)
+
+
+def _derived(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Defaults that follow from other keys."""
+    loader = data.get("loader")
+    rows = isinstance(loader, Mapping) and ("postgres" in loader or "file" in loader)
+    # Rows of a database or a file have no encoding of their own; the agent keeps them as JSON.
+    values: dict[str, Any] = {"format": "json"} if rows else {}
+    if data.get("format") in ("bytes", "string"):
+        values["columns"] = "value binary" if data["format"] == "bytes" else "value string"
+    if loader is not None:
+        values |= {"refresh": "2m", "expire": "30d"}
+    return values | default_framing(data)
+
+
+class Table(Encoded):
+    """Key -> row, complete on every host. Exactly one of topic and loader says where the rows come from."""
+
+    derived: ClassVar = {"format": "loader", "columns": "format"}
+
+    topic: Topic | None = Field(default=None, description="The compacted topic that the table mirrors.")
+    loader: Loader | None = Field(default=None, description="An external source, read at an interval instead.")
+    columns: ColumnList = Field(
+        description="The columns of a row, as Spark writes them. "
+        "For bytes and string one column of that type, by default `value`."
+    )
+    key: Annotated[KeyKind, one_of(KeyKind)] = Field(
+        default=KeyKind.exact, description="exact, or cidr: keys are networks, found by the longest prefix."
+    )
+    compaction: Annotated[Compaction, one_of(Compaction)] = Field(
+        default=Compaction.required,
+        description="required, or any: take the topic although its cleanup policy is not compact.",
+    )
+    history: Duration = Field(
+        default=timedelta(0), description="How long older versions stay reachable; 0 keeps the latest only."
+    )
+    freshness: Freshness = Field(
+        default_factory=Freshness, description="How old answers may be, and what happens when they are older."
+    )
+    access: Annotated[Access, one_of(Access)] = Field(
+        default=Access.auto,
+        description="mapped (in memory, shared), rocks (on disk), or auto: chosen by the memory budget.",
+    )
+    refresh: Duration | None = Field(default=None, description="How often a loader reads its source again; 2m.")
+    expire: Duration | None = Field(
+        default=None, description="When rows that a loader could not read again are dropped; 30d."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_in(cls, data: object) -> object:
+        return fills_in(data, _derived)
+
+    @model_serializer(mode="wrap")
+    def _what_applies(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without the defaults that mean nothing here, and that the rules would refuse if they were given."""
+        values: dict[str, Any] = serialize(self)
+        return {key: value for key, value in values.items() if self.loader is None or key not in ONLY_WITH_TOPIC}

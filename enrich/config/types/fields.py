@@ -1,0 +1,255 @@
+"""What sections are made of: the frozen base model, and field types whose errors speak of YAML, not of Python."""
+
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, Any, ClassVar, TypeVar
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    PlainSerializer,
+    SerializationInfo,
+    WithJsonSchema,
+)
+from pydantic_core import CoreSchema, core_schema
+
+from enrich.config.messages.masking import Password, SecretAddress
+from enrich.config.messages.words import Substituted, Wrong, listed, nearest, told
+from enrich.config.types.addresses import why_unusable
+
+Choice = TypeVar("Choice", bound=StrEnum)
+
+IDENTIFIER_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]*$"
+NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$"
+TOPIC_PATTERN = r"^[A-Za-z0-9._-]{1,249}$"
+
+
+class Section(BaseModel):
+    """A part of the configuration file. It never changes once it is loaded, and refuses keys that it does not know."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        hide_input_in_errors=True,  # a value may be a secret; what may be shown, our own messages show
+        serialize_by_alias=True,
+    )
+
+    derived: ClassVar[Mapping[str, str]] = {}
+    """Keys that need not be given, since their defaults are derived, and the key that each is derived from."""
+
+    @classmethod
+    def why_refused(cls, key: str) -> str | None:  # noqa: ARG003 - for sections that override it
+        """Why a key that people try here is no setting; None when there is nothing to say but that it is unknown."""
+        return None
+
+
+def fills_in(data: object, derive: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> object:
+    """The mapping with the defaults that follow from its other keys; anything else as it is, for pydantic to refuse."""
+    if not isinstance(data, Mapping):
+        return data
+    return {**data, **{key: value for key, value in derive(data).items() if data.get(key) is None}}
+
+
+def as_text(value: object) -> str:
+    if isinstance(value, str) and value.strip():
+        return str(value)
+    quote = ": put it in quotes" if isinstance(value, bool | int | float) else ""
+    raise Wrong(f"expected text, got {told(value)}{quote}")
+
+
+def as_flag(value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, Substituted) and value in ("true", "false"):
+        return bool(value == "true")
+    raise Wrong(f"expected true or false, got {told(value)}")
+
+
+def as_integer(value: object) -> int:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if isinstance(value, Substituted) and re.fullmatch("[-+]?[0-9]{1,18}", value):
+        return int(value)
+    raise Wrong(f"expected a whole number, got {told(value)}")
+
+
+@dataclass(frozen=True)
+class Between:
+    """`Annotated[int, Between(1, 5)]`: whole numbers of a range, both ends included."""
+
+    low: int
+    high: int
+
+    def check(self, value: object) -> int:
+        number = as_integer(value)
+        if not self.low <= number <= self.high:
+            raise Wrong(f"expected a whole number from {self.low} to {self.high}, got {told(value)}")
+        return number
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_before_validator_function(self.check, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {"type": "integer", "minimum": self.low, "maximum": self.high}
+
+
+def one_of(kind: type[Choice]) -> BeforeValidator:
+    """The values of an enum, as text. YAML's null is the value `null`, where there is one."""
+    options = [member.value for member in kind]
+
+    def check(value: object) -> Choice:
+        if value is None and "null" in options:
+            return kind("null")
+        if isinstance(value, str) and value in options:
+            return kind(str(value))
+        # A value from the environment is not compared: what is near to it would tell what it is.
+        close = nearest(value, options) if isinstance(value, str) and not isinstance(value, Substituted) else None
+        raise Wrong(f"expected {listed(options)}, got {told(value)}{f'; did you mean {close}?' if close else ''}")
+
+    return BeforeValidator(check)
+
+
+def matching(pattern: str, expected: str) -> BeforeValidator:
+    def check(value: object) -> str:
+        if isinstance(value, str) and re.fullmatch(pattern, value) and value not in (".", ".."):
+            return str(value)
+        raise Wrong(f"expected {expected}, got {told(value)}")
+
+    return BeforeValidator(check)
+
+
+def as_local_path(value: object) -> str:
+    text = as_text(value)
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", text):
+        raise Wrong(f"expected a path of the local file system, got {told(value)}")
+    return _absolute(text)
+
+
+def _as_location(value: object) -> str:
+    text = as_text(value)
+    return text if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", text) else _absolute(text)
+
+
+def _as_file_address(value: object) -> str:
+    text = as_text(value)
+    return text if re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", text) else _absolute(text)
+
+
+def _absolute(path: str) -> str:
+    if "\0" in path:
+        raise Wrong("expected a path, got a text with a zero byte")
+    return os.path.abspath(os.path.expanduser(path))  # noqa: PTH100, PTH111 - resolves `..` without following links
+
+
+def list_of_text(what: str) -> BeforeValidator:
+    def check(value: object) -> tuple[str, ...]:
+        items = (value,) if isinstance(value, str) else value
+        if not isinstance(items, list | tuple) or not items:
+            raise Wrong(f"expected {what}, got {told(value) if value != [] else 'an empty list'}")
+        return tuple(as_text(item) for item in items)
+
+    return BeforeValidator(check)
+
+
+def _as_names(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple) or not value:
+        raise Wrong(f"expected a list of names such as [plan, region], got {told(value) if value else 'nothing'}")
+    names = tuple(as_text(item) for item in value)
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise Wrong(f"{told(twice)} is there twice")
+    return names
+
+
+def _as_password(value: object) -> Password:
+    if isinstance(value, Password):
+        return value
+    # Nothing of the value is told, not even its type: a password that looks like a number is still a password.
+    if not isinstance(value, str) or not value:
+        raise Wrong("expected a password: text that is not empty, in quotes where it looks like a number")
+    return Password(str(value))
+
+
+def _as_address(schemes: Iterable[str], example: str) -> BeforeValidator:
+    def check(value: object) -> SecretAddress:
+        if isinstance(value, SecretAddress):
+            return value
+        text = as_text(value) if isinstance(value, str) else ""
+        if not any(re.match(scheme, text) for scheme in schemes):
+            raise Wrong(f"expected an address such as {example}")
+        wrong = why_unusable(text)
+        if wrong is not None:
+            raise Wrong(f"{wrong}. Expected an address such as {example}")
+        return SecretAddress(text)
+
+    return BeforeValidator(check)
+
+
+def _shown(value: Password | SecretAddress, info: SerializationInfo) -> object:
+    return value if info.mode == "python" else str(value)
+
+
+LIST_OR_TEXT = {
+    "anyOf": [
+        {"type": "string", "minLength": 1},
+        {"type": "array", "items": {"type": "string", "minLength": 1}, "minItems": 1},
+    ]
+}
+_NAMES = {"type": "array", "items": {"type": "string"}, "minItems": 1, "uniqueItems": True}
+_TEXT = {"type": "string", "minLength": 1}
+
+Text = Annotated[str, BeforeValidator(as_text), WithJsonSchema(_TEXT)]
+Flag = Annotated[bool, BeforeValidator(as_flag), WithJsonSchema({"type": "boolean"})]
+Name = Annotated[
+    str,
+    matching(NAME_PATTERN, "a name of at most 63 letters, digits, _ and - that starts with a letter or digit"),
+    WithJsonSchema({"type": "string", "pattern": NAME_PATTERN}),
+]
+Identifier = Annotated[
+    str,
+    matching(IDENTIFIER_PATTERN, "a name of letters, digits and _"),
+    WithJsonSchema({"type": "string", "pattern": IDENTIFIER_PATTERN}),
+]
+Topic = Annotated[
+    str,
+    matching(TOPIC_PATTERN, "a topic name of at most 249 letters, digits, . _ and -"),
+    WithJsonSchema({"type": "string", "pattern": TOPIC_PATTERN}),
+]
+LocalPath = Annotated[str, BeforeValidator(as_local_path), WithJsonSchema(_TEXT)]
+"""A path of this machine's file system, made absolute: relative ones start at the working directory."""
+Location = Annotated[str, BeforeValidator(_as_location), WithJsonSchema(_TEXT)]
+"""A path or a URI (`hdfs://...`) that Spark's file systems understand."""
+SourceFile = Annotated[str, BeforeValidator(_as_file_address), WithJsonSchema(_TEXT)]
+"""A path of this machine's file system, made absolute, or an address such as `s3://bucket/file.csv`."""
+Expressions = Annotated[
+    tuple[str, ...],
+    list_of_text("an expression such as user_id, or a list of them"),
+    PlainSerializer(lambda keys: keys[0] if len(keys) == 1 else list(keys)),
+    WithJsonSchema(LIST_OR_TEXT),
+]
+Names = Annotated[tuple[str, ...], BeforeValidator(_as_names), WithJsonSchema(_NAMES)]
+Secret = Annotated[Password, BeforeValidator(_as_password), PlainSerializer(_shown), WithJsonSchema({"type": "string"})]
+RedisUrl = Annotated[
+    SecretAddress,
+    _as_address((r"rediss?://\S+$", r"unix://\S+$"), "redis://host:6379/0"),
+    PlainSerializer(_shown),
+    WithJsonSchema({"type": "string", "pattern": "^(rediss?|unix)://"}),
+]
+PostgresDsn = Annotated[
+    SecretAddress,
+    _as_address((r"postgres(ql)?://\S+$", r"\s*\w+\s*="), "postgresql://user@host/database"),
+    PlainSerializer(_shown),
+    WithJsonSchema(_TEXT),
+]
+HttpUrl = Annotated[
+    SecretAddress,
+    _as_address((r"https?://[^\s/]+\S*$",), "https://host:8081"),
+    PlainSerializer(_shown),
+    WithJsonSchema({"type": "string", "pattern": "^https?://"}),
+]
