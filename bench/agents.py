@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 import psutil
 
-from enrich.agent.header import Header
-from enrich.agent.memory_use import private_bytes
-from enrich.agent.place import place_of
-from enrich.agent.spawn import ensure_agent, living_agent, stop_agent
 from enrich.base.errors import Unreachable
 from enrich.base.processes import identify
 from enrich.config import Pipeline
+from enrich.host.ipc.header import Header
+from enrich.host.ipc.store_paths import paths_of
+from enrich.host.memory_use import private_bytes
+from enrich.host.reader.spawn import ensure_agent, living_agent, stop_agent
 
 _DEADLINE_S = 120
 _LOOK_EVERY_S = 0.005
@@ -66,21 +66,21 @@ def wait_until_ready(pipeline: Pipeline, *tables: str) -> None:
     """Raises Unreachable, with the reasons, when that takes minutes."""
     end = time.perf_counter() + _DEADLINE_S
     while True:
-        header = living_agent(place_of(pipeline))
+        header = living_agent(paths_of(pipeline))
         waiting = {} if header is None else _waiting(header, tables)
         if header is not None and not waiting:
             return
         if time.perf_counter() > end:
-            raise Unreachable(f"the agent is not ready: {waiting}", where=str(place_of(pipeline).folder))
+            raise Unreachable(f"the agent is not ready: {waiting}", where=str(paths_of(pipeline).folder))
         time.sleep(_LOOK_EVERY_S)
 
 
 def end_agent(pipeline: Pipeline) -> None:
     """Ends the agent, if one lives; its store stays."""
-    place = place_of(pipeline)
-    header = living_agent(place)
+    paths = paths_of(pipeline)
+    header = living_agent(paths)
     if header is not None:
-        stop_agent(place, header, deadline_s=30)
+        stop_agent(paths, header, deadline_s=30)
 
 
 def kill_agent(pid: int) -> None:
@@ -101,7 +101,7 @@ class MemoryWatch:
     """The most private memory that an agent takes, from its first heartbeat on."""
 
     def __init__(self, pipeline: Pipeline) -> None:
-        self._place = place_of(pipeline)
+        self._paths = paths_of(pipeline)
         self._stopped = threading.Event()
         self.peak_mib = 0.0
 
@@ -118,7 +118,7 @@ class MemoryWatch:
     def _watch(self) -> None:
         header: Header | None = None
         while not self._stopped.wait(_MEASURE_EVERY_S):
-            header = header or living_agent(self._place)
+            header = header or living_agent(self._paths)
             if header is not None:
                 self.peak_mib = max(self.peak_mib, private_mib(*family(header.pid)))
 

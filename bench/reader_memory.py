@@ -11,9 +11,9 @@ import sys
 import pyarrow as pa
 
 from bench.metadata import ROWS, key_of
-from enrich.agent.memory_use import unshared_bytes
-from enrich.agent.reading import AgentReader
 from enrich.config import Pipeline, from_wire
+from enrich.host.memory_use import unshared_bytes
+from enrich.host.reader.reading import AgentReader
 from enrich.stage.daemon import prepare
 
 LOOKUPS = 20

@@ -15,11 +15,11 @@ from bench.agents import remove_agent, start_agent
 from bench.harness import family_cpu_seconds, say
 from bench.metadata import COLUMNS, fill
 from bench.stage_events import PARTITIONS, Events
-from enrich.agent.place import place_of
-from enrich.agent.spawn import living_agent
-from enrich.agent.stats import table_stats
 from enrich.config import Pipeline, load
 from enrich.dev import Addresses, temporary_stack
+from enrich.host.ipc.store_paths import paths_of
+from enrich.host.reader.spawn import living_agent
+from enrich.host.reader.stats import table_stats
 from enrich.kafka import Topics, new_admin_client
 
 _LOOK_EVERY_S = 0.02
@@ -77,7 +77,7 @@ class StageWorld:
         self._wait_for(self._all_mapped, "segments of all tables")
 
     def agent_cpu_seconds(self) -> float:
-        header = living_agent(place_of(self.pipeline))
+        header = living_agent(paths_of(self.pipeline))
         return 0.0 if header is None else family_cpu_seconds(header.pid)
 
     def stage(self, events: Events, lookups: Sequence[str], profile: str, **section: Any) -> str:

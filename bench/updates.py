@@ -18,8 +18,8 @@ from contextlib import contextmanager
 import pyarrow as pa
 
 from bench.metadata import key_of, row_of
-from enrich.agent.reading import AgentReader, AgentSnapshot
 from enrich.config import Pipeline, from_wire, to_wire
+from enrich.host.reader.reading import AgentReader, AgentSnapshot
 from enrich.kafka import new_producer
 
 PER_SECOND = 1_000

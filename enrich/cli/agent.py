@@ -10,7 +10,7 @@ from enrich.base.exits import DIFFERENCE
 from enrich.base.json_lines import print_json
 
 if TYPE_CHECKING:
-    from enrich.agent.header import Header
+    from enrich.host.ipc.header import Header
 
 app = typer.Typer(no_args_is_help=True, help="The process that keeps a pipeline's tables on this host.")
 
@@ -30,19 +30,19 @@ def status(config: ConfigFile, json: AsJson = False) -> None:
 
     Example: enrich agent status -c pipeline.yaml
     """
-    from enrich.agent.place import place_of
-    from enrich.agent.spawn import living_agent
     from enrich.config import load
+    from enrich.host.ipc.store_paths import paths_of
+    from enrich.host.reader.spawn import living_agent
 
-    place = place_of(load(config))
-    header = living_agent(place)
-    gauges = {} if header is None else _gauges(place.folder)
+    paths = paths_of(load(config))
+    header = living_agent(paths)
+    gauges = {} if header is None else _gauges(paths.folder)
     tables = [] if header is None else _described(header, gauges)
     if json:
         for table in tables:
             print_json(table)
     elif header is None:
-        typer.echo(f"no agent runs for {place.folder}; the first reader starts one")
+        typer.echo(f"no agent runs for {paths.folder}; the first reader starts one")
     else:
         _print_people(header, tables)
         _print_memory(gauges)
@@ -56,16 +56,16 @@ def stop(config: ConfigFile) -> None:
 
     Example: enrich agent stop -c pipeline.yaml
     """
-    from enrich.agent.place import place_of
-    from enrich.agent.spawn import living_agent, stop_agent
     from enrich.config import load
+    from enrich.host.ipc.store_paths import paths_of
+    from enrich.host.reader.spawn import living_agent, stop_agent
 
-    place = place_of(load(config))
-    header = living_agent(place)
+    paths = paths_of(load(config))
+    header = living_agent(paths)
     if header is None:
         typer.echo("no agent was running")
         return
-    stop_agent(place, header, deadline_s=_STOP_S)
+    stop_agent(paths, header, deadline_s=_STOP_S)
     typer.echo(f"stopped the agent, process {header.pid}")
 
 
@@ -116,8 +116,8 @@ def _gauges(folder: Path) -> Gauges:
     """The agent's metrics, by name and label; none when it does not answer."""
     from prometheus_client.parser import text_string_to_metric_families
 
-    from enrich.agent.requests import ask
     from enrich.base.errors import Unreachable
+    from enrich.host.ipc.requests import ask
     from enrich.service.metrics import METRICS
 
     try:

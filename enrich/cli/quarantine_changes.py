@@ -42,9 +42,9 @@ def replay(
     """
     from enrich.admin.cluster import Cluster
     from enrich.admin.letters.quarantined import NEWER, purge_quarantine, replayable, send_back
-    from enrich.agent.tables import topic_tables
     from enrich.base.errors import ConfigError
     from enrich.config import load
+    from enrich.host.tables import topic_tables
 
     chosen = _chosen(config, table, places, reason, every, deadline)
     pipeline = load(config)

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from enrich.agent.header import Header
-    from enrich.agent.reading import FreshView
     from enrich.config import Pipeline
+    from enrich.host.ipc.header import Header
+    from enrich.host.reader.reading import FreshView
     from stores.protocol import TableSpec
 
 DEADLINE_S = 300.0
@@ -19,8 +19,8 @@ def ready_table(config: Path, table: str, deadline_s: float) -> "Iterator[tuple[
     """The table's view once it is complete, showing progress on a terminal meanwhile."""
     import os
 
-    from enrich.agent.reading import RowsReader
     from enrich.config import load
+    from enrich.host.reader.reading import RowsReader
 
     pipeline = load(config)
     require_table(pipeline, table, config)

@@ -13,7 +13,7 @@ from enrich.cli.output import time_text
 from enrich.cli.ready import DEADLINE_S, ready_table, require_table
 
 if TYPE_CHECKING:
-    from enrich.agent.rows import Row
+    from enrich.host.reader.rows import Row
 
 app = typer.Typer(no_args_is_help=True, help="Rows of a table, from this host's copy of it.")
 
@@ -52,7 +52,7 @@ def get(
             raise typer.Exit(DIFFERENCE)
         return
     with ready_table(config, table, deadline) as (view, _):
-        from enrich.agent.rows import rows_of
+        from enrich.host.reader.rows import rows_of
 
         rows = rows_of(view, keys)
     found = [row for row in rows if row.value is not None]
@@ -80,7 +80,7 @@ def scan(
     from itertools import islice
 
     with ready_table(config, table, deadline) as (view, spec):
-        from enrich.agent.rows import decoded
+        from enrich.host.reader.rows import decoded
 
         living = (version for version in view.scan(prefix.encode()) if version.value is not None)
         _show(decoded(spec, islice(living, limit)), json)
@@ -107,7 +107,7 @@ def history(
             raise typer.Exit(DIFFERENCE)
         return
     with ready_table(config, table, deadline) as (view, spec):
-        from enrich.agent.rows import decoded
+        from enrich.host.reader.rows import decoded
 
         versions = view.versions(key.encode())
         _show(decoded(spec, versions), json)
@@ -121,9 +121,9 @@ def _recorded(config: Path, table: str, keys: list[str], deadline: float) -> "li
     from enrich.admin.cluster import Cluster
     from enrich.admin.reading import counting
     from enrich.admin.rows.recorded import recorded_versions
-    from enrich.agent.rows import decoded
-    from enrich.agent.tables import topic_tables
     from enrich.config import load
+    from enrich.host.reader.rows import decoded
+    from enrich.host.tables import topic_tables
 
     pipeline = load(config)
     require_table(pipeline, table, config)

@@ -14,7 +14,7 @@ from enrich.cli.ready import DEADLINE_S, how_far, require_table
 from enrich.cli.table import AsJson, ConfigFile, Deadline, TableName
 
 if TYPE_CHECKING:
-    from enrich.agent.comparing import Compared, Difference
+    from enrich.admin.verify.comparing import Compared, Difference
     from enrich.config import Pipeline
 
 _SHOWN = 20
@@ -38,7 +38,7 @@ def export(
 
     Example: enrich table export users --to /mnt/snapshots --keep 3 -c pipeline.yaml
     """
-    from enrich.agent.exporting import export_from_reader
+    from enrich.admin.snapshots.exporting import export_from_reader
     from stores.clock import SystemClock
     from stores.snapshots import remove_older
 
@@ -92,8 +92,8 @@ def import_(
 
     Example: enrich table import users --from /mnt/snapshots -c pipeline.yaml
     """
-    from enrich.agent.importing import chosen_snapshot, import_by_agent, require_empty, require_good
-    from enrich.agent.tables import topic_tables
+    from enrich.admin.snapshots.importing import chosen_snapshot, import_by_agent, require_empty, require_good
+    from enrich.host.tables import topic_tables
     from stores.clock import SystemClock
 
     pipeline = _load(config, table)
@@ -136,7 +136,7 @@ def verify(
 
     Example: enrich table verify users -c pipeline.yaml
     """
-    from enrich.agent.verifying import comparison
+    from enrich.admin.verify.verifying import comparison
     from stores.clock import SystemClock
 
     pipeline = _load(config, table)

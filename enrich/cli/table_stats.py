@@ -13,7 +13,7 @@ from enrich.cli.ready import require_table
 from enrich.cli.table import ConfigFile
 
 if TYPE_CHECKING:
-    from enrich.agent.stats import TableStats
+    from enrich.host.reader.stats import TableStats
 
 _MIB = 2**20
 
@@ -31,8 +31,8 @@ def stats(
 
     Example: enrich table stats -c pipeline.yaml
     """
-    from enrich.agent.stats import table_stats
     from enrich.config import load
+    from enrich.host.reader.stats import table_stats
 
     pipeline = load(config)
     if table is not None:

@@ -14,15 +14,15 @@ from pathlib import Path
 
 import redis
 
-from enrich.agent.header import Header
-from enrich.agent.place import place_of
-from enrich.agent.spawn import living_agent, stop_agent
 from enrich.base.errors import ConfigError, Fatal, Unreachable
 from enrich.base.processes import Identity, send
 from enrich.config import Pipeline, load
 from enrich.demo.plays import Plays
 from enrich.demo.watch import Watch
 from enrich.dev import Addresses, temporary_stack
+from enrich.host.ipc.header import Header
+from enrich.host.ipc.store_paths import paths_of
+from enrich.host.reader.spawn import living_agent, stop_agent
 from enrich.kafka import COMPACTED, Connection, DeliveringProducer, Topics, librdkafka_settings, new_admin_client
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "demo"
@@ -70,7 +70,7 @@ class DemoWorld:
             producer.produce(str(self.pipeline.tables[table].topic), key.encode(), json.dumps(row).encode())
 
     def agent(self) -> Header | None:
-        return living_agent(place_of(self.pipeline))
+        return living_agent(paths_of(self.pipeline))
 
     def behind_s(self) -> float | None:
         """How old the answers of the stalest table may be."""
@@ -178,9 +178,9 @@ def _running_stage(environment: dict[str, str], folder: Path, log: Path) -> "Ite
 
 
 def _end_agent(pipeline: Pipeline) -> None:
-    header = living_agent(place_of(pipeline))
+    header = living_agent(paths_of(pipeline))
     if header is not None:
-        stop_agent(place_of(pipeline), header, deadline_s=30)
+        stop_agent(paths_of(pipeline), header, deadline_s=30)
 
 
 def _quietly(end: Callable[[], object]) -> None:

@@ -10,7 +10,7 @@ from functools import partial
 
 from enrich.dev import interrupts, ports
 from enrich.dev.runfile import RunFile
-from enrich.dev.server import Place, Prepare, Server
+from enrich.dev.server import Home, Prepare, Server
 from enrich.dev.starter import Cancelled, Died, PortTaken, Starter, disk_full, port_taken
 from enrich.dev.state import ServerState, StackFolder, State
 from enrich.jars import Report
@@ -150,7 +150,7 @@ class BringUp:
     def _run_file(self, server: Server) -> RunFile:
         return RunFile(self._folder.run_file(server.name))
 
-    def _place(self, server: Server) -> Place:
+    def _place(self, server: Server) -> Home:
         return self._folder.place(server.name, self._state)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from enrich.dev import java, secure
 from enrich.dev.ports import is_listening
-from enrich.dev.server import HOST, Command, Place, Prepare, RunStep
+from enrich.dev.server import HOST, Command, Home, Prepare, RunStep
 from enrich.jars import Report, jars
 
 _HEAP = "768m"
@@ -75,7 +75,7 @@ class Kafka:
         program = java.find_java()
         class_path = os.pathsep.join(map(str, jars("kafka", report)))
 
-        def prepare(place: Place, run: RunStep) -> Command:
+        def prepare(place: Home, run: RunStep) -> Command:
             def kafka(*arguments: str, flags: tuple[str, ...] = ()) -> Command:
                 argv = (str(program), *java.arguments(place.folder, _HEAP), *_LOGGING, *flags, *arguments)
                 return Command(argv, {"CLASSPATH": class_path})  # not in argv: 5 KB that hide what else stands in `ps`
@@ -95,7 +95,7 @@ class Kafka:
 
         return prepare
 
-    def answers(self, place: Place) -> bool:
+    def answers(self, place: Home) -> bool:
         if not is_listening(place.port):
             return False
         from confluent_kafka import KafkaException
@@ -110,11 +110,11 @@ class Kafka:
         # The cluster id tells this broker from one of another stack; a broker is listed once it is not fenced.
         return str(metadata.cluster_id) == place.token and bool(metadata.brokers)
 
-    def address(self, place: Place) -> str:
+    def address(self, place: Home) -> str:
         return f"{HOST}:{place.port}"
 
 
-def _write_settings(place: Place, name: str, data: Path) -> None:
+def _write_settings(place: Home, name: str, data: Path) -> None:
     broker, controller = (f"{HOST}:{place.ports[port]}" for port in ("broker", "controller"))
     listeners, protocols = f"BROKER://{broker}", _SETTINGS["listener.security.protocol.map"]
     more: Mapping[str, str] = {}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from enrich.base.errors import ConfigError
 from enrich.dev.ports import is_listening
-from enrich.dev.server import HOST, Command, Place, Prepare, RunStep, StepFailed, User
+from enrich.dev.server import HOST, Command, Home, Prepare, RunStep, StepFailed, User
 from enrich.jars import Report
 
 _USER = "enrich"
@@ -40,7 +40,7 @@ class Postgres:
     def equip(self, report: Report | None) -> Prepare:  # noqa: ARG002 - nothing to fetch
         programs = _find_programs()
 
-        def prepare(place: Place, run: RunStep) -> Command:
+        def prepare(place: Home, run: RunStep) -> Command:
             user = _user(run, programs)
             data = place.folder / "data"
             if not data.exists():
@@ -54,7 +54,7 @@ class Postgres:
 
         return prepare
 
-    def answers(self, place: Place) -> bool:
+    def answers(self, place: Home) -> bool:
         if not is_listening(place.port):
             return False
         import psycopg
@@ -66,7 +66,7 @@ class Postgres:
         except psycopg.Error:
             return False
 
-    def address(self, place: Place) -> str:
+    def address(self, place: Home) -> str:
         return f"postgresql://{_USER}:{place.token}@{HOST}:{place.port}/{_DATABASE}"
 
 
@@ -82,7 +82,7 @@ def _find_programs() -> Path:
     )
 
 
-def _init(place: Place, run: RunStep, programs: Path, user: User | None) -> None:
+def _init(place: Home, run: RunStep, programs: Path, user: User | None) -> None:
     # Aside, then renamed: an initdb that is cut short leaves nothing that looks like data.
     fresh, password = place.folder / "fresh", place.folder / "password"
     shutil.rmtree(fresh, ignore_errors=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from enrich.base.errors import ConfigError
 from enrich.dev.ports import is_listening
-from enrich.dev.server import HOST, Command, Place, Prepare, RunStep
+from enrich.dev.server import HOST, Command, Home, Prepare, RunStep
 from enrich.jars import Report
 
 
@@ -23,7 +23,7 @@ class Redis:
     def equip(self, report: Report | None) -> Prepare:  # noqa: ARG002 - nothing to fetch
         program = _find_server()
 
-        def prepare(place: Place, run: RunStep) -> Command:  # noqa: ARG001 - Redis needs no step before
+        def prepare(place: Home, run: RunStep) -> Command:  # noqa: ARG001 - Redis needs no step before
             # The append-only file alone: a write is handed to the kernel before it is answered, so what was
             # acknowledged survives a kill. Snapshots would only cost time on top.
             settings = {"port": str(place.port), "bind": HOST, "appendonly": "yes", "save": "", "dir": "."}
@@ -32,7 +32,7 @@ class Redis:
 
         return prepare
 
-    def answers(self, place: Place) -> bool:
+    def answers(self, place: Home) -> bool:
         if not is_listening(place.port):
             return False
         import redis
@@ -51,7 +51,7 @@ class Redis:
         finally:
             client.close()
 
-    def address(self, place: Place) -> str:
+    def address(self, place: Home) -> str:
         return f"redis://{HOST}:{place.port}/0"
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from enrich.base.errors import ConfigError
 from enrich.dev import java
-from enrich.dev.server import HOST, Command, Place, Prepare, RunStep
+from enrich.dev.server import HOST, Command, Home, Prepare, RunStep
 from enrich.jars import Report, unpacked
 
 _API = "/apis/ccompat/v7"
@@ -27,7 +27,7 @@ class Registry:
         if not runners:
             raise ConfigError("the archive of the schema registry holds no runner", where=str(home))
 
-        def prepare(place: Place, run: RunStep) -> Command:  # noqa: ARG001 - the registry makes its own files
+        def prepare(place: Home, run: RunStep) -> Command:  # noqa: ARG001 - the registry makes its own files
             environment = {
                 "QUARKUS_HTTP_HOST": HOST,
                 "QUARKUS_HTTP_PORT": str(place.port),
@@ -45,7 +45,7 @@ class Registry:
 
         return prepare
 
-    def answers(self, place: Place) -> bool:
+    def answers(self, place: Home) -> bool:
         # http.client, not urllib: that would send a request to the loopback interface through HTTP_PROXY.
         connection = http.client.HTTPConnection(HOST, place.port, timeout=2.0)
         try:
@@ -56,5 +56,5 @@ class Registry:
         finally:
             connection.close()
 
-    def address(self, place: Place) -> str:
+    def address(self, place: Home) -> str:
         return f"http://{HOST}:{place.port}{_API}"

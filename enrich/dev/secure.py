@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from enrich.dev.server import HOST, Command, Place, RunStep
+from enrich.dev.server import HOST, Command, Home, RunStep
 
 PORT = "secure"
 """The name of its port: a stack that has one is secure from then on."""
@@ -46,7 +46,7 @@ class Secure:
     password: str
 
 
-def of(place: Place) -> Secure | None:
+def of(place: Home) -> Secure | None:
     """None for a broker without this listener."""
     if PORT not in place.ports or not (place.folder / _FOLDER / _PASSWORD).is_file():
         return None
@@ -54,12 +54,12 @@ def of(place: Place) -> Secure | None:
     return Secure(f"{HOST}:{place.ports[PORT]}", folder / _AUTHORITY, USER, _read(folder))
 
 
-def settings(place: Place) -> Mapping[str, str]:
+def settings(place: Home) -> Mapping[str, str]:
     """For the broker's file, which nobody else may read; the folder is there by now."""
     return {**_SETTINGS, "listener.name.secure.ssl.keystore.password": _read(place.folder / _FOLDER)}
 
 
-def make_certificates(place: Place, run: RunStep, java: Path) -> None:
+def make_certificates(place: Home, run: RunStep, java: Path) -> None:
     """Once for a stack, all of it or nothing. Raises StepFailed."""
     folder = place.folder / _FOLDER
     if folder.is_dir():
@@ -79,7 +79,7 @@ def make_certificates(place: Place, run: RunStep, java: Path) -> None:
     aside.replace(folder)
 
 
-def make_users(place: Place, plain_servers: str) -> None:
+def make_users(place: Home, plain_servers: str) -> None:
     """Users and rights, through the plain listener. Twice is harmless. Raises what Kafka raises."""
     from confluent_kafka.admin import AdminClient
     from confluent_kafka.admin._scram import (

@@ -13,7 +13,7 @@ HOST = "127.0.0.1"  # nothing of a stack listens anywhere else
 
 
 @dataclass(frozen=True)
-class Place:
+class Home:
     """Where one server of one stack lives. Chosen when it starts for the first time, then kept."""
 
     folder: Path
@@ -51,12 +51,12 @@ class StepFailed(Fatal):
 RunStep = Callable[[Command], None]
 """Runs a command to its end in the server's folder. Raises StepFailed, or Fatal on a full disk."""
 
-Prepare = Callable[[Place, RunStep], Command]
+Prepare = Callable[[Home, RunStep], Command]
 """Makes a server's folder ready, keeping the data that is there, and returns the command that serves."""
 
 
 class Server(Protocol):
-    """One kind of server. Without state of its own: everything about an instance is in its Place."""
+    """One kind of server. Without state of its own: everything about an instance is in its Home."""
 
     @property
     def name(self) -> str: ...
@@ -75,8 +75,8 @@ class Server(Protocol):
     def equip(self, report: Report | None) -> Prepare:
         """Finds or fetches what it needs to run, before anything starts. Raises ConfigError or Unreachable."""
 
-    def answers(self, place: Place) -> bool:
+    def answers(self, place: Home) -> bool:
         """Whether it answers a real request, within about a second. Never raises for "not yet"."""
 
-    def address(self, place: Place) -> str:
+    def address(self, place: Home) -> str:
         """What clients connect to."""

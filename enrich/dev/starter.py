@@ -12,7 +12,7 @@ from enrich.base.errors import Fatal, Unreachable
 from enrich.dev import ports, process
 from enrich.dev.logs import Mark, rotate
 from enrich.dev.runfile import SERVE, RunFile
-from enrich.dev.server import Command, Place, Prepare, Server, StepFailed
+from enrich.dev.server import Command, Home, Prepare, Server, StepFailed
 
 _POLL = 0.03
 _SHOWN_LINES = 12
@@ -43,7 +43,7 @@ class Starter:
     tell: Callable[[str], None]
     cancelled: Callable[[], bool]
 
-    def start(self, place: Place, prepare: Prepare) -> None:
+    def start(self, place: Home, prepare: Prepare) -> None:
         """Raises PortTaken, Unreachable (too slow), Fatal (it ended, disk full) or Cancelled."""
         if not all(map(ports.is_free, place.ports.values())):
             raise port_taken(self.server, place)
@@ -57,7 +57,7 @@ class Starter:
         self.run_file.spawn(command, SERVE, place.folder, self.log)
         self.wait(place, mark)
 
-    def wait(self, place: Place, mark: Mark | None = None) -> None:
+    def wait(self, place: Home, mark: Mark | None = None) -> None:
         """Waits until the server answers. Raises Died when it ends and was not started here, at `mark` in its log."""
         deadline = time.monotonic() + self.server.patience
         while True:
@@ -75,7 +75,7 @@ class Starter:
                 )
             time.sleep(_POLL)
 
-    def _run(self, place: Place, command: Command) -> None:
+    def _run(self, place: Home, command: Command) -> None:
         step = Path(command.argv[0]).name
         mark = Mark(self.log)
         child = self.run_file.spawn(command, step, place.folder, self.log)
@@ -89,7 +89,7 @@ class Starter:
             what = f"{step}, which makes the folder of {self.server.name} ready, failed"
             raise self._disk_full(place, mark) or StepFailed(f"{what}{mark.quote(_SHOWN_LINES)}", where=str(self.log))
 
-    def _ended(self, place: Place, mark: Mark) -> Fatal:
+    def _ended(self, place: Home, mark: Mark) -> Fatal:
         if (full := self._disk_full(place, mark)) is not None:
             return full
         lines = mark.tail(200)
@@ -101,7 +101,7 @@ class Starter:
             next_step="the lines above tell why; `enrich dev up` tries again",
         )
 
-    def _disk_full(self, place: Place, mark: Mark) -> Fatal | None:
+    def _disk_full(self, place: Home, mark: Mark) -> Fatal | None:
         said = any(sign in line for line in mark.tail(1_000) for sign in _NO_SPACE)
         return disk_full(place.folder) if said or shutil.disk_usage(place.folder).free < _ROOM_LEFT else None
 
@@ -110,7 +110,7 @@ class Starter:
             raise Cancelled
 
 
-def port_taken(server: Server, place: Place) -> PortTaken:
+def port_taken(server: Server, place: Home) -> PortTaken:
     taken = [port for port in place.ports.values() if not ports.is_free(port)] or list(place.ports.values())
     owner = ports.owner(taken[0])
     return PortTaken(

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from enrich.base.errors import ConfigError, CorruptState, Retryable
-from enrich.dev.server import Place
+from enrich.dev.server import Home
 
 FORMAT = 1
 STATE_FILE = "enrich-stack.json"  # its name marks a directory as a stack, in every format there will be
@@ -63,9 +63,9 @@ class StackFolder:
     def server(self, name: str) -> Path:
         return self.path / name
 
-    def place(self, name: str, state: State) -> Place:
+    def place(self, name: str, state: State) -> Home:
         entry = state.servers[name]
-        return Place(self.server(name), entry.ports, entry.token)
+        return Home(self.server(name), entry.ports, entry.token)
 
     def log(self, name: str) -> Path:
         return self.logs / f"{name}.log"

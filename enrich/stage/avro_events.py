@@ -99,6 +99,6 @@ def _new_decoder(bodies: Bodies) -> Decoder:
     if bodies.registry_of is None:
         return BareAvro(columns, bodies.schema)
     # Imported by the worker: the driver needs no agent.
-    from enrich.agent.schemas import AgentSchemas
+    from enrich.host.reader.schemas import AgentSchemas
 
     return FramedAvro(columns, CachedSchemas(AgentSchemas(from_wire(bodies.registry_of))), bodies.schema)

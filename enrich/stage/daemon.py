@@ -19,7 +19,7 @@ STATE_DIR = "ENRICH_STATE_DIR"
 
 def prepare(state_dir: str | None) -> None:
     """Starts no thread that a worker would miss: nothing here is used, only imported."""
-    from enrich.agent.segments.compiled_code import keep_compiled_code
+    from enrich.host.mirror.compiled_code import keep_compiled_code
 
     if state_dir is not None:
         keep_compiled_code(state_dir)

@@ -5,10 +5,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from enrich.agent.header import TableState
-from enrich.agent.reading import AgentSnapshot
 from enrich.base.errors import Unreachable
 from enrich.config import OnStale, Then
+from enrich.host.ipc.header import TableState
+from enrich.host.reader.reading import AgentSnapshot
 from enrich.stage.pin import Pin
 from enrich.stage.pinned import behind
 from enrich.stage.rules import TableRule, behind_text

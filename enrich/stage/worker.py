@@ -6,8 +6,8 @@ import time
 
 import pyarrow as pa
 
-from enrich.agent.reading import AgentReader, AgentSnapshot
 from enrich.config import from_wire
+from enrich.host.reader.reading import AgentReader, AgentSnapshot
 from enrich.stage.answers import Questions, answered
 from enrich.stage.failures import told_to_driver
 from enrich.stage.gate import Gate

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from enrich.agent.agent import Agent
-from enrich.agent.header import HeaderReader, HeaderWriter, TableState
-from enrich.agent.imports import Imports
-from enrich.agent.snapshots import HeadStarts
-from enrich.agent.tables import TopicTable
 from enrich.codecs import JsonDecoder
+from enrich.host.ipc.header import HeaderReader, HeaderWriter, TableState
+from enrich.host.ipc.imports import Imports
+from enrich.host.load.snapshots import HeadStarts
+from enrich.host.process.agent import Agent
+from enrich.host.tables import TopicTable
 from enrich.kafka import Connection
 from stores.clock import SystemClock
 from stores.protocol import Clock, TableSpec

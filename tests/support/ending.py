@@ -1,24 +1,24 @@
 """Ends the agent of a pipeline when a test is over, if one lives."""
 
-from enrich.agent.place import place_of
-from enrich.agent.spawn import living_agent, stop_agent
 from enrich.config import Pipeline
+from enrich.host.ipc.store_paths import paths_of
+from enrich.host.reader.spawn import living_agent, stop_agent
 from tests.support.processes import is_running, kill
 from tests.support.waiting import wait_until
 
 
 def stop_agent_of(pipeline: Pipeline) -> None:
-    place = place_of(pipeline)
-    header = living_agent(place)
+    paths = paths_of(pipeline)
+    header = living_agent(paths)
     if header is not None:
-        stop_agent(place, header, deadline_s=120)
+        stop_agent(paths, header, deadline_s=120)
 
 
 def kill_agent_of(pipeline: Pipeline) -> None:
     """kill -9, of those too that a reader starts meanwhile."""
 
     def is_gone() -> bool:
-        header = living_agent(place_of(pipeline))
+        header = living_agent(paths_of(pipeline))
         if header is not None and is_running(header.pid):
             kill(header.pid)
         return header is None

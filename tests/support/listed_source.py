@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pyarrow as pa
 
-from enrich.agent.loaders.source import SOURCE_ROWS, SourceBatch
+from enrich.host.loaders.source import SOURCE_ROWS, SourceBatch
 
 
 class ListedSource:

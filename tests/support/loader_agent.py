@@ -7,10 +7,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from enrich.agent.agent import Agent
-from enrich.agent.header import HeaderReader, HeaderWriter, TableState
-from enrich.agent.tables import all_tables
 from enrich.config import load_text
+from enrich.host.ipc.header import HeaderReader, HeaderWriter, TableState
+from enrich.host.process.agent import Agent
+from enrich.host.tables import all_tables
 from stores.rocks import RocksReader, RocksStore
 from stores.table import RowVersion
 from tests.support.clock import ManualClock

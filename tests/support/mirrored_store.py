@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from enrich.agent.segments.bases import BaseOrder, TooLarge, base_maker
-from enrich.agent.segments.keeper import Mirrored, SegmentsKeeper
 from enrich.config import Access
+from enrich.host.mirror.bases import BaseOrder, TooLarge, base_maker
+from enrich.host.mirror.keeper import Mirrored, SegmentsKeeper
 from stores.errors import CorruptState, Retryable
 from stores.protocol import Clock, TableSpec, TableUpdate, TableView
 from stores.rocks import RocksReader, RocksStore, Sizes

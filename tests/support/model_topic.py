@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 
 from confluent_kafka import Message
 
-from enrich.agent.gaps import CLOCKS_DIFFER_MS
-from enrich.agent.moments import Clocks
-from enrich.agent.tailer import Tailed
-from enrich.agent.watch import Answer
 from enrich.base.errors import CorruptState
+from enrich.host.claims.gaps import CLOCKS_DIFFER_MS
+from enrich.host.claims.moments import Clocks
+from enrich.host.claims.watch import Answer
+from enrich.host.follow.tailer import Tailed
 from enrich.kafka import TopicEnds, TopicSettings
 from stores.table import Offsets, RowVersion
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import redis
 
 from enrich.dev.redis import Redis
-from enrich.dev.server import Place
+from enrich.dev.server import Home
 from tests.support.waiting import wait_until
 
 
@@ -19,7 +19,7 @@ class RedisServer:
         self._folder = folder
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port: int = free.getsockname()[1]
-        place = Place(folder, {"redis": self.port}, token="")
+        place = Home(folder, {"redis": self.port}, token="")
         self.program = Redis().equip(None)(place, lambda _: None).argv[0]
         self._process: subprocess.Popen[bytes] | None = None
 

@@ -17,10 +17,10 @@ from typing import Any
 import psutil
 from confluent_kafka import Message
 
-from enrich.agent.place import place_of
-from enrich.agent.spawn import living_agent
 from enrich.base.errors import Retryable
 from enrich.config import Pipeline, load_text
+from enrich.host.ipc.store_paths import paths_of
+from enrich.host.reader.spawn import living_agent
 from enrich.stage.progress import StageProgress
 from tests.support.ending import stop_agent_of
 from tests.support.quick_jvm import quick_jvm
@@ -198,7 +198,7 @@ class StageWorld:
         shutil.rmtree(self.folder / "state", ignore_errors=True)
 
     def agent_pid(self) -> int | None:
-        header = living_agent(place_of(self.pipeline))
+        header = living_agent(paths_of(self.pipeline))
         return None if header is None else header.pid
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""An agent that meets what a test wants it to meet: a program, started as `enrich.agent` is, with a file as argument.
+"""An agent that meets what a test wants it to meet: a program, started as `enrich.host` is, with a file as argument.
 
 The file names faults, one a line, while they last: `kill TABLE` ends each load of the table by kill -9, `swap TABLE`
 fails when a load is to be shown, `segments TABLE` when a segment is to be written. Wrappers of the interfaces, in this
@@ -13,10 +13,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from enrich.agent import load_child
-from enrich.agent.lock import StoreLock
-from enrich.agent.process import run
 from enrich.base.folders import make_folder
+from enrich.host.ipc.lock import StoreLock
+from enrich.host.load import child as load_child
+from enrich.host.process.program import run
 from stores.rocks import RocksStore
 
 

@@ -9,12 +9,12 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from enrich.admin.doctor.verdict import Verdict, bad, good, warning
-from enrich.agent.place import place_of
-from enrich.agent.spawn import living_agent
 from enrich.base.errors import ConfigError, Fatal
 from enrich.config import Pipeline
 from enrich.config.types.quantities import size_text
 from enrich.dev.java import find_java
+from enrich.host.ipc.store_paths import paths_of
+from enrich.host.reader.spawn import living_agent
 
 _PACKAGES = ("enrich", "pyspark", "confluent-kafka", "pyarrow", "rocksdict", "polars")
 _NETWORK = ("nfs", "cifs", "smb", "fuse.sshfs", "ceph", "glusterfs", "lustre", "9p")
@@ -67,7 +67,7 @@ def of_state_dir(pipeline: Pipeline) -> Iterator[Verdict]:
 
 
 def of_agents(pipeline: Pipeline) -> Iterator[Verdict]:
-    mine = place_of(pipeline)
+    mine = paths_of(pipeline)
     try:
         header = living_agent(mine)
     except Fatal as error:

@@ -8,7 +8,7 @@ from enrich.admin.reading import Tell, batches_of, silent
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RecordId:
     """Where a record stands."""
 
     topic: str
@@ -31,7 +31,7 @@ class Origin:
 
 def newer_records(
     cluster: Cluster, topic: str, origins: Collection[Origin], tell: Tell = silent
-) -> Mapping[Origin, Place]:
+) -> Mapping[Origin, RecordId]:
     """Of those whose key has a later record, the latest one.
 
     In the same partition the offset decides. In another one, where no offset can, whatever is not older counts.
@@ -39,7 +39,7 @@ def newer_records(
     by_key: dict[bytes, list[Origin]] = {}
     for origin in origins:
         by_key.setdefault(origin.key, []).append(origin)
-    found: dict[Origin, Place] = {}
+    found: dict[Origin, RecordId] = {}
     if not by_key:
         return found
     starts = cluster.topics.start_offsets(topic)
@@ -52,7 +52,7 @@ def newer_records(
             key = message.key()
             if key not in by_key:
                 continue
-            place = Place(topic, message.partition() or 0, message.offset() or 0)
+            place = RecordId(topic, message.partition() or 0, message.offset() or 0)
             for origin in by_key[key if isinstance(key, bytes) else b""]:
                 same = origin.partition == place.partition
                 if place.offset > origin.offset if same else message.timestamp()[1] >= origin.timestamp:

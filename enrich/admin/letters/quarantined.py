@@ -9,14 +9,14 @@ import pyarrow as pa
 
 from enrich.admin.cluster import Cluster
 from enrich.admin.letters.letter import REPLAYS
-from enrich.admin.letters.newer import Origin, Place, newer_records
+from enrich.admin.letters.newer import Origin, RecordId, newer_records
 from enrich.admin.letters.replaying import NO_KEY
-from enrich.agent.place import place_of
-from enrich.agent.reading import RowsReader
-from enrich.agent.requests import PURGE, ask
-from enrich.agent.tables import TopicTable
 from enrich.base.errors import Retryable, Unreachable
 from enrich.config import Pipeline
+from enrich.host.ipc.requests import PURGE, ask
+from enrich.host.ipc.store_paths import paths_of
+from enrich.host.reader.reading import RowsReader
+from enrich.host.tables import TopicTable
 from enrich.kafka.whole_transactions import whole_transaction
 from stores.protocol import Quarantined
 
@@ -27,7 +27,7 @@ _LOOK_EVERY_S = 0.05
 
 def replayable(
     cluster: Cluster, table: TopicTable, records: Sequence[Quarantined]
-) -> tuple[list[Quarantined], dict[str, list[Quarantined]], dict[Quarantined, Place]]:
+) -> tuple[list[Quarantined], dict[str, list[Quarantined]], dict[Quarantined, RecordId]]:
     """Those that can go back into the topic, those that cannot, by reason, and where the newer record of a key is."""
     bad = table.spec.decoder.decode(pa.array([record.value for record in records], pa.binary())).bad
     origins = {
@@ -65,7 +65,7 @@ def purge_quarantine(pipeline: Pipeline, table: str, records: Sequence[Quarantin
     end = time.monotonic() + deadline_s
     try:
         reader.wait_until_ready([table], deadline_s=deadline_s)
-        ask(place_of(pipeline).folder, "POST", PURGE + table, body)
+        ask(paths_of(pipeline).folder, "POST", PURGE + table, body)
         while time.monotonic() < end:
             try:
                 left = {one.place for one in reader.snapshot().table(table).quarantined()}

@@ -8,7 +8,7 @@ from itertools import islice
 from enrich.admin.cluster import Cluster
 from enrich.admin.letters.choosing import Selection, letters
 from enrich.admin.letters.letter import REPLAYS, Letter
-from enrich.admin.letters.newer import Origin, Place, newer_records
+from enrich.admin.letters.newer import Origin, RecordId, newer_records
 from enrich.admin.reading import Tell, silent
 from enrich.kafka.whole_transactions import WholeTransactions, whole_transaction
 
@@ -27,7 +27,7 @@ class Replayed:
     replayed: int = 0
     skipped: dict[str, int] = field(default_factory=dict)
     """By reason."""
-    overwrites: list[tuple[Letter, Place]] = field(default_factory=list)
+    overwrites: list[tuple[Letter, RecordId]] = field(default_factory=list)
     """With `force`: letters that went back although their key has something newer."""
 
     def skip(self, reason: str) -> None:
@@ -85,9 +85,9 @@ class Replay:
                     self.outcome.overwrites.append((letter, newer[letter.name]))
                 yield letter
 
-    def _newer(self, some: Sequence[Letter]) -> dict[str, Place]:
+    def _newer(self, some: Sequence[Letter]) -> dict[str, RecordId]:
         """By name, for the letters of tables' topics."""
-        found: dict[str, Place] = {}
+        found: dict[str, RecordId] = {}
         for topic in {letter.topic for letter in some if self._is_compacted(letter.topic)}:
             names = {
                 Origin(letter.key, letter.partition, letter.offset, letter.timestamp): letter.name
@@ -101,7 +101,7 @@ class Replay:
             for origin in sorted(names, key=lambda one: one.offset):
                 before = latest.get((origin.key, origin.partition))
                 if before is not None:
-                    found.setdefault(names[before], Place(topic, origin.partition, origin.offset))
+                    found.setdefault(names[before], RecordId(topic, origin.partition, origin.offset))
                 latest[origin.key, origin.partition] = origin
         return found
 

@@ -13,7 +13,7 @@ from enrich.admin.reading import Tell, batches_of, silent
 from enrich.admin.rights import needs
 from enrich.admin.rows.files import KeyedRows, RowsFile
 from enrich.admin.rows.target import Target
-from enrich.agent.verifying import scratch_directory
+from enrich.admin.verify.verifying import scratch_directory
 from enrich.base.errors import WouldLoseData
 from enrich.base.folders import make_base_folder
 from stores.rocks.database import Database, Sizes

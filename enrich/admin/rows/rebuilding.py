@@ -4,12 +4,12 @@ import os
 import time
 from collections.abc import Callable
 
-from enrich.agent.header import Header
-from enrich.agent.place import place_of
-from enrich.agent.reading import RowsReader
-from enrich.agent.requests import REBUILD, ask
 from enrich.base.errors import Retryable, Unreachable
 from enrich.config import Pipeline
+from enrich.host.ipc.header import Header
+from enrich.host.ipc.requests import REBUILD, ask
+from enrich.host.ipc.store_paths import paths_of
+from enrich.host.reader.reading import RowsReader
 
 _LOOK_EVERY_S = 0.05
 
@@ -21,7 +21,7 @@ def rebuild(pipeline: Pipeline, table: str, *, deadline_s: float, tell: Callable
     try:
         snapshot = reader.wait_until_ready([table], deadline_s=deadline_s, tell=tell)
         before = snapshot.table(table).whole().state.table_id
-        ask(place_of(pipeline).folder, "POST", REBUILD + table)
+        ask(paths_of(pipeline).folder, "POST", REBUILD + table)
         while time.monotonic() < end:
             try:
                 snapshot = reader.snapshot()

@@ -7,7 +7,7 @@ from typing import Any
 from enrich.config.file import yaml_tree
 from enrich.config.file.environment import substitute
 from enrich.config.file.yaml_tree import Node, NotYaml, Scalar, Sequence
-from enrich.config.messages.problems import Finding, Path, Place, Problem, path_text
+from enrich.config.messages.problems import Finding, Path, Problem, TextPosition, path_text
 from enrich.config.messages.words import Wrong
 
 
@@ -19,7 +19,7 @@ class Document:
         self.findings: list[Finding] = []
         self._lines = re.split(yaml_tree.LINE_BREAK, text)
         self._environ = environ
-        self._keys: dict[Path, Place] = {}
+        self._keys: dict[Path, TextPosition] = {}
         self._values: dict[Path, Scalar] = {}
         self._count = 0
         root = yaml_tree.read_tree(text)
@@ -30,7 +30,7 @@ class Document:
         place = self._place(finding)
         return Problem(self.file, place.line, place.column, path_text(finding.path), finding.message)
 
-    def _place(self, finding: Finding) -> Place:
+    def _place(self, finding: Finding) -> TextPosition:
         path = finding.path
         if finding.place is not None:
             return finding.place
@@ -38,16 +38,16 @@ class Document:
             return self._inside(self._values[path], finding.offset)
         while path and path not in self._keys:
             path = path[:-1]
-        return self._keys.get(path, Place(1))
+        return self._keys.get(path, TextPosition(1))
 
-    def _inside(self, scalar: Scalar, offset: int | None) -> Place:
+    def _inside(self, scalar: Scalar, offset: int | None) -> TextPosition:
         """The character itself, where the value stands in the file as it is: on one line, without escapes."""
         if offset is not None:
             line = self._lines[scalar.place.line - 1]
             start = scalar.place.column or 1
             for quote in (0, 1):
                 if line[start - 1 + quote :].startswith(scalar.text):
-                    return Place(scalar.place.line, start + quote + offset)
+                    return TextPosition(scalar.place.line, start + quote + offset)
         return scalar.place
 
     def _data(self, node: Node, path: Path) -> Any:

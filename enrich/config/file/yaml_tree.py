@@ -13,7 +13,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml import events as ev
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
-from enrich.config.messages.problems import Place
+from enrich.config.messages.problems import TextPosition
 from enrich.config.messages.words import shortened
 
 DEEPEST = 50
@@ -35,7 +35,7 @@ _WORDS: dict[str, bool | None] = {
 
 @dataclass(frozen=True)
 class Scalar:
-    place: Place
+    place: TextPosition
     text: str
     plain: bool
 
@@ -54,13 +54,13 @@ class Scalar:
 
 @dataclass(frozen=True)
 class Sequence:
-    place: Place
+    place: TextPosition
     items: "list[Node]" = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class Mapping:
-    place: Place
+    place: TextPosition
     pairs: "list[tuple[Node, Node]]" = field(default_factory=list)
 
 
@@ -70,7 +70,7 @@ Node = Scalar | Sequence | Mapping
 class NotYaml(Exception):
     """The text cannot be read at all: nothing else can be said about it."""
 
-    def __init__(self, message: str, place: Place) -> None:
+    def __init__(self, message: str, place: TextPosition) -> None:
         super().__init__(message)
         self.message = message
         self.place = place
@@ -81,12 +81,14 @@ def read_tree(text: str) -> Node | None:
     forbidden = FORBIDDEN.search(text)
     if forbidden is not None:
         lines = re.split(LINE_BREAK, text[: forbidden.start()])
-        raise NotYaml(f"the character U+{ord(forbidden[0]):04X} is refused", Place(len(lines), len(lines[-1]) + 1))
+        raise NotYaml(
+            f"the character U+{ord(forbidden[0]):04X} is refused", TextPosition(len(lines), len(lines[-1]) + 1)
+        )
     try:
         return _Builder(YAML(typ="safe", pure=True).parse(text)).root()
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        place = Place(1) if mark is None else Place(mark.line + 1, mark.column + 1)
+        place = TextPosition(1) if mark is None else TextPosition(mark.line + 1, mark.column + 1)
         line = "".join(re.split(LINE_BREAK, text)[place.line - 1 : place.line])
         flow = "${" in line and ("[" in line or "{" in line.replace("${", ""))
         advice = "; inside { } or [ ] a value with ${...} needs quotes" if flow else ""
@@ -94,7 +96,7 @@ def read_tree(text: str) -> Node | None:
         raise NotYaml(f"this is not YAML: {what}{advice}", place) from None
     except (YAMLError, OverflowError, ValueError) as error:
         # Escapes beyond Unicode, which the scanner hands to chr() unchecked.
-        raise NotYaml(f"this is not YAML: {str(error).splitlines()[0]}", Place(1)) from None
+        raise NotYaml(f"this is not YAML: {str(error).splitlines()[0]}", TextPosition(1)) from None
 
 
 class _Builder:
@@ -134,7 +136,7 @@ class _Builder:
             self._anchors[event.anchor] = node
         return node
 
-    def _collection(self, event: Any, place: Place, depth: int) -> Node:
+    def _collection(self, event: Any, place: TextPosition, depth: int) -> Node:
         match event:
             case ev.ScalarEvent():
                 if not event.value.isascii():
@@ -152,10 +154,10 @@ class _Builder:
             yield self._node(event, depth + 1)
 
 
-def _place(event: Any) -> Place:
-    return Place(event.start_mark.line + 1, event.start_mark.column + 1)
+def _place(event: Any) -> TextPosition:
+    return TextPosition(event.start_mark.line + 1, event.start_mark.column + 1)
 
 
-def _refuse_surrogates(text: str, place: Place) -> None:
+def _refuse_surrogates(text: str, place: TextPosition) -> None:
     if any("\ud800" <= character <= "\udfff" for character in text):
         raise NotYaml("half a surrogate pair is no character", place)

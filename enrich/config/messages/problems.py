@@ -11,7 +11,7 @@ Path = tuple[str | int, ...]
 
 
 @dataclass(frozen=True)
-class Place:
+class TextPosition:
     """A position in the file's text; both count from 1."""
 
     line: int
@@ -30,7 +30,7 @@ class Finding:
     """It is about the key (unknown, given twice), not about the value."""
     offset: int | None = None
     """The character of the value's text that it points at."""
-    place: Place | None = None
+    place: TextPosition | None = None
     """Where it is, when that is neither the key nor the value of the path."""
 
 

@@ -11,8 +11,8 @@ import pyspark
 import pytest
 import redis
 
-from enrich.agent.place import place_of
-from enrich.agent.spawn import ensure_agent
+from enrich.host.ipc.store_paths import paths_of
+from enrich.host.reader.spawn import ensure_agent
 from enrich.stage.package import package
 from tests.support.processes import kill, python_workers
 from tests.support.quick_jvm import quick_jvm
@@ -64,7 +64,7 @@ def test_executors_of_a_host_share_an_agent_and_one_that_is_killed_is_replaced(
     world = StageWorld(cluster, tmp_path, partitions=4)
     world.users(**PINNABLE)
     stage = world.stage("enrich", [LOOKUP], replay=replay, lineage=True)
-    place = place_of(world.pipeline)
+    paths = paths_of(world.pipeline)
     # strace stays as long as anything that it follows, and the worker waits for it: the agent is nobody's child.
     ensure_agent(world.pipeline, linger_s=300)
     with (
@@ -87,7 +87,7 @@ def test_executors_of_a_host_share_an_agent_and_one_that_is_killed_is_replaced(
             # One that has tasks: Spark gives a partition always to the same executor.
             both.sort(key=lambda each: not python_workers(each))
             agent = world.agent_pid()
-            holders = {int(lease.name.partition("-")[0]) for lease in place.leases.iterdir()}
+            holders = {int(lease.name.partition("-")[0]) for lease in paths.leases.iterdir()}
             assert set(both) <= holders, "an executor has no lease of the agent"
             kill(both[0])
             world.put("users", {"ann": {"plan": "another", "region": None}})
@@ -97,7 +97,7 @@ def test_executors_of_a_host_share_an_agent_and_one_that_is_killed_is_replaced(
             assert both[0] not in replaced
             assert world.agent_pid() == agent, "the agent ended with an executor"
         # One store, whose writer holds its lock: a second agent would have ended at once, a third folder be a store.
-        assert [each.name for each in place.folder.parent.iterdir()] == [place.folder.name]
+        assert [each.name for each in paths.folder.parent.iterdir()] == [paths.folder.name]
     with running_stage(world, stage, *settings(), master=masters[kind], environment=environment(**PYTHON)) as running:
         wait_until(lambda: len(world.ids(stage)) >= load.sent, what="all events")
         running.tell()

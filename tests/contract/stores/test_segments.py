@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from enrich.agent.segments.reading import SegmentsHold
+from enrich.host.reader.segments import SegmentsHold
 from stores.errors import CorruptState, Retryable
 from stores.protocol import KeyKind
 from stores.segments import Change, Known, SegmentsReader, SegmentsWriter, Tiers

@@ -7,8 +7,8 @@ import pytest
 
 from enrich.admin.cluster import Cluster
 from enrich.admin.letters.quarantined import NEWER, replayable, send_back
-from enrich.agent.tables import topic_tables
 from enrich.config import load
+from enrich.host.tables import topic_tables
 from enrich.kafka import DeliveringProducer
 from enrich.kafka.dead_letters import Origin, dead_letter
 from enrich.kafka.records import headers_of

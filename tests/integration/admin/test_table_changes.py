@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
-from enrich.agent.place import place_of
 from enrich.config import load
+from enrich.host.ipc.store_paths import paths_of
 from tests.support.commands import enrich, enrich_process, lines
 from tests.support.ending import stop_agent_of
 from tests.support.waiting import wait_until
@@ -125,7 +125,7 @@ def test_a_table_is_loaded_anew_when_asked(config, cluster, users):
     done = enrich("table", "rebuild", "users", "-c", config, "--json")
     assert done.returncode == 0, done.stderr
     assert lines(done)[0]["rows"] == 100
-    log = next(place_of(load(config)).folder.glob("agent.log")).read_text()
+    log = next(paths_of(load(config)).folder.glob("agent.log")).read_text()
     assert "somebody asked for it" in log
 
 

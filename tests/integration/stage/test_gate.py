@@ -6,8 +6,8 @@ from contextlib import closing
 import pyarrow as pa
 import pytest
 
-from enrich.agent.reading import AgentReader
 from enrich.base.errors import Unreachable
+from enrich.host.reader.reading import AgentReader
 from enrich.stage.gate import Gate
 from enrich.stage.rules import table_rules
 from stores.clock import SystemClock

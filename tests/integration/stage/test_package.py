@@ -13,7 +13,7 @@ from tests.support.commands import enrich, lines
 LOOKS = """
 import json, sys
 import enrich, stores, polars, numba, rocksdict, psycopg, hiredis
-import enrich.agent.process, enrich.stage.worker, sync_service
+import enrich.host.process.program, enrich.stage.worker, sync_service
 from importlib.metadata import version
 print(json.dumps({"prefix": sys.prefix, "files": [m.__file__ for m in (enrich, stores, polars, rocksdict)],
                   "version": version("enrich")}))

@@ -9,11 +9,11 @@ from urllib.parse import urlsplit
 import fastavro
 import pytest
 
-from enrich.agent.place import place_of
-from enrich.agent.schemas import AgentSchemas
-from enrich.agent.spawn import living_agent
 from enrich.base.errors import BadRecord, ConfigError, Unreachable
 from enrich.dev import temporary_stack
+from enrich.host.ipc.store_paths import paths_of
+from enrich.host.reader.schemas import AgentSchemas
+from enrich.host.reader.spawn import living_agent
 from tests.integration.codecs.test_registry import register
 from tests.support.processes import kill
 from tests.support.stage_frames import records, seen
@@ -90,9 +90,9 @@ def test_events_and_rows_by_a_registry_that_only_the_agent_asks(spark, world, ad
         ]
         reasons = [headers["enrich.reason"].decode() for _, (topic, _, headers) in found if topic == "dlq"]
         assert reasons[0] == "the event is not an Avro body of a schema in the registry"
-    others = {(pid, command) for pid, command, _ in link.asked if pid != os.getpid() and "enrich.agent" not in command}
+    others = {(pid, command) for pid, command, _ in link.asked if pid != os.getpid() and "enrich.host" not in command}
     assert not others, "somebody else than the driver and the agent asked the registry"
-    asked = Counter(line.split()[1].rpartition("/")[2] for _, command, line in link.asked if "enrich.agent" in command)
+    asked = Counter(line.split()[1].rpartition("/")[2] for _, command, line in link.asked if "enrich.host" in command)
     assert asked[str(older)] == asked[str(newer)] == 1
 
 
@@ -103,7 +103,7 @@ def test_schemas_survive_the_agent_and_errors_arrive_as_they_were(world, address
     assert json.loads(schemas.get(known)) == PLAY
     with pytest.raises(BadRecord, match="schema id 987654 is not in the schema registry"):
         schemas.get(987_654)
-    header = living_agent(place_of(world.pipeline))
+    header = living_agent(paths_of(world.pipeline))
     assert header is not None
     kill(header.pid)
     assert json.loads(schemas.get(known)) == PLAY

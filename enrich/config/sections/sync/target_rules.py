@@ -17,7 +17,7 @@ _PART = re.compile(r'"(?:[^"]|"")*"|[^."]+')
 _OF_A_NAME = re.compile(r"[A-Za-z0-9._-]*")
 _HERE = {"127.0.0.1": "localhost", "::1": "localhost"}
 
-Place = tuple[str, ...]
+TextPosition = tuple[str, ...]
 
 
 def target_rules(routes: Mapping[str, SyncWriteback], here: Path) -> Iterator[Finding]:
@@ -65,7 +65,7 @@ def _may_meet(one: str, another: str) -> bool:
     return begins and (after.endswith(after_other) or after_other.endswith(after))
 
 
-def _server(redis: RedisTarget) -> Place:
+def _server(redis: RedisTarget) -> TextPosition:
     url = redis.url.get_secret_value()
     try:
         parts = urlsplit(url)
@@ -78,7 +78,7 @@ def _server(redis: RedisTarget) -> Place:
     return (_host(parts.hostname), port, "0" if redis.cluster else database, redis.sentinel or "")
 
 
-def _database(postgres: PostgresTarget) -> Place:
+def _database(postgres: PostgresTarget) -> TextPosition:
     dsn = postgres.dsn.get_secret_value()
     if "://" not in dsn:
         settings = {name: value.strip("'") for name, value in _SETTING.findall(dsn)}
@@ -90,7 +90,7 @@ def _database(postgres: PostgresTarget) -> Place:
         return (dsn,)
 
 
-def _table(postgres: PostgresTarget) -> Place:
+def _table(postgres: PostgresTarget) -> TextPosition:
     """As PostgreSQL reads the name: small letters unless quoted."""
     found = _PART.findall(postgres.table.strip())
     parts = [part[1:-1].replace('""', '"') if part.startswith('"') else part.strip().lower() for part in found]

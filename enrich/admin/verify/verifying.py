@@ -1,0 +1,76 @@
+"""What `enrich table verify` needs around a comparison: the table as readers see it, and a directory for the topic."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from enrich.admin.verify.comparing import Comparison
+from enrich.config import Pipeline
+from enrich.host.ipc.header import Header
+from enrich.host.ipc.lock import StoreLock
+from enrich.host.ipc.store_paths import paths_of
+from enrich.host.reader.reading import RowsReader
+from enrich.host.tables import topic_tables
+from enrich.kafka.settings import librdkafka_settings
+from stores.protocol import Clock
+
+_PREFIX = ".verify-"
+
+
+@contextmanager
+def comparison(
+    pipeline: Pipeline,
+    name: str,
+    clock: Clock,
+    *,
+    deadline_s: float,
+    tell_waiting: Callable[[Header], None],
+    tell: Callable[[str, int], None],
+) -> Iterator[Comparison]:
+    """A comparison of the table, as it is now, with its topic. Raises Unreachable when it is not ready in time."""
+    reader = RowsReader(pipeline, holder=os.getpid)
+    try:
+        table = topic_tables(pipeline)[name]
+        snapshot = reader.wait_until_ready([name], deadline_s=deadline_s, tell=tell_waiting)
+        whole = snapshot.table(name).whole()
+        # Beside the stores, whose disk was chosen for rows of this size.
+        with scratch_directory(paths_of(pipeline).folder.parent) as scratch:
+            yield Comparison(
+                whole,
+                table.spec.decoder,
+                table.topic,
+                librdkafka_settings(pipeline.kafka),
+                scratch / "rows",
+                clock,
+                tell,
+            )
+    finally:
+        reader.close()
+
+
+@contextmanager
+def scratch_directory(parent: Path) -> Iterator[Path]:
+    """A directory that is gone afterwards, if need be when the next one is made: its lock tells who still lives."""
+    for left in parent.glob(f"{_PREFIX}*"):
+        _remove_abandoned(left)
+    directory = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
+    lock = StoreLock.try_take(directory / "lock")
+    try:
+        yield directory
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+        if lock is not None:
+            lock.release()
+
+
+def _remove_abandoned(directory: Path) -> None:
+    try:
+        lock = StoreLock.try_take(directory / "lock")
+    except OSError:
+        return  # somebody else is removing it
+    if lock is not None:
+        shutil.rmtree(directory, ignore_errors=True)
+        lock.release()

@@ -1,0 +1,67 @@
+"""Where a store lives on its host, and which files are in its directory.
+
+The directory's name holds a fingerprint of everything that decides what its rows look like, so that two releases, or
+two versions of a pipeline, run side by side, each with an agent of its own.
+"""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from enrich.config import Pipeline
+
+FORMAT = 3
+"""Of everything in the directory together: raised when an agent of an older release could not read it."""
+
+# What may change without changing the rows: how fresh they have to be, and by which way they are read.
+_DECIDES_NOTHING = {"freshness", "access"}
+
+
+@dataclass(frozen=True)
+class StorePaths:
+    """The directory of one store."""
+
+    folder: Path
+
+    @property
+    def lock(self) -> Path:
+        return self.folder / "lock"
+
+    @property
+    def header(self) -> Path:
+        return self.folder / "header"
+
+    @property
+    def leases(self) -> Path:
+        return self.folder / "leases"
+
+    @property
+    def rows(self) -> Path:
+        return self.folder / "rows"
+
+    @property
+    def segments(self) -> Path:
+        return self.folder / "segments"
+
+    @property
+    def damaged(self) -> Path:
+        """Rows that are being deleted, because others are loaded in their place."""
+        return self.folder / "damaged"
+
+    @property
+    def imports(self) -> Path:
+        """Requests to take a snapshot in, and their outcomes."""
+        return self.folder / "imports"
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "agent.log"
+
+
+def paths_of(pipeline: Pipeline) -> StorePaths:
+    """The directory for this pipeline's tables; it need not be there yet."""
+    tables = {name: table.model_dump(mode="json", exclude=_DECIDES_NOTHING) for name, table in pipeline.tables.items()}
+    decides = json.dumps([FORMAT, pipeline.kafka.bootstrap_servers, tables], sort_keys=True)
+    fingerprint = hashlib.sha256(decides.encode()).hexdigest()[:16]
+    return StorePaths(Path(pipeline.state_dir) / pipeline.name / f"{FORMAT}-{fingerprint}")

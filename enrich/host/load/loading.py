@@ -1,0 +1,240 @@
+"""Loads one table whole from its topic, with a consumer of its own, beside everything else that the agent does."""
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+from confluent_kafka import Message
+
+from enrich.base.errors import Retryable
+from enrich.base.one_behind import OneBehind
+from enrich.host.claims.gaps import whole_since
+from enrich.host.claims.moments import Clocks, Moment
+from enrich.host.claims.notes import EPOCHS, TOPIC_ID, complete_note, epochs_of
+from enrich.host.claims.watch import PATIENCE_S, Answer
+from enrich.host.load.snapshots import TopicNow, joined_floors, require_fits
+from enrich.host.tables import TopicTable
+from enrich.kafka import Connection, Topics, TopicSettings, new_admin_client, new_store_consumer, read_to_end
+from enrich.kafka.records import row_versions_of
+from stores.protocol import Clock, Quarantined
+from stores.rocks import BulkLoad, RocksStore
+from stores.snapshots import Snapshot
+from stores.table import HistoryFloor, Offsets
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a load is. `records` counts what was read, `to_come` what the offsets say is left (gaps counted in)."""
+
+    records: int
+    to_come: int
+    per_second: float
+
+    def as_numbers(self) -> dict[str, float]:
+        seconds = {"seconds_to_come": self.to_come / self.per_second} if self.per_second else {}
+        return {**vars(self), **seconds}
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What a table is complete to once it is loaded."""
+
+    asked: Moment
+    ends: Offsets
+
+
+class Loads(Protocol):
+    """What a load needs of the store: the store itself, or its stand-in in another process."""
+
+    def bulk(self, table: str) -> BulkLoad: ...
+
+
+@dataclass(frozen=True)
+class Order:
+    """What is to be loaded, and from where."""
+
+    table: TopicTable
+    answer: Answer
+    connection: Connection
+    head_start: Snapshot | None = None
+
+
+@dataclass(frozen=True)
+class Listener:
+    """Whoever wants the table: hears how far the load is, and says when it is to stop."""
+
+    progress: Callable[[Progress], None]
+    quarantined: Callable[[Sequence[Quarantined]], None]
+    should_stop: Callable[[], bool]
+
+
+class LoadTable(Protocol):
+    """How a table is loaded: `load_table` in this process, or by another one that calls it there."""
+
+    def __call__(self, store: RocksStore, order: Order, listener: Listener, clock: Clock) -> Loaded | None: ...
+
+
+class Source(Protocol):
+    """A topic, as a load reads it."""
+
+    def topic_id(self) -> str: ...
+
+    def starts(self) -> Offsets: ...
+
+    def ends(self) -> Offsets: ...
+
+    def first_since(self, time_ms: int) -> Offsets:
+        """For each partition the first offset whose record is not older, or its end."""
+
+    def read(self, starts: Offsets, ends: Offsets, epochs: Offsets) -> Iterator[list[Message]]:
+        """See `read_to_end`."""
+
+
+def load_table(store: Loads, order: Order, listener: Listener, clock: Clock) -> Loaded | None:
+    """Reads the topic from its start to the ends that it has now and shows the rows in one step.
+
+    With a head start it takes in the snapshot and reads the topic from there. Returns None when told to stop. Raises
+    WouldLoseData for a snapshot that does not fit, CorruptState for a damaged one, and what Kafka and the store raise;
+    the table then stays as it was.
+    """
+    with closing(_Topic(order)) as source:
+        return load_from(source, store, order, listener, Clocks(clock))
+
+
+def load_from(source: Source, store: Loads, order: Order, listener: Listener, clocks: Clocks) -> Loaded | None:
+    """What `load_table` does, once there is somebody who reads the topic.
+
+    What the topic's cleaner removes while it is read is seen neither where it was nor, when that lies beyond the ends,
+    where it went. So the rest is read too, until there was no time for that.
+    """
+    table, head_start = order.table, order.head_start
+    settings = order.answer.settings or TopicSettings()
+    topic_id = source.topic_id()
+    began = asked = clocks.now()
+    ends = source.ends()
+    starts = source.starts()
+    epochs: dict[int, int] = {}
+    complete_ms = began.wall_ms
+    if head_start is not None:
+        require_fits(head_start, table, TopicNow(table.topic, topic_id, starts, ends, settings, began.wall_ms))
+        starts, epochs = dict(head_start.manifest.positions), epochs_of(head_start.manifest.notes)
+        complete_ms = min(complete_ms, head_start.manifest.complete_through)
+
+    def require_in_time() -> Moment:
+        now = clocks.now()
+        took_ms = began.until(now) + began.wall_ms - complete_ms
+        if took_ms > settings.safe_reading_ms:
+            raise Retryable(
+                f"deletions may have been missed: what was read first is {took_ms / 1000:,.0f} s old, and the topic "
+                f"keeps tombstones for {settings.delete_retention_ms / 1000:,.0f} s",
+                where=f"topic {table.topic}",
+                next_step="raise its delete.retention.ms well above the time that a load takes",
+            )
+        return now
+
+    load = store.bulk(table.name)
+    try:
+        started, records, newest_ms = time.monotonic(), 0, 0
+        positions = dict(starts)
+        for versions in () if head_start is None else head_start.versions():
+            listener.quarantined(load.add(versions))
+            records += len(versions)
+            listener.progress(Progress(records, _left(starts, ends), records / (time.monotonic() - started)))
+            if listener.should_stop():
+                load.abandon()
+                return None
+        with OneBehind(load.add, listener.quarantined) as adding:
+            while True:
+                for messages in source.read(starts, ends, epochs):
+                    versions = row_versions_of(messages)
+                    adding.add(versions)
+                    newest_ms = max(newest_ms, versions.column("timestamp").to_numpy().max(initial=0))
+                    records += len(messages)
+                    for partition, at in _last_places(versions):
+                        positions[partition] = (messages[at].offset() or 0) + 1
+                        if (epoch := messages[at].leader_epoch()) is not None:
+                            epochs[partition] = epoch
+                    listener.progress(Progress(records, _left(positions, ends), records / (time.monotonic() - started)))
+                    require_in_time()
+                    if listener.should_stop():
+                        break
+                read = require_in_time()
+                if listener.should_stop() or asked.until(read) <= settings.untouched_ms:
+                    break
+                asked, starts, ends = read, ends, source.ends()
+                if any(end < starts.get(partition, 0) for partition, end in ends.items()):
+                    raise Retryable("the topic was cut short while it was read", where=f"topic {table.topic}")
+            adding.finish()
+        if listener.should_stop():
+            load.abandon()
+            return None
+        floors = _floors(source, order, asked, read, int(newest_ms), ends)
+        if head_start is not None:
+            floors = joined_floors(head_start.manifest, floors)
+        if source.topic_id() != topic_id:
+            raise Retryable("the topic was deleted and made again while it was read", where=f"topic {table.topic}")
+        notes = {TOPIC_ID: topic_id, EPOCHS: json.dumps(epochs), **complete_note(asked)}
+        load.finish(ends, floors, asked.wall_ms, notes)
+    except BaseException:
+        load.abandon()
+        raise
+    return Loaded(asked, ends)
+
+
+class _Topic:
+    """`Source` of a cluster."""
+
+    def __init__(self, order: Order) -> None:
+        self._name = order.table.topic
+        self._topics = Topics(new_admin_client(order.connection), deadline_s=PATIENCE_S)
+        self._consumer = new_store_consumer(order.connection)
+
+    def topic_id(self) -> str:
+        return self._topics.topic_id(self._name)
+
+    def starts(self) -> Offsets:
+        return self._topics.start_offsets(self._name)
+
+    def ends(self) -> Offsets:
+        return self._topics.end_offsets(self._name)
+
+    def first_since(self, time_ms: int) -> Offsets:
+        return self._topics.offsets_at(self._name, time_ms)
+
+    def read(self, starts: Offsets, ends: Offsets, epochs: Offsets) -> Iterator[list[Message]]:
+        return read_to_end(self._consumer, self._name, starts, ends, epochs=epochs, stalled_s=PATIENCE_S)
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+def _floors(
+    source: Source, order: Order, asked: Moment, read: Moment, newest_ms: int, ends: Offsets
+) -> Mapping[int, HistoryFloor]:
+    """From where on the topic still had every version when it was read. What compaction removed is gone without a
+    trace; younger than min.compaction.lag.ms it removes nothing."""
+    table, settings = order.table, order.answer.settings
+    lag = 0 if settings is None else settings.min_compaction_lag_ms
+    all_that_was_read = whole_since(0, asked.wall_ms, newest_ms)
+    if not lag or not table.spec.history_ms:
+        return {partition: HistoryFloor(end, all_that_was_read) for partition, end in ends.items()}
+    proven = min(whole_since(lag, read.wall_ms, newest_ms), all_that_was_read)
+    firsts = source.first_since(proven + 1)
+    # A partition whose very first record is that young never was compacted: it is whole from its start.
+    return {p: HistoryFloor(min(firsts[p], end), proven) for p, end in ends.items() if firsts[p] > 0}
+
+
+def _last_places(versions: pa.RecordBatch) -> Iterator[tuple[int, int]]:
+    """Each partition with the place of its last record in the batch."""
+    partitions = versions.column("partition").to_numpy()
+    for partition in np.unique(partitions).tolist():
+        yield partition, int(np.flatnonzero(partitions == partition)[-1])
+
+
+def _left(positions: Mapping[int, int], ends: Mapping[int, int]) -> int:
+    return sum(max(0, end - positions.get(partition, 0)) for partition, end in ends.items())

@@ -1,0 +1,130 @@
+"""Snapshots as the agent uses them: a head start of a load, from where the rest of the topic is read.
+
+What is shown in the end is always complete to the topic's ends at the time of the load. So a snapshot, however old,
+never takes a reader back; it must only be certain that the topic still tells everything that happened since.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import NoReturn, TypeVar
+
+from enrich.base.errors import ConfigError, CorruptState, EnrichError, Fatal, WouldLoseData
+from enrich.host.claims.notes import TOPIC_ID
+from enrich.host.tables import TopicTable
+from enrich.kafka import TopicSettings
+from stores.snapshots import Manifest, Snapshot, newest_first
+from stores.table import HistoryFloor, Offsets
+
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+
+_CLOCKS_DIFFER_MS = 300_000
+_TRIED = 3
+"""How many snapshots of a table are tried before its topic is read whole: a bad one may show only at its end."""
+_ATTEMPTS = 3
+"""How often one snapshot is begun with while an agent lives: a load may end without a word of why (memory, say)."""
+
+
+@dataclass(frozen=True)
+class TopicNow:
+    """What the brokers say of a topic that a snapshot is to fit."""
+
+    name: str
+    topic_id: str
+    starts: Offsets
+    ends: Offsets
+    settings: TopicSettings
+    asked_at_ms: int
+
+
+def require_fits(snapshot: Snapshot, table: TopicTable, topic: TopicNow) -> None:
+    """Raises WouldLoseData for a snapshot from which the topic does not lead to what the table must hold."""
+    manifest = snapshot.manifest
+
+    def refuse(reason: str) -> NoReturn:
+        raise WouldLoseData(
+            f"the snapshot does not fit table `{table.name}`: {reason}",
+            where=str(snapshot.path),
+            next_step="use a newer one of this topic and table, or let the table load from its topic",
+        )
+
+    if manifest.definition != table.definition:
+        refuse("its rows were made by another definition (format, schema, columns or key)")
+    if manifest.notes.get(TOPIC_ID) != topic.topic_id:
+        refuse(f"topic {topic.name} was deleted and made again since, or it is of another topic ({manifest.topic})")
+    if manifest.positions.keys() != topic.ends.keys():
+        refuse(f"it has {len(manifest.positions)} partitions, topic {topic.name} has {len(topic.ends)}")
+    for partition, position in manifest.positions.items():
+        if position > topic.ends[partition]:
+            refuse(
+                f"it reaches to offset {position} of partition {partition}, which ends at {topic.ends[partition]}: "
+                "the topic was cut short since"
+            )
+        if position < topic.starts[partition]:
+            refuse(
+                f"it reaches to offset {position} of partition {partition}, which begins at {topic.starts[partition]}: "
+                "what stood between is gone"
+            )
+    age_ms = topic.asked_at_ms - manifest.complete_through
+    if age_ms < -_CLOCKS_DIFFER_MS:
+        refuse(f"it is complete to a moment {-age_ms / 1000:,.0f} s from now: a clock is wrong")
+    safe_ms = topic.settings.safe_absence_ms
+    if age_ms > safe_ms:
+        refuse(
+            f"it was complete {age_ms / 1000:,.0f} s ago, {safe_ms / 1000:,.0f} s are safe: the topic keeps tombstones "
+            f"for {topic.settings.delete_retention_ms / 1000:,.0f} s"
+        )
+
+
+def joined_floors(manifest: Manifest, topic: Mapping[int, HistoryFloor]) -> dict[int, HistoryFloor]:
+    """From where on snapshot and topic together have every version: from the snapshot's floor on, where the topic still
+    has every version since the snapshot's position, and from the topic's floor on elsewhere."""
+    return {
+        partition: floor
+        for partition, position in manifest.positions.items()
+        if (
+            floor := topic[partition]
+            if partition in topic and topic[partition].offset > position
+            else manifest.floors.get(partition)
+        )
+        is not None
+    }
+
+
+@dataclass(frozen=True)
+class HeadStarts:
+    """The snapshots that a pipeline's tables may start from."""
+
+    location: Path
+    pipeline: str
+    _attempts: Counter[Path] = field(default_factory=Counter)
+
+    def of(self, table: TopicTable) -> Iterator[Snapshot]:
+        """The newest first."""
+        for found in islice(newest_first(self.location / self.pipeline / table.name), _TRIED):
+            if isinstance(found, Snapshot):
+                self._attempts[found.path] += 1
+                if self._attempts[found.path] <= _ATTEMPTS:
+                    yield found
+            else:
+                _tell_refused(table, found)
+
+
+def load_from_newest(table: TopicTable, head_starts: HeadStarts | None, load: Callable[[Snapshot | None], T]) -> T:
+    """What `load` makes of the newest snapshot that is good and fits, or of none where there is no such snapshot."""
+    for snapshot in () if head_starts is None else head_starts.of(table):
+        try:
+            return load(snapshot)
+        # Also those that are not the snapshot's fault: the topic, which is read next, will meet them as well.
+        except (CorruptState, ConfigError, Fatal) as error:
+            _tell_refused(table, error)
+    return load(None)
+
+
+def _tell_refused(table: TopicTable, error: EnrichError) -> None:
+    _log.warning("a snapshot is not used", extra={"table": table.name, "reason": str(error)})

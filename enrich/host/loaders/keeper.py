@@ -1,0 +1,200 @@
+"""Keeps a table as its external source is: reads it whole at an interval, serves the last read until the next one.
+
+The rules are those of the refresh-after-write cache, for the whole table as one entry: the old rows answer while it is
+read again, a read that fails leaves them and is tried again after a pause, and what could not be read for long goes.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass
+
+from enrich.base.errors import CorruptState, EnrichError
+from enrich.host.claims.watch import Answer
+from enrich.host.follow.tailer import Tailed
+from enrich.host.ipc.header import TableState
+from enrich.host.loaders.refreshing import Refreshed, Refresher
+from enrich.host.tables import LoaderTable
+from enrich.host.trouble import Trouble
+from stores.backoff import Backoff
+from stores.protocol import Clock, TableUpdate
+from stores.rocks import Prepared, RocksStore
+from stores.table import row_versions
+
+_log = logging.getLogger(__name__)
+
+_DROP_AFTER_S = 1.0
+"""Rows that have expired go once readers were told for so long that the table is not ready. Whoever looked at the table
+just before would find them deleted."""
+_SAVE_EVERY_MS = 60_000
+"""How often a table that does not change saves up to when it is complete, for the agent that comes after this one."""
+
+
+@dataclass(frozen=True)
+class _Progress:
+    """How far a read is."""
+
+    began_s: float
+    rows: int = 0
+
+    def as_numbers(self) -> dict[str, float]:
+        seconds = time.monotonic() - self.began_s
+        return {"records": self.rows, "per_second": self.rows / seconds if seconds > 0 else 0.0}
+
+
+class LoaderKeeper:
+    """See `Keeper`."""
+
+    topic = None
+
+    def __init__(
+        self,
+        table: LoaderTable,
+        refresher: Refresher,
+        store: RocksStore,
+        threads: Executor,
+        clock: Clock,
+        suspect: Callable[[], None],
+    ) -> None:
+        """`suspect` is called when the store looks damaged."""
+        self._table = table
+        self._refresher = refresher
+        self._store = store
+        self._threads = threads
+        self._clock = clock
+        self._suspect = suspect
+        self._stopping = threading.Event()
+        self._through = store.tables[table.name].complete_through
+        self._to_be_through: int | None = None
+        """Once what was handed out is published."""
+        self._running: Future[Refreshed] | None = None
+        self._progress = _Progress(0)
+        self._came: Refreshed | None = None
+        self._remarks = ""
+        self._has_tried = False
+        self._dropped = False
+        self._told_expired_s: float | None = None
+        self._not_before_ms: int | None = None
+        refresh_s = table.refresh_ms / 1000
+        backoff = Backoff(first_s=min(1.0, refresh_s), longest_s=min(60.0, refresh_s))
+        self._trouble = Trouble(clock, "a table cannot be read from its source", backoff, table=table.name)
+
+    @property
+    def name(self) -> str:
+        return self._table.name
+
+    def hear(self, answer: Answer | EnrichError) -> None:
+        """Nothing: it has no topic."""
+
+    def step(self) -> None:
+        if self._running is not None:
+            if self._running.done():
+                self._take(self._running)
+        elif self._is_to_be_dropped():
+            reason = {"table": self.name, "reason": self._trouble.reason}
+            _log.error("a table could not be read for too long and its rows are dropped", extra=reason)
+            self._running = self._threads.submit(self._refresher.drop)
+        elif self._is_due():
+            self._progress = _Progress(time.monotonic())
+            self._running = self._threads.submit(self._refresher.refresh, self._tell, self._stopping.is_set)
+
+    def update(self, tailed: Tailed | None) -> Prepared | None:  # noqa: ARG002 - nothing comes of a topic
+        update = self._update()
+        return None if update is None else self._store.prepare(self.name, update)
+
+    def failed(self, error: Exception) -> None:
+        if isinstance(error, CorruptState):
+            self._suspect()
+        self._came = self._to_be_through = None
+        if self._running is None:
+            # What the last read brought may not be in the store: the next one compares anew.
+            self._refresher.forget()
+        self._trouble.met(error)
+        self._not_before_ms = self._trouble.next_try_ms
+
+    def _update(self) -> TableUpdate | None:
+        came, self._came = self._came, None
+        if came is None:
+            return None
+        saved = self._store.tables[self.name].complete_through
+        through = came.complete_through
+        self._to_be_through = through
+        if came.update is not None or through is None:
+            return came.update
+        if saved is not None and 0 <= through - saved < _SAVE_EVERY_MS:
+            self._is_through(through)
+            return None
+        return TableUpdate(row_versions(()), {}, through)
+
+    def state(self) -> TableState:
+        table = self._store.tables[self.name]
+        if self._to_be_through is not None and table.complete_through == self._to_be_through:
+            self._is_through(self._to_be_through)
+        is_ready = self._is_ready()
+        if not self._is_expired():
+            self._told_expired_s = None
+        elif self._told_expired_s is None:
+            self._told_expired_s = time.monotonic()
+        return TableState(
+            ready=is_ready,
+            complete_through=self._through,
+            rows=table.rows,
+            split_keys=table.split_keys,
+            reason=self._reason(is_ready=is_ready),
+            next_try=self._trouble.next_try_ms,
+            progress=self._progress.as_numbers() if self._running is not None and not is_ready else {},
+        )
+
+    def close(self) -> None:
+        self._stopping.set()
+        if self._running is not None:
+            self._running.cancel()
+
+    def _is_through(self, moment: int) -> None:
+        self._through, self._to_be_through = moment, None
+        self._dropped = False
+
+    def _is_ready(self) -> bool:
+        """Whether all rows of one read are there, and nobody could have newer ones right now."""
+        if self._through is None or self._is_expired():
+            return False
+        return self._has_tried or 0 <= self._clock.now_ms() - self._through < self._table.refresh_ms
+
+    def _is_to_be_dropped(self) -> bool:
+        if self._dropped or self._trouble.reason is None or not self._is_expired() or self._told_expired_s is None:
+            return False
+        return time.monotonic() - self._told_expired_s >= _DROP_AFTER_S
+
+    def _is_due(self) -> bool:
+        now = self._clock.now_ms()
+        if self._not_before_ms is None:
+            # The first of this agent: what an agent before it has read counts.
+            return self._through is None or not 0 <= now - self._through < self._table.refresh_ms
+        # A clock that was set back must not put it off.
+        return not self._not_before_ms - self._table.refresh_ms <= now < self._not_before_ms
+
+    def _is_expired(self) -> bool:
+        return self._through is not None and self._clock.now_ms() - self._through >= self._table.expire_ms
+
+    def _tell(self, rows: int) -> None:
+        self._progress = _Progress(self._progress.began_s, rows)
+
+    def _take(self, running: "Future[Refreshed]") -> None:
+        self._running = None
+        self._has_tried = True
+        came = running.result()
+        self._came = came
+        if came.dropped:
+            self._dropped = True
+            return
+        self._trouble.is_over()
+        self._remarks = "; ".join(came.remarks)
+        self._not_before_ms = self._clock.now_ms() + self._table.refresh_ms
+
+    def _reason(self, *, is_ready: bool) -> str | None:
+        why = self._trouble.reason or self._remarks or None
+        if self._is_expired():
+            return f"it could not be read for so long that its rows were dropped: {why}"
+        return why if is_ready or why is not None else "loading"

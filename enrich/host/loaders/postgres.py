@@ -1,0 +1,42 @@
+"""Rows from a PostgreSQL table or view, as of one moment."""
+
+from collections.abc import Callable, Iterator
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+
+from enrich.base.errors import ConfigError
+from enrich.host.loaders.keyed_rows import KeyedRows
+from enrich.host.loaders.source import SourceBatch
+from stores.external.postgres_reading import PostgresReader
+
+_STALLED_S = 30.0
+"""Longer than for Redis: a view may have to be sorted before its first row comes."""
+
+
+class PostgresSource:
+    """See `RowSource`."""
+
+    def __init__(self, dsn: str, table: str, rows: KeyedRows, *, where: str) -> None:
+        self._dsn = dsn
+        self._table = table
+        self._rows = rows
+        self._where = where
+
+    def batches(self, stopping: Callable[[], bool]) -> Iterator[SourceBatch]:
+        self._require_address()
+        reader = PostgresReader(self._dsn, stopping=stopping, stalled_s=_STALLED_S)
+        with reader.snapshot() as snapshot:
+            for batch in snapshot.rows(snapshot.shape(self._table), self._rows.names):
+                yield self._rows.of(batch)
+
+    def _require_address(self) -> None:
+        try:
+            conninfo_to_dict(self._dsn)
+        except psycopg.Error:
+            # Its text may quote a part of the address, and so of the password.
+            raise ConfigError(
+                "this is no address of a PostgreSQL database",
+                where=self._where,
+                next_step="write it as postgresql://user:password@host/database",
+            ) from None

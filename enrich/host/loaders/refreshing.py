@@ -1,0 +1,174 @@
+"""One refresh of a loader table: the source is read whole, and what differs from the store becomes row versions.
+
+A loader table has no offsets of a source's: its one partition counts its own changes, going on from the store's
+position, so that an unchanged row keeps its offset whatever is restarted.
+"""
+
+from collections.abc import Callable, Sequence, Set
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from enrich.host.loaders.kept import Changes, Kept, KeyAndValue, changes, kept_rows, without
+from enrich.host.loaders.shrinking import ShrinkGuard
+from enrich.host.loaders.source import SOURCE_ROWS, RowSource
+from enrich.host.loaders.whole import WholeRead, read_whole
+from stores.networks import parse_network
+from stores.protocol import Clock, KeyKind, Quarantined, TableSpec, TableUpdate
+from stores.rocks import RocksStore
+from stores.table import ROW_VERSIONS, HistoryFloor, row_versions
+
+PARTITION = 0
+
+_MOST_IN_ONE_WRITE = 5_000
+"""More changes are loaded beside the old rows and swapped in: the agent's loop must not stand still for them. One row
+of a publication costs it 14 us."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refreshed:
+    """What came of a refresh."""
+
+    complete_through: int | None = None
+    """The clock when the read began, once the update is published; None when the read is not to be believed."""
+    update: TableUpdate | None = None
+    """To be published; None when nothing changed, or it was so much that it is in the store already."""
+    remarks: Sequence[str] = field(default_factory=tuple)
+    """What its users should know of the table."""
+    dropped: bool = False
+    """All rows go, since they are too old."""
+
+
+class Refresher:
+    """Of one table. Only its own row versions may be published to the table; for one thread at a time."""
+
+    def __init__(
+        self,
+        name: str,
+        spec: TableSpec,
+        source: RowSource,
+        store: RocksStore,
+        clock: Clock,
+        tell_quarantined: Callable[[Sequence[Quarantined]], None],
+        *,
+        most_in_one_write: int = _MOST_IN_ONE_WRITE,
+    ) -> None:
+        self._name = name
+        self._spec = spec
+        self._source = source
+        self._store = store
+        self._clock = clock
+        self._tell_quarantined = tell_quarantined
+        self._most_in_one_write = most_in_one_write
+        self._guard = ShrinkGuard()
+        self._applied: bytes | None = None
+        """The digest of the last read that is in the store: most reads bring nothing new."""
+        self._refused: Set[KeyAndValue] = set()
+        """The rows that the store would not take when the last read was applied."""
+
+    def refresh(self, tell: Callable[[int], None], stopping: Callable[[], bool]) -> Refreshed:
+        """Raises what the source and the store raise; the table then stays as it was."""
+        began = self._clock.now_ms()
+        read = read_whole(self._source, self._spec.key, tell, stopping)
+        digest = read.digest()
+        if digest == self._applied:
+            self._guard.believe()
+            return Refreshed(began, remarks=_remarks(read))
+        kept = kept_rows(self._store.path, self._name, self._spec)
+        doubt = self._guard.doubt(served=len(kept.living), read=len(read.rows))
+        if doubt is not None:
+            return Refreshed(remarks=(doubt, *_remarks(read)))
+        update = self._apply(kept, self._not_refused_before(kept, changes(read.rows, kept.living)), began, began)
+        self._applied = digest
+        return Refreshed(began, update, _remarks(read))
+
+    def forget(self) -> None:
+        """What the last read brought may not be in the store."""
+        self._applied = None
+
+    def drop(self) -> Refreshed:
+        """All rows are gone."""
+        kept = kept_rows(self._store.path, self._name, self._spec)
+        all_gone = Changes(SOURCE_ROWS.empty_table(), kept.living["key"].combine_chunks())
+        self._applied = None
+        through = self._store.tables[self._name].complete_through
+        return Refreshed(update=self._apply(kept, all_gone, self._clock.now_ms(), through), dropped=True)
+
+    def _not_refused_before(self, kept: Kept, found: Changes) -> Changes:
+        """A bad row goes to the quarantine once, and not again with every change or restart."""
+        bad = np.flatnonzero(_bad(self._spec, found.put))
+        rows = found.put.take(pa.array(bad))
+        pairs = list(zip(*(rows.column(name).to_pylist() for name in SOURCE_ROWS.names), strict=True))
+        before = self._refused | kept.quarantined
+        known = [int(index) for index, pair in zip(bad, pairs, strict=True) if pair in before]
+        self._refused = set(pairs)
+        is_new = np.ones(len(found.put), bool)
+        is_new[known] = False
+        return Changes(found.put.filter(pa.array(is_new)), found.gone)
+
+    def _apply(self, kept: Kept, found: Changes, now: int, through: int | None) -> TableUpdate | None:
+        """The update, unless nothing changed or the change is large: then it is in the store when this returns."""
+        now = max(now, kept.newest_ms)  # a clock that was set back must not make newer versions look older
+        position = self._store.tables[self._name].positions.get(PARTITION, 0)
+        versions = _versions(found, position, now)
+        positions = {PARTITION: position + len(versions)}
+        most = self._most_in_one_write
+        # Tombstones stay for ever otherwise, and keys that come and go would make the table grow for ever.
+        if len(versions) > most or (len(versions) and kept.tombstones > max(most, len(kept.living))):
+            self._swap(kept, versions, positions, now, through)
+            return None
+        return TableUpdate(_one_batch(versions), positions, through) if len(versions) else None
+
+    def _swap(self, kept: Kept, versions: pa.Table, positions: dict[int, int], now: int, through: int | None) -> None:
+        good = versions.filter(pa.array(~_bad(self._spec, versions)))
+        load = self._store.bulk(self._name)
+        try:
+            # An unchanged row keeps its version. One whose new value is bad keeps the row that it had.
+            for batch in without(kept.living, good["key"].combine_chunks()).to_batches():
+                load.add(batch)
+            for batch in versions.to_batches():
+                self._tell_quarantined(load.add(batch))
+            load.finish(positions, {PARTITION: HistoryFloor(positions[PARTITION], now)}, through)
+        except BaseException:
+            load.abandon()
+            raise
+
+
+def _bad(spec: TableSpec, rows: pa.Table) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
+    """Which rows the store will not take as rows."""
+    bad = np.zeros(len(rows), np.bool_)
+    bad[list(spec.decoder.decode(rows["value"].combine_chunks()).bad)] = True
+    if spec.key is KeyKind.CIDR:
+        bad |= np.array([not _is_network(key) for key in rows["key"].to_pylist()], np.bool_)
+    return bad
+
+
+def _is_network(key: bytes) -> bool:
+    try:
+        parse_network(key)
+    except ValueError:
+        return False
+    return True
+
+
+def _versions(found: Changes, position: int, now: int) -> pa.Table:
+    count = len(found.put) + len(found.gone)
+    columns = [
+        pa.chunked_array([*found.put["key"].chunks, found.gone], pa.binary()),
+        pa.array(np.full(count, PARTITION), pa.int32()),
+        pa.array(np.arange(position, position + count), pa.int64()),
+        pa.array(np.full(count, now), pa.int64()),
+        pa.chunked_array([*found.put["value"].chunks, pa.nulls(len(found.gone), pa.binary())], pa.binary()),
+    ]
+    return pa.Table.from_arrays(columns, schema=ROW_VERSIONS).combine_chunks()
+
+
+def _one_batch(versions: pa.Table) -> pa.RecordBatch:
+    batches = versions.combine_chunks().to_batches()
+    return batches[0] if batches else row_versions(())
+
+
+def _remarks(read: WholeRead) -> Sequence[str]:
+    empty = () if len(read.rows) else ("the source has no rows",)
+    return (*empty, *(f"{count:,} rows {reason}" for reason, count in sorted(read.left_out.items())))

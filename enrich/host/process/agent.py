@@ -1,0 +1,325 @@
+"""The agent's work: a keeper for each table, one publication of what they bring, and a header that tells readers."""
+
+import logging
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from queue import SimpleQueue
+
+from enrich.base.errors import CorruptState, EnrichError, Fatal, Fenced, Retryable
+from enrich.base.processes import Identity, identify, pid_namespace
+from enrich.host.claims.moments import Clocks
+from enrich.host.claims.watch import Answer, TopicWatch
+from enrich.host.follow.keeper import Keeper
+from enrich.host.follow.tailer import Tailed, Tailer
+from enrich.host.follow.topic_keeper import TopicKeeper
+from enrich.host.ipc.header import Header, HeaderWriter, TableState
+from enrich.host.ipc.imports import Imports
+from enrich.host.load.loading import Listener, Loaded, LoadTable, Order, Progress, load_table
+from enrich.host.load.snapshots import HeadStarts, load_from_newest
+from enrich.host.loaders import Refresher, source_of
+from enrich.host.loaders.keeper import LoaderKeeper
+from enrich.host.tables import LoaderTable, TopicTable
+from enrich.host.trouble import reason_of
+from enrich.kafka import Connection, new_store_consumer
+from stores.protocol import Clock, Quarantined, QuarantinePlace
+from stores.rocks import Prepared, RocksStore
+from stores.snapshots import Snapshot
+
+_log = logging.getLogger(__name__)
+
+_BATCH_RECORDS = 10_000
+_BATCH_SECONDS = 0.02
+_WRITE_AGAIN_S = 0.5
+_CLEAN_EVERY_MS = 5_000
+
+_PATIENCE_S = 2
+"""For what only reads, when the agent ends."""
+
+_ENDS_ALL = (CorruptState, Fenced, Fatal)
+"""What the store raises about itself, and not about a table."""
+
+
+class Agent:
+    """One run over one store. The caller holds the store's lock and decides when it ends."""
+
+    def __init__(
+        self,
+        store: RocksStore,
+        tables: Mapping[str, TopicTable | LoaderTable],
+        connection: Connection,
+        header: HeaderWriter,
+        clock: Clock,
+        *,
+        verify: Callable[[], object] = lambda: None,
+        load: LoadTable = load_table,
+        head_starts: HeadStarts | None = None,
+        imports: Imports | None = None,
+        remarks: Callable[[], Mapping[str, str]] = dict,
+    ) -> None:
+        """`verify` reads the whole store and raises CorruptState for damage. It runs in the background, after a start
+        with rows and whenever somebody suspects the store. `head_starts`: snapshots that a load may begin with;
+        `imports`: where people ask to take one in. `remarks`: what others have to say of tables that are well."""
+        self._store = store
+        self._connection = connection
+        self._header = header
+        self._clock = clock
+        self._verify = verify
+        self._load_table = load
+        self._head_starts = head_starts
+        self._imports = imports
+        self._remarks = remarks
+        self._verifying: Future[object] | None = None
+        self._suspected = threading.Event()
+        self._refresh_wanted = threading.Event()
+        self._orders: SimpleQueue[Callable[[], object]] = SimpleQueue()
+        self._told: Header | None = None
+        self._tailer = Tailer(partial(new_store_consumer, connection))
+        topics = [table.topic for table in tables.values() if isinstance(table, TopicTable)]
+        self._clocks = Clocks(clock)
+        self._watch = TopicWatch(topics, connection, self._clocks)
+        self._stopping = threading.Event()
+        # Three tables at a time, so that one long load does not hold up all others.
+        self._threads = ThreadPoolExecutor(max_workers=3, thread_name_prefix="agent")
+        # Of their own: decoding that waits for a server holds up no load, and no load holds it up.
+        self._decoding = ThreadPoolExecutor(max_workers=4, thread_name_prefix="decoding")
+        # Of its own: a suspicion is looked into although loads wait for their turn.
+        self._verifier = ThreadPoolExecutor(max_workers=1, thread_name_prefix="verify")
+        # Of their own: a server that does not answer holds up no topic.
+        self._loader_threads = ThreadPoolExecutor(max_workers=4, thread_name_prefix="loader")
+        self._keepers: list[Keeper] = [self._keeper_of(table) for table in tables.values()]
+        self._topic_keepers = {keeper.name: keeper for keeper in self._keepers if isinstance(keeper, TopicKeeper)}
+        self._unwritten: Mapping[str, Prepared] = {}
+        self._write_failure: EnrichError | None = None
+        self._cleaned_at_ms = self._clocks.steady.now_ms()
+        self._self = identify(os.getpid()) or Identity(os.getpid(), 0)
+        self._namespace = pid_namespace()
+        if any(table.rows for table in store.tables.values()):
+            self.suspect()
+
+    def step(self) -> None:
+        """One turn of the loop: at most a few tens of milliseconds when there is little to do.
+
+        Whatever goes wrong with one table is that table's: it is set aside and tried again, and the others go on.
+        Raises CorruptState when the store is damaged; it has to be made anew, and Fenced and Fatal.
+        """
+        if self._unwritten:
+            # Until it is written nothing else is begun: a load that starts now could not tell what is of which topic.
+            time.sleep(_WRITE_AGAIN_S)
+        else:
+            if self._refresh_wanted.is_set():
+                self._refresh_wanted.clear()
+                self._watch.ask_now()
+            if self._imports is not None:
+                self._imports.hand_out(self._topic_keepers)
+            self._obey()
+            self._hear()
+            for keeper in self._keepers:
+                with _its_own(keeper):
+                    keeper.step()
+            self._unwritten = self._updates(self._tailer.poll(_BATCH_RECORDS, _BATCH_SECONDS))
+        self._publish()
+        self._clean()
+        self._look_for_damage()
+        self._write_header()
+
+    @property
+    def header(self) -> Header | None:
+        """What readers were told last."""
+        return self._told
+
+    def suspect(self) -> None:
+        """Leaves word, from any thread, that somebody found the store damaged: it is read as a whole."""
+        self._suspected.set()
+
+    def refresh(self) -> None:
+        """Leaves word, from any thread, that somebody wants complete_through to move on now."""
+        self._refresh_wanted.set()
+
+    def rebuild(self, table: str) -> None:
+        """Leaves word, from any thread, that somebody wants the table loaded anew."""
+        self._orders.put(self._topic_keepers[table].load_anew)
+
+    def purge(self, table: str, places: Sequence[QuarantinePlace]) -> None:
+        """Leaves word, from any thread, that these records are to leave the table's quarantine."""
+        self._orders.put(partial(self._store.purge, table, places))
+
+    def close(self) -> None:
+        """Takes seconds: what takes longer holds nothing that counts, and is left alone."""
+        self._stopping.set()
+        for keeper in self._keepers:
+            keeper.close()
+        self._decoding.shutdown(wait=False, cancel_futures=True)
+        self._threads.shutdown(wait=True, cancel_futures=True)
+        self._verifier.shutdown(wait=False, cancel_futures=True)
+        if self._verifying is not None:
+            wait([self._verifying], _PATIENCE_S)
+        self._loader_threads.shutdown(wait=True, cancel_futures=True)
+        self._watch.close()
+        self._tailer.close()
+
+    def _keeper_of(self, table: TopicTable | LoaderTable) -> Keeper:
+        if isinstance(table, TopicTable):
+            threads = self._threads, self._decoding
+            return TopicKeeper(table, self._store, self._tailer, self._load, *threads, self._clocks)
+        source = source_of(table.name, table.section, self._store.path.with_name("loading") / table.name)
+        refresher = Refresher(table.name, table.spec, source, self._store, self._clock, _tell_quarantined)
+        return LoaderKeeper(table, refresher, self._store, self._loader_threads, self._clock, self.suspect)
+
+    def _load(
+        self, table: TopicTable, answer: Answer, tell: Callable[[Progress], None], chosen: Snapshot | None
+    ) -> Loaded | None:
+        listener = Listener(tell, _tell_quarantined, self._stopping.is_set)
+
+        def load(head_start: Snapshot | None) -> Loaded | None:
+            order = Order(table, answer, self._connection, head_start)
+            return self._load_table(self._store, order, listener, self._clock)
+
+        return load(chosen) if chosen is not None else load_from_newest(table, self._head_starts, load)
+
+    def _obey(self) -> None:
+        while not self._orders.empty():
+            try:
+                self._orders.get_nowait()()
+            except _ENDS_ALL:
+                raise
+            except Exception as error:  # noqa: BLE001 - somebody's wish must not end the agent
+                _tell("what was asked for cannot be done now", error)
+
+    def _hear(self) -> None:
+        answers = self._watch.answers()
+        for keeper in self._keepers:
+            if keeper.topic is not None and keeper.topic in answers:
+                with _its_own(keeper):
+                    keeper.hear(answers[keeper.topic])
+
+    def _updates(self, came: Mapping[str, Tailed]) -> Mapping[str, Prepared]:
+        updates: dict[str, Prepared] = {}
+        for keeper in self._keepers:
+            with _its_own(keeper):
+                update = keeper.update(came.get(keeper.topic) if keeper.topic else None)
+                if update is not None:
+                    updates[keeper.name] = update
+        return updates
+
+    def _publish(self) -> None:
+        if not self._unwritten:
+            return
+        try:
+            published = self._store.publish(self._unwritten)
+        except Retryable as error:
+            if self._write_failure is None:
+                _log.error("what was read cannot be written; it is tried again", extra={"reason": str(error)})
+            self._write_failure = error
+            return
+        except _ENDS_ALL:
+            raise
+        except Exception as error:  # noqa: BLE001 - nobody knows of which table, so it is found out
+            _tell("what was read cannot be written in one piece", error)
+            self._unwritten = self._publish_one_by_one()
+            return
+        self._unwritten, self._write_failure = {}, None
+        _tell_quarantined(published.quarantined)
+
+    def _publish_one_by_one(self) -> Mapping[str, Prepared]:
+        """After what is no fault of the disk or the store: the tables that fail alone, too, are set aside. Returns what
+        a full disk leaves over."""
+        left: dict[str, Prepared] = {}
+        for keeper in self._keepers:
+            one = self._unwritten.get(keeper.name)
+            if one is None:
+                continue
+            with _its_own(keeper, *_ENDS_ALL):
+                try:
+                    _tell_quarantined(self._store.publish({keeper.name: one}).quarantined)
+                except Retryable:
+                    left[keeper.name] = one
+        return left
+
+    def _clean(self) -> None:
+        """Removes what no question can reach any more, a bounded piece at a time."""
+        now = self._clocks.steady.now_ms()
+        if self._unwritten or now - self._cleaned_at_ms < _CLEAN_EVERY_MS:
+            return
+        self._cleaned_at_ms = now
+        try:
+            self._store.remove_expired()
+        except _ENDS_ALL:
+            raise
+        except Exception as error:  # noqa: BLE001 - they take space, and nothing else
+            _tell("old versions cannot be removed now", error)
+
+    def _look_for_damage(self) -> None:
+        if self._verifying is None and self._suspected.is_set():
+            self._suspected.clear()
+            self._verifying = self._verifier.submit(self._verify)
+        if self._verifying is not None and self._verifying.done():
+            verifying, self._verifying = self._verifying, None
+            try:
+                verifying.result()
+            except (CorruptState, Fenced):
+                raise
+            except Exception as error:  # noqa: BLE001 - of a reader; the store itself is open and answers
+                _tell("the store could not be verified", error)
+
+    def _write_header(self) -> None:
+        remarks = self._remarks()
+        while True:
+            seq = self._store.seq
+            tables = {keeper.name: self._state_of(keeper, remarks.get(keeper.name)) for keeper in self._keepers}
+            # A load ends in a thread of its own: what is said must be of one seq.
+            if self._store.seq == seq:
+                break
+        header = Header(
+            *seq,
+            heartbeat_ms=self._clock.now_ms(),
+            pid=self._self.pid,
+            started=self._self.started,
+            pid_namespace=self._namespace,
+            tables=tables,
+        )
+        self._header.write(header)
+        self._told = header
+
+    def _state_of(self, keeper: Keeper, remark: str | None) -> TableState:
+        quarantine = self._store.tables[keeper.name].quarantine
+        state = replace(keeper.state(), quarantined=quarantine.records)
+        if state.reason is None and quarantine.not_kept:
+            state = replace(state, reason=f"the quarantine is full: it keeps {quarantine.kept_records:,} records")
+        if state.reason is None:
+            state = replace(state, reason=remark)
+        return state if self._write_failure is None else replace(state, reason=str(self._write_failure))
+
+
+@contextmanager
+def _its_own(keeper: Keeper, *those_of_all: type[Exception]) -> Iterator[None]:
+    """What goes wrong inside is this table's."""
+    try:
+        yield
+    except those_of_all:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever it is, other tables have nothing to do with it
+        keeper.failed(error)
+
+
+def _tell(what: str, error: Exception) -> None:
+    known = isinstance(error, EnrichError)
+    _log.warning(what, extra={"reason": reason_of(error)}, exc_info=None if known else error)
+
+
+def _tell_quarantined(records: Sequence[Quarantined]) -> None:
+    """One line for each reason, however many records there are. Never their bytes: those are in the quarantine."""
+    firsts: dict[tuple[str, str], Quarantined] = {}
+    for record in records:
+        firsts.setdefault((record.table, record.reason), record)
+    numbers = Counter((record.table, record.reason) for record in records)
+    for group, first in firsts.items():
+        place = {"table": first.table, "partition": first.partition, "offset": first.offset}
+        extra = {**place, "reason": first.reason, "records": numbers[group]}
+        _log.warning("a record cannot become a row and is quarantined", extra=extra)

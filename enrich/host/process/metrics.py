@@ -1,0 +1,85 @@
+"""The agent's metrics for Prometheus, made from its header when somebody asks: nothing is counted twice."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from enrich.host.ipc.header import Header, TableState
+
+if TYPE_CHECKING:
+    from stores.segments import Stats
+
+_TABLE_GAUGES: Mapping[str, tuple[str, Callable[[TableState], float | None]]] = {
+    "ready": ("1 when the table is complete to the ends captured at the agent's start.", lambda t: t.ready),
+    "set_aside": (
+        "1 while the table stands still because of an error, which is tried again and again.",
+        lambda t: t.is_set_aside,
+    ),
+    "complete_through_seconds": (
+        "Unix time through which the table is known to be complete.",
+        lambda t: None if t.complete_through is None else t.complete_through / 1000,
+    ),
+    "rows": ("Keys in the table, deleted ones too.", lambda t: t.rows),
+    "quarantined_records": ("Records that could not become rows.", lambda t: t.quarantined),
+    "split_keys": ("Keys that stand in two partitions of the topic.", lambda t: t.split_keys),
+    "records_to_come": ("Records that a load or a catch-up still has to read.", lambda t: t.progress.get("to_come", 0)),
+    "load_records_per_second": ("Records a second of a running load.", lambda t: t.progress.get("per_second", 0)),
+}
+
+
+_SEGMENT_GAUGES: "Mapping[str, tuple[str, Callable[[Stats | None], float]]]" = {
+    "mapped": ("1 when look-ups are answered from segments, 0 when from RocksDB.", lambda s: s is not None),
+    "segments": ("Segments of the table.", lambda s: 0 if s is None else s.segments),
+    "segment_bytes": ("Bytes of the table's segments.", lambda s: 0 if s is None else s.bytes),
+}
+
+
+class AgentMetrics(Collector):
+    """`header`, `memory` and `segments` are asked at each scrape."""
+
+    def __init__(
+        self,
+        pipeline: str,
+        header: Callable[[], Header | None],
+        memory: Callable[[], Mapping[str, float]],
+        segments: "Callable[[], Mapping[str, Stats | None]]" = dict,
+    ) -> None:
+        self._pipeline = pipeline
+        self._header = header
+        self._memory = memory
+        self._segments = segments
+        self._registry = CollectorRegistry()
+        self._registry.register(self)
+
+    def page(self) -> bytes:
+        return generate_latest(self._registry)
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        header = self._header()
+        if header is None:
+            return
+        yield self._gauge("seq", "The newest publication of this generation.", header.counter)
+        yield self._gauge("generation", "Rises when the store's past is not that of before.", header.generation)
+        yield self._gauge("heartbeat_seconds", "Unix time of its last sign of life.", header.heartbeat_ms / 1000)
+        for name, (text, value_of) in _TABLE_GAUGES.items():
+            values = {table: value_of(state) for table, state in header.tables.items()}
+            yield self._gauges(f"table_{name}", text, "table", values)
+        stats = dict.fromkeys(header.tables) | dict(self._segments())
+        for name, (text, size_of) in _SEGMENT_GAUGES.items():
+            yield self._gauges(f"table_{name}", text, "table", {table: size_of(one) for table, one in stats.items()})
+        yield self._gauges("memory_bytes", "Memory by what it is used for, beside the budget.", "part", self._memory())
+
+    def _gauge(self, name: str, text: str, value: float) -> GaugeMetricFamily:
+        gauge = GaugeMetricFamily(f"enrich_agent_{name}", text, labels=["pipeline"])
+        gauge.add_metric([self._pipeline], value)
+        return gauge
+
+    def _gauges(self, name: str, text: str, label: str, values: Mapping[str, float | None]) -> GaugeMetricFamily:
+        gauge = GaugeMetricFamily(f"enrich_agent_{name}", text, labels=["pipeline", label])
+        for of, value in values.items():
+            if value is not None:
+                gauge.add_metric([self._pipeline, of], float(value))
+        return gauge

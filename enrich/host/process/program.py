@@ -1,0 +1,198 @@
+"""The agent's process: one store, one lock, one loop, until it is told to stop or nobody needs it any more."""
+
+import contextlib
+import json
+import logging
+import os
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+from types import FrameType
+from typing import TypedDict
+
+import numpy.ma  # noqa: F401 - numpy imports it when `unique` is first called, which an update would wait for
+
+from enrich.base.errors import CorruptState, EnrichError, Fenced
+from enrich.base.logs import JsonLines
+from enrich.config import Pipeline
+from enrich.config.sections.host.memory_shares import memory_shares
+from enrich.config.wire import from_wire
+from enrich.host.ipc.header import HeaderWriter
+from enrich.host.ipc.imports import Imports
+from enrich.host.ipc.leases import LeaseWatch
+from enrich.host.ipc.lock import StoreLock
+from enrich.host.ipc.requests import PURGE, REBUILD, REFRESH, SCHEMAS, SUSPECT, SUSPECT_SEGMENTS, RequestServer
+from enrich.host.ipc.store_paths import StorePaths, paths_of
+from enrich.host.load.processes import LoadProcesses
+from enrich.host.load.snapshots import HeadStarts
+from enrich.host.memory_use import memory_use, reader_sizes, store_sizes
+from enrich.host.mirror.compiled_code import keep_compiled_code
+from enrich.host.mirror.composing import segments_beside
+from enrich.host.process.agent import Agent
+from enrich.host.process.metrics import AgentMetrics
+from enrich.host.reader.schemas import SchemaDesk
+from enrich.host.tables import LoaderTable, TopicTable, all_tables
+from enrich.kafka.settings import librdkafka_settings
+from stores.clock import SystemClock
+from stores.protocol import QuarantinePlace, TableSpec
+from stores.rocks import RocksReader, RocksStore, Sizes
+
+_log = logging.getLogger("enrich.agent")
+
+_SWITCH_S = 0.0005
+"""After so long a thread that only computes must let others have the interpreter. The loop gives it up and takes it
+back for each call into Kafka, Arrow and RocksDB: at Python's 5 ms it would stand still while the engine of segments is
+imported."""
+
+
+class _ToldToStop(BaseException):
+    """SIGTERM: `enrich agent stop`. No Exception, so that nothing on the way takes it for a failure."""
+
+
+class Start(TypedDict):
+    """What the starter writes into the pipe."""
+
+    lock: str
+    """Where the agents of the pipeline's store are elected."""
+    pipeline: str
+    linger_s: float | None
+
+
+def run(start: Start, lock: StoreLock) -> int:
+    """The life of the agent that has the store's lock. Returns its exit code."""
+    pipeline = from_wire(start["pipeline"])
+    paths = paths_of(pipeline)
+    os.chdir("/")  # everything is imported by now, and the agent holds nobody's directory
+    _log_to(paths)
+    sys.setswitchinterval(_SWITCH_S)
+    keep_compiled_code(pipeline.state_dir)
+    # Forked while there is one thread, no database and no client.
+    shares = memory_shares(pipeline.memory)
+    loads = LoadProcesses.forked(pipeline, paths, shares.loads_at_once, held=[lock.descriptor])
+    signal.signal(signal.SIGTERM, _told_to_stop)
+    try:
+        linger_s = start["linger_s"] or pipeline.agent.linger.total_seconds()
+        with contextlib.closing(loads):
+            _run(pipeline, paths, lock, loads, linger_s=linger_s)
+    except _ToldToStop:
+        _log.info("told to stop")
+    except Fenced as error:
+        _log.warning(str(error))
+        return 1
+    except EnrichError as error:
+        _log.error(str(error))
+        return 1
+    except Exception:  # noqa: BLE001 - the process's top: a bug is logged, and the exit code says so
+        _log.exception("this is a bug in enrich; the agent stops, the next reader starts another")
+        return 1
+    return 0
+
+
+def _run(pipeline: Pipeline, paths: StorePaths, lock: StoreLock, loads: LoadProcesses, linger_s: float) -> None:
+    while True:
+        try:
+            _serve(pipeline, paths, lock, loads, linger_s)
+        except CorruptState as error:
+            # The topics have everything. Readers of the old store are told that it was replaced.
+            _log.error("the store is damaged and is made anew", extra={"reason": str(error)})
+            # What looks like damage may be the store of another agent, in a directory that was made again.
+            lock.require_held()
+            # Moved first: whatever cannot be deleted must not be taken for the new store.
+            shutil.rmtree(paths.damaged, ignore_errors=True)
+            paths.rows.rename(paths.damaged)
+            shutil.rmtree(paths.damaged, ignore_errors=True)
+        else:
+            return
+
+
+def _serve(pipeline: Pipeline, paths: StorePaths, lock: StoreLock, loads: LoadProcesses, linger_s: float) -> None:
+    clock = SystemClock()
+    tables = all_tables(pipeline)
+    specs = {name: table.spec for name, table in tables.items()}
+    with contextlib.ExitStack() as held:
+        shares = memory_shares(pipeline.memory)
+        store = RocksStore(paths.rows, specs, clock, sizes=store_sizes(shares))
+        held.callback(store.close)
+        segments = segments_beside(store, pipeline, paths, specs, loads, clock)
+        held.callback(segments.close)
+        header = HeaderWriter(paths.header)
+        held.callback(header.close)
+        leases = LeaseWatch(paths.leases)
+        held.callback(leases.close)
+        connection = librdkafka_settings(pipeline.kafka)
+        snapshots = pipeline.snapshots
+        head_starts = None if snapshots is None else HeadStarts(Path(snapshots.path), pipeline.name)
+        agent = Agent(
+            store,
+            tables,
+            connection,
+            header,
+            clock,
+            verify=partial(_verify, paths, specs, reader_sizes(shares)),
+            load=loads.load_table,
+            head_starts=head_starts,
+            imports=Imports(paths.imports),
+            remarks=segments.remarks,
+        )
+        held.callback(agent.close)
+        memory = partial(memory_use, shares, store, segments)
+        metrics = AgentMetrics(pipeline.name, lambda: agent.header, memory, segments.stats)
+        errands, orders = _errands(agent, tables)
+        errands = {**errands, SUSPECT_SEGMENTS: segments.suspect}
+        questions = {SCHEMAS: SchemaDesk(pipeline).answer}
+        requests = RequestServer(paths.folder, metrics.page, errands, orders, questions)
+        held.callback(requests.close)
+        if pipeline.agent.metrics_port is not None:
+            requests.listen(pipeline.agent.metrics_address, pipeline.agent.metrics_port)
+        _log.info("the agent runs", extra={"tables": ", ".join(tables), "folder": str(paths.folder)})
+        needed_until = time.monotonic() + linger_s
+        looked_at = 0.0
+        while time.monotonic() < needed_until:
+            agent.step()
+            if time.monotonic() - looked_at >= 1:
+                looked_at = time.monotonic()
+                lock.require_held()
+                if leases.living():
+                    needed_until = looked_at + linger_s
+        _log.info("nobody has needed the agent for long; it leaves", extra={"seconds": linger_s})
+
+
+def _errands(
+    agent: Agent, tables: Mapping[str, TopicTable | LoaderTable]
+) -> tuple[Mapping[str, Callable[[], None]], Mapping[str, Callable[[bytes], None]]]:
+    errands = {REFRESH: agent.refresh, SUSPECT: agent.suspect}
+    errands |= {REBUILD + name: partial(agent.rebuild, name) for name, table in tables.items() if _has_topic(table)}
+    orders = {PURGE + name: partial(_purge, agent, name) for name in tables}
+    return errands, orders
+
+
+def _has_topic(table: TopicTable | LoaderTable) -> bool:
+    return isinstance(table, TopicTable)
+
+
+def _purge(agent: Agent, table: str, places: bytes) -> None:
+    agent.purge(table, [QuarantinePlace(*paths) for paths in json.loads(places)])
+
+
+def _verify(paths: StorePaths, specs: Mapping[str, TableSpec], sizes: Sizes) -> None:
+    with contextlib.closing(RocksReader(paths.rows, specs, sizes=sizes)) as reader:
+        reader.verify()
+
+
+def _told_to_stop(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the signature of a handler
+    raise _ToldToStop
+
+
+def _log_to(paths: StorePaths) -> None:
+    handler = RotatingFileHandler(paths.log, maxBytes=5 << 20, backupCount=3, encoding="utf-8")
+    handler.setFormatter(JsonLines())
+    logging.basicConfig(handlers=[handler], level=logging.INFO, force=True)
+    # What native libraries write past the log would otherwise be lost.
+    with paths.log.with_suffix(".err").open("ab") as errors:
+        os.dup2(errors.fileno(), sys.stderr.fileno())
+        os.dup2(errors.fileno(), sys.stdout.fileno())

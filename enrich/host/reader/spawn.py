@@ -1,0 +1,119 @@
+"""Starts the host's agent when there is none that lives. Whoever reads may call it, at any time, again and again."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+from enrich.base.errors import ConfigError, Unreachable
+from enrich.base.processes import Identity, identify, pid_namespace, send
+from enrich.config import Pipeline
+from enrich.config.wire import to_wire
+from enrich.host.ipc.header import Header, HeaderReader
+from enrich.host.ipc.leases import grandparent, take_lease
+from enrich.host.ipc.store_paths import StorePaths, paths_of
+from stores.clock import SystemClock
+
+HEARTBEAT_LOST_MS = 3_000
+"""An agent that was silent for so long is taken for dead. It writes every few tens of milliseconds."""
+
+_START_S = 10
+"""How long an agent may take from its start to its first heartbeat before another is tried."""
+
+_KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "TMPDIR", "XDG_CACHE_HOME", "NUMBA_CACHE_DIR")
+
+
+def living_agent(paths: StorePaths) -> Header | None:
+    """What the agent says of itself; None when there is none, or it is silent."""
+    try:
+        reader = HeaderReader(paths.header)
+    except FileNotFoundError:
+        return None
+    try:
+        return living(reader)
+    finally:
+        reader.close()
+
+
+def living(reader: HeaderReader) -> Header | None:
+    """What the header says; None when whoever wrote it is silent or gone."""
+    header = reader.read()
+    if header is None or abs(SystemClock().now_ms() - header.heartbeat_ms) > HEARTBEAT_LOST_MS:
+        return None
+    can_see_it = header.pid_namespace == pid_namespace()
+    return None if can_see_it and identify(header.pid) != Identity(header.pid, header.started) else header
+
+
+def ensure_agent(
+    pipeline: Pipeline,
+    *,
+    deadline_s: float = 30,
+    linger_s: float | None = None,
+    holder: Callable[[], int] = grandparent,
+) -> Header:
+    """Takes a lease and returns once an agent lives. Raises Unreachable, with the end of its log, at the deadline,
+    ConfigError for a directory that cannot be."""
+    paths = paths_of(pipeline)
+    end = time.monotonic() + deadline_s
+    started_at = -float(_START_S)
+    while True:
+        take_lease(paths.leases, holder())  # each time: somebody may delete the directory meanwhile
+        header = living_agent(paths)
+        if header is not None:
+            return header
+        # Several may be started at once, by several workers: the election leaves one.
+        if time.monotonic() - started_at >= _START_S:
+            started_at = time.monotonic()
+            _start(pipeline, paths, linger_s)
+        if time.monotonic() > end:
+            raise Unreachable(
+                f"no agent came to life within {deadline_s:g} s{_last_words(paths)}",
+                where=str(paths.folder),
+                next_step=f"read {paths.log}",
+            )
+        time.sleep(0.02)
+
+
+def stop_agent(paths: StorePaths, header: Header, *, deadline_s: float) -> None:
+    """Tells this very agent to end and waits until it has. Raises Unreachable when it does not, or cannot be told."""
+    if header.pid_namespace != pid_namespace():
+        raise ConfigError(
+            "the agent runs in another container, where its process cannot be reached from here",
+            where=str(paths.folder),
+            next_step="run `enrich agent stop` in the container that started it",
+        )
+    agent = Identity(header.pid, header.started)
+    end = time.monotonic() + deadline_s
+    send(agent, signal.SIGTERM)
+    while identify(header.pid) == agent:
+        if time.monotonic() > end:
+            raise Unreachable(
+                f"the agent, process {header.pid}, did not end within {deadline_s:g} s",
+                where=str(paths.folder),
+                next_step=f"read {paths.log}",
+            )
+        time.sleep(0.02)
+
+
+def _start(pipeline: Pipeline, paths: StorePaths, linger_s: float | None) -> None:
+    environment = {name: os.environ[name] for name in _KEPT if name in os.environ}
+    subprocess.run(
+        [sys.executable, "-m", "enrich.host"],
+        input=json.dumps({"lock": str(paths.lock), "pipeline": to_wire(pipeline), "linger_s": linger_s}).encode(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        # By default glibc keeps memory of its own for each of the many threads of RocksDB, librdkafka and Arrow.
+        env={**environment, "PYTHONPATH": os.pathsep.join(sys.path), "MALLOC_ARENA_MAX": "2"},
+        check=True,
+    )
+
+
+def _last_words(paths: StorePaths) -> str:
+    try:
+        lines = paths.log.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return ""
+    return f"; it last said: {lines[-1]}" if lines else ""

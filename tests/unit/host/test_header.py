@@ -1,0 +1,100 @@
+import errno
+import os
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from enrich.base.errors import ConfigError, Retryable
+from enrich.host.ipc.header import _SLOT_SIZE, Header, HeaderReader, HeaderWriter, TableState
+
+
+def header(counter, **tables):
+    return Header("store", 1, counter, heartbeat_ms=5, pid=7, started=8, pid_namespace=9, tables=tables)
+
+
+def test_a_reader_sees_the_newest_state_of_all_tables(tmp_path):
+    writer = HeaderWriter(tmp_path / "header")
+    reader = HeaderReader(tmp_path / "header")
+    assert reader.read() is None
+    for counter in range(5):
+        written = header(
+            counter, users=TableState(True, 99, 3, progress={"rows": 1.5}), limits=TableState(reason="loading")
+        )
+        writer.write(written)
+        assert reader.read() == written
+
+
+def test_a_new_writer_goes_on_where_the_last_one_ended(tmp_path):
+    HeaderWriter(tmp_path / "header").write(header(1))
+    reader = HeaderReader(tmp_path / "header")
+    writer = HeaderWriter(tmp_path / "header")
+    assert reader.read() == header(1)
+    writer.write(header(2))
+    assert reader.read() == header(2)
+
+
+@given(data=st.data())
+def test_whatever_happens_to_one_slot_the_other_answers(tmp_path_factory, data):
+    path = tmp_path_factory.mktemp("h") / "header"
+    writer = HeaderWriter(path)
+    writer.write(header(1))
+    writer.write(header(2))
+    torn = data.draw(st.integers(0, 1))
+    with path.open("r+b") as file:
+        file.seek(torn * _SLOT_SIZE + data.draw(st.integers(0, 40)))
+        file.write(data.draw(st.binary(min_size=1, max_size=300)))
+    seen = HeaderReader(path).read()
+    assert seen in (header(1), header(2))
+
+
+def test_a_file_that_is_still_being_made_is_not_there_yet(tmp_path):
+    (tmp_path / "header").write_bytes(b"short")
+    with pytest.raises(FileNotFoundError):
+        HeaderReader(tmp_path / "header")
+
+
+def test_a_reader_notices_that_the_file_was_replaced_or_deleted(tmp_path):
+    path = tmp_path / "header"
+    HeaderWriter(path).write(header(1))
+    reader = HeaderReader(path)
+    assert not reader.is_replaced()
+    path.unlink()
+    assert reader.is_replaced()
+    HeaderWriter(path)
+    assert reader.is_replaced()
+    assert reader.read() == header(1)
+
+
+@pytest.mark.parametrize("letter", ["x", "\N{CHECK MARK}"])
+def test_reasons_that_are_too_long_for_all_tables_are_cut_and_nothing_else(tmp_path, letter):
+    tables = {f"t{number}": TableState(True, number, number, reason=letter * 600) for number in range(600)}
+    HeaderWriter(tmp_path / "header").write(header(1, **tables))
+    read = HeaderReader(tmp_path / "header").read()
+    assert read is not None
+    assert {name: (state.ready, state.complete_through, state.rows) for name, state in read.tables.items()} == {
+        f"t{number}": (True, number, number) for number in range(600)
+    }
+    assert {str(state.reason)[:5] for state in read.tables.values()} == {letter * 5}
+
+
+def test_more_tables_than_there_is_room_for_are_no_damage_and_the_last_state_stays(tmp_path):
+    writer = HeaderWriter(tmp_path / "header")
+    writer.write(header(1))
+    with pytest.raises(ConfigError, match="fewer tables"):
+        writer.write(header(2, **{f"t{number}": TableState() for number in range(_SLOT_SIZE // 50)}))
+    assert HeaderReader(tmp_path / "header").read() == header(1)
+
+
+def test_the_file_takes_its_room_on_the_disk_at_once(tmp_path):
+    HeaderWriter(tmp_path / "header")
+    assert (tmp_path / "header").stat().st_blocks * 512 >= 2 * _SLOT_SIZE
+
+
+def test_a_full_disk_is_told_as_one(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(Retryable, match="the disk is full"):
+        HeaderWriter(tmp_path / "header")
