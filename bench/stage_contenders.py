@@ -20,9 +20,9 @@ from pyspark.sql.functions import udf
 from pyspark.sql.pandas.types import from_arrow_type
 
 from enrich.codecs import JsonDecoder
-from enrich.stage.answers import Questions
-from enrich.stage.joining import ANSWER, Joining
-from enrich.stage.order import DECIDED_BY, FATE, STATUS, TOLD, Order, object_name
+from enrich.stage.plan.joining import ANSWER, Joining
+from enrich.stage.task.spec import DECIDED_BY, FATE, REPORT, STATUS, TaskSpec, object_name
+from enrich.stage.worker.answers import Questions
 
 OURS, EVALUATED, LITERAL = "ours", "evaluated", "literal"
 BROADCAST, REDIS_GET, REDIS_MGET = "broadcast", "redis_get", "redis_mget"
@@ -39,13 +39,13 @@ def lookups_by(name: str, where: str = "") -> Iterator[None]:
     """Inside the block stages that are planned get their answers so. `where`: the Redis, or the file to broadcast."""
     with ExitStack() as held:
         if name == LITERAL:
-            held.enter_context(patch("enrich.stage.whole_events.task_answers", LiteralAnswers))
+            held.enter_context(patch("enrich.stage.plan.worker_join.task_answers", LiteralAnswers))
         elif name == REDIS_MGET:
-            held.enter_context(patch("enrich.stage.whole_events.task_answers", partial(RedisAnswers, where)))
+            held.enter_context(patch("enrich.stage.plan.worker_join.task_answers", partial(RedisAnswers, where)))
         elif name != OURS:
-            held.enter_context(patch("enrich.stage.plan.whole_events", lambda *_: None))
+            held.enter_context(patch("enrich.stage.plan.plan.worker_join", lambda *_: None))
         if name == REDIS_GET:
-            held.enter_context(patch("enrich.stage.joining.answer_column", _redis_get(where)))
+            held.enter_context(patch("enrich.stage.plan.joining.answer_column", _redis_get(where)))
         elif name == BROADCAST:
             held.enter_context(patch.object(Joining, "answered", _broadcast(where)))
         yield
@@ -54,42 +54,42 @@ def lookups_by(name: str, where: str = "") -> Iterator[None]:
 class LiteralAnswers:
     """The same row for every event: nothing is looked up."""
 
-    def __init__(self, order: Order, *_: object) -> None:
-        self._order = order
+    def __init__(self, spec: TaskSpec, *_: object) -> None:
+        self._spec = spec
 
     def answer(self, questions: Questions) -> pa.StructArray:
         count = len(questions.usable)
-        row = {column: ROW[column] for column in self._order.lookups[0].columns.names}
-        objects = [pa.repeat(pa.scalar(row, lookup.kind), count) for lookup in self._order.lookups]
-        return _forwarded_all(self._order, objects)
+        row = {column: ROW[column] for column in self._spec.lookups[0].columns.names}
+        objects = [pa.repeat(pa.scalar(row, lookup.kind), count) for lookup in self._spec.lookups]
+        return _forwarded_all(self._spec, objects)
 
 
 class RedisAnswers:
     """One MGET a batch of events, through hiredis; the rows decoded all at once."""
 
-    def __init__(self, url: str, order: Order, *_: object) -> None:
+    def __init__(self, url: str, spec: TaskSpec, *_: object) -> None:
         self._client = _client(url)
-        self._order = order
-        (self._lookup,) = order.lookups
+        self._spec = spec
+        (self._lookup,) = spec.lookups
         self._decoder = JsonDecoder(self._lookup.columns.arrow)
 
     def answer(self, questions: Questions) -> pa.StructArray:
         (keys,) = questions.keys
         rows = pa.array(self._client.mget(keys.to_pylist()), pa.binary())
-        return _forwarded_all(self._order, [self._decoder.decode(rows).rows.cast(self._lookup.kind)])
+        return _forwarded_all(self._spec, [self._decoder.decode(rows).rows.cast(self._lookup.kind)])
 
 
-def _forwarded_all(order: Order, objects: Sequence[pa.Array]) -> pa.StructArray:
+def _forwarded_all(spec: TaskSpec, objects: Sequence[pa.Array]) -> pa.StructArray:
     count = len(objects[0])
     nothing_more = [*[pa.array(np.zeros(count, np.int8))] * len(_FATES), pa.nulls(count, pa.string())]
-    return pa.StructArray.from_arrays([*objects, *nothing_more], fields=list(order.answer_type))
+    return pa.StructArray.from_arrays([*objects, *nothing_more], fields=list(spec.answer_type))
 
 
 def _redis_get(url: str) -> Callable[..., Column]:
     """One GET an event in a Python UDF."""
 
-    def answer_column(order: Order, usable: Column, keys: Sequence[Column], *_: object) -> Column:  # noqa: ARG001
-        (lookup,) = order.lookups
+    def answer_column(spec: TaskSpec, usable: Column, keys: Sequence[Column], *_: object) -> Column:  # noqa: ARG001
+        (lookup,) = spec.lookups
         names = lookup.columns.names
 
         def get(key: str) -> Any:
@@ -108,7 +108,7 @@ def _broadcast(file: str) -> Callable[..., DataFrame]:
     """Spark's stream-static join with the rows of a Parquet file, broadcast."""
 
     def answered(self: Joining, frame: DataFrame, kept: Sequence[str], usable: Column, *_: object) -> DataFrame:  # noqa: ARG001
-        (lookup,), (key,) = self.order.lookups, self.keys
+        (lookup,), (key,) = self.spec.lookups, self.keys
         rows = frame.sparkSession.read.parquet(file)
         row = sql.struct(*lookup.columns.names).alias("_row")
         table = sql.broadcast(rows.select(sql.col("key").alias("_table_key"), row))
@@ -122,7 +122,7 @@ def _broadcast(file: str) -> Callable[..., DataFrame]:
 
 
 def _forwarded() -> list[Column]:
-    return [*(sql.lit(0).cast("tinyint").alias(name) for name in _FATES), sql.lit(None).cast("string").alias(TOLD)]
+    return [*(sql.lit(0).cast("tinyint").alias(name) for name in _FATES), sql.lit(None).cast("string").alias(REPORT)]
 
 
 _CLIENTS: dict[str, Any] = {}

@@ -6,9 +6,9 @@ import sys
 from enrich.base.exits import DONE, outcome
 from enrich.base.logs import LogFormat, LogLevel, setup_logs
 from enrich.config import load
-from enrich.stage.job import RunOptions, run_stage
-from enrich.stage.spark_settings import parse_settings
-from enrich.stage.starting import From
+from enrich.stage.progress.starting import From
+from enrich.stage.run.job import RunOptions, run_stage
+from enrich.stage.run.spark_settings import parse_settings
 
 
 def main() -> int:

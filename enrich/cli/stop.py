@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from enrich.stage.checkpoint import Checkpoint
+    from enrich.stage.progress.checkpoint import Checkpoint
 
 ConfigFile = Annotated[Path, typer.Option("--config", "-c", help="The pipeline's configuration file.")]
 
@@ -29,11 +29,11 @@ def stop(
     """
     from enrich.base.errors import ConfigError, Unreachable
     from enrich.config import load
-    from enrich.stage.checkpoint import Checkpoint
-    from enrich.stage.profiles import file_settings
-    from enrich.stage.session import stage_session
-    from enrich.stage.spark_settings import parse_settings
-    from enrich.stage.stopping import require_drained, tell_to_stop
+    from enrich.stage.progress.checkpoint import Checkpoint
+    from enrich.stage.run.profiles import file_settings
+    from enrich.stage.run.session import stage_session
+    from enrich.stage.run.spark_settings import parse_settings
+    from enrich.stage.run.stopping import require_drained, tell_to_stop
 
     pipeline = load(config)
     if stage not in pipeline.stages:

@@ -1,10 +1,10 @@
 """Stages: Spark jobs that join events with the tables of their host.
 
-The driver's side is `plan` (one DataFrame), `session`, `profiles` and `job` (a running query); the workers' side is
-`worker`, `gate`, `answers` and `policies`, which know Arrow and no Spark. `operator` is where the two meet.
+The driver's side is `run` (a running query) and `plan` (one DataFrame), the workers' side is `worker`, which knows
+Arrow and no Spark; `task` is what travels between the two. `enrich` and `failure_of` are for jobs of users' own.
 """
 
-from enrich.stage.failures import failure_of
 from enrich.stage.library import enrich
+from enrich.stage.task.failures import failure_of
 
 __all__ = ["enrich", "failure_of"]

@@ -25,8 +25,8 @@ def prepare(state_dir: str | None) -> None:
         keep_compiled_code(state_dir)
     import pyspark.worker  # noqa: F401 - for those that are forked
 
-    import enrich.stage.enriching
-    import enrich.stage.worker  # noqa: F401
+    import enrich.stage.worker.enriching
+    import enrich.stage.worker.task  # noqa: F401
     from stores.segments import load_kept_loops
 
     load_kept_loops()

@@ -10,9 +10,9 @@ from pyspark.sql import functions as sql
 
 from enrich.base.errors import ConfigError
 from enrich.config import Lookup, OnMiss, Pipeline
-from enrich.stage.expressions import Expression, Expressions
-from enrich.stage.joining import OURS, joining
-from enrich.stage.policies import Fate
+from enrich.stage.plan.expressions import Expression, Expressions
+from enrich.stage.plan.joining import OURS, joining
+from enrich.stage.task.fate import Fate
 
 
 def enrich(

@@ -5,8 +5,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from enrich.stage.plan import Limits, StagePlan
-from enrich.stage.source_versions import SourceVersions
+from enrich.stage.plan.plan import Limits, StagePlan
+from enrich.stage.progress.source_versions import SourceVersions
 from tests.support.stages import StageWorld
 
 VERSIONS = SourceVersions("events", "an-id", 2, [0, 0, 50])

@@ -21,7 +21,7 @@ from enrich.base.errors import Retryable
 from enrich.config import Pipeline, load_text
 from enrich.host.ipc.store_paths import paths_of
 from enrich.host.reader.spawn import living_agent
-from enrich.stage.progress import StageProgress
+from enrich.stage.progress.group import StageProgress
 from tests.support.ending import stop_agent_of
 from tests.support.quick_jvm import quick_jvm
 from tests.support.topics import Cluster

@@ -2,7 +2,7 @@ import signal
 
 import pytest
 
-from enrich.stage.session import stage_session
+from enrich.stage.run.session import stage_session
 from tests.support.quick_jvm import quick_jvm
 from tests.support.stages import StageWorld
 

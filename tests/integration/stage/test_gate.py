@@ -8,8 +8,8 @@ import pytest
 
 from enrich.base.errors import Unreachable
 from enrich.host.reader.reading import AgentReader
-from enrich.stage.gate import Gate
-from enrich.stage.rules import table_rules
+from enrich.stage.task.freshness import freshness_rules
+from enrich.stage.worker.gate import Gate
 from stores.clock import SystemClock
 from stores.table import Status
 from tests.support.waiting import wait_until
@@ -19,7 +19,7 @@ FRESHNESS = {"bound": "3s", "deadline": "8s"}
 
 def new_worker(reader, pipeline):
     """What the first look-up of a worker that comes now finds."""
-    (rule,) = table_rules(pipeline, ["users"])
+    (rule,) = freshness_rules(pipeline, ["users"])
     gate = Gate(reader, [rule], SystemClock())
     view = gate.view(rule, gate.enter())
     return Status(view.lookup(pa.array([b"ann"]), ["plan"]).status[0].as_py())

@@ -7,8 +7,8 @@ from confluent_kafka import TopicPartition
 
 from enrich.base.errors import ConfigError, WouldLoseData
 from enrich.kafka import new_group_consumer
-from enrich.stage.progress import StageProgress
-from enrich.stage.starting import From, starting_options
+from enrich.stage.progress.group import StageProgress
+from enrich.stage.progress.starting import From, starting_options
 
 
 @pytest.fixture

@@ -11,13 +11,13 @@ import pytest
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from enrich.base.errors import BadRecord, ConfigError, Fenced, Unreachable, WouldLoseData
-from enrich.stage import job
-from enrich.stage.checkpoint import Checkpoint, choose_file_manager
-from enrich.stage.draining import drain
-from enrich.stage.job import RunOptions, run_with
-from enrich.stage.profiles import stage_settings
-from enrich.stage.progress import group_of
-from enrich.stage.starting import From
+from enrich.stage.progress.checkpoint import Checkpoint, choose_file_manager
+from enrich.stage.progress.group import group_of
+from enrich.stage.progress.starting import From
+from enrich.stage.run import job
+from enrich.stage.run.draining import drain
+from enrich.stage.run.job import RunOptions, run_with
+from enrich.stage.run.profiles import stage_settings
 from tests.support.stages import Load
 from tests.support.waiting import wait_until
 

@@ -7,13 +7,13 @@ import tarfile
 import pytest
 
 from enrich.base.errors import ConfigError
-from enrich.stage.package import package
+from enrich.stage.run.package import package
 from tests.support.commands import enrich, lines
 
 LOOKS = """
 import json, sys
 import enrich, stores, polars, numba, rocksdict, psycopg, hiredis
-import enrich.host.process.program, enrich.stage.worker, sync_service
+import enrich.host.process.program, enrich.stage.worker.task, sync_service
 from importlib.metadata import version
 print(json.dumps({"prefix": sys.prefix, "files": [m.__file__ for m in (enrich, stores, polars, rocksdict)],
                   "version": version("enrich")}))

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from enrich.base.errors import BadRecord
-from enrich.stage.failures import as_told
+from enrich.stage.task.failures import from_report
 from tests.support.seed import random_source, rounds
 from tests.support.stage_events import BAD_EVENTS, GOOD_SHAPES, random_event
 from tests.support.stage_frames import VERSIONS, python_operators, records, seen, written_back
@@ -138,7 +138,7 @@ def test_an_event_too_large_for_the_sink_goes_to_the_dlq_cut_with_its_length_and
 def test_on_miss_fail_ends_the_stage_naming_table_and_key(spark, world):
     with pytest.raises(Exception) as raised:
         records(spark, world, "fail", [b'{"ip":"ann"}', b'{"ip":"no device"}']).collect()
-    told = as_told(str(raised.value))
+    told = from_report(str(raised.value))
     assert isinstance(told, BadRecord)
     assert "table devices" in told.what
     assert "no device" in str(told.where)
@@ -147,7 +147,7 @@ def test_on_miss_fail_ends_the_stage_naming_table_and_key(spark, world):
 def test_a_stage_without_dlq_ends_at_an_event_that_it_cannot_process_and_names_it(spark, world):
     with pytest.raises(Exception) as raised:
         records(spark, world, "no-dlq", [b"{}", b"garbage"]).collect()
-    told = as_told(str(raised.value))
+    told = from_report(str(raised.value))
     assert isinstance(told, BadRecord)
     assert "events/1/1" in str(told.where)
 

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 
 from enrich.base.errors import Unreachable
-from enrich.stage.answers import Questions
-from enrich.stage.failures import ToldFailure, as_told
-from enrich.stage.plan import StagePlan
-from enrich.stage.preload import preload
-from enrich.stage.worker import TaskAnswers
+from enrich.stage.plan.plan import StagePlan
+from enrich.stage.run.preload import preload
+from enrich.stage.task.failures import ReportedFailure, from_report
+from enrich.stage.worker.answers import Questions
+from enrich.stage.worker.task import TaskAnswers
 from tests.support.processes import kill, python_workers
 from tests.support.waiting import wait_until
 
@@ -30,7 +30,7 @@ def test_a_worker_that_is_lost_while_the_tables_are_preloaded_is_replaced(spark,
 
     def load():
         try:
-            preload(spark, StagePlan(spark, world.pipeline, stage).order)
+            preload(spark, StagePlan(spark, world.pipeline, stage).spec)
         except Exception as error:  # noqa: BLE001 - what it is, the test says
             failed.append(error)
 
@@ -64,10 +64,10 @@ def limits(world, tmp_path):
 
 def asked(spark, world, deadline_s):
     """The answer for `ann`, with this process as the worker, and another patience than five minutes."""
-    order = StagePlan(spark, world.pipeline, "enrich").order
-    rules = tuple(dataclasses.replace(rule, deadline_s=deadline_s) for rule in order.rules)
-    order = dataclasses.replace(order, rules=rules)
-    answer = TaskAnswers(order).answer(Questions(np.array([True]), [pa.array(["ann"])]))
+    spec = StagePlan(spark, world.pipeline, "enrich").spec
+    rules = tuple(dataclasses.replace(rule, deadline_s=deadline_s) for rule in spec.rules)
+    spec = dataclasses.replace(spec, rules=rules)
+    answer = TaskAnswers(spec).answer(Questions(np.array([True]), [pa.array(["ann"])]))
     (row,) = answer.to_pylist()
     return row["object_0"], row["lineage_0"]["status"]
 
@@ -82,8 +82,8 @@ def test_rows_of_a_loader_answer_until_they_expire_and_again_once_the_source_is_
             # However old they are: a table with a loader has no bound but `expire`. The agent drops the rows a moment
             # before it says that the table is not ready: a task of that moment finds tombstones.
             assert asked(spark, world, 0.5) in (({"rps": 7}, "hit"), (None, "deleted"))
-        except ToldFailure as failure:
-            return as_told(str(failure))
+        except ReportedFailure as failure:
+            return from_report(str(failure))
 
     error = wait_until(refused, what="the end of the rows")
     assert isinstance(error, Unreachable)

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from enrich.base.errors import ConfigError, Unreachable, WouldLoseData
-from enrich.stage.checkpoint import Checkpoint
-from enrich.stage.failures import as_told
-from enrich.stage.pin import Pin, PinnedTable
-from enrich.stage.pinning import PinBook, TableEnds
-from enrich.stage.plan import StagePlan
-from enrich.stage.rules import table_rules
+from enrich.stage.plan.plan import StagePlan
+from enrich.stage.progress.checkpoint import Checkpoint
+from enrich.stage.progress.pinning import PinBook, TableEnds
+from enrich.stage.task.failures import from_report
+from enrich.stage.task.freshness import freshness_rules
+from enrich.stage.task.pin import Pin, PinnedTable
 from tests.integration.stage.test_life import LOOKUP, Run, running
 from tests.support.stage_frames import source_of
 from tests.support.waiting import wait_until
@@ -234,7 +234,7 @@ def answers(spark, world, stage, pin, *events):
 def test_workers_wait_for_the_rows_of_the_pin_and_say_so_at_the_deadline(spark, pinned_world):
     with pytest.raises(Exception) as raised:
         answers(spark, pinned_world, "latest", pin_of(pinned_world, more=1), {"user_id": "ann"})
-    told = as_told(str(raised.value))
+    told = from_report(str(raised.value))
     assert isinstance(told, Unreachable)
     assert "records of the batch's pin are still to come" in told.what
     pin = pin_of(pinned_world)
@@ -250,14 +250,14 @@ def test_rows_of_another_topic_than_the_pins_are_no_answer(spark, pinned_world):
     assert len(answers(spark, pinned_world, "latest", pin, {"user_id": "ann"})) == 1
     with pytest.raises(Exception) as raised:
         answers(spark, pinned_world, "latest", of_the_next, {"user_id": "ann"})
-    told = as_told(str(raised.value))
+    told = from_report(str(raised.value))
     assert isinstance(told, Unreachable)
     assert "made again" in told.what
 
 
 def test_a_topic_that_was_deleted_has_no_pin_any_more(pinned_world):
     pipeline, topic = pinned_world.pipeline, pinned_world.topic("table.users")
-    rules = [replace(rule, deadline_s=0.5) for rule in table_rules(pipeline, ["users"])]
+    rules = [replace(rule, deadline_s=0.5) for rule in freshness_rules(pipeline, ["users"])]
     with closing(TableEnds({"users": topic}, rules, pinned_world.cluster.connection)) as ends:
         wait_until(lambda: asked(ends) is not None, what="the first pin")
         pinned_world.cluster.topics.delete(topic)

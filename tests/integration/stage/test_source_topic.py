@@ -7,9 +7,9 @@ from confluent_kafka import TopicPartition
 
 from enrich.base.errors import WouldLoseData
 from enrich.kafka import new_admin_client
-from enrich.stage.plan import StagePlan
-from enrich.stage.source_topic import NAME
-from enrich.stage.starting import From
+from enrich.stage.plan.plan import StagePlan
+from enrich.stage.progress.source_topic import NAME
+from enrich.stage.progress.starting import From
 from tests.integration.stage.test_life import Run, running, until_all
 from tests.support.stage_frames import source_of
 from tests.support.waiting import wait_until

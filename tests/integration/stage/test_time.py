@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 
 from enrich.base.errors import Unreachable
-from enrich.stage.answers import Questions
-from enrich.stage.failures import ToldFailure, as_told
-from enrich.stage.plan import StagePlan
-from enrich.stage.worker import TaskAnswers
+from enrich.stage.plan.plan import StagePlan
+from enrich.stage.task.failures import ReportedFailure, from_report
+from enrich.stage.worker.answers import Questions
+from enrich.stage.worker.task import TaskAnswers
 from tests.support.stage_frames import records, seen
 from tests.support.stages import StageWorld
 from tests.support.waiting import wait_until
@@ -142,8 +142,8 @@ def test_addresses_are_found_in_their_longest_network(spark, world):
 
 def asked_here(spark, world, stage, key):
     """The answer to one key, with this process as the worker: in Spark each worker would have its own gate to pass."""
-    order = StagePlan(spark, world.pipeline, stage).order
-    answer = TaskAnswers(order).answer(Questions(np.array([True]), [pa.array([key])]))
+    spec = StagePlan(spark, world.pipeline, stage).spec
+    answer = TaskAnswers(spec).answer(Questions(np.array([True]), [pa.array([key])]))
     return answer.to_pylist()[0]
 
 
@@ -158,8 +158,8 @@ def test_answers_older_than_their_bound_are_marked_or_end_the_stage_as_the_table
             return answer["lineage_0"]["status"] == "stale"
 
         wait_until(is_marked, what="the mark")
-        with pytest.raises(ToldFailure) as raised:
+        with pytest.raises(ReportedFailure) as raised:
             asked_here(spark, world, "strict", "ann")
-    told = as_told(str(raised.value))
+    told = from_report(str(raised.value))
     assert isinstance(told, Unreachable)
     assert "table strict" in told.what

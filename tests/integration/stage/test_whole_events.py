@@ -7,9 +7,9 @@ from unittest.mock import patch
 import pytest
 
 from enrich.config import Replay, Stage
-from enrich.stage.checkpoint import Checkpoint
-from enrich.stage.event_size import mean_event_bytes, typical_event_bytes
-from enrich.stage.plan import StagePlan
+from enrich.stage.plan.plan import StagePlan
+from enrich.stage.progress.checkpoint import Checkpoint
+from enrich.stage.run.event_size import mean_event_bytes, typical_event_bytes
 from tests.support.seed import random_source, rounds
 from tests.support.stage_events import BAD_EVENTS, GOOD_SHAPES, random_event
 from tests.support.stage_frames import VERSIONS, python_operators, source_of
@@ -142,7 +142,7 @@ def test_records_are_the_same_whoever_reads_and_writes_the_events(spark, world, 
         *(random_event(source, list(ROWS)) for _ in range(rounds(200, 10_000))),
     ]
     frame = source_of(spark, events)
-    with patch("enrich.stage.plan.whole_events", lambda *_: None):
+    with patch("enrich.stage.plan.plan.worker_join", lambda *_: None):
         evaluated = plan_of(spark, world, name)
     whole = plan_of(spark, world, name)
     assert (evaluated.joined_by == "workers", whole.joined_by) == (False, "workers")

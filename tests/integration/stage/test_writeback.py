@@ -8,8 +8,8 @@ import pytest
 import redis
 
 from enrich.base.errors import ConfigError, Retryable
-from enrich.stage.failures import as_told
-from enrich.stage.starting import From
+from enrich.stage.progress.starting import From
+from enrich.stage.task.failures import from_report
 from stores.keys import key_bytes
 from tests.integration.stage.test_life import Run, running
 from tests.support.stage_frames import records, seen, written_back
@@ -140,13 +140,13 @@ def test_a_partition_that_came_meanwhile_ends_the_stage(spark, spellings, monkey
     assert len(back_of(spark, spellings, stage, [{}, {}])[0]) == 2
     with pytest.raises(Exception) as raised:
         back_of(spark, spellings, stage, [{}, {}, {}])
-    told = as_told(str(raised.value))
+    told = from_report(str(raised.value))
     assert isinstance(told, Retryable)
     assert told.where == "topic events"
 
 
 def _versions_of_two():
-    from enrich.stage.source_versions import SourceVersions
+    from enrich.stage.progress.source_versions import SourceVersions
 
     return SourceVersions("events", "an-id", 1, [0, 0])
 

@@ -7,8 +7,8 @@ import pyarrow as pa
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from enrich.stage.event_fields import EventFields
-from enrich.stage.event_text import members_text, object_text, spliced
+from enrich.stage.events.fields import EventFields
+from enrich.stage.events.text import members_text, object_text, spliced
 from tests.property.codecs.json_values import documents
 from tests.support.stage_events import BAD_EVENTS, GOOD_SHAPES
 from tests.support.stage_oracle import parsed

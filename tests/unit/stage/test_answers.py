@@ -11,10 +11,10 @@ import pytest
 from enrich.codecs import JsonDecoder
 from enrich.config import OnMiss
 from enrich.config.types.columns import parse_columns
-from enrich.stage.answers import AHEAD_MS, Questions, answered
-from enrich.stage.lookups import StageLookup
-from enrich.stage.order import Order
-from enrich.stage.policies import Fate
+from enrich.stage.task.fate import Fate
+from enrich.stage.task.lookups import StageLookup
+from enrich.stage.task.spec import TaskSpec
+from enrich.stage.worker.answers import AHEAD_MS, Questions, answered
 from stores.clock import SystemClock
 from stores.freshness import MarkStale
 from stores.memory import MemoryStore
@@ -55,7 +55,7 @@ def answers(lookup, through_ms, users, times_ms):
     questions = Questions(
         np.ones(len(users), np.bool_), [pa.array(users)], pa.array(times_ms, pa.timestamp("ms", tz="UTC"))
     )
-    return answered(Order("", (lookup,), (), lineage=True), Tables(through_ms), questions).to_pylist()
+    return answered(TaskSpec("", (lookup,), (), lineage=True), Tables(through_ms), questions).to_pylist()
 
 
 @pytest.mark.parametrize("policy", [OnMiss.drop, OnMiss.dlq, OnMiss.fail])

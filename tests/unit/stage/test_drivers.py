@@ -9,7 +9,7 @@ from itertools import count
 import psutil
 import pytest
 
-from enrich.stage.drivers import NAME, Driver, at_work, is_at_work, wait_for_others
+from enrich.stage.progress.drivers import NAME, Driver, at_work, is_at_work, wait_for_others
 
 
 class Texts(dict[str, str]):

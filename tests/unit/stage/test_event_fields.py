@@ -8,7 +8,7 @@ import pytest
 
 from enrich.base.errors import ConfigError
 from enrich.config import parse_columns
-from enrich.stage.event_fields import EventFields
+from enrich.stage.events.fields import EventFields
 
 COLUMNS = (
     "t string, n tinyint, big bigint, x double, p decimal(9,2), yes boolean, at timestamp, day date, raw binary, "

@@ -3,7 +3,7 @@
 import pytest
 
 from enrich.base.errors import BadRecord, Fatal, Unreachable
-from enrich.stage.failures import ToldFailure, as_told, told_to_driver
+from enrich.stage.task.failures import ReportedFailure, from_report, reported_to_driver
 
 
 @pytest.mark.parametrize(
@@ -14,17 +14,17 @@ from enrich.stage.failures import ToldFailure, as_told, told_to_driver
     ],
 )
 def test_a_workers_error_arrives_as_it_was(error):
-    with pytest.raises(ToldFailure) as raised, told_to_driver():
+    with pytest.raises(ReportedFailure) as raised, reported_to_driver():
         raise error
     text = (
         f"Job aborted: task 3.0 failed: Traceback\n  File x\nToldFailure: {raised.value}\n\nDriver stacktrace:\n at y"
     )
-    told = as_told(text)
+    told = from_report(text)
     assert type(told) is type(error)
     assert (told.what, told.where, told.next_step) == (error.what, error.where, error.next_step)
 
 
 def test_other_failures_are_fatal_and_keep_sparks_first_line():
-    told = as_told("\n[STREAM_FAILED] Query terminated\nmore")
+    told = from_report("\n[STREAM_FAILED] Query terminated\nmore")
     assert isinstance(told, Fatal)
     assert told.what == "Spark: [STREAM_FAILED] Query terminated"

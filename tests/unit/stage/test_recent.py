@@ -2,7 +2,7 @@
 
 import pytest
 
-from enrich.stage.recent import Recent
+from enrich.stage.measure.recent import Recent
 
 
 class ByHand:

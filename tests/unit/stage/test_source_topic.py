@@ -3,7 +3,7 @@
 import pytest
 
 from enrich.base.errors import WouldLoseData
-from enrich.stage.source_topic import SourceTopic, position_of
+from enrich.stage.progress.source_topic import SourceTopic, position_of
 
 HEAD = 'v1\n{"batchWatermarkMs":0}\n'
 

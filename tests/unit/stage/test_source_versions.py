@@ -1,6 +1,6 @@
 """Versions of what is written back: a key's newest event has the highest, however its topic grows."""
 
-from enrich.stage.source_versions import SourceVersions, source_versions
+from enrich.stage.progress.source_versions import SourceVersions, source_versions
 
 OFFSETS = 2**40
 

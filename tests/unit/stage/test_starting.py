@@ -3,8 +3,8 @@
 import pytest
 
 from enrich.base.errors import ConfigError
-from enrich.stage.progress import ends_of
-from enrich.stage.starting import From
+from enrich.stage.progress.group import ends_of
+from enrich.stage.progress.starting import From
 
 
 @pytest.mark.parametrize("word", ["earliest", "latest", "group"])

@@ -5,8 +5,8 @@ import threading
 import pytest
 
 from enrich.base.errors import BadRecord, Unreachable
-from enrich.stage import stopping
-from enrich.stage.stopping import StopOrder, require_drained, tell_to_stop
+from enrich.stage.run import stopping
+from enrich.stage.run.stopping import StopOrder, require_drained, tell_to_stop
 
 
 class Marker:

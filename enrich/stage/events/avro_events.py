@@ -1,0 +1,105 @@
+"""Events in Avro: decoded in Python a batch at a time, written on as JSON."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sql
+from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined] # missing in its stubs
+from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
+from pyspark.sql.types import StructType
+
+from enrich.codecs import BareAvro, CachedSchemas, FramedAvro
+from enrich.codecs.avro.columns import columns_of
+from enrich.config import from_wire
+from enrich.stage.events.events import KAFKA
+from enrich.stage.events.json_events import json_text
+from enrich.stage.task.failures import reported_to_driver
+from enrich.stage.task.whole import USABLE
+from stores.protocol import Decoder
+
+_EVENT = "_event"
+
+
+@dataclass(frozen=True)
+class Bodies:
+    """How the values are written, as it travels with the tasks. With secrets in it, as a `TaskSpec`."""
+
+    schema: str
+    """What they are read as."""
+    registry_of: str | None = None
+    """A pipeline as `enrich.config.to_wire` writes it: each body has before it the id of the schema that wrote it,
+    which the host's agent finds in the pipeline's registry. Without it, nothing stands before the bodies."""
+
+
+class AvroEvents:
+    """Events that become the columns of one schema. Raises ConfigError for a schema that no columns hold."""
+
+    def __init__(self, bodies: Bodies) -> None:
+        self._bodies = bodies
+        self._columns = columns_of(bodies.schema)
+
+    @property
+    def schema(self) -> StructType:
+        return from_arrow_schema(self._columns)
+
+    @property
+    def kept(self) -> Sequence[str]:
+        return (_EVENT,)
+
+    def read(self, events: DataFrame, fields: Sequence[str]) -> DataFrame:
+        decode = arrow_udf(
+            _decoding(self._bodies), from_arrow_type(pa.struct(list(self._columns)))
+        ).asNondeterministic()
+        read = events.select("*", decode(sql.col(KAFKA.value)).alias(_EVENT))
+        event = sql.col(_EVENT)
+        return read.select("*", event.isNotNull().alias(USABLE), *(event[name].alias(name) for name in fields))
+
+    def reason(self) -> Column:
+        value = sql.col(KAFKA.value)
+        return (
+            sql.when(value.isNull(), "the event has no value")
+            .when(sql.length(value) == 0, "the event is empty")
+            .otherwise(
+                "the event is not an Avro body of its schema"
+                if self._bodies.registry_of is None
+                else "the event is not an Avro body of a schema in the registry"
+            )
+        )
+
+    def output(self, objects: Sequence[Column]) -> Column:
+        return json_text(sql.struct(sql.col(f"{_EVENT}.*"), *objects)).cast("binary")
+
+
+def _decoding(bodies: Bodies) -> Callable[[Iterator[pa.Array]], Iterator[pa.Array]]:
+    def decoded(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
+        decoder = _decoder(bodies)
+        for values in batches:
+            # An empty body would be an event of a schema without fields; as in every format, it is none.
+            with reported_to_driver():
+                rows = decoder.decode(pc.if_else(pc.equal(pc.binary_length(values), 0), None, values)).rows
+            yield rows
+
+    return decoded
+
+
+# Only caches, as all that a worker keeps.
+_DECODERS: dict[Bodies, Decoder] = {}
+
+
+def _decoder(bodies: Bodies) -> Decoder:
+    if bodies not in _DECODERS:
+        _DECODERS[bodies] = _new_decoder(bodies)
+    return _DECODERS[bodies]
+
+
+def _new_decoder(bodies: Bodies) -> Decoder:
+    columns = columns_of(bodies.schema)
+    if bodies.registry_of is None:
+        return BareAvro(columns, bodies.schema)
+    # Imported by the worker: the driver needs no agent.
+    from enrich.host.reader.schemas import AgentSchemas
+
+    return FramedAvro(columns, CachedSchemas(AgentSchemas(from_wire(bodies.registry_of))), bodies.schema)

@@ -1,0 +1,69 @@
+"""What every format of events offers the plan: fields for expressions, whether an event can be used, and its output."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sql
+from pyspark.sql.types import StructType
+
+
+@dataclass(frozen=True)
+class Kafka:
+    """The columns of an event as it came, named so that no field of an event has the same name."""
+
+    key: str = "_kafka_key"
+    value: str = "_kafka_value"
+    topic: str = "_kafka_topic"
+    partition: str = "_kafka_partition"
+    offset: str = "_kafka_offset"
+    timestamp: str = "_kafka_timestamp"
+    headers: str = "_kafka_headers"
+
+    def of(self, source: DataFrame) -> DataFrame:
+        """Those of Spark's Kafka source, renamed."""
+        return source.select(*(sql.col(name).alias(own) for name, own in vars(self).items()))
+
+    @property
+    def columns(self) -> Sequence[str]:
+        return tuple(vars(self).values())
+
+
+KAFKA = Kafka()
+
+
+OVERHEAD = 512
+"""Bytes of a record beside its key, value and headers."""
+
+
+def bytes_beside_value() -> Column:
+    """Of a record that has the event's key and headers: all but its value.
+
+    Without a lambda, for which Spark generates no code: it would copy all rows once more, to where that is evaluated.
+    """
+    headers = sql.col(KAFKA.headers)
+    texts = (headers["key"], headers["value"].cast("array<string>"))
+    sizes = sum((sql.octet_length(sql.array_join(text, "")) for text in texts), start=sql.size(headers) * 10)
+    return sql.coalesce(sql.length(KAFKA.key), sql.lit(0)) + sql.coalesce(sizes, sql.lit(0)) + OVERHEAD
+
+
+class EventFormat(Protocol):
+    """One encoding of events."""
+
+    @property
+    def schema(self) -> StructType:
+        """The fields that expressions can name."""
+
+    @property
+    def kept(self) -> Sequence[str]:
+        """Further columns of `read` that `output` needs."""
+
+    def read(self, events: DataFrame, fields: Sequence[str]) -> DataFrame:
+        """Adds `USABLE`, which is never null, and the named fields, null where the event is not usable."""
+
+    def reason(self) -> Column:
+        """Why an event is not usable; without its content."""
+
+    def output(self, objects: Sequence[Column]) -> Column:
+        """The value of the enriched event, in JSON: a usable event with the objects added, by their names."""

@@ -1,0 +1,27 @@
+"""From a source's section of the configuration to the format of its events."""
+
+from enrich.base.errors import ConfigError
+from enrich.codecs.avro.registry import Registry, access_of
+from enrich.config import AvroSchema, Columns, Framing, Pipeline, Source, to_wire
+from enrich.stage.events.avro_events import AvroEvents, Bodies
+from enrich.stage.events.events import EventFormat
+from enrich.stage.events.json_events import JsonEvents
+from enrich.stage.events.plain_events import PlainEvents
+
+
+def event_format(pipeline: Pipeline, source: Source) -> EventFormat:
+    """Asks the registry where only that knows what events look like. Raises ConfigError for what stages cannot read,
+    and Unreachable when the registry does not answer."""
+    if str(source.format) == "json" and isinstance(source.schema_, Columns):
+        return JsonEvents(source.schema_)
+    if str(source.format) in ("string", "bytes"):
+        return PlainEvents(is_text=str(source.format) == "string")
+    schema = str(source.schema_) if isinstance(source.schema_, AvroSchema) else None
+    if source.framing == Framing.bare and schema is not None:
+        return AvroEvents(Bodies(schema))
+    if pipeline.kafka.registry is None:
+        raise ConfigError("events with a registry's framing need a registry", next_step="set kafka.registry.url")
+    if schema is None:
+        # What they look like when the stage starts holds until it ends: newer events are read as that.
+        _, schema = Registry(access_of(pipeline.kafka.registry)).latest(f"{source.topic}-value")
+    return AvroEvents(Bodies(schema, to_wire(pipeline)))

@@ -1,0 +1,206 @@
+"""A stage's metrics for Prometheus: what Spark observed of its batches, and what their workers reported."""
+
+import os
+import threading
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+from pyspark.sql.streaming.listener import StreamingQueryProgress
+
+from enrich.stage.measure.counting import QUANTILES
+from enrich.stage.measure.recent import Recent
+from enrich.stage.progress.group import offsets_in
+from enrich.stage.task.lookups import StageLookup
+from enrich.stage.task.report import STATUSES, BatchReport
+
+_SHOWN = (0.5, 0.95, 0.99, 1.0)
+_BUCKETS_S = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
+_AFTER_SINK = "commitOffsets"
+"""The part of a batch in which its records are all written already."""
+
+
+class StageMetrics(Collector):
+    """Fed by the listener of a stage's query, read by whoever scrapes."""
+
+    def __init__(
+        self, pipeline: str, stage: str, lookups: Sequence[StageLookup], processes: Mapping[str, int] | None = None
+    ) -> None:
+        """`processes`: those of the driver, by what they are."""
+        self._own = (pipeline, stage)
+        self._lookups = lookups
+        self._processes = processes or {}
+        self._lock = threading.Lock()
+        self._counts: Counter[str] = Counter(events=0, dropped=0, dead_letters=0)
+        self._statuses: Counter[tuple[int, str]] = Counter()
+        self._seconds: Counter[str] = Counter(took=0, waited=0)
+        self._parts: Counter[str] = Counter()
+        self._batches: Counter[float] = Counter()
+        self._batch_seconds = 0.0
+        self._ages: dict[str, float] = {}
+        self._memory: dict[str, int] = {}
+        self._behind: int | None = None
+        self._ended_s: float | None = None
+        self._lag_in, self._lag_out = Recent(), Recent()
+        self._registry = CollectorRegistry()
+        self._registry.register(self)
+
+    def page(self) -> bytes:
+        return generate_latest(self._registry)
+
+    def batch_done(
+        self,
+        progress: StreamingQueryProgress,
+        counts: Mapping[str, int],
+        tallies: Sequence[BatchReport],
+        times_ms: Sequence[int] | None,
+    ) -> None:
+        parts_s = {name: ms / 1000 for name, ms in progress.durationMs.items()}
+        whole_s = parts_s.pop("triggerExecution", 0.0)
+        began_s = datetime.fromisoformat(progress.timestamp).timestamp()
+        with self._lock:
+            self._counts.update(counts)
+            for tally in tallies:
+                self._add(tally)
+            if tallies:
+                self._ages = _greatest(tally.ages_s for tally in tallies)
+                self._memory = _greatest({tally.host: tally.memory} for tally in tallies)
+            self._parts.update(parts_s)
+            self._batches.update([next((bound for bound in _BUCKETS_S if whole_s <= bound), float("inf"))])
+            self._batch_seconds += whole_s
+            self._behind = _behind(progress)
+            self._ended_s = began_s + whole_s
+        if times_ms is not None:
+            written_s = began_s + whole_s - parts_s.get(_AFTER_SINK, 0.0)
+            for recent, at_s in ((self._lag_in, began_s), (self._lag_out, written_s)):
+                ages = [max(0.0, at_s - time_ms / 1000) for time_ms in reversed(times_ms)]
+                recent.add([1 - quantile for quantile in reversed(QUANTILES)], ages, counts["events"])
+
+    def _add(self, tally: BatchReport) -> None:
+        self._seconds.update({"took": tally.took_s, "waited": tally.waited_s})
+        for index, numbers in enumerate(tally.statuses):
+            self._statuses.update({(index, status): n for status, n in zip(STATUSES, numbers, strict=True)})
+
+    def collect(self) -> Iterator[Metric]:
+        # Before the lock: sorting takes a while.
+        lags = [
+            ("in", "began to be processed", self._lag_in.quantiles(_SHOWN)),
+            ("out", "was written to the sink, at the latest", self._lag_out.quantiles(_SHOWN)),
+        ]
+        with self._lock:
+            yield from self._events()
+            yield from self._tables()
+            yield from self._times()
+        for name, text, quantiles in lags:
+            yield self._gauges(
+                f"lag_{name}_seconds",
+                f"How old an event's record was when it {text}; quantiles of the events of the last minute.",
+                "quantile",
+                {f"{quantile:g}": value for quantile, value in quantiles.items()},
+            )
+        memory = {name: _resident(pid) for name, pid in self._processes.items()}
+        yield self._gauges("driver_memory_bytes", "Memory of the driver by process.", "process", memory)
+
+    def _events(self) -> Iterator[Metric]:
+        yield self._counter("events", "Events that were read.", self._counts["events"])
+        yield self._counter("dropped_events", "Events left out by `on_miss: drop`.", self._counts["dropped"])
+        yield self._counter("dead_letters", "Events that went to the DLQ.", self._counts["dead_letters"])
+        labels = ("pipeline", "stage", "lookup", "table", "on_miss", "status")
+        lookups = CounterMetricFamily("enrich_stage_lookups", "Rows looked up, by what was found.", labels=labels)
+        for index, lookup in enumerate(self._lookups):
+            policy = "wait" if lookup.waits else lookup.last_resort.value
+            for status in STATUSES:
+                number = self._statuses[index, status]
+                lookups.add_metric((*self._own, lookup.name, lookup.table, policy, status), number)
+        yield lookups
+        if self._behind is not None:
+            yield self._gauge("events_behind", "Events of the source that are not read yet.", self._behind)
+
+    def _tables(self) -> Iterator[Metric]:
+        yield self._counter("lookup_seconds", "Time of workers in look-ups.", self._seconds["took"])
+        yield self._counter(
+            "waited_seconds", "Time of workers waiting for tables to be ready or fresh.", self._seconds["waited"]
+        )
+        yield self._gauges(
+            "table_age_seconds",
+            "How long before its answers a table was known to be complete, at most, in the last batch.",
+            "table",
+            self._ages,
+        )
+        yield self._gauges(
+            "worker_memory_bytes",
+            "Private memory of the largest Python worker of a host in the last batch.",
+            "host",
+            self._memory,
+        )
+
+    def _times(self) -> Iterator[Metric]:
+        buckets, reached = [], 0
+        for bound in (*_BUCKETS_S, float("inf")):
+            reached += self._batches[bound]
+            buckets.append(("+Inf" if bound == float("inf") else f"{bound:g}", reached))
+        batches = HistogramMetricFamily(
+            "enrich_stage_batch_seconds", "How long batches took.", labels=("pipeline", "stage")
+        )
+        batches.add_metric(self._own, buckets, self._batch_seconds)
+        yield batches
+        parts = CounterMetricFamily(
+            "enrich_stage_batch_part_seconds",
+            "Time of batches by what Spark did.",
+            labels=("pipeline", "stage", "part"),
+        )
+        for part, seconds in self._parts.items():
+            parts.add_metric((*self._own, part), seconds)
+        yield parts
+        if self._ended_s is not None:
+            yield self._gauge("last_batch_timestamp_seconds", "Unix time at which the last batch ended.", self._ended_s)
+
+    def _counter(self, name: str, text: str, value: float) -> Metric:
+        counter = CounterMetricFamily(f"enrich_stage_{name}", text, labels=("pipeline", "stage"))
+        counter.add_metric(self._own, value)
+        return counter
+
+    def _gauge(self, name: str, text: str, value: float) -> Metric:
+        gauge = GaugeMetricFamily(f"enrich_stage_{name}", text, labels=("pipeline", "stage"))
+        gauge.add_metric(self._own, value)
+        return gauge
+
+    def _gauges(self, name: str, text: str, label: str, values: Mapping[str, float]) -> Metric:
+        gauge = GaugeMetricFamily(f"enrich_stage_{name}", text, labels=("pipeline", "stage", label))
+        for of, value in values.items():
+            gauge.add_metric((*self._own, of), value)
+        return gauge
+
+
+def _greatest(given: Any) -> dict[str, Any]:
+    """The greatest value of each name; those that are None are left out."""
+    found: dict[str, Any] = {}
+    for values in given:
+        for name, value in values.items():
+            if value is not None:
+                found[name] = max(value, found.get(name, value))
+    return found
+
+
+def _behind(progress: StreamingQueryProgress) -> int | None:
+    """Between the end of the batch and the end of the topic, as it was then."""
+    behind = None
+    for source in progress.sources:
+        ends = offsets_in(source.endOffset)
+        for topic, newest in offsets_in(source.latestOffset).items():
+            done = ends.get(topic, {})
+            behind = (behind or 0) + sum(max(0, end - done.get(p, 0)) for p, end in newest.items())
+    return behind
+
+
+def _resident(pid: int) -> int:
+    try:
+        pages = Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]
+    except OSError:
+        return 0  # it has ended, or the system does not tell
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")

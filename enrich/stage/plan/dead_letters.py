@@ -1,0 +1,91 @@
+"""What becomes of events that cannot be processed, in the JVM: the dead letter that `enrich.kafka.dead_letters`
+makes in Python, with a longer key; and where a stage has no DLQ, its end."""
+
+import json
+from dataclasses import dataclass
+
+from pyspark.sql import Column
+from pyspark.sql import functions as sql
+
+from enrich.kafka.dead_letters import LARGEST_VALUE
+from enrich.stage.events.events import KAFKA, bytes_beside_value
+from enrich.stage.plan.rows import HEADERS_TYPE, Row
+from enrich.stage.task.failures import MARK
+
+_OWN_BYTES = 2_048
+"""Of a dead letter's own key and headers, without the event's key."""
+_LONGEST_KEY = 65_536
+
+
+@dataclass(frozen=True)
+class Sender:
+    """Whose letters they are. In a compacted DLQ only the newest of a key stays: another stage, and another topic of
+    the same name, has keys of its own."""
+
+    pipeline: str
+    stage: str
+    source_id: str
+
+    @property
+    def name(self) -> str:
+        return "/".join(part for part in (f"{self.pipeline}.{self.stage}", self.source_id) if part)
+
+
+def dead_letter(wanted: Column, topic: str, sender: Sender, reason: Column, lookup: Column, largest: int) -> Row:
+    """A record for the DLQ, its key the event's place and the sender. It is never larger than that: a letter that the
+    brokers refuse would end the stage for ever."""
+    room = sql.lit(largest - _OWN_BYTES) - bytes_beside_value()
+    # Headers that leave no room are left out; the key is cut to what always has some.
+    theirs = sql.when(room > 0, sql.col(KAFKA.headers))
+    room = sql.when(room > 0, room).otherwise(sql.lit(max(0, largest - _OWN_BYTES - _LONGEST_KEY)))
+    return Row(
+        wanted=wanted,
+        topic=sql.lit(topic),
+        key=sql.concat_ws("/", _place(), sql.lit(sender.name)).cast("binary"),
+        value=sql.substring(_value(), sql.lit(1), sql.least(room, sql.lit(LARGEST_VALUE))),
+        headers=_headers(sender.stage, reason, lookup, theirs),
+    )
+
+
+def failure_row(wanted: Column, reason: Column) -> Row:
+    """A record that is never written: the first event that wants it ends the stage, and the driver learns why."""
+    told = {
+        "kind": "BadRecord",
+        "what": "an event cannot be processed, and the stage has no DLQ: REASON",
+        "where": "topic/partition/offset PLACE",
+        "next_step": "give the stage a dlq",
+    }
+    before, between, after = (MARK + json.dumps(told)).replace("PLACE", "REASON").split("REASON")
+    text = sql.concat(sql.lit(before), reason, sql.lit(between), _place(), sql.lit(after))
+    failure = sql.raise_error(text)
+    return Row(wanted, failure.cast("string"), sql.col(KAFKA.key), sql.col(KAFKA.value), sql.col(KAFKA.headers))
+
+
+def _place() -> Column:
+    return sql.concat_ws(
+        "/", KAFKA.topic, sql.col(KAFKA.partition).cast("string"), sql.col(KAFKA.offset).cast("string")
+    )
+
+
+def _value() -> Column:
+    return sql.coalesce(KAFKA.value, sql.lit(bytearray()))
+
+
+def _headers(stage: str, reason: Column, lookup: Column, theirs: Column) -> Column:
+    told = {
+        "enrich.reason": reason,
+        "enrich.stage": sql.lit(stage),
+        "enrich.lookup": lookup,
+        "enrich.topic": sql.col(KAFKA.topic),
+        "enrich.partition": sql.col(KAFKA.partition).cast("string"),
+        "enrich.offset": sql.col(KAFKA.offset).cast("string"),
+        "enrich.key": sql.substring(KAFKA.key, 1, _LONGEST_KEY),
+        "enrich.length": sql.length(_value()).cast("string"),
+        "enrich.sha256": sql.sha2(_value(), 256),
+    }
+    own = sql.array(
+        *(sql.struct(sql.lit(name).alias("key"), told[name].cast("binary").alias("value")) for name in told)
+    )
+    theirs = sql.coalesce(theirs, sql.array().cast(HEADERS_TYPE))
+    kept = sql.filter(theirs, lambda header: ~header["key"].isin(list(told)))
+    return sql.concat(kept, sql.filter(own, lambda header: header["value"].isNotNull()))

@@ -1,0 +1,134 @@
+"""Users' Spark SQL expressions over the fields of an event: checked before the stage starts, and which fields they
+name, since only those are parsed."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as sql
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    ByteType,
+    DataType,
+    IntegerType,
+    LongType,
+    NullType,
+    ShortType,
+    StringType,
+    StructType,
+    TimestampType,
+)
+
+from enrich.base.errors import ConfigError
+from enrich.stage.plan.tried import classes_of, tried
+from enrich.stage.task.spec import part_name
+
+# For Spark they are as good as constants: it puts the time of each attempt in their place.
+_TIME_OR_PLACE = frozenset(
+    {"CurrentDate", "CurrentTime", "CurrentTimestamp", "CurrentUser", "LocalTimestamp", "Now", "SparkVersion"}
+)
+_KEY_TYPES = (StringType, BinaryType, ByteType, ShortType, IntegerType, LongType, NullType)
+
+
+@dataclass(frozen=True)
+class Expression:
+    """One expression and where the user wrote it."""
+
+    text: str
+    where: str
+
+
+class Expressions:
+    """Expressions over a schema; an event for which one fails has null there. Raises ConfigError for one that Spark
+    cannot resolve over it, and where all must be `repeatable` for one that may be another the next time."""
+
+    def __init__(self, spark: SparkSession, schema: StructType, *, repeatable: bool = False) -> None:
+        self._spark = spark
+        self._empty = spark.createDataFrame([], schema)
+        self._repeatable = repeatable
+
+    def key(self, parts: Sequence[Expression]) -> Column:
+        """The key of a lookup: one column, a struct where it has several parts."""
+        for part in parts:
+            kind = self.kind(part)
+            if not isinstance(kind, _KEY_TYPES) and not (len(parts) > 1 and isinstance(kind, BooleanType)):
+                raise ConfigError(
+                    f"`{part.text}` is of type {kind.simpleString()}, which cannot be a key",
+                    where=part.where,
+                    next_step="cast it to string, binary or a whole number",
+                )
+        if len(parts) == 1:
+            return self._column(parts[0])
+        return sql.struct(*(self._column(part).alias(part_name(number)) for number, part in enumerate(parts)))
+
+    def time(self, expression: Expression) -> Column:
+        """An event's time."""
+        kind = self.kind(expression)
+        if not isinstance(kind, TimestampType | NullType):
+            raise ConfigError(
+                f"`{expression.text}` is of type {kind.simpleString()}, and a timestamp is needed",
+                where=expression.where,
+                next_step="cast it: to_timestamp(...) of text, timestamp_millis(...) of milliseconds",
+            )
+        return self._column(expression).cast("timestamp")
+
+    def together(self, expressions: Mapping[str, Expression]) -> Column:
+        """A struct of values of any types, by their names; all of it is null where one of them fails."""
+        struct = sql.struct(*(sql.expr(each.text).alias(name) for name, each in expressions.items()))
+        classes = (classes_of(self._resolved(each)) for each in expressions.values())
+        return tried(self._spark, struct, frozenset().union(*classes))
+
+    def kind(self, expression: Expression) -> DataType:
+        """The type of its values."""
+        return self._selected(expression).schema["it"].dataType
+
+    def fields(self, columns: Mapping[str, Column]) -> list[str]:
+        """The fields of the schema that the columns name, in the schema's order."""
+        names = _references(self._empty.select(*(column.alias(name) for name, column in columns.items())))
+        return [field.name for field in self._empty.schema if field.name in names]
+
+    def _column(self, expression: Expression) -> Column:
+        return tried(self._spark, sql.expr(expression.text), classes_of(self._resolved(expression)))
+
+    def _resolved(self, expression: Expression) -> Any:
+        plan = _analyzed(self._selected(expression))
+        if self._repeatable and (not plan.deterministic() or classes_of(plan) & _TIME_OR_PLACE):
+            raise ConfigError(
+                f"`{expression.text}` may be another when a batch is repeated, and replay: deterministic promises the "
+                "same records",
+                where=expression.where,
+                next_step="use a field of the event instead of the current time or chance, or choose replay: latest",
+            )
+        return plan
+
+    def _selected(self, expression: Expression) -> DataFrame:
+        try:
+            return self._empty.select(sql.expr(expression.text).alias("it"))
+        except (AnalysisException, ParseException) as error:
+            fields = ", ".join(self._empty.columns)
+            raise ConfigError(
+                f"Spark cannot read `{expression.text}`: {_first_line(error)}",
+                where=expression.where,
+                next_step=f"the event's fields are {fields}" if fields else None,
+            ) from error
+
+
+def _references(selected: DataFrame) -> set[str]:
+    # Spark's own answer, after it resolved the expressions: no parser of ours could know all of its syntax.
+    found = _analyzed(selected).references().iterator()
+    names = set()
+    while found.hasNext():
+        names.add(str(found.next().name()))
+    return names
+
+
+def _analyzed(selected: DataFrame) -> Any:
+    jdf: Any = selected._jdf
+    return jdf.queryExecution().analyzed()
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0]

@@ -1,0 +1,52 @@
+"""The one Python operator of a stage whose expressions Spark evaluates: key columns in, answers out; the payload stays
+in the JVM."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import cast
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import Column
+from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined] # missing in its stubs
+from pyspark.sql.pandas.types import from_arrow_type
+
+from enrich.stage.task.pin import Pin
+from enrich.stage.task.spec import TaskSpec
+from enrich.stage.worker.answers import Answers, Questions
+
+
+def answer_column(
+    spec: TaskSpec, usable: Column, keys: Sequence[Column], times: Column | None, pin: Pin | None = None
+) -> Column:
+    """A column of `spec.answer_type`. `usable`: false where an event could not be parsed, never null.
+
+    Nondeterministic for Spark, and it is: a filter on one of its fields would otherwise be pushed down and evaluate
+    it once more, at another seq.
+    """
+    arguments = [usable, *keys] if times is None else [usable, *keys, times]
+    udf = arrow_udf(_answering(spec, len(keys), pin), from_arrow_type(spec.answer_type)).asNondeterministic()
+    return cast(Column, udf(*arguments))
+
+
+def task_answers(spec: TaskSpec, pin: Pin | None) -> Answers:
+    """Of one task, in its worker."""
+    # Imported by the worker, when it has a task: the driver needs no store.
+    from enrich.stage.worker.task import TaskAnswers
+
+    return TaskAnswers(spec, pin)
+
+
+def _answering(
+    spec: TaskSpec, keys: int, pin: Pin | None
+) -> Callable[[Iterator[tuple[pa.Array, ...]]], Iterator[pa.Array]]:
+    def answer(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
+        answers = task_answers(spec, pin)
+        return (answers.answer(_questions(columns, keys)) for columns in batches)
+
+    return answer
+
+
+def _questions(columns: tuple[pa.Array, ...], keys: int) -> Questions:
+    usable = np.asarray(columns[0].to_numpy(zero_copy_only=False), np.bool_)
+    times = columns[1 + keys] if len(columns) > 1 + keys else None
+    return Questions(usable, columns[1 : 1 + keys], times)

@@ -1,0 +1,175 @@
+"""The driver's side of pins: where the tables end, asked in the background, and the pin of each batch, kept beside the
+progress that Spark records, so that a batch which is repeated is answered as it was."""
+
+import hashlib
+import json
+import logging
+import threading
+import time
+from collections.abc import Mapping, Sequence
+
+from enrich.base.errors import ConfigError, EnrichError, Unreachable
+from enrich.kafka import Connection, TopicEnds, Topics, new_admin_client
+from enrich.stage.progress.checkpoint import Checkpoint
+from enrich.stage.task.freshness import FreshnessRule
+from enrich.stage.task.pin import Pin, PinnedTable, expired_pin
+from stores.clock import SystemClock
+
+_log = logging.getLogger(__name__)
+
+_ASK_EVERY_S = 0.2
+_PATIENCE_S = 5.0
+_FOLDER = "enrich-pins"
+_CLEAN_EVERY = 50
+
+
+class TableEnds:
+    """The newest pin that there could be: the last stable offsets of the tables, asked again and again by a thread."""
+
+    def __init__(self, topics: Mapping[str, str], rules: Sequence[FreshnessRule], connection: Connection) -> None:
+        """`topics`: table -> topic."""
+        self._topics = topics
+        # A table whose age is watched (on_stale: wait, fail) is not pinned to what it was longer ago than its bound.
+        self._bound_ms = min((r.bound_ms for r in rules if r.bound_ms is not None and r.is_watched), default=None)
+        self._deadline_s = min((rule.deadline_s for rule in rules), default=_PATIENCE_S)
+        self._brokers = Topics(new_admin_client(connection), deadline_s=_PATIENCE_S)
+        self._changed = threading.Condition()
+        self._newest: Pin | None = None
+        self._why: str | None = None
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._ask_on, name="table-ends", daemon=True)
+        self._thread.start()
+
+    def newest(self) -> Pin:
+        """Raises Unreachable when the brokers do not say where the tables end."""
+        end = time.monotonic() + self._deadline_s
+        with self._changed:
+            while True:
+                if self._newest is not None and self._is_young(self._newest):
+                    return self._newest
+                left = end - time.monotonic()
+                if left <= 0:
+                    raise Unreachable(
+                        f"the brokers did not say within {self._deadline_s:g} s where the tables end: {self._why}",
+                        where=f"topics {', '.join(sorted(self._topics.values()))}",
+                        next_step="see whether the brokers are there, or allow more time: tables.<name>.freshness",
+                    )
+                self._changed.wait(left)
+
+    def close(self) -> None:
+        self._stopping.set()
+        self._thread.join()
+
+    def _is_young(self, pin: Pin) -> bool:
+        return self._bound_ms is None or SystemClock().now_ms() - pin.time_ms <= self._bound_ms
+
+    def _ask_on(self) -> None:
+        while not self._stopping.is_set():
+            pin = self._ask()
+            if pin is not None:
+                with self._changed:
+                    self._newest = pin
+                    self._changed.notify_all()
+            self._stopping.wait(_ASK_EVERY_S)
+
+    def _ask(self) -> Pin | None:
+        asked_at = SystemClock().now_ms()
+        try:
+            ends = self._brokers.ends(set(self._topics.values()))
+        except EnrichError as error:
+            self._why = str(error)
+            return None
+        tables = {}
+        for table, topic in self._topics.items():
+            end = ends[topic]
+            if not isinstance(end, TopicEnds):
+                self._why = str(end)
+                if isinstance(end, ConfigError):
+                    # The topic is gone, and with it what the pin stands for: whatever has its name next is another.
+                    with self._changed:
+                        self._newest = None
+                return None
+            tables[table] = PinnedTable(end.topic_id, end.offsets)
+        return Pin(asked_at, tables)
+
+
+class PinBook:
+    """The pins of the batches of one checkpoint."""
+
+    def __init__(self, checkpoint: Checkpoint, retained: int) -> None:
+        """`retained`: so many batches Spark itself can go back to."""
+        self._checkpoint = checkpoint
+        self._retained = retained
+        self._cleaned_at = 0
+
+    def require_kept_progress(self) -> None:
+        """Raises ConfigError for a checkpoint of `replay: latest`, whose offsets are recorded now and then only."""
+        recorded = self._checkpoint.batches("offsets")
+        if recorded and recorded[-1] > 0 and recorded[-1] - 1 not in recorded:
+            raise ConfigError(
+                "replay: deterministic cannot go on here: the stage was killed while it ran with replay: latest",
+                where="the stage's checkpoint",
+                next_step="run it once more with replay: latest, and end it by `enrich stop` or SIGTERM",
+            )
+
+    def forget_unfinished(self) -> list[int]:
+        """The batches that were begun and not finished get a new pin. Returns their numbers."""
+        done = self._checkpoint.batches("commits")
+        unfinished = [batch for batch in self._checkpoint.batches(_FOLDER) if not done or batch > done[-1]]
+        for batch in unfinished:
+            self._checkpoint.delete(_name(batch))
+        return unfinished
+
+    def pin_of(self, batch: int, ends: TableEnds) -> Pin:
+        """The batch's pin: that of its first attempt, if there was one with the same events.
+
+        Raises WouldLoseData when a table's topic is another than then, and Unreachable as `ends` does.
+        """
+        events = self._events_of(batch)
+        kept = self._read(batch, events)
+        if kept is None:
+            made = ends.newest()
+            if self._checkpoint.create(_name(batch), json.dumps({"events": events, "pin": made.to_text()})):
+                return made
+            kept = self._read(batch, events)  # of another driver, which is about to be shut out, or shuts us out
+            if kept is None:
+                raise Unreachable("the pin of the batch came and went", where=_name(batch), next_step="start again")
+        now = ends.newest()
+        for table, each in kept.tables.items():
+            if table in now.tables and now.tables[table].topic_id != each.topic_id:
+                raise expired_pin(table, "the table's topic was made anew since")
+        return kept
+
+    def clean(self, batch: int) -> None:
+        """Batches that Spark cannot go back to need no pin."""
+        if batch - self._cleaned_at < _CLEAN_EVERY:
+            return
+        self._cleaned_at = batch
+        for old in self._checkpoint.batches(_FOLDER):
+            if old < batch - self._retained:
+                self._checkpoint.delete(_name(old))
+
+    def _read(self, batch: int, events: str) -> Pin | None:
+        text = self._checkpoint.read(_name(batch))
+        if text is None:
+            return None
+        content = json.loads(text)
+        if content["events"] == events:
+            return Pin.from_text(content["pin"])
+        # Somebody rolled the checkpoint back, and the number now stands for other events.
+        _log.warning("the pin of a batch is void: its number stood for other events", extra={"batch": batch})
+        self._checkpoint.delete(_name(batch))
+        return None
+
+    def _events_of(self, batch: int) -> str:
+        """A digest of what Spark recorded: from where to where the batch reads."""
+        digest = hashlib.sha256()
+        for number in (batch - 1, batch):
+            text = self._checkpoint.read(f"offsets/{number}") or ""
+            # The version and what was current when it was recorded stand before the offsets themselves.
+            digest.update("\n".join(text.splitlines()[2:]).encode() + b"\0")
+        return digest.hexdigest()
+
+
+def _name(batch: int) -> str:
+    return f"{_FOLDER}/{batch}"

@@ -1,0 +1,99 @@
+"""Where a stage begins: after its checkpoint, or, at its first start, with the oldest event."""
+
+import json
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from enrich.base.errors import ConfigError, WouldLoseData
+from enrich.stage.progress.group import StageProgress
+
+_log = logging.getLogger(__name__)
+
+_WORDS = ("earliest", "latest", "group")
+_ANOTHER_GROUP = "group:"
+
+
+@dataclass(frozen=True)
+class From:
+    """What a user chose with --from: one of the words, another group, or a time."""
+
+    word: str | None = None
+    time_ms: int | None = None
+    group: str | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> "From":
+        """Raises ConfigError for what is neither."""
+        if text in _WORDS:
+            return cls(word=text)
+        if text.startswith(_ANOTHER_GROUP) and text != _ANOTHER_GROUP:
+            return cls(word="group", group=text.removeprefix(_ANOTHER_GROUP))
+        try:
+            time = datetime.fromisoformat(text)
+        except ValueError:
+            raise ConfigError(
+                f"expected {', '.join(_WORDS)}, group:NAME or a time such as 2026-11-21T10:00:00Z, got {text}",
+                where="--from",
+            ) from None
+        return cls(time_ms=round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000))
+
+
+def starting_options(
+    stage: str,
+    topic: str,
+    partitions: list[int],
+    *,
+    has_progress: bool,
+    progress: StageProgress,
+    chosen: From | None,
+    kept: Callable[[Mapping[int, int]], None] = lambda _: None,
+) -> dict[str, str]:
+    """Options for Spark's Kafka source. `kept`: raises WouldLoseData where the brokers lost what comes after a place.
+
+    Raises WouldLoseData when the stage ran before and its checkpoint is gone, and ConfigError for a choice that a
+    checkpoint rules out.
+    """
+    if has_progress:
+        if chosen is not None:
+            raise ConfigError(
+                "--from is for a start without a checkpoint, and this stage has one",
+                where=f"stages.{stage}.checkpoint",
+                next_step="leave --from out; or delete the checkpoint first, if events may be repeated or left out",
+            )
+        return {"startingOffsets": "earliest"}  # Spark goes on where the checkpoint says
+    committed = progress.committed(topic, partitions)
+    if chosen is None:
+        if committed:
+            raise WouldLoseData(
+                f"the stage ran before, as its group {progress.group} says, but its checkpoint is gone or empty",
+                where=f"stages.{stage}.checkpoint",
+                next_step="restore the checkpoint, or choose where to go on: --from group (nothing is left out, some "
+                "events may be repeated), earliest, latest or a time",
+            )
+        if progress.committed_before(topic, partitions)[0]:
+            _log.warning(
+                "the stage begins with the oldest event; a group that earlier releases used knows the topic: if that "
+                "was this stage, and not one of another pipeline, it could go on there",
+                extra={"group": progress.older_group, "next": f"--from group:{progress.older_group}"},
+            )
+        return {"startingOffsets": "earliest"}
+    if chosen.time_ms is not None:
+        return {"startingTimestamp": str(chosen.time_ms), "startingOffsetsByTimestampStrategy": "latest"}
+    if chosen.word != "group":
+        return {"startingOffsets": str(chosen.word)}
+    group = chosen.group or progress.group
+    if chosen.group is not None:
+        committed = progress.committed_by(group, topic, partitions)
+    if not committed:
+        raise ConfigError(
+            f"the group {group} has no offsets of {topic}",
+            where="--from group",
+            next_step="choose earliest, latest, a time, or the group that has them: --from group:NAME "
+            f"(earlier releases used {progress.older_group}, for all pipelines)",
+        )
+    kept(committed)
+    # -2: Spark's word for the oldest event of a partition that the group does not know.
+    offsets = {str(partition): committed.get(partition, -2) for partition in partitions}
+    return {"startingOffsets": json.dumps({topic: offsets})}

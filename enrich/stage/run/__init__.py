@@ -1,0 +1,4 @@
+"""A stage from its start to its end: session, checks, preload, the query, its supervision, how it is told to stop.
+
+It may use every room of the stage; the program `jobs/enrich_stage.py` calls it.
+"""

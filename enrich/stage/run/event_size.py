@@ -1,0 +1,39 @@
+"""How large the events of a topic are, from its newest ones."""
+
+from contextlib import closing, suppress
+
+from enrich.base.errors import Unreachable
+from enrich.config import Replay, Stage
+from enrich.kafka import Connection, Topics, new_admin_client, new_store_consumer, read_to_end
+from enrich.stage.progress.checkpoint import Checkpoint
+
+_PARTITIONS = 16
+"""So many are enough."""
+_OF_EACH_PARTITION = 20
+_PATIENCE_S = 3.0
+_KEPT = "enrich-event-bytes"
+
+
+def typical_event_bytes(connection: Connection, stage: Stage, checkpoint: Checkpoint) -> int:
+    """Of the newest events. With `replay: deterministic` of those that were the newest when the checkpoint was new: a
+    batch that is repeated is joined as it was the first time, however large later events are."""
+    topic = stage.source.topic
+    if stage.replay != Replay.deterministic:
+        return mean_event_bytes(connection, topic)
+    kept = checkpoint.read(_KEPT)
+    if kept is None:
+        checkpoint.create(_KEPT, str(mean_event_bytes(connection, topic)))
+        kept = checkpoint.read(_KEPT)
+    return int(kept or 0)
+
+
+def mean_event_bytes(connection: Connection, topic: str) -> int:
+    """0 where there are none, or where they do not come in time: it is no more than a hint."""
+    topics = Topics(new_admin_client(connection))
+    first, ends = topics.start_offsets(topic), dict(sorted(topics.end_offsets(topic).items())[:_PARTITIONS])
+    starts = {partition: max(first[partition], end - _OF_EACH_PARTITION) for partition, end in ends.items()}
+    sizes: list[int] = []
+    with closing(new_store_consumer(connection)) as consumer, suppress(Unreachable):
+        for batch in read_to_end(consumer, topic, starts, ends, stalled_s=_PATIENCE_S):
+            sizes += [len(message.value() or b"") for message in batch]
+    return round(sum(sizes) / len(sizes)) if sizes else 0

@@ -1,0 +1,199 @@
+"""Before the query starts: every executor's host has the tables, and the driver shows how far they are."""
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pyarrow as pa
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.classic.dataframe import DataFrame as ClassicFrame
+from pyspark.sql.types import StructType
+from pyspark.sql.udf import _create_udf
+from pyspark.util import PythonEvalType
+
+from enrich.base.errors import Unreachable
+from enrich.stage.task.failures import MARK, from_report
+from enrich.stage.task.freshness import behind_text
+from enrich.stage.task.spec import TaskSpec
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_log = logging.getLogger(__name__)
+
+_ROUND_S = 0.5
+"""So long each executor waits in a round before it tells how far it is."""
+_TELL_EVERY_S = 5.0
+_LOOK_EVERY_S = 0.1
+_LOST_TASK = "failed barrier"
+"""What Spark says when it could do the barrier job, and a worker or an executor died on the way."""
+_MOST_LOST = 5
+_SCHEMA = "host string, table string, ready boolean, behind_s double, records bigint, reason string"
+
+
+@dataclass(frozen=True)
+class HostTable:
+    """One table on one host, as an executor there sees it."""
+
+    host: str
+    table: str
+    ready: bool
+    behind_s: float | None
+    records: int | None
+    reason: str | None
+
+
+class Display(Protocol):
+    """Where progress goes."""
+
+    def show(self, tables: Sequence[HostTable]) -> None: ...
+
+
+def preload(spark: SparkSession, spec: TaskSpec, is_stopping: Callable[[], bool] = lambda: False) -> None:
+    """Returns once the tables are ready on all executors, or somebody wants to stop. Where Spark has no place for
+    one task on every core at the same time, the first batch of each worker waits instead.
+
+    Raises Unreachable, naming table, host and lag, at a table's deadline.
+    """
+    deadlines = {rule.name: rule.deadline_s for rule in spec.rules}
+    began = time.monotonic()
+    lost = 0
+    with _display() as display:
+        while deadlines and not is_stopping():
+            slots = _slots(spark)
+            if not slots:
+                if time.monotonic() - began >= min(deadlines.values()):
+                    _log.warning("no preload: there is no executor; each worker waits at its first batch instead")
+                    return
+                time.sleep(_LOOK_EVERY_S)
+                continue
+            try:
+                found = _round(spark, spec, slots)
+            except (PySparkException, Py4JJavaError) as error:
+                if MARK in str(error) or "barrier" not in str(error).lower():
+                    raise from_report(str(error)) from error
+                lost += _LOST_TASK in str(error)
+                if 0 < lost <= _MOST_LOST:
+                    _log.warning("a worker was lost while the tables were preloaded; once more")
+                    continue
+                # Whatever it is, the gate of each worker is what counts.
+                _log.warning("no preload: Spark cannot do it here; each worker waits at its first batch instead")
+                return
+            display.show(found)
+            waiting = [table for table in found if not table.ready]
+            if not waiting:
+                return
+            waited = time.monotonic() - began
+            for table in waiting:
+                if waited >= deadlines[table.table]:
+                    raise _too_late(table, deadlines[table.table])
+
+
+def _slots(spark: SparkSession) -> int:
+    """Cores of the executors that are there now. `defaultParallelism` says two before there are any, and where there is
+    one: Spark would refuse the job, and try again after fifteen seconds."""
+    context: Any = spark.sparkContext._jsc.sc()
+    return int(context.maxNumConcurrentTasks(context.resourceProfileManager().defaultResourceProfile()))
+
+
+def _round(spark: SparkSession, spec: TaskSpec, tasks: int) -> list[HostTable]:
+    """What every executor says now: one task on each core, all at the same time, so that none is left out."""
+
+    def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from enrich.stage.worker.task import states
+
+        for _ in batches:
+            yield states(spec, _ROUND_S)
+
+    rows = _mapped_at_once(spark.range(0, tasks, 1, tasks), look).collect()
+    newest: dict[tuple[str, str], HostTable] = {}
+    for row in rows:
+        table = HostTable(**row.asDict())
+        known = newest.get((table.host, table.table))
+        if known is None or known.ready:
+            newest[table.host, table.table] = table
+    return list(newest.values())
+
+
+def _mapped_at_once(
+    frame: DataFrame, function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+) -> DataFrame:
+    """`frame.mapInArrow(function, _SCHEMA, barrier=True)`, which would ask for pandas and make no use of it."""
+    udf: Any = _create_udf(function, StructType.fromDDL(_SCHEMA), PythonEvalType.SQL_MAP_ARROW_ITER_UDF)
+    column = udf(*(frame[name] for name in frame.columns))
+    return ClassicFrame(frame._jdf.mapInArrow(column._jc, True, None), frame.sparkSession)
+
+
+def _too_late(table: HostTable, deadline_s: float) -> Unreachable:
+    return Unreachable(
+        f"the table {table.table} is not ready within {deadline_s:g} s: {table.reason}; {behind_text(table.behind_s)}",
+        where=f"host {table.host}",
+        next_step="see `enrich agent status` on that host, or allow more time: tables.<name>.freshness.deadline",
+    )
+
+
+@contextmanager
+def _display() -> Iterator[Display]:
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield _Lines()
+        return
+    with _Bars(console) as bars:
+        yield bars
+
+
+class _Lines:
+    """Log lines, at first and then every few seconds."""
+
+    def __init__(self) -> None:
+        self._told_at = -_TELL_EVERY_S
+
+    def show(self, tables: Sequence[HostTable]) -> None:
+        done = all(table.ready for table in tables)
+        if not done and time.monotonic() - self._told_at < _TELL_EVERY_S:
+            return
+        self._told_at = time.monotonic()
+        for table in tables:
+            _log.info("a table is loaded" if table.ready else "a table is loading", extra=_fields(table))
+
+
+class _Bars:
+    """A bar of tables on a terminal."""
+
+    def __init__(self, console: "Console") -> None:
+        from rich.progress import BarColumn, Progress, TextColumn
+
+        self._progress = Progress(
+            TextColumn("tables"),
+            BarColumn(),
+            TextColumn("{task.description}"),
+            console=console,
+            transient=True,
+        )
+        self._task = self._progress.add_task("waiting for executors", total=None)
+
+    def __enter__(self) -> "_Bars":
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def show(self, tables: Sequence[HostTable]) -> None:
+        ready = sum(table.ready for table in tables)
+        waiting = next((table for table in tables if not table.ready), None)
+        records = "" if waiting is None or waiting.records is None else f", {waiting.records:,} records"
+        text = "" if waiting is None else f"{waiting.table} on {waiting.host}: {waiting.reason}{records}"
+        self._progress.update(self._task, total=len(tables), completed=ready, description=text)
+
+
+def _fields(table: HostTable) -> Mapping[str, object]:
+    known = {"table": table.table, "host": table.host, "behind_s": table.behind_s, "reason": table.reason}
+    return {name: value for name, value in known.items() if value is not None}

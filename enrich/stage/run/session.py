@@ -1,0 +1,86 @@
+"""The Spark session of a stage: connector, workers' Python, and the settings that its guarantees rest on."""
+
+import os
+import sys
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from enrich.base.logs import logs_are_json
+from enrich.jars import jars
+from enrich.stage.run.deaf_children import deaf_children
+
+_JSON_LINES = "org/apache/spark/log4j2-json-layout.properties"
+_CONNECTOR = "spark-sql-kafka-0-10_*.jar"
+
+# Besides Spark's own words: a private key in PEM form stands in an option of this name.
+_REDACTED = r"(?i)secret|password|passphrase|token|access[.]?key|jaas|ssl[.]keystore[.]key|ssl[.]key"
+
+_FIXED: Mapping[str, str] = {
+    # Times in the output are UTC, wherever the driver runs.
+    "spark.sql.session.timeZone": "UTC",
+    # An expression that cannot be computed for one event is null there: it must not end the stage.
+    "spark.sql.ansi.enabled": "false",
+    # So in maps, too, of which the last entry of a key counts, as everywhere in events.
+    "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
+    "spark.redaction.regex": _REDACTED,
+    "spark.sql.redaction.options.regex": _REDACTED,
+    # TCP on the loopback interface costs 45 ms a small batch, and would be a socket that no worker needs.
+    "spark.python.unix.domain.socket.enabled": "true",
+    # Workers share what their daemon has imported: otherwise 140 MiB and half a second each.
+    "spark.python.daemon.module": "enrich.stage.daemon",
+    # Workers that get whole events hold a batch of them four times for a moment; by default it may have 64 MiB.
+    "spark.sql.execution.arrow.maxBytesPerBatch": "16m",
+    # It writes over the lines of a log.
+    "spark.ui.showConsoleProgress": "false",
+    # An executor that is lost while the tables are preloaded: Spark looks again after so long, by default 15 s.
+    "spark.scheduler.barrier.maxConcurrentTasksCheck.interval": "1s",
+    # Refused by streams; said here, so that no stage begins with a warning.
+    "spark.sql.adaptive.enabled": "false",
+}
+
+
+def stage_session(name: str, *, master: str | None = None, settings: Mapping[str, str] | None = None) -> SparkSession:
+    """Starts Spark, or joins the session that spark-submit made. `settings` are the user's and come last."""
+    given = dict(settings or {})
+    builder = SparkSession.builder.appName(name)
+    chosen = master or given.get("spark.master") or os.environ.get("MASTER")
+    if chosen:
+        builder = builder.master(chosen)
+    own = dict(_FIXED)
+    if chosen and chosen.startswith("local"):
+        # Workers would otherwise be started with the system's Python.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        own |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1", "spark.ui.enabled": "false"}
+    archives = connector_jars()
+    if archives:
+        own["spark.jars"] = ",".join(str(path) for path in archives)
+    for key, value in {**own, **given}.items():
+        builder = builder.config(key, value)
+    with deaf_children():
+        spark = builder.getOrCreate()
+    if logs_are_json():
+        _log_json(spark)
+    return spark
+
+
+def _log_json(spark: SparkSession) -> None:
+    """Spark's own lines too. At run time: Spark itself turns its setting for it off where Python is the driver."""
+    jvm: Any = spark._jvm
+    place = jvm.java.lang.Thread.currentThread().getContextClassLoader().getResource(_JSON_LINES)
+    if place is not None:
+        jvm.org.apache.logging.log4j.core.config.Configurator.reconfigure(place.toURI())
+        spark.sparkContext.setLogLevel("WARN")
+
+
+def connector_jars() -> list[Path]:
+    """The Kafka connector and what it needs; none where PySpark's own folder has it, as in our image."""
+    package = find_spec("pyspark")
+    if package is not None and package.origin is not None:
+        shipped = Path(package.origin).parent / "jars"
+        if any(shipped.glob(_CONNECTOR)):
+            return []
+    return jars("spark")

@@ -1,0 +1,53 @@
+"""How fresh the tables of a stage must be, in the form in which workers get it."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from enrich.config import OnStale, Pipeline, Table, Then
+
+_LOADER_DEADLINE_S = 300.0
+
+
+@dataclass(frozen=True)
+class FreshnessRule:
+    """What one table must be before it answers."""
+
+    name: str
+    deadline_s: float
+    """How long a worker waits for it."""
+    bound_ms: int | None
+    """How old its answers may be. None: a table with a loader is as old as its last refresh, and has `expire`."""
+    on_stale: OnStale
+    then: Then
+    history_ms: int = 0
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether older answers than its bound are not just served."""
+        return self.on_stale != OnStale.mark
+
+    @property
+    def may_be_marked(self) -> bool:
+        """Whether older answers than its bound are served in the end."""
+        return self.on_stale == OnStale.mark or (self.on_stale == OnStale.wait and self.then == Then.mark)
+
+
+def behind_text(behind_s: float | None) -> str:
+    """How far a table is behind, for people."""
+    return "never complete" if behind_s is None else f"{behind_s:.1f} s behind"
+
+
+def freshness_rules(pipeline: Pipeline, names: Iterable[str]) -> tuple[FreshnessRule, ...]:
+    """One for each of the tables, in the order of their names."""
+    return tuple(_rule(name, pipeline.tables[name]) for name in sorted(set(names)))
+
+
+def _rule(name: str, table: Table) -> FreshnessRule:
+    if table.topic is None:
+        return FreshnessRule(name, _LOADER_DEADLINE_S, None, OnStale.mark, Then.mark)
+    freshness = table.freshness
+    bound_ms = round(freshness.bound.total_seconds() * 1000)
+    history_ms = round(table.history.total_seconds() * 1000)
+    return FreshnessRule(
+        name, freshness.deadline.total_seconds(), bound_ms, freshness.on_stale, freshness.then, history_ms
+    )

@@ -1,0 +1,132 @@
+"""One batch of events is answered: all lookups at one seq, waiting where a policy says so, then the policies."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from enrich.stage.task.fate import Mask
+from enrich.stage.task.lookups import StageLookup
+from enrich.stage.task.report import STATUSES, BatchReport, host, own_memory, statuses_of
+from enrich.stage.task.spec import LINEAGE_TYPE, TaskSpec
+from enrich.stage.worker.policies import judge, without_row
+from stores.clock import SystemClock
+from stores.freshness import CLOCKS_DIFFER_MS
+from stores.keys import milliseconds
+from stores.protocol import TableView
+from stores.table import Found, Status
+
+AHEAD_MS = 10_000
+"""How far an event's time may lie beyond this host's clock. One further ahead is wrong: no table will ever be complete
+beyond it, and all other events of its batch would wait for the deadline."""
+
+_LOOK_EVERY_S = 0.02
+_STATUS_NAMES = pa.array(STATUSES, pa.string())
+
+
+@dataclass(frozen=True)
+class Questions:
+    """A batch of events as the lookups see it."""
+
+    usable: Mask
+    """False: the event could not be parsed."""
+    keys: Sequence[pa.Array]
+    times: pa.Array | None = None
+
+
+class Views(Protocol):
+    """The tables at the task's seq, which moves on only when a policy has to wait for rows."""
+
+    def table(self, name: str) -> TableView: ...
+
+    def renew(self) -> None:
+        """Takes the newest seq for all tables."""
+
+    def deadline_s(self, name: str) -> float:
+        """How long `on_miss: wait` may last for this table."""
+
+
+class Answers(Protocol):
+    """To the batches of one task."""
+
+    def answer(self, questions: Questions) -> pa.StructArray:
+        """In the `answer_type` of the task's spec."""
+
+
+def answered(spec: TaskSpec, views: Views, questions: Questions, waited_s: float = 0.0) -> pa.StructArray:
+    """The answer to each event, in `spec.answer_type`. `waited_s`: for the tables, before there could be answers."""
+    began = time.monotonic()
+    found = _found_or_waited(spec.lookups, views, questions)
+    verdict = judge(spec.lookups, found, questions.keys, questions.usable)
+    columns = list(verdict.objects)
+    if spec.lineage:
+        columns += [_lineage(lookup, each) for lookup, each in zip(spec.lookups, found, strict=True)]
+    tally = BatchReport(
+        host(),
+        statuses_of(found, questions.usable),
+        {rule.name: _age_s(views, rule.name) for rule in spec.rules},
+        waited_s,
+        time.monotonic() - began,
+        own_memory(),
+    )
+    columns += [verdict.fate, verdict.decided_by, verdict.status, tally.column(len(verdict.fate))]
+    return pa.StructArray.from_arrays(columns, fields=list(spec.answer_type))
+
+
+def _age_s(views: Views, table: str) -> float | None:
+    through = views.table(table).complete_through
+    return None if through is None else max(0, SystemClock().now_ms() - through) / 1000
+
+
+def _found_or_waited(lookups: Sequence[StageLookup], views: Views, questions: Questions) -> list[Found]:
+    began, now_ms = time.monotonic(), SystemClock().now_ms()
+    times_ms = None if questions.times is None else _plausible(questions.times, now_ms)
+    while True:
+        found = [
+            _found(lookup, views, key, questions.times) for lookup, key in zip(lookups, questions.keys, strict=True)
+        ]
+        waited = time.monotonic() - began
+        asked = zip(lookups, found, strict=True)
+        if times_ms is None or not any(_must_wait(*each, views, questions.usable, times_ms, waited) for each in asked):
+            return found
+        time.sleep(_LOOK_EVERY_S)
+        # All lookups again, not just those that wait: an event's answers are of one seq.
+        views.renew()
+
+
+def _found(lookup: StageLookup, views: Views, keys: pa.Array, times: pa.Array | None) -> Found:
+    as_of = times if lookup.as_of else None
+    return views.table(lookup.table).lookup(keys, lookup.columns.names, as_of=as_of)
+
+
+def _plausible(times: pa.Array, now_ms: int) -> pa.Int64Array:
+    """The events' times; now for those too far ahead."""
+    times_ms = milliseconds(times)
+    return pc.if_else(pc.greater(times_ms, now_ms + AHEAD_MS), now_ms, times_ms)
+
+
+def _must_wait(
+    lookup: StageLookup, found: Found, views: Views, usable: Mask, times_ms: pa.Int64Array, waited: float
+) -> bool:
+    if not lookup.waits or waited >= views.deadline_s(lookup.table):
+        return False
+    concerned = usable & ~_is(found, Status.NULL_KEY) & ~_is(found, Status.BAD_KEY)
+    if not lookup.as_of:  # with it, a later version may yet come to stand before the event's time
+        concerned &= without_row(found)
+    newest = pc.max(times_ms.filter(pa.array(concerned))).as_py()
+    through = views.table(lookup.table).complete_through
+    return newest is not None and (through is None or through < newest + CLOCKS_DIFFER_MS)
+
+
+def _is(found: Found, status: Status) -> Mask:
+    return np.asarray(found.status.to_numpy(zero_copy_only=False) == status)
+
+
+def _lineage(lookup: StageLookup, found: Found) -> pa.StructArray:
+    table = pa.repeat(pa.scalar(lookup.table), len(found.status))
+    columns = [table, found.partition, found.offset, found.timestamp.cast(pa.int64()), _STATUS_NAMES.take(found.status)]
+    return pa.StructArray.from_arrays(columns, fields=list(LINEAGE_TYPE))

@@ -1,0 +1,173 @@
+"""The readiness gate, and the freshness of every task after it: no event meets a table that is not good enough."""
+
+import socket
+import time
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from enrich.base.errors import Unreachable
+from enrich.config import OnStale, Then
+from enrich.host.ipc.header import TableState
+from enrich.host.reader.reading import AgentSnapshot
+from enrich.stage.task.freshness import FreshnessRule, behind_text
+from enrich.stage.task.pin import Pin
+from enrich.stage.worker.pinned import behind
+from stores.freshness import MarkStale, is_older
+from stores.protocol import Clock, TableView
+from stores.table import Seq
+
+_LOOK_EVERY_S = 0.02
+_MARKED_AFTER_S = 2.0
+"""A moment's delay of agent or brokers is waited for, before answers are marked as stale."""
+
+_SAID_WITHIN_S = 2.0
+
+Shortfall = Callable[[FreshnessRule, AgentSnapshot], str | None]
+"""Why a snapshot's table is not good enough yet; None when it is."""
+
+
+class SnapshotSource(Protocol):
+    """The part of a reader that the gate needs."""
+
+    def snapshot(self) -> AgentSnapshot: ...
+
+
+class Gate:
+    """Of one worker: its first task waits until all tables are complete, each later one until they are fresh enough."""
+
+    def __init__(self, reader: SnapshotSource, rules: Sequence[FreshnessRule], clock: Clock) -> None:
+        self._reader = reader
+        self._rules = rules
+        self._clock = clock
+        self._came_at = clock.now_ms()
+        self._is_passed = False
+
+    def enter(self) -> AgentSnapshot:
+        """The newest snapshot that is good enough. Raises Unreachable at a table's deadline."""
+        snapshot = self._reader.snapshot()
+        if not self._is_passed:
+            snapshot = self._wait(self._not_let_in(time.monotonic()), snapshot)
+            self._is_passed = True
+        snapshot = self._wait(self._not_served, snapshot)
+        return self._fresh(snapshot)
+
+    def reach(self, pin: Pin, snapshot: AgentSnapshot) -> AgentSnapshot:
+        """The same or a newer one that has come as far as the pin, in the topics that it is of. Raises Unreachable at a
+        table's deadline."""
+
+        began = time.monotonic()
+
+        def short(rule: FreshnessRule, snapshot: AgentSnapshot) -> str | None:
+            pinned, header = pin.tables[rule.name], snapshot.header
+            if header.tables[rule.name].topic_id is None:
+                return (
+                    "the host's agent does not say which topic its rows are of: it is of an earlier release, or loads"
+                )
+            if header.tables[rule.name].topic_id != pinned.topic_id:
+                return "the rows of this host are not of the topic that the batch's pin is of: it was made again"
+            # What is said of rows before they are read is said of newer ones only as a rule.
+            is_of_these = Seq(header.store_id, header.generation, header.counter) == snapshot.seq
+            if not is_of_these and time.monotonic() - began < _SAID_WITHIN_S:
+                return "the agent has not said yet which topic its newest rows are of"
+            missing = behind(snapshot.views[rule.name], pinned.offsets)
+            return f"{missing} records of the batch's pin are still to come" if missing else None
+
+        return self._wait(short, snapshot)
+
+    def shortfalls(self) -> tuple[AgentSnapshot, dict[str, str]]:
+        """How it is now, without waiting: the tables that the gate does not let pass yet, with the reason."""
+        snapshot = self._reader.snapshot()
+        short = {rule.name: why for rule in self._rules if (why := self._not_ready(rule, snapshot)) is not None}
+        return snapshot, short
+
+    def view(self, rule: FreshnessRule, snapshot: AgentSnapshot) -> TableView:
+        """A table whose rows are marked as stale once they are older than its bound."""
+        view = snapshot.table(rule.name)
+        return view if rule.bound_ms is None else MarkStale(view, rule.bound_ms, self._clock)
+
+    def _wait(self, shortfall: Shortfall, snapshot: AgentSnapshot) -> AgentSnapshot:
+        """Takes newer snapshots until none of the tables falls short. Raises Unreachable at a table's deadline."""
+        snapshot, late = self._wait_at_most(shortfall, snapshot)
+        if late is not None:
+            rule, why = late
+            raise _too_late(rule, why, snapshot.header.tables[rule.name], self._clock.now_ms())
+        return snapshot
+
+    def _wait_at_most(
+        self, shortfall: Shortfall, snapshot: AgentSnapshot
+    ) -> tuple[AgentSnapshot, tuple[FreshnessRule, str] | None]:
+        """The same, but the first table that misses its deadline is returned."""
+        began = time.monotonic()
+        while True:
+            short = {rule: why for rule in self._rules if (why := shortfall(rule, snapshot)) is not None}
+            waited = time.monotonic() - began
+            late = next(((rule, why) for rule, why in short.items() if waited >= rule.deadline_s), None)
+            if not short or late is not None:
+                return snapshot, late
+            time.sleep(_LOOK_EVERY_S)
+            snapshot = self._reader.snapshot()
+
+    def _not_ready(self, rule: FreshnessRule, snapshot: AgentSnapshot) -> str | None:
+        state = snapshot.header.tables[rule.name]
+        if not state.ready:
+            return state.reason or "it is not ready"
+        if rule.bound_ms is None or (state.complete_through or 0) >= self._came_at - rule.bound_ms:
+            return None
+        return state.reason or "it is not complete yet"
+
+    def _not_let_in(self, began: float) -> Shortfall:
+        """As `_not_ready`. But rows that were complete once are served, marked, where the configuration says so, though
+        their brokers are away: a worker that came before, on the same host, goes on with them as well."""
+
+        def short(rule: FreshnessRule, snapshot: AgentSnapshot) -> str | None:
+            why = self._not_ready(rule, snapshot)
+            state = snapshot.header.tables[rule.name]
+            was_complete = state.complete_through is not None and bool(snapshot.views[rule.name].positions)
+            if why is None or rule.bound_ms is None or not (rule.may_be_marked and was_complete):
+                return why
+            # An agent that has not been complete yet may be catching up, which takes no more than the deadline.
+            is_at_once = state.ready and not rule.is_watched
+            allowed_s = min(_MARKED_AFTER_S, rule.deadline_s) if is_at_once else rule.deadline_s
+            return why if time.monotonic() - began < allowed_s else None
+
+        return short
+
+    @staticmethod
+    def _not_served(rule: FreshnessRule, snapshot: AgentSnapshot) -> str | None:
+        # Rows of a topic stay good while their agent starts anew; those of a loader are gone once they expired.
+        state = snapshot.header.tables[rule.name]
+        served = state.ready if rule.bound_ms is None else bool(snapshot.views[rule.name].positions)
+        return None if served else state.reason or "it has no rows yet"
+
+    def _fresh(self, snapshot: AgentSnapshot) -> AgentSnapshot:
+        for rule in self._rules:
+            why = None if rule.on_stale == OnStale.mark else self._too_old(rule, snapshot)
+            if why is None:
+                continue
+            if rule.on_stale == OnStale.wait:
+                snapshot, late = self._wait_at_most(_only(rule, self._too_old), snapshot)
+                if late is None or rule.then == Then.mark:
+                    continue
+            raise _too_late(rule, why, snapshot.header.tables[rule.name], self._clock.now_ms())
+        return snapshot
+
+    def _too_old(self, rule: FreshnessRule, snapshot: AgentSnapshot) -> str | None:
+        through = snapshot.views[rule.name].complete_through
+        if rule.bound_ms is None or not is_older(through, rule.bound_ms, self._clock.now_ms()):
+            return None
+        return snapshot.header.tables[rule.name].reason or "its answers are older than its bound"
+
+
+def _only(rule: FreshnessRule, shortfall: Shortfall) -> Shortfall:
+    """The other tables are good enough."""
+    return lambda each, snapshot: shortfall(each, snapshot) if each is rule else None
+
+
+def _too_late(rule: FreshnessRule, why: str, state: TableState, now_ms: int) -> Unreachable:
+    through = state.complete_through
+    lag = behind_text(None if through is None else (now_ms - through) / 1000)
+    return Unreachable(
+        f"the table {rule.name} is not good enough within {rule.deadline_s:g} s: {why}; {lag}",
+        where=f"host {socket.gethostname()}",
+        next_step="see `enrich agent status` on that host, or allow more time: tables.<name>.freshness",
+    )

@@ -1,0 +1,143 @@
+"""A Spark Python worker's side: the tables opened once in a process, one seq for each task."""
+
+import os
+import socket
+import time
+
+import pyarrow as pa
+
+from enrich.config import from_wire
+from enrich.host.reader.reading import AgentReader, AgentSnapshot
+from enrich.stage.task.failures import reported_to_driver
+from enrich.stage.task.pin import Pin
+from enrich.stage.task.spec import TaskSpec
+from enrich.stage.worker.answers import Questions, answered
+from enrich.stage.worker.gate import Gate
+from enrich.stage.worker.pinned import pinned
+from stores.clock import SystemClock
+from stores.protocol import TableView
+
+
+class WorkerTables:
+    """The tables of one spec in this process. Spark runs one task at a time in a worker."""
+
+    def __init__(self, spec: TaskSpec) -> None:
+        # Only these: a worker whose tables all stand in segments opens no database.
+        self._reader = AgentReader(from_wire(spec.pipeline), tables=[rule.name for rule in spec.rules])
+        self._gate = Gate(self._reader, spec.rules, SystemClock())
+        self._rules = {rule.name: rule for rule in spec.rules}
+
+    def begin(self, pin: Pin | None) -> "TaskTables":
+        """What a task sees: the newest seq, once it is good enough, and as far as the pin. Raises Unreachable at a
+        table's deadline, and WouldLoseData for a pin that has expired."""
+        snapshot = self._gate.enter()
+        return TaskTables(self, snapshot if pin is None else self._gate.reach(pin, snapshot), pin)
+
+    def newer(self) -> AgentSnapshot:
+        self._reader.refresh()
+        return self._reader.snapshot()
+
+    def view(self, snapshot: AgentSnapshot, name: str, pin: Pin | None) -> TableView:
+        if pin is not None:
+            return pinned(snapshot.table(name), self._rules[name], pin)
+        return self._gate.view(self._rules[name], snapshot)
+
+    def deadline_s(self, name: str) -> float:
+        return self._rules[name].deadline_s
+
+    def close(self) -> None:
+        self._reader.close()
+
+    def states(self) -> list[dict[str, object]]:
+        """A row for each table: whether it is ready, how far behind, and why."""
+        snapshot, short = self._gate.shortfalls()
+        now, rows = SystemClock().now_ms(), []
+        for name in self._rules:
+            state = snapshot.header.tables[name]
+            through, records = state.complete_through, state.progress.get("records")
+            rows.append(
+                {
+                    "host": socket.gethostname(),
+                    "table": name,
+                    "ready": name not in short,
+                    "behind_s": None if through is None else max(0.0, (now - through) / 1000),
+                    "records": None if records is None else int(records),
+                    "reason": short.get(name),
+                }
+            )
+        return rows
+
+
+class TaskTables:
+    """The tables as one task sees them."""
+
+    def __init__(self, tables: WorkerTables, snapshot: AgentSnapshot, pin: Pin | None) -> None:
+        self._tables = tables
+        self._pin = pin
+        self._snapshot = snapshot
+
+    def table(self, name: str) -> TableView:
+        return self._tables.view(self._snapshot, name, self._pin)
+
+    def renew(self) -> None:
+        self._snapshot = self._tables.newer()
+
+    def deadline_s(self, name: str) -> float:
+        return self._tables.deadline_s(name)
+
+
+_LOOK_EVERY_S = 0.02
+_STATES = pa.schema(
+    [
+        ("host", pa.string()),
+        ("table", pa.string()),
+        ("ready", pa.bool_()),
+        ("behind_s", pa.float64()),
+        ("records", pa.int64()),
+        ("reason", pa.string()),
+    ]
+)
+
+# Only a cache: idle workers end after a minute, and the next one opens its own.
+_OPEN: dict[str, WorkerTables] = {}
+
+
+class TaskAnswers:
+    """Answers to the batches of one task, all at the seq that is newest when the first of them comes, as of the pin if
+    there is one."""
+
+    def __init__(self, spec: TaskSpec, pin: Pin | None = None) -> None:
+        self._spec = spec
+        self._pin = pin
+        self._tables: TaskTables | None = None
+
+    def answer(self, questions: Questions) -> pa.StructArray:
+        """In `spec.answer_type`."""
+        with reported_to_driver():
+            waited_s = 0.0
+            if self._tables is None:
+                came = time.monotonic()
+                self._tables = _tables(self._spec).begin(self._pin)
+                waited_s = time.monotonic() - came
+            return answered(self._spec, self._tables, questions, waited_s)
+
+
+def states(spec: TaskSpec, patience_s: float) -> pa.RecordBatch:
+    """How far the tables are on this host: once all are ready, or after so long."""
+    end = time.monotonic() + patience_s
+    while True:
+        with reported_to_driver():
+            rows = _tables(spec).states()
+        if all(row["ready"] for row in rows) or time.monotonic() > end:
+            return pa.RecordBatch.from_pylist(rows, schema=_STATES)
+        time.sleep(_LOOK_EVERY_S)
+
+
+def _tables(spec: TaskSpec) -> WorkerTables:
+    key = repr(spec)
+    if key not in _OPEN:
+        # The worker's host has one core for each task; more threads in each would only get in each other's way.
+        pa.set_cpu_count(1)
+        os.environ.setdefault("POLARS_MAX_THREADS", "1")
+        _OPEN[key] = WorkerTables(spec)
+    return _OPEN[key]
