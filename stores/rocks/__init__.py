@@ -5,18 +5,18 @@ so that one write shows a publication of all of them at once. Why it looks as it
 Only `database.py` talks to RocksDB; its errors are mapped to our tree there and nowhere else.
 """
 
-from stores.rocks.bulk import BulkLoad, Reserved
-from stores.rocks.cached_reader import CachedReader
 from stores.rocks.changes import EVERYTHING, Changes
 from stores.rocks.database import Sizes
-from stores.rocks.mirror import Mirror, TableChange
-from stores.rocks.prepared import Prepared
+from stores.rocks.load.bulk import BulkLoad, Reserved
 from stores.rocks.quarantine import QuarantineState
-from stores.rocks.reader import RocksReader
-from stores.rocks.setting_aside import OTHER_REASONS, Room
+from stores.rocks.read.cached_reader import CachedReader
+from stores.rocks.read.reader import RocksReader
+from stores.rocks.read.verify import Verified
+from stores.rocks.read.whole import WholeTable
 from stores.rocks.store import RocksStore
-from stores.rocks.verify import Verified
-from stores.rocks.whole import WholeTable
+from stores.rocks.write.mirror import Mirror, TableChange
+from stores.rocks.write.prepared import Prepared
+from stores.rocks.write.setting_aside import OTHER_REASONS, Room
 
 __all__ = [
     "EVERYTHING",

@@ -13,19 +13,19 @@ import pyarrow as pa
 from stores.answers import higher, unknown_table
 from stores.errors import ConfigError, CorruptState, EnrichError
 from stores.protocol import Clock, Decoder, Publication, Quarantined, QuarantinePlace, TableSpec, TableUpdate
-from stores.rocks.bulk import BulkLoad, Reserved
 from stores.rocks.changes import EVERYTHING, Everything, entry
 from stores.rocks.database import Database, Sizes
 from stores.rocks.directory import Directory
-from stores.rocks.expiry import expired
-from stores.rocks.fold import Folding, Record
-from stores.rocks.incoming import Incoming
 from stores.rocks.layout import table_ids, table_ranges
-from stores.rocks.mirror import Mirror, TableChange
-from stores.rocks.prepared import Prepared
-from stores.rocks.setting_aside import Room, SetAside, Waiting, carried_over, published, purged
+from stores.rocks.load.bulk import BulkLoad, Reserved
 from stores.rocks.state import StoreState, TableState, read_state
 from stores.rocks.watermark import Watermark, read_watermark
+from stores.rocks.write.expiry import expired
+from stores.rocks.write.fold import Folding, Record
+from stores.rocks.write.incoming import Incoming
+from stores.rocks.write.mirror import Mirror, TableChange
+from stores.rocks.write.prepared import Prepared
+from stores.rocks.write.setting_aside import Room, SetAside, Waiting, carried_over, published, purged
 from stores.table import Seq
 
 _EXPIRED_IN_ONE_PASS = 50_000

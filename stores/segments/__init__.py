@@ -27,17 +27,17 @@ time, in a process of its own or while an image is built (`python -m stores.segm
 Readers need nothing of the writer but its directory. `snapshot()` is as in stores/protocol.py.
 """
 
-from stores.segments.base import Base, BaseFiles
-from stores.segments.change import Change, Known
-from stores.segments.compiled import are_loops_kept, load_kept_loops
 from stores.segments.file import Written
-from stores.segments.networks import Networks, network_keys
-from stores.segments.reader import SegmentsReader, SegmentsSnapshot
+from stores.segments.loops.compiled import are_loops_kept, load_kept_loops
+from stores.segments.read.networks import Networks, network_keys
+from stores.segments.read.reader import SegmentsReader, SegmentsSnapshot
 from stores.segments.stats import Stats, bytes_in_memory, stats_of
-from stores.segments.table_build import TableBuild
-from stores.segments.tiers import Tiers
 from stores.segments.warm import compile_loops
-from stores.segments.writer import SegmentsWriter
+from stores.segments.write.base import Base, BaseFiles
+from stores.segments.write.change import Change, Known
+from stores.segments.write.table_build import TableBuild
+from stores.segments.write.tiers import Tiers
+from stores.segments.write.writer import SegmentsWriter
 
 __all__ = [
     "Base",

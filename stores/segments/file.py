@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stores.files import mapped_files
-from stores.segments.compiled import Bytes
 from stores.segments.errors import damaged
-from stores.segments.hashing import checksum
+from stores.segments.loops.compiled import Bytes
+from stores.segments.loops.hashing import checksum
 from stores.segments.mapping import content_of
 
 _MAGIC = b"enrichS1"

@@ -12,7 +12,7 @@ import numpy as np
 from stores.errors import CorruptState, Retryable
 from stores.files import mapped_files
 from stores.segments.file import Stamp, Written
-from stores.segments.hashing import checksum
+from stores.segments.loops.hashing import checksum
 from stores.table import HistoryFloor, Offsets, Seq
 
 _NAME = "manifest"

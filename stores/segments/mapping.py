@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from stores.files import mapped_files
-from stores.segments.compiled import Bytes
+from stores.segments.loops.compiled import Bytes
 
 _C = ctypes.CDLL(None, use_errno=True)
 _C.mmap.restype = ctypes.c_void_p

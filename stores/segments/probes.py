@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 
 from stores.keys import key_bytes
-from stores.segments.compiled import Bytes, Flags, Hashes, Integers
-from stores.segments.hashing import hash_keys
+from stores.segments.loops.compiled import Bytes, Flags, Hashes, Integers
+from stores.segments.loops.hashing import hash_keys
 from stores.segments.sources import key_columns
 
 

@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow as pa
 
 from stores.errors import CorruptState
-from stores.segments.columns import Column, open_column
-from stores.segments.compiled import Bytes, Hashes, Integers, Records
 from stores.segments.errors import damaged
 from stores.segments.file import MappedFile, Written
-from stores.segments.hashing import hash_identity, hash_keys
 from stores.segments.layout import ENTRY, FORMAT, SPLIT, VERSION
-from stores.segments.probe import find
+from stores.segments.loops.columns import Column, open_column
+from stores.segments.loops.compiled import Bytes, Hashes, Integers, Records
+from stores.segments.loops.hashing import hash_identity, hash_keys
+from stores.segments.loops.probe import find
 from stores.segments.sources import Chunk
 
 _ENTRIES_AT_A_TIME = 1 << 16

@@ -7,9 +7,9 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from stores.segments.columns import ArrowColumn, Column
-from stores.segments.compiled import Bytes, Flags, Integers
 from stores.segments.layout import NO_ROW
+from stores.segments.loops.columns import ArrowColumn, Column
+from stores.segments.loops.compiled import Bytes, Flags, Integers
 from stores.table import ROW_VERSIONS
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from stores.segments.compiled import Flags, Integers, Records
 from stores.segments.layout import SPLIT
+from stores.segments.loops.compiled import Flags, Integers, Records
 from stores.segments.probes import Probes
 from stores.segments.segment import Segment
 from stores.segments.sources import Chunk

@@ -8,11 +8,11 @@ import pyarrow as pa
 
 from stores.clock import SystemClock
 from stores.protocol import Decoded, KeyKind, TableSpec
-from stores.segments.change import Change
-from stores.segments.networks import network_keys
-from stores.segments.reader import SegmentsReader
-from stores.segments.tiers import Tiers
-from stores.segments.writer import SegmentsWriter
+from stores.segments.read.networks import network_keys
+from stores.segments.read.reader import SegmentsReader
+from stores.segments.write.change import Change
+from stores.segments.write.tiers import Tiers
+from stores.segments.write.writer import SegmentsWriter
 from stores.table import TIMESTAMP, RowVersion, Seq, row_versions
 
 _COLUMNS = pa.schema([("text", pa.string()), ("number", pa.int64())])

@@ -16,7 +16,7 @@ from enrich.kafka import Connection
 from stores.clock import SystemClock
 from stores.protocol import Clock, TableSpec
 from stores.rocks import RocksReader, RocksStore
-from stores.rocks.view import RocksTable
+from stores.rocks.read.view import RocksTable
 from stores.snapshots import Origin, Snapshot, export_table
 from stores.table import TIMESTAMP, HistoryFloor, Offsets, Status
 from tests.support.topics import Cluster

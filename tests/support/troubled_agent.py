@@ -35,7 +35,7 @@ def main(faults: Path) -> int:
 
         return wrapped
 
-    from stores.segments import base, build, writer
+    from stores.segments.write import base, build, writer
 
     build_segment = unless_broken("segments", lambda path, *_: path.name.split("-")[0], build.build_segment)
     for module in (base, writer):

@@ -23,8 +23,8 @@ from enrich.host.tables import topic_tables
 from stores.clock import SystemClock
 from stores.protocol import Publication, Quarantined, TableSpec
 from stores.rocks import BulkLoad, Reserved
-from stores.rocks.setting_aside import SetAside, Waiting
 from stores.rocks.state import TableState
+from stores.rocks.write.setting_aside import SetAside, Waiting
 
 _log = logging.getLogger("enrich.agent.load")
 

@@ -6,6 +6,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 _VARIABLE = "NUMBA_CACHE_DIR"
+_ROOMS = ("loops", "read")
+"""Of stores/segments, that have compiled loops."""
 
 
 def keep_compiled_code(state_dir: str) -> None:
@@ -30,5 +32,7 @@ def keep_compiled_code(state_dir: str) -> None:
 def _can_write_beside_source() -> bool:
     spec = find_spec("stores")
     return spec is not None and all(
-        os.access(Path(path) / "segments", os.W_OK) for path in spec.submodule_search_locations or ()
+        os.access(Path(path, "segments", room), os.W_OK)
+        for path in spec.submodule_search_locations or ()
+        for room in _ROOMS
     )

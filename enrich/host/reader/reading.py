@@ -25,9 +25,9 @@ from stores.answers import unknown_table
 from stores.freshness import ViewWrapper
 from stores.protocol import Quarantined, TableSpec, TableView
 from stores.rocks import QuarantineState, RocksReader
-from stores.rocks.reader import RocksSnapshot
-from stores.rocks.view import RocksTable
-from stores.rocks.whole import WholeTable
+from stores.rocks.read.reader import RocksSnapshot
+from stores.rocks.read.view import RocksTable
+from stores.rocks.read.whole import WholeTable
 from stores.table import Found, Offsets, RowVersion, Seq
 
 if TYPE_CHECKING:

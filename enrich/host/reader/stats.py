@@ -11,7 +11,7 @@ from enrich.host.ipc.store_paths import paths_of
 from enrich.host.reader.reading import RowsReader
 from enrich.host.reader.segments import SegmentsHold
 from enrich.host.tables import all_tables
-from stores.rocks.whole import WholeTable
+from stores.rocks.read.whole import WholeTable
 from stores.table import HistoryFloor, Offsets
 
 if TYPE_CHECKING:

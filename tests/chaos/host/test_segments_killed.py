@@ -11,7 +11,7 @@ from enrich.host.ipc.store_paths import paths_of
 from enrich.host.reader.reading import AgentReader
 from stores.segments import SegmentsReader
 from stores.segments.manifest import parse_manifest, read_raw_manifest
-from stores.segments.view import SegmentsTable
+from stores.segments.read.view import SegmentsTable
 from tests.support.ending import kill_agent_of
 from tests.support.processes import kill
 from tests.support.seed import random_source, rounds

@@ -141,6 +141,6 @@ def test_after_a_start_of_the_system_nothing_is_believed_unread(monkeypatch):
         monkeypatch.setattr("stores.segments.file.MappedFile._verify", lambda file: verified.append(file.path.name))
         assert read_anew(directory)
         assert not verified
-        monkeypatch.setattr("stores.segments.reader.boot_id", lambda: "another")
+        monkeypatch.setattr("stores.segments.read.reader.boot_id", lambda: "another")
         assert read_anew(directory)
         assert set(verified) == {path.name for name in SPECS for path in segments_of(directory, name)}

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from stores.protocol import Clock, Publication, Reader, TableSpec, TableUpdate
 from stores.rocks import RocksStore
-from stores.rocks.incoming import incoming
+from stores.rocks.write.incoming import incoming
 from stores.segments import Change, SegmentsReader, SegmentsWriter, Tiers
 from tests.support.directories import fast_directory
 

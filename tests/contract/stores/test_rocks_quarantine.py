@@ -10,7 +10,7 @@ from stores.protocol import NO_KEY, QuarantinePlace, TableUpdate
 from stores.rocks import RocksReader, RocksStore, Room, Sizes
 from stores.rocks.database import Database
 from stores.rocks.layout import QUARANTINE, end_of, prefix, table_ids
-from stores.rocks.setting_aside import OTHER_REASONS
+from stores.rocks.write.setting_aside import OTHER_REASONS
 from stores.table import RowVersion, row_versions
 from tests.contract.stores.store_under_test import table, version
 from tests.support.clock import ManualClock
@@ -217,7 +217,7 @@ def test_a_release_with_less_room_purges_rightly(store):
 
 
 def test_reasons_without_number_are_counted_together(store, monkeypatch):
-    monkeypatch.setattr("stores.rocks.setting_aside._REASONS", 2)
+    monkeypatch.setattr("stores.rocks.write.setting_aside._REASONS", 2)
     writer = store.open()
     writer.publish({"users": update(wrong(0), bad(1), bad(2, b"{}", key=None), bad(3, b'{"rps": "x"}'))})
     quarantine = store.view().quarantine

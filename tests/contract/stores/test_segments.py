@@ -195,7 +195,7 @@ def test_a_reader_takes_the_newer_manifest_when_a_segment_is_missing(store, monk
     store.publish(writer, "events", version("e", 0, A))
     new = (store.path / "manifest").read_bytes()
     reads = iter([old, new])
-    monkeypatch.setattr("stores.segments.reader.read_raw_manifest", lambda _: next(reads, new))
+    monkeypatch.setattr("stores.segments.read.reader.read_raw_manifest", lambda _: next(reads, new))
     assert store.plans("users", "a") == ["b"]
 
 

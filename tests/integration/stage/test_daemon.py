@@ -32,7 +32,7 @@ def test_a_worker_finds_the_engine_imported_its_loops_loaded_and_its_executor_tw
 
         import pyarrow as pa
 
-        engine = sys.modules.get("stores.segments.compiled")
+        engine = sys.modules.get("stores.segments.loops.compiled")
         daemon = Path(f"/proc/{os.getppid()}")
         executor = int(daemon.joinpath("stat").read_text().rpartition(")")[2].split()[1])
         seen = {

@@ -23,7 +23,7 @@ from enrich.host.tables import TopicTable
 from enrich.kafka import TopicSettings
 from stores.freshness import CLOCK_STEP_MS, is_older
 from stores.rocks import RocksStore
-from stores.rocks.view import RocksTable
+from stores.rocks.read.view import RocksTable
 from stores.snapshots import Snapshot
 from stores.table import TIMESTAMP, Status
 from tests.property.stores.model import Model

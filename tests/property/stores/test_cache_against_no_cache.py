@@ -44,7 +44,7 @@ def test_a_cached_reader_answers_as_one_without_a_cache(steps, most, recent, rin
         directory = held.enter_context(fast_directory())
         held.enter_context(patch("stores.rocks.changes.ENTRIES", ring))
         held.enter_context(patch("stores.rocks.changes._LARGEST", 64))
-        held.enter_context(patch("stores.rocks.kept_answers._RECENT", recent))
+        held.enter_context(patch("stores.rocks.read.kept_answers._RECENT", recent))
         clock = ManualClock(0)
         path = directory / "store"
         store = RocksStore(path, SPECS, clock)

@@ -8,8 +8,8 @@ import pytest
 from enrich.config import load_text
 from enrich.host.reader.reading import AgentReader, RowsReader
 from stores.protocol import NO_NETWORK
-from stores.rocks.view import RocksTable
-from stores.segments.view import SegmentsTable
+from stores.rocks.read.view import RocksTable
+from stores.segments.read.view import SegmentsTable
 from stores.table import TIMESTAMP, Status
 from tests.support.ending import stop_agent_of
 from tests.support.processes import kill

@@ -10,15 +10,18 @@ from pathlib import Path
 import pytest
 
 import stores.segments
+from enrich.host.mirror import compiled_code
 from enrich.host.mirror.compiled_code import keep_compiled_code
 from tests.support.directories import fast_directory
 
 SOURCE = Path(stores.segments.__file__).parent
 PROGRAM = """
 import sys
+from enrich.host.mirror import compiled_code
 from enrich.host.mirror.compiled_code import keep_compiled_code
 keep_compiled_code(sys.argv[1])
-from stores.segments import are_loops_kept, hashing
+from stores.segments import are_loops_kept
+from stores.segments.loops import hashing
 assert hashing.hash_keys._cache.cache_path.startswith(sys.argv[1]), hashing.hash_keys._cache.cache_path
 sys.exit(0 if are_loops_kept() else 3)
 """
@@ -59,12 +62,20 @@ def test_who_may_write_neither_source_nor_home_takes_over_what_the_image_was_bui
         for package in ("stores", "enrich"):
             shutil.copytree(SOURCE.parent.parent / package, installed / package)
         folder = installed / "stores" / "segments"
-        for one in (installed, folder, folder / "__pycache__"):
+        folders = [installed, folder, *(one for one in folder.rglob("*") if one.is_dir())]
+        for one in folders:
             one.chmod(0o555)
         done = run_in_image(state_dir, installed)
-        for one in (installed, folder, folder / "__pycache__"):
+        for one in folders:
             one.chmod(0o755)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_rooms_that_are_looked_at_are_those_with_compiled_loops():
+    with_loops = {
+        path.relative_to(SOURCE).parts[0] for path in SOURCE.rglob("*.py") if "\n@compiled" in path.read_text()
+    }
+    assert with_loops == set(compiled_code._ROOMS)
 
 
 def test_what_others_can_write_is_not_run(state_dir, monkeypatch):

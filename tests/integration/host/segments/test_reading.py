@@ -15,8 +15,8 @@ from enrich.host.ipc.store_paths import paths_of
 from enrich.host.reader.reading import AgentReader
 from enrich.host.tables import all_tables
 from stores.clock import SystemClock
-from stores.rocks.view import RocksTable
-from stores.segments.view import SegmentsTable
+from stores.rocks.read.view import RocksTable
+from stores.segments.read.view import SegmentsTable
 from tests.contract.stores.store_under_test import version
 from tests.support.mirrored_store import MirroredStore
 

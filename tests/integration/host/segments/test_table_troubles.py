@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from stores.segments import build
+from stores.segments.write import build
 from tests.contract.stores.store_under_test import table, version
 from tests.support.clock import ManualClock
 from tests.support.directories import fast_directory
@@ -38,8 +38,8 @@ def fault(monkeypatch):
             raise errors[0]
         return build_segment(path, columns, sources, floors)
 
-    monkeypatch.setattr("stores.segments.writer.build_segment", build_or_fail)
-    monkeypatch.setattr("stores.segments.base.build_segment", build_or_fail)
+    monkeypatch.setattr("stores.segments.write.writer.build_segment", build_or_fail)
+    monkeypatch.setattr("stores.segments.write.base.build_segment", build_or_fail)
     return errors
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from stores.rocks.bulk_rows import BulkRows
 from stores.rocks.layout import QUEUE, parse_due
+from stores.rocks.load.bulk_rows import BulkRows
 from tests.support.seed import random_source
 
 RANDOM = random_source("many versions of one key")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from stores.networks import parse_address, parse_network
 from stores.rocks.network_rows import network_key
 from stores.segments import network_keys
-from stores.segments.addresses import read_addresses
+from stores.segments.loops.addresses import read_addresses
 from stores.segments.sources import key_columns
 
 NEARLY = st.text("0123456789abcdefABCDEF:./%gx ", max_size=45)

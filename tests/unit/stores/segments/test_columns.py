@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stores.segments.columns import new_column, open_column
+from stores.segments.loops.columns import new_column, open_column
 
 DAY = datetime.date(2026, 11, 21)
 ARRAYS = [

@@ -9,16 +9,16 @@ import pytest
 from enrich.codecs import JsonDecoder
 from stores.errors import CorruptState
 from stores.protocol import TableSpec
-from stores.segments.build import build_segment
 from stores.segments.file import Stamp, Written
-from stores.segments.key_filter import KeyFilter
 from stores.segments.layout import ENTRY, VERSION
 from stores.segments.manifest import TableState
 from stores.segments.probes import LastProbes
+from stores.segments.read.key_filter import KeyFilter
+from stores.segments.read.table import TableSegments
+from stores.segments.read.view import SegmentsTable
 from stores.segments.segment import Segment
 from stores.segments.sources import Decoded
-from stores.segments.table import TableSegments
-from stores.segments.view import SegmentsTable
+from stores.segments.write.build import build_segment
 from stores.table import TIMESTAMP, Status, row_versions
 from tests.contract.stores.store_under_test import version
 

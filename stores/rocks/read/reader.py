@@ -1,0 +1,152 @@
+"""A worker's view of a store: a secondary instance, which stands still until it is told to catch up."""
+
+import contextlib
+import os
+import shutil
+import weakref
+from collections.abc import Mapping
+from pathlib import Path
+
+from stores.answers import superseded_snapshot, unknown_table
+from stores.errors import CorruptState, EnrichError, Fatal, Retryable
+from stores.protocol import KeyKind, TableSpec
+from stores.rocks.changes import Changes, changes_between
+from stores.rocks.database import Database, Sizes
+from stores.rocks.directory import Directory
+from stores.rocks.read.verify import Verified, verify
+from stores.rocks.read.view import RocksTable
+from stores.rocks.state import StoreState, read_state
+from stores.rocks.watermark import read_watermark
+from stores.table import Seq
+
+_ATTEMPTS = 5
+
+
+class RocksReader:
+    """Opens after fork; for one thread. Its snapshots never go back."""
+
+    def __init__(self, directory: Path, tables: Mapping[str, TableSpec], *, sizes: Sizes | None = None) -> None:
+        """Raises Retryable while there is no store, CorruptState for a damaged one."""
+        self._directory = Directory(directory)
+        self._specs = dict(tables)
+        self._sizes = sizes or Sizes(block_cache=8 << 20, write_buffer=1 << 20)
+        self._process = os.getpid()
+        self._seen = read_watermark(directory)
+        self._own_path = self._directory.new_reader()
+        self._clean_up = weakref.finalize(self, shutil.rmtree, self._own_path, ignore_errors=True)
+        self._database: Database | None = None
+        self._taken = 0
+        try:
+            self._state = self._newest()
+        except BaseException:
+            self.close()
+            raise
+
+    def snapshot(self) -> "RocksSnapshot":
+        """The newest publication. The reader's snapshots before it refuse from now on."""
+        self._require_own_process()
+        self._taken += 1
+        self._state = self._newest()
+        self._seen = self._state.seq
+        return RocksSnapshot(self, self._taken, self._state)
+
+    def verify(self) -> Mapping[str, Verified]:
+        """Reads all rows of the newest publication. Raises CorruptState when a table does not hold what it should.
+
+        It keeps nobody waiting: the agent runs it in the background after a start.
+        """
+        state = self.snapshot()._state
+        return {name: verify(self._open(), state.tables[name]) for name in self._specs}
+
+    def close(self) -> None:
+        self._close_database()
+        self._clean_up()
+
+    def key_kind(self, table: str) -> KeyKind:
+        return self._specs[table].key
+
+    def require_current(self, taken: int) -> Database:
+        """The database, while it still stands where the snapshot was taken."""
+        if taken != self._taken:
+            raise superseded_snapshot()
+        self._require_own_process()
+        return self._open()
+
+    def table(self, name: str, state: StoreState, taken: int) -> RocksTable:
+        if name not in self._specs or name not in state.tables:
+            raise unknown_table(name, list(self._specs))
+        return RocksTable(self._specs[name], state.tables[name], lambda: self.require_current(taken))
+
+    def _newest(self) -> StoreState:
+        """Catches up. What went back, or lags behind what was acknowledged, is opened anew before it is believed."""
+        attempts = 0
+        while True:
+            attempts += 1
+            # Read before catching up: the writer flushes first, so a whole database is never behind it.
+            acknowledged = read_watermark(self._directory.path)
+            if acknowledged.store != self._seen.store:
+                raise Retryable(
+                    "the store was replaced by another", where=str(self._directory.path),
+                    next_step="open a new reader once its agent says that it is ready",
+                )  # fmt: skip
+            try:
+                database = self._open()
+                database.catch_up()
+                state = read_state(database)
+            except (CorruptState, Retryable) as error:
+                # A file that the primary removed between naming and opening looks like damage, but passes.
+                problem = error
+            else:
+                if state.seq.store == acknowledged.store and state.seq >= max(self._seen, acknowledged):
+                    return state
+                problem = _went_back(state.seq, max(self._seen, acknowledged), self._directory.path)
+            self._close_database()
+            if attempts == _ATTEMPTS:
+                raise problem
+
+    def _open(self) -> Database:
+        if self._database is None:
+            self._database = Database.secondary(self._directory.database, self._own_path, self._sizes)
+        return self._database
+
+    def _close_database(self) -> None:
+        database, self._database = self._database, None
+        if database is not None:
+            with contextlib.suppress(EnrichError):
+                database.close()
+
+    def _require_own_process(self) -> None:
+        if os.getpid() != self._process:
+            raise Fatal("a reader cannot be used in a forked process", next_step="open it after the fork")
+
+
+def _went_back(found: Seq, expected: Seq, path: Path) -> CorruptState:
+    return CorruptState(
+        f"the store is at {found.counter}, but {expected.counter} was acknowledged",
+        where=str(path),
+        next_step="rebuild it from its topics",
+    )
+
+
+class RocksSnapshot:
+    """All tables at one seq, until the reader takes the next."""
+
+    def __init__(self, reader: RocksReader, taken: int, state: StoreState) -> None:
+        self._reader = reader
+        self._taken = taken
+        self._state = state
+
+    @property
+    def seq(self) -> Seq:
+        return self._state.seq
+
+    def table(self, name: str) -> RocksTable:
+        return self._reader.table(name, self._state, self._taken)
+
+    def require_current(self) -> None:
+        """Raises Retryable once the reader has taken a newer one."""
+        self._reader.require_current(self._taken)
+
+    def changes_since(self, seq: Seq) -> Changes:
+        """The keys whose newest version may be another than at that seq, by table; everything where that is unknown."""
+        return changes_between(self._reader.require_current(self._taken), seq, self.seq)

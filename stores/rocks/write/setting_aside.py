@@ -1,0 +1,157 @@
+"""What of a table's quarantine is written: by a publication, by the swap of a bulk load, by a purge.
+
+A quarantine has room for so much. What comes when it is full is counted, by reason as well, but its bytes stay in the
+topic only: a topic of which every record is bad must not fill the disk, and what came first shows best what went wrong.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from stores.protocol import Quarantined, QuarantinePlace
+from stores.rocks.digest import added
+from stores.rocks.layout import QUARANTINE, parse_quarantine_place, prefix, quarantine_place
+from stores.rocks.quarantine import (
+    QuarantineState,
+    encode_record,
+    quarantine_digest,
+    quarantine_rows,
+    reason_of,
+)
+from stores.rocks.state import TableState
+from stores.rocks.write.fold import Rows
+
+OTHER_REASONS = "other reasons"
+_REASONS = 32
+"""So many are counted one by one: they stand in a row that each publication writes, and topics may hold anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How much the quarantine of one table keeps."""
+
+    records: int = 10_000
+    size: int = 16 << 20
+    """In bytes. A rebuild writes them all anew, in one write."""
+
+
+_UNBOUNDED = Room(1 << 62, 1 << 62)
+
+
+@dataclass(slots=True)
+class SetAside:
+    """Records on their way into a quarantine. `state` is of all that it then holds."""
+
+    room: Room
+    state: QuarantineState = field(default_factory=QuarantineState)
+    rows: dict[bytes, bytes] = field(default_factory=dict)
+    """Place -> row: what is to be written."""
+
+    def add(self, records: Sequence[Quarantined], are_there: Callable[[list[bytes]], list[bool]] | None = None) -> None:
+        """Takes records in. Those of which `are_there` knows the place are already kept."""
+        places = [quarantine_place(*record.place) for record in records]
+        known = [False] * len(places) if are_there is None else are_there(places)
+        self._add(
+            (place, encode_record(record), record.reason)
+            for place, record, is_there in zip(places, records, known, strict=True)
+            if not is_there
+        )
+
+    def add_rows(self, rows: Iterable[tuple[bytes, bytes]]) -> None:
+        """Takes in what another quarantine kept: places and rows."""
+        self._add((place, row, reason_of(row)) for place, row in rows)
+
+    def count(self, not_kept: Mapping[str, int]) -> None:
+        """Takes in what another quarantine had no room for."""
+        counts = dict(self.state.not_kept)
+        for reason, number in not_kept.items():
+            _count(counts, reason, number)
+        self.state = replace(self.state, not_kept=counts)
+
+    def puts(self, table_id: int) -> dict[bytes, bytes]:
+        keys = prefix(QUARANTINE, table_id)
+        return {keys + place: row for place, row in self.rows.items()}
+
+    def _add(self, rows: Iterable[tuple[bytes, bytes, str]]) -> None:
+        kept, not_kept, size = dict(self.state.kept), dict(self.state.not_kept), self.state.size
+        records = self.state.kept_records
+        came: dict[bytes, bytes] = {}
+        for place, row, reason in rows:
+            if place in came or place in self.rows:
+                continue
+            if records >= self.room.records or size + len(row) > self.room.size:
+                _count(not_kept, reason)
+                continue
+            came[place] = row
+            records += 1
+            size += len(row)
+            _count(kept, reason)
+        self.rows.update(came)
+        digest = added(self.state.digest, quarantine_digest(came.items()), 0)
+        self.state = QuarantineState(kept, not_kept, size, digest)
+
+
+class Waiting:
+    """Records in quarantine while their table is loaded anew. What a load meets again, it decides on."""
+
+    def __init__(self, stored: Rows, table_id: int) -> None:
+        places = (parse_quarantine_place(place) for place, _ in quarantine_rows(stored.scan, table_id))
+        self._offsets = np.array(sorted({offset for _, offset, _ in places}), np.int64)
+        self.met: set[tuple[int, int, int]] = set()
+        """Places, among them those of the records met."""
+
+    def meet(self, versions: pa.RecordBatch) -> None:
+        if not len(self._offsets):
+            return
+        partition, offset, timestamp = (
+            versions.column(name).to_numpy() for name in ("partition", "offset", "timestamp")
+        )
+        at: npt.NDArray[np.int64] = np.flatnonzero(np.isin(offset, self._offsets))
+        self.met.update(zip(partition[at].tolist(), offset[at].tolist(), timestamp[at].tolist(), strict=True))
+
+
+def published(stored: Rows, table: TableState, records: Sequence[Quarantined], room: Room) -> SetAside:
+    """What a publication adds to a quarantine."""
+    aside = SetAside(room, table.quarantine)
+    if records:
+        keys = prefix(QUARANTINE, table.table_id)
+        # After a load whose positions lie behind what was published meanwhile, records come again.
+        aside.add(records, lambda places: [row is not None for row in stored.get_many([keys + p for p in places])])
+    return aside
+
+
+def carried_over(stored: Rows, old: TableState, waiting: Waiting, loaded: SetAside) -> SetAside:
+    """The quarantine after a swap: what was kept and the load did not meet, so that the topic has it no more, and then
+    what the load brought. The number of those not kept is the load's: it counted them anew."""
+    met = {quarantine_place(*place) for place in waiting.met}
+    together = SetAside(loaded.room)
+    together.add_rows(row for row in quarantine_rows(stored.scan, old.table_id) if row[0] not in met)
+    together.add_rows(loaded.rows.items())
+    together.count(loaded.state.not_kept)
+    return together
+
+
+@dataclass(frozen=True, slots=True)
+class Purged:
+    state: QuarantineState
+    deletes: Sequence[bytes]
+
+
+def purged(stored: Rows, table: TableState, places: Iterable[QuarantinePlace], *, not_kept: bool) -> Purged:
+    """What a purge leaves and what it deletes. The counts are made anew from what is left."""
+    wanted = {quarantine_place(*place) for place in places}
+    rows = list(quarantine_rows(stored.scan, table.table_id))
+    left = SetAside(_UNBOUNDED)
+    left.add_rows(row for row in rows if row[0] not in wanted)
+    if not not_kept:
+        left.count(table.quarantine.not_kept)
+    keys = prefix(QUARANTINE, table.table_id)
+    return Purged(left.state, [keys + place for place, _ in rows if place in wanted])
+
+
+def _count(counts: dict[str, int], reason: str, number: int = 1) -> None:
+    group = reason if reason in counts or len(counts) < _REASONS else OTHER_REASONS
+    counts[group] = counts.get(group, 0) + number

@@ -1,0 +1,113 @@
+"""The oldest segment of a table, made from all its row versions: gathered in a file first, since it may be large."""
+
+import contextlib
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from stores.errors import BadRecord
+from stores.files import mapped_files
+from stores.protocol import TableSpec
+from stores.segments.file import Written
+from stores.segments.sources import KEYS_AND_PLACES, Chunk, Decoded
+from stores.segments.write.build import build_segment
+from stores.table import HistoryFloor
+
+
+@dataclass(frozen=True, slots=True)
+class BaseFiles:
+    """Where a base is made. It can be handed to another process."""
+
+    gathered: Path
+    segment: Path
+
+    @classmethod
+    def new(cls, directory: Path, table: str) -> "BaseFiles":
+        token = uuid.uuid4().hex[:12]
+        return cls(directory / f"build-{token}.arrow", directory / f"{table}-{token}.segment")
+
+    def remove(self) -> None:
+        """Whatever stands there of an attempt that came to nothing."""
+        for path in (self.gathered, self.segment):
+            with contextlib.suppress(OSError):
+                path.unlink()
+
+
+class Base:
+    """One base in the making. For one thread, of any process."""
+
+    def __init__(self, files: BaseFiles, spec: TableSpec) -> None:
+        self._files = files
+        self._spec = spec
+        fields = [pa.field("row", pa.struct(list(spec.columns)))]
+        self._schema = pa.schema([*KEYS_AND_PLACES, *fields])
+        with mapped_files(files.gathered):
+            self._content = files.gathered.open("xb", buffering=1 << 20)
+            self._file = pa.PythonFile(self._content, "w")
+            self._writer = pa.ipc.new_file(self._file, self._schema)
+
+    @property
+    def gathered_bytes(self) -> int:
+        """How much has been gathered: about what the segment will take, or somewhat less."""
+        return self._content.tell()
+
+    def add(self, versions: pa.RecordBatch, rows: pa.StructArray | None = None) -> None:
+        """Takes row versions (`ROW_VERSIONS`) in any order, their keys as the table stores them.
+
+        `rows`: their decoded values; without them the values are decoded here. Raises BadRecord when one cannot be:
+        left out, it would let an older version answer. Raises Retryable when the disk is full: begin again.
+        """
+        if rows is None:
+            decoded = self._spec.decoder.decode(versions.column("value"))
+            for index, reason in decoded.bad.items():
+                raise _undecodable(versions, index, reason)
+            rows = decoded.rows
+        columns = [versions.column(name) for name in KEYS_AND_PLACES.names]
+        with mapped_files(self._files.gathered):
+            self._writer.write_batch(pa.RecordBatch.from_arrays([*columns, rows], schema=self._schema))
+
+    def finish(self, floors: Mapping[int, HistoryFloor]) -> Written:
+        """The segment, without the versions that no question above the floors can ask for."""
+        with mapped_files(self._files.gathered):
+            self._writer.close()
+            self._file.close()
+        gathered = _Gathered(self._files.gathered)
+        written = build_segment(self._files.segment, self._spec.columns, [gathered], floors)
+        with mapped_files(self._files.gathered):
+            self._files.gathered.unlink()
+        return written
+
+    def close(self) -> None:
+        """Lets go of what it gathered."""
+        with contextlib.suppress(OSError, pa.ArrowInvalid):
+            self._file.close()
+
+
+def _undecodable(versions: pa.RecordBatch, index: int, reason: str) -> BadRecord:
+    partition, offset = (versions.column(name)[index].as_py() for name in ("partition", "offset"))
+    return BadRecord(
+        f"a row cannot be decoded any more: {reason}",
+        where=f"partition {partition}, offset {offset}",
+        next_step="produce the key again, or go back to the columns or the release that could decode it",
+    )
+
+
+class _Gathered:
+    """Row versions in an Arrow file, mapped: what has been gone through can leave memory again."""
+
+    def __init__(self, path: Path) -> None:
+        self._batches = pa.ipc.open_file(pa.memory_map(str(path)))
+        sources = [self._source(number) for number in range(self._batches.num_record_batches)]
+        self.versions = sum(source.versions for source in sources)
+        self.key_bytes = sum(source.key_bytes for source in sources)
+
+    def chunks(self) -> Iterator[Chunk]:
+        for number in range(self._batches.num_record_batches):
+            yield from self._source(number).chunks()
+
+    def _source(self, number: int) -> Decoded:
+        batch = self._batches.get_batch(number)
+        return Decoded(batch, batch.column("row"))

@@ -1,0 +1,48 @@
+"""What a new writer takes over from the one before it, which may have been killed at any instant."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from stores.errors import CorruptState, Retryable
+from stores.protocol import TableSpec
+from stores.segments.manifest import Manifest, TableState, boot_id, parse_manifest, read_raw_manifest
+from stores.segments.segment import Segment
+from stores.segments.write.change import Known
+from stores.table import Seq
+
+
+def reusable(
+    directory: Path, specs: Mapping[str, TableSpec], seq: Seq, known: Mapping[str, Known]
+) -> Mapping[str, TableState]:
+    """The state of each table at this seq, with segments where they fit, else with the reason why they do not."""
+    try:
+        former: Manifest | None = parse_manifest(directory, read_raw_manifest(directory))
+    except (CorruptState, Retryable):
+        former = None  # all that could be reused is named in it
+    if former is not None and former.seq.store != seq.store:
+        former = None
+    return {name: _state(directory, spec, former, name, known.get(name, Known())) for name, spec in specs.items()}
+
+
+def _state(directory: Path, spec: TableSpec, former: Manifest | None, name: str, known: Known) -> TableState:
+    now = TableState((), dict(known.positions), dict(known.floors), known.complete_through, known.load)
+    if not known.positions:
+        return now  # nothing has ever been published
+    reason = "it must be built"
+    table = None if former is None else former.tables.get(name)
+    if former is not None and table is not None and table.absent is None:
+        if table.load != now.load:
+            reason = "its segments are of rows that were there before a load"
+        elif dict(table.positions) != now.positions:
+            reason = "its segments are older than its rows"
+        else:
+            try:
+                for written in table.segments:
+                    # After a start of the system, what was never forced to the disk may not be there.
+                    Segment(directory, written, spec.columns, is_trusted=former.boot == boot_id())
+            except (CorruptState, FileNotFoundError) as error:
+                reason = f"it is damaged: {error}"
+            else:
+                return replace(now, segments=tuple(table.segments))
+    return replace(now, absent=reason)

@@ -1,0 +1,71 @@
+"""Builds a table's segments anew beside those that answer, from all its row versions, and swaps them."""
+
+from typing import Protocol
+
+import pyarrow as pa
+
+from stores.protocol import TableSpec
+from stores.segments.file import Written
+from stores.segments.write.base import Base, BaseFiles
+from stores.segments.write.change import Known
+from stores.table import Seq
+
+
+class Target(Protocol):
+    """What a build needs of its writer."""
+
+    def swap(self, build: "TableBuild", base: Written, seq: Seq | None = None, known: Known | None = None) -> None: ...
+
+    def abandon(self, build: "TableBuild") -> None: ...
+
+
+class TableBuild:
+    """One build of one table. Publications and merges go on beside it.
+
+    Its base must hold every version that was published before it began. What is published while it runs is kept and
+    stands above the base in the end. The base is made here, by `add` and `finish`, or by another process (`Base`) from
+    `files`, and then taken by `take`.
+    """
+
+    def __init__(self, target: Target, name: str, spec: TableSpec, files: BaseFiles) -> None:
+        self.name = name
+        self.files = files
+        self.deltas: list[Written] = []
+        """Published since it began."""
+        self._target = target
+        self._spec = spec
+        self._base: Base | None = None
+        self._is_abandoned = False
+
+    @property
+    def is_abandoned(self) -> bool:
+        """Given up, here or by its writer: because of another build, or since all rows are others."""
+        return self._is_abandoned
+
+    def add(self, versions: pa.RecordBatch, rows: pa.StructArray | None = None) -> None:
+        """See `Base.add`."""
+        if self._base is None:
+            self._base = Base(self.files, self._spec)
+        self._base.add(versions, rows)
+
+    def finish(self, seq: Seq, known: Known) -> None:
+        """Shows the new segments in place of all that the table had. When it raises, the build is abandoned."""
+        try:
+            base = self._base or Base(self.files, self._spec)
+            self._target.swap(self, base.finish(known.floors), seq, known)
+        except BaseException:
+            self.abandon()
+            raise
+
+    def take(self, base: Written) -> None:
+        """Shows a base that another process has made of its files, at the newest publication. Raises Fatal when the
+        build was abandoned."""
+        self._target.swap(self, base)
+
+    def abandon(self) -> None:
+        """Gives up; the table stays as it is."""
+        self._is_abandoned = True
+        self._target.abandon(self)
+        if self._base is not None:
+            self._base.close()
+        self.files.remove()

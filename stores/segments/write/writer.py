@@ -1,0 +1,274 @@
+"""The writer of a store's segments: one manifest a publication, all tables together."""
+
+import threading
+import uuid
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from stores.answers import unknown_table
+from stores.errors import CorruptState, Fatal, Retryable
+from stores.files import mapped_files
+from stores.protocol import Clock, TableSpec
+from stores.segments.file import Written
+from stores.segments.manifest import Manifest, TableState, boot_id, write_manifest
+from stores.segments.probes import Probes
+from stores.segments.segment import Segment
+from stores.segments.sources import Decoded, Source
+from stores.segments.split import Marked, split_keys
+from stores.segments.stats import Stats, stats_of
+from stores.segments.write.base import BaseFiles
+from stores.segments.write.build import build_segment
+from stores.segments.write.change import Change, Known
+from stores.segments.write.restart import reusable
+from stores.segments.write.superseded import Superseded
+from stores.segments.write.table_build import TableBuild
+from stores.segments.write.tiers import Tiers
+from stores.table import HistoryFloor, Seq
+
+
+class SegmentsWriter:
+    """Safe to use from several threads: merges and builds run beside publications."""
+
+    def __init__(
+        self,
+        directory: Path,
+        tables: Mapping[str, TableSpec],
+        seq: Seq,
+        known: Mapping[str, Known],
+        clock: Clock,
+        *,
+        tiers: Tiers | None = None,
+    ) -> None:
+        """Takes over the segments of a former writer that fit what is known of the tables at this seq.
+
+        The others, and those that are damaged, nobody can read until they are built: see `to_build`.
+        """
+        with mapped_files(directory):
+            directory.mkdir(parents=True, exist_ok=True)
+        self._directory = directory
+        self._specs = dict(tables)
+        self._tiers = tiers or Tiers()
+        self._superseded = Superseded(directory, clock)
+        self._lock = threading.RLock()
+        self._merging = threading.Lock()
+        self._builds: dict[str, TableBuild] = {}
+        self._segments: dict[str, Segment] = {}
+        self._failed: dict[str, Exception] = {}
+        self._manifest = Manifest(seq, boot_id(), {name: TableState() for name in tables})
+        states = reusable(directory, self._specs, seq, known)
+        self._show(replace(self._manifest, tables=states))
+        self._superseded.sweep()
+
+    @property
+    def seq(self) -> Seq:
+        return self._manifest.seq
+
+    @property
+    def names(self) -> Collection[str]:
+        """Of all tables."""
+        return self._specs.keys()
+
+    @property
+    def to_build(self) -> Mapping[str, str]:
+        """The tables that nobody can read before they are built, and why."""
+        tables = self._manifest.tables.items()
+        return {name: table.absent for name, table in tables if table.absent is not None}
+
+    def stats(self) -> Mapping[str, Stats]:
+        with self._lock:
+            return {name: stats_of(self._opened(name)) for name in self._specs}
+
+    def publish(self, seq: Seq, changes: Mapping[str, Change]) -> None:
+        """Shows the changes of all named tables at once. Raises Retryable when the disk is full; then nothing shows.
+
+        A table that waits to be built changes, too, but its rows are kept only from the beginning of a build on. One
+        whose segments cannot be written for a reason of its own is taken from the readers: see `failures`.
+        """
+        with self._lock:
+            if seq < self.seq:
+                raise Fatal(f"publication {seq.counter} came after publication {self.seq.counter}")
+            tables = dict(self._manifest.tables)
+            for name, change in changes.items():
+                if name not in tables:
+                    raise unknown_table(name, list(tables))
+                try:
+                    tables[name] = self._with_change(name, tables[name], change)
+                except (Retryable, Fatal):
+                    raise  # of the host: a full disk, say
+                except Exception as error:  # noqa: BLE001 - whatever it is, no other table has to do with it
+                    self._failed[name] = error
+                    tables[name] = self._lost(name, change)
+            self._show(replace(self._manifest, seq=seq, tables=tables))
+
+    def failures(self) -> Mapping[str, Exception]:
+        """The tables whose segments could not be written since this was last asked, and what they met."""
+        with self._lock:
+            failed, self._failed = self._failed, {}
+        return failed
+
+    def build(self, name: str) -> TableBuild:
+        """Begins to build a table anew. Give it every version that was published until now."""
+        with self._lock:
+            if name not in self._specs:
+                raise unknown_table(name, list(self._specs))
+            if name in self._builds:
+                self._builds[name].abandon()
+            files = BaseFiles.new(self._directory, name)
+            self._builds[name] = TableBuild(self, name, self._specs[name], files)
+            return self._builds[name]
+
+    def merge(self) -> bool:
+        """Merges some segments of one table, if any are due; publications go on beside it. Whether there were any."""
+        return any(self.merge_table(name) for name in self._specs)
+
+    def merge_table(self, name: str) -> bool:
+        """The same for this table."""
+        with self._merging:
+            due = self._due(name)
+            return bool(due) and self._merge(name, due)
+
+    def withdraw(self, name: str, why: str) -> None:
+        """Takes a table from the readers."""
+        with self._lock:
+            table = replace(self._manifest.tables[name], segments=(), absent=why)
+            self._show(replace(self._manifest, tables={**self._manifest.tables, name: table}))
+
+    def check(self, *, whole: bool = False) -> Mapping[str, str]:
+        """Looks whether all files are as they were written, and takes the tables that lost one from the readers.
+
+        Returns `to_build`. Costs a few microseconds a segment unless somebody has touched it; all are read when the
+        `whole` of them is to be checked.
+        """
+        with self._lock:
+            lost: dict[str, TableState] = {}
+            for name, table in self._manifest.tables.items():
+                try:
+                    for segment in self._opened(name):
+                        segment.file.require_there(whole=whole)
+                except (CorruptState, FileNotFoundError) as error:
+                    lost[name] = replace(table, segments=(), absent=f"it is damaged: {error}")
+            if lost:
+                self._show(replace(self._manifest, tables={**self._manifest.tables, **lost}))
+            else:
+                self._superseded.keep_only(
+                    _named(self._manifest)
+                )  # whose grace has passed goes, also when nothing comes
+            return self.to_build
+
+    # What a build needs of the writer.
+
+    def swap(self, build: TableBuild, base: Written, seq: Seq | None = None, known: Known | None = None) -> None:
+        """Shows what was built, under the deltas that were published meanwhile.
+
+        `seq` and `known`: of the publication that brings the base; without them it is as new as the last one.
+        """
+        with self._lock:
+            if self._builds.get(build.name) is not build:
+                raise Fatal(f"the build of table `{build.name}` was abandoned")
+            if seq is not None and seq < self.seq:
+                raise Fatal(f"publication {seq.counter} came after publication {self.seq.counter}")
+            deltas = [self._marked(build.name, delta, base) for delta in build.deltas]
+            table = self._manifest.tables[build.name]
+            state = replace(table if known is None else _state_of(known, ()), segments=(base, *deltas), absent=None)
+            tables = {**self._manifest.tables, build.name: state}
+            self._show(replace(self._manifest, seq=seq or self.seq, tables=tables))
+            del self._builds[build.name]
+
+    def abandon(self, build: TableBuild) -> None:
+        with self._lock:
+            if self._builds.get(build.name) is build:
+                del self._builds[build.name]
+                for name in {delta.name for delta in build.deltas} - _named(self._manifest):
+                    self._superseded.remove(name)
+
+    # Inside.
+
+    def _due(self, name: str) -> Sequence[Segment]:
+        with self._lock:
+            if name in self._builds:
+                return ()  # what is merged now could not be told from what the build holds
+            segments = self._opened(name)
+        due = self._tiers.due([segment.versions for segment in segments])
+        return segments[due] if due is not None else ()
+
+    def _merge(self, name: str, due: Sequence[Segment]) -> bool:
+        with self._lock:
+            floors = self._manifest.tables[name].floors
+        merged = self._written(name, due, floors)
+        names = [segment.written.name for segment in due]
+        with self._lock:
+            table = self._manifest.tables[name]
+            now = [one.name for one in table.segments]
+            if name in self._builds or names[0] not in now:
+                self._superseded.remove(merged.name)  # the table was lost or built anew meanwhile
+                return False
+            place = now.index(names[0])
+            segments = (*table.segments[:place], merged, *table.segments[place + len(names) :])
+            tables = {**self._manifest.tables, name: replace(table, segments=segments)}
+            self._show(replace(self._manifest, tables=tables))
+            return True
+
+    def _lost(self, name: str, change: Change) -> TableState:
+        """The table without its segments: they lack what has just come."""
+        if name in self._builds:
+            self._builds[name].abandon()
+        return replace(_state_of(change, ()), absent="what came could not be written into its segments")
+
+    def _with_change(self, name: str, table: TableState, change: Change) -> TableState:
+        build = self._builds.get(name)
+        if change.lost is not None:
+            if build is not None:
+                build.abandon()  # its base is of rows that are gone
+            return replace(_state_of(change, ()), absent=change.lost)
+        segments = table.segments
+        versions = change.versions
+        if versions is not None and len(versions) and (table.absent is None or build is not None):
+            probes = Probes.of(versions.column("key"))
+            # Nobody can read the deltas of a build yet, but each must know of those that it will stand above.
+            older = self._opened(name) if table.absent is None or build is None else self._mapped(name, build.deltas)
+            split = split_keys(probes, versions.column("partition").to_numpy(), older)
+            delta = self._written(name, [Decoded(versions, change.rows, split)], change.floors)
+            if build is not None:
+                build.deltas.append(delta)
+            if table.absent is None:
+                segments = (*segments, delta)
+        return replace(_state_of(change, segments), absent=table.absent)
+
+    def _marked(self, name: str, delta: Written, base: Written) -> Written:
+        """A delta that was published before its base was there, with what it could not know of its keys."""
+        columns = self._specs[name].columns
+        newer, older = (Segment(self._directory, one, columns, is_trusted=True) for one in (delta, base))
+        marked = Marked(newer, older)
+        return self._written(name, [marked], {}) if marked.has_any() else delta
+
+    def _opened(self, name: str) -> Sequence[Segment]:
+        return self._mapped(name, self._manifest.tables[name].segments)
+
+    def _mapped(self, name: str, segments: Sequence[Written]) -> Sequence[Segment]:
+        columns = self._specs[name].columns
+        for written in segments:
+            if written.name not in self._segments:
+                self._segments[written.name] = Segment(self._directory, written, columns, is_trusted=True)
+        return [self._segments[written.name] for written in segments]
+
+    def _written(self, name: str, sources: Sequence[Source], floors: Mapping[int, HistoryFloor]) -> Written:
+        path = self._directory / f"{name}-{uuid.uuid4().hex[:12]}.segment"
+        return build_segment(path, self._specs[name].columns, sources, floors)
+
+    def _show(self, manifest: Manifest) -> None:
+        write_manifest(self._directory, manifest)
+        self._manifest = manifest
+        named = _named(manifest)
+        needed = named | {delta.name for build in self._builds.values() for delta in build.deltas}
+        for name in [name for name in self._segments if name not in needed]:
+            del self._segments[name]
+        self._superseded.keep_only(named)
+
+
+def _state_of(known: Known, segments: Sequence[Written]) -> TableState:
+    return TableState(tuple(segments), dict(known.positions), dict(known.floors), known.complete_through, known.load)
+
+
+def _named(manifest: Manifest) -> set[str]:
+    return {one.name for table in manifest.tables.values() for one in table.segments}
