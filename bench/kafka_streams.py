@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.harness import cpu_seconds
-from enrich.dev.java import find_java
+from enrich.dev.servers.java import find_java
 from enrich.jars import JarCache, read_lock
 from enrich.jars.cache import cache_folder
 from enrich.jars.lock import write_lock

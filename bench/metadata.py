@@ -8,7 +8,7 @@ from confluent_kafka import KafkaError, Message
 from enrich.base.errors import EnrichError
 from enrich.config import Pipeline, load
 from enrich.kafka import COMPACTED, Topics, new_admin_client, new_producer
-from enrich.kafka.errors import mapped
+from enrich.kafka.clients.errors import mapped
 
 ROWS = 1_000_000
 PARTITIONS = 4

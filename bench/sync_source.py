@@ -23,7 +23,7 @@ import psycopg
 from bench.harness import Figures, cpu_seconds, say
 from bench.sync_world import PARTITIONS, connection
 from enrich.dev import Addresses, temporary_stack
-from enrich.dev.ports import choose
+from enrich.dev.servers.ports import choose
 from enrich.kafka import COMPACTED, Topics, new_admin_client
 
 ROWS = 1_000_000

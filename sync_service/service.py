@@ -6,8 +6,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
+from enrich.base.backoff import Backoff
 from enrich.base.errors import ConfigError, EnrichError, Fatal, Retryable, WouldLoseData
-from sync_service.backoff import Backoff
 from sync_service.routes import Paused, Route, RouteState, RouteStatus
 
 _log = logging.getLogger("enrich.sync")

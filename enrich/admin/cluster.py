@@ -11,8 +11,8 @@ from confluent_kafka import KafkaError
 from enrich.base.errors import Unreachable
 from enrich.config import KafkaSection
 from enrich.kafka import Admin, Connection, Topics, librdkafka_settings, new_admin_client, trouble_with
-from enrich.kafka.errors import kafka_errors
-from enrich.kafka.reaching import HOPELESS, PATIENCE_S, refused, servers_text
+from enrich.kafka.clients.errors import kafka_errors
+from enrich.kafka.clients.reaching import HOPELESS, PATIENCE_S, refused, servers_text
 
 DEADLINE_S = 30.0
 

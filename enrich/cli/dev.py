@@ -100,8 +100,8 @@ def logs(
     Example: enrich dev logs kafka --follow
     """
     from enrich.dev import Stack
-    from enrich.dev.logs import follow as added_to
-    from enrich.dev.logs import tail
+    from enrich.dev.processes.logs import follow as added_to
+    from enrich.dev.processes.logs import tail
 
     names = {path: name for name, path in Stack(directory).logs(server).items()}
     prefixes = {path: "" if server else f"{name:<8} | " for path, name in names.items()}

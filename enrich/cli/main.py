@@ -9,26 +9,14 @@ import typer
 
 from enrich.base.exits import DONE, outcome
 from enrich.base.logs import LogFormat, LogLevel, setup_logs
-from enrich.cli import (
-    agent,
-    config,
-    demo,
-    dev,
-    dlq,
-    doctor,
-    moves,
-    package,
-    quarantine,
-    quarantine_changes,
-    run,
-    stop,
-    sync,
-    table,
-    table_changes,
-    table_snapshots,
-    table_stats,
-    topics,
-)
+from enrich.cli import agent, config, demo, dev, doctor, sync
+from enrich.cli.rejected import dlq, quarantine, quarantine_changes
+from enrich.cli.stage import package, run, stop
+from enrich.cli.table import changes as table_changes
+from enrich.cli.table import snapshots as table_snapshots
+from enrich.cli.table import stats as table_stats
+from enrich.cli.table import table
+from enrich.cli.topics import moves, topics
 
 app = typer.Typer(
     name="enrich",

@@ -7,7 +7,7 @@ decoder of a table.
 """
 
 from enrich.codecs.avro import BareAvro, CachedSchemas, FramedAvro, KnownSchemas, NotAskedYet, SchemaSource
-from enrich.codecs.json import JsonDecoder
+from enrich.codecs.json.decoder import JsonDecoder
 from enrich.codecs.piecewise import Piece, pieces_of
 from enrich.codecs.plain import BytesDecoder, StringDecoder
 from enrich.codecs.tables import decoder_for, registry_trouble, schemas_of

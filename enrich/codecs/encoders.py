@@ -3,9 +3,9 @@
 from typing import TYPE_CHECKING
 
 from enrich.base.errors import ConfigError
-from enrich.codecs.avro_encoding import AvroEncoder
+from enrich.codecs.avro.encoding import AvroEncoder
 from enrich.codecs.encoding import Encoder
-from enrich.codecs.json_encoding import JsonEncoder
+from enrich.codecs.json.encoding import JsonEncoder
 from enrich.codecs.plain_encoding import PlainEncoder
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def encoder_of_table(table: "Table", kafka: "KafkaSection") -> Encoder:
 def _registered(topic: str, kafka: "KafkaSection") -> Encoder:
     if kafka.registry is None:
         raise ConfigError("avro needs schema, file, or a registry", next_step="set kafka.registry.url")
-    from enrich.codecs.avro.registry import Registry, access_of
+    from enrich.codecs.avro.schemas.registry import Registry, access_of
 
     schema_id, schema = Registry(access_of(kafka.registry)).latest(f"{topic}-value")
     return AvroEncoder(schema, schema_id)

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from enrich.base.errors import ConfigError, EnrichError
 from enrich.codecs.avro import BareAvro, CachedSchemas, FramedAvro, SchemaSource
-from enrich.codecs.json import JsonDecoder
+from enrich.codecs.json.decoder import JsonDecoder
 from enrich.codecs.plain import BytesDecoder, StringDecoder
 from stores.protocol import Decoder
 
@@ -40,7 +40,7 @@ def schemas_of(section: "RegistrySection | None") -> SchemaSource | None:
     """The registry of the section, if there is one, asked once for each id."""
     if section is None:
         return None
-    from enrich.codecs.avro.registry import Registry, access_of
+    from enrich.codecs.avro.schemas.registry import Registry, access_of
 
     return CachedSchemas(Registry(access_of(section)))
 
@@ -49,7 +49,7 @@ def registry_trouble(section: "RegistrySection | None", deadline_s: float = 5.0)
     """Why the registry cannot be asked; None when it can, or there is none. Else it shows with the first record."""
     if section is None:
         return None
-    from enrich.codecs.avro.registry import Registry, access_of
+    from enrich.codecs.avro.schemas.registry import Registry, access_of
 
     try:
         Registry(access_of(section), deadline_s=deadline_s).require()

@@ -8,10 +8,11 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from functools import partial
 
-from enrich.dev import interrupts, ports
-from enrich.dev.runfile import RunFile
-from enrich.dev.server import Home, Prepare, Server
-from enrich.dev.starter import Cancelled, Died, PortTaken, Starter, disk_full, port_taken
+from enrich.dev.processes import interrupts
+from enrich.dev.processes.runfile import RunFile
+from enrich.dev.processes.starter import Cancelled, Died, PortTaken, Starter, disk_full, port_taken
+from enrich.dev.servers import ports
+from enrich.dev.servers.server import Home, Prepare, Server
 from enrich.dev.state import ServerState, StackFolder, State
 from enrich.jars import Report
 

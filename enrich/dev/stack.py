@@ -15,15 +15,15 @@ from typing import Self
 from enrich.base.errors import ConfigError, CorruptState, Fatal, WouldLoseData
 from enrich.dev import removal
 from enrich.dev.bringup import BringUp, Tell
-from enrich.dev.kafka import Kafka
-from enrich.dev.postgres import Postgres
-from enrich.dev.redis import Redis
-from enrich.dev.registry import Registry
-from enrich.dev.runfile import RunFile, kill_left_behind
-from enrich.dev.secure import PORT, make_users
-from enrich.dev.secure import of as secure_of
-from enrich.dev.server import Server
-from enrich.dev.starter import disk_full
+from enrich.dev.processes.runfile import RunFile, kill_left_behind
+from enrich.dev.processes.starter import disk_full
+from enrich.dev.servers.kafka import Kafka
+from enrich.dev.servers.postgres import Postgres
+from enrich.dev.servers.redis import Redis
+from enrich.dev.servers.registry import Registry
+from enrich.dev.servers.secure import PORT, make_users
+from enrich.dev.servers.secure import of as secure_of
+from enrich.dev.servers.server import Server
 from enrich.dev.state import StackFolder, State
 from enrich.dev.status import ServerStatus, look_at
 from enrich.jars import Report

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from enrich.base.errors import ConfigError, CorruptState, Retryable
-from enrich.dev.server import Home
+from enrich.dev.servers.server import Home
 
 FORMAT = 1
 STATE_FILE = "enrich-stack.json"  # its name marks a directory as a stack, in every format there will be

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from enrich.dev import process
-from enrich.dev.runfile import RunFile
-from enrich.dev.server import Server
+from enrich.dev.processes import process
+from enrich.dev.processes.runfile import RunFile
+from enrich.dev.servers.server import Server
 from enrich.dev.state import StackFolder, State
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from enrich.base.errors import EnrichError
 from enrich.base.processes import Identity, identify, pid_namespace
-from enrich.dev.process import is_alive
+from enrich.dev.processes.process import is_alive
 from enrich.dev.progress import shown
 from enrich.dev.stack import Addresses, Stack
 from enrich.jars.cache import cache_folder

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from enrich.config.sections.host.memory_shares import MemoryShares
-from enrich.kafka.clients import CONSUMER_QUEUE_BYTES
+from enrich.kafka.clients.making import CONSUMER_QUEUE_BYTES
 from stores.rocks import RocksStore, Sizes
 
 if TYPE_CHECKING:

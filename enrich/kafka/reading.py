@@ -7,7 +7,7 @@ import numpy as np
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from enrich.base.errors import Unreachable
-from enrich.kafka.errors import kafka_errors, mapped
+from enrich.kafka.clients.errors import kafka_errors, mapped
 
 _BATCH = 4_000
 """A million messages take 1.0 s of the processor in such batches, 1.3 s in batches of 10,000 (measured)."""

@@ -13,9 +13,9 @@ from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.cimpl import NewTopic
 
 from enrich.base.errors import ConfigError, EnrichError, Unreachable
-from enrich.kafka.clients import Admin
-from enrich.kafka.errors import kafka_errors
-from enrich.kafka.reaching import PATIENCE_S, Why, explained, trouble_with
+from enrich.kafka.clients.errors import kafka_errors
+from enrich.kafka.clients.making import Admin
+from enrich.kafka.clients.reaching import PATIENCE_S, Why, explained, trouble_with
 
 COMPACTED: Mapping[str, str] = {"cleanup.policy": "compact"}
 

@@ -7,8 +7,8 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from enrich.base.errors import Retryable
-from enrich.kafka.clients import Connection, new_group_consumer
-from enrich.kafka.errors import kafka_errors, mapped
+from enrich.kafka.clients.errors import kafka_errors, mapped
+from enrich.kafka.clients.making import Connection, new_group_consumer
 
 _DECIDING = 0
 _ASKED_EVERY_S = 0.5

@@ -6,12 +6,12 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from enrich.base.backoff import Backoff
 from enrich.base.errors import CorruptState, Fenced, Retryable, WouldLoseData
 from enrich.codecs.encoding import Encoder
-from enrich.kafka.transactions import TransactionalProducer
 from enrich.kafka.turns import Turn
+from enrich.kafka.writing.transactions import TransactionalProducer
 from stores.clock import SystemClock
-from sync_service.backoff import Backoff
 from sync_service.routes import RouteState
 from sync_service.sources.catching_up import TopicFacts
 from sync_service.sources.deletions import DeleteGuard

@@ -9,8 +9,8 @@ from pathlib import Path
 from enrich.base.errors import Fenced, Retryable
 from enrich.codecs.encoding import Encoder
 from enrich.kafka import Connection, Topics, new_admin_client
-from enrich.kafka.transactions import TransactionalProducer
 from enrich.kafka.turns import Turn
+from enrich.kafka.writing.transactions import TransactionalProducer
 from sync_service.routes import RouteKind, RouteStatus
 from sync_service.sources.catching_up import facts_of
 from sync_service.sources.deletions import DeleteGuard

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 import pyarrow as pa
 
-from enrich.kafka.transactions import Span, TransactionalProducer
+from enrich.kafka.writing.transactions import Span, TransactionalProducer
 from sync_service.sources.known_rows import DIGEST, KnownRows
 
 _ROWS, _BYTES = 50_000, 32 << 20

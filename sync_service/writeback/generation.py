@@ -12,11 +12,11 @@ from dataclasses import dataclass, field, replace
 from uuid import uuid4
 
 from enrich.base.errors import ConfigError, Fenced, Retryable, WouldLoseData
+from enrich.delivery.positions import Committed
 from enrich.kafka import Topics
 from stores.external import VersionedStore
 from stores.external.protocol import NOTES, OFFSETS_OF_A_GENERATION
 from sync_service.routes import Paused
-from sync_service.writeback.positions import Committed
 
 OFFSETS = OFFSETS_OF_A_GENERATION
 """A version is generation * OFFSETS + offset."""

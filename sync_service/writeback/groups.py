@@ -4,9 +4,9 @@ from contextlib import closing, suppress
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
+from enrich.delivery.positions import Committed
 from enrich.kafka import Connection, Topics, kafka_errors, new_group_consumer
 from sync_service.writeback.plan import WritebackPlan
-from sync_service.writeback.positions import Committed
 
 _DEADLINE_S = 10.0
 

@@ -8,10 +8,10 @@ from typing import Any
 from confluent_kafka import Message
 
 from enrich.base.errors import BadRecord, EnrichError, RefusedForNow
+from enrich.delivery.spill import Spill
 from enrich.kafka import DeliveringProducer
-from enrich.kafka.dead_letters import DeadLetter, Origin, dead_letter, fitted, record_size
 from enrich.kafka.records import headers_of
-from sync_service.writeback.spill import Spill
+from enrich.kafka.writing.dead_letters import DeadLetter, Origin, dead_letter, fitted, record_size
 from sync_service.writeback.versions import HEADER
 
 _PLACE = ("enrich.topic", "enrich.partition", "enrich.offset")

@@ -14,6 +14,9 @@ from enrich.base.errors import BadRecord, ConfigError, Retryable
 from enrich.codecs import decoder_for, registry_trouble, schemas_of
 from enrich.config import Pipeline, SyncWriteback
 from enrich.config.sections.kafka.client_settings import Role
+from enrich.delivery.flow import Flow, FlowPlan
+from enrich.delivery.gaps import forgets_ms
+from enrich.delivery.spill import Spill
 from enrich.kafka import (
     COMPACTED,
     Connection,
@@ -28,22 +31,19 @@ from stores.external import VersionedStore
 from stores.protocol import Decoder
 from sync_service.meters import Meter
 from sync_service.routes import RouteKind, RouteState, RouteStatus
-from sync_service.writeback.flow import Flow, FlowPlan
-from sync_service.writeback.gaps import forgets_ms
 from sync_service.writeback.generation import AnotherGeneration, Gate, Generation
 from sync_service.writeback.groups import adopt, committed_of
 from sync_service.writeback.onward import BrokenProducer, Onward, Ways
 from sync_service.writeback.plan import Tier, WritebackPlan
 from sync_service.writeback.records import RecordReader
 from sync_service.writeback.sink import StoreSink
-from sync_service.writeback.spill import Spill
 from sync_service.writeback.writing import ParallelWriter, RowWriter
 
 _log = logging.getLogger("enrich.sync")
 
 _KAFKA_DEADLINE_S = 10.0
 _RETRY_RECORDS = 100
-# Of small records the client's bookkeeping takes several times their bytes (enrich/kafka/clients.py), and each route
+# Of small records the client's bookkeeping takes several times their bytes (see CONSUMER_QUEUE_BYTES), and each route
 # has a consumer. A queue that is full is looked at again after a second unless told otherwise: by then it would be
 # empty, at more than 40,000 records/s.
 _SMALL_QUEUE = {

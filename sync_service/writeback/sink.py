@@ -4,13 +4,13 @@ from collections.abc import Sequence
 
 from confluent_kafka import Message
 
+from enrich.delivery.gaps import Gap
+from enrich.delivery.positions import bounded
 from enrich.kafka.records import headers_of
 from stores.external import VersionedStore, Written
 from sync_service.meters import Meter
-from sync_service.writeback.gaps import Gap
 from sync_service.writeback.generation import Gate, Generation
 from sync_service.writeback.onward import TOPIC_ID, Onward
-from sync_service.writeback.positions import bounded
 from sync_service.writeback.records import Read, RecordReader
 from sync_service.writeback.writing import Breathe, ParallelWriter
 

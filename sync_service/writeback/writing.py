@@ -5,9 +5,9 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 
+from enrich.base.backoff import Backoff
 from enrich.base.errors import BadRecord, Retryable, TooSlow, Unreachable
 from stores.external import VersionedRows, Written
-from sync_service.backoff import Backoff
 
 # A deadlock or a failover's first moments pass in less; everything longer waits without holding up other partitions.
 _QUICK_TRIES = 3

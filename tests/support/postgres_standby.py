@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psycopg
 
-from enrich.dev.postgres import _find_programs
+from enrich.dev.servers.postgres import _find_programs
 from tests.support.sync import free_port
 from tests.support.waiting import wait_until
 

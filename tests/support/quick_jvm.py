@@ -15,7 +15,7 @@ import pyspark
 import pyspark.sql.functions as sql
 from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined] # missing in its stubs
 
-from enrich.dev.java import find_java
+from enrich.dev.servers.java import find_java
 from enrich.stage.run.session import stage_session
 
 _COMPILED_ONCE = "-XX:TieredStopAtLevel=1"

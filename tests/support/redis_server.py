@@ -9,8 +9,8 @@ from pathlib import Path
 
 import redis
 
-from enrich.dev.redis import Redis
-from enrich.dev.server import Home
+from enrich.dev.servers.redis import Redis
+from enrich.dev.servers.server import Home
 from tests.support.waiting import wait_until
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pyspark
 
-from enrich.dev.ports import choose, is_listening
+from enrich.dev.servers.ports import choose, is_listening
 from tests.support.quick_jvm import quick_jvm
 from tests.support.waiting import wait_until
 

@@ -12,7 +12,7 @@ from enrich.admin.doctor.verdict import Verdict, bad, good, warning
 from enrich.base.errors import ConfigError, Fatal
 from enrich.config import Pipeline
 from enrich.config.types.quantities import size_text
-from enrich.dev.java import find_java
+from enrich.dev.servers.java import find_java
 from enrich.host.ipc.store_paths import paths_of
 from enrich.host.reader.spawn import living_agent
 

@@ -17,7 +17,7 @@ from enrich.base.errors import EnrichError
 from enrich.codecs import registry_trouble
 from enrich.config import Pipeline
 from enrich.kafka import new_producer
-from enrich.kafka.errors import kafka_errors
+from enrich.kafka.clients.errors import kafka_errors
 from stores.external.redis_clients import RedisAddress, connect, takes_anyone
 from stores.external.redis_errors import redis_errors
 

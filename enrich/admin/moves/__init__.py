@@ -1,0 +1,1 @@
+"""`enrich topics rekey|copy`: a table moves to another topic, goes on after any kill, and is compared at the end."""

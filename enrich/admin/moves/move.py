@@ -12,9 +12,9 @@ from enrich.admin.moves.transcoding import Transcoder
 from enrich.admin.reading import Tell, batches_of, silent
 from enrich.base.errors import BadRecord, Retryable, WouldLoseData
 from enrich.kafka import new_group_consumer, read_to_end
-from enrich.kafka.errors import kafka_errors
+from enrich.kafka.clients.errors import kafka_errors
 from enrich.kafka.records import headers_of
-from enrich.kafka.whole_transactions import WholeTransactions
+from enrich.kafka.writing.whole_transactions import WholeTransactions
 
 _LOOK_EVERY_S = 0.5
 _READS = {"enable.partition.eof": True, "auto.offset.reset": "error", "fetch.wait.max.ms": 100}

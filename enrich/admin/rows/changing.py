@@ -11,7 +11,7 @@ from enrich.admin.rights import needs
 from enrich.admin.rows.target import Target
 from enrich.base.errors import ConfigError
 from enrich.codecs import JsonDecoder
-from enrich.kafka.transactions import TransactionalProducer
+from enrich.kafka.writing.transactions import TransactionalProducer
 
 
 def encoded_row(target: Target, text: str) -> bytes:

@@ -12,7 +12,7 @@ from enrich.codecs import decoder_for, schemas_of
 from enrich.codecs.encoders import encoder_of_table
 from enrich.codecs.encoding import Encoder
 from enrich.config import KeyKind, Pipeline, Table
-from enrich.kafka.whole_transactions import WholeTransactions
+from enrich.kafka.writing.whole_transactions import WholeTransactions
 from stores.protocol import Decoder
 
 _OVERHEAD = 1_000

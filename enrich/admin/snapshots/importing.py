@@ -14,7 +14,7 @@ from enrich.host.load.snapshots import TopicNow, require_fits
 from enrich.host.reader.spawn import ensure_agent
 from enrich.host.tables import TopicTable
 from enrich.kafka import Topics, TopicSettings, new_admin_client
-from enrich.kafka.settings import librdkafka_settings
+from enrich.kafka.clients.settings import librdkafka_settings
 from stores.protocol import Clock
 from stores.rocks import RocksReader
 from stores.snapshots import Snapshot, newest_first, open_snapshot

@@ -11,7 +11,7 @@ from enrich.admin.cluster import Cluster
 from enrich.admin.rights import needs
 from enrich.admin.topics.wanted import Right
 from enrich.base.errors import ConfigError, EnrichError
-from enrich.kafka.errors import kafka_errors
+from enrich.kafka.clients.errors import kafka_errors
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from enrich.host.ipc.lock import StoreLock
 from enrich.host.ipc.store_paths import paths_of
 from enrich.host.reader.reading import RowsReader
 from enrich.host.tables import topic_tables
-from enrich.kafka.settings import librdkafka_settings
+from enrich.kafka.clients.settings import librdkafka_settings
 from stores.protocol import Clock
 
 _PREFIX = ".verify-"

@@ -5,6 +5,6 @@ from outside, like the records: nothing it says is done before it was checked, a
 """
 
 from enrich.codecs.avro.decoder import BareAvro, FramedAvro
-from enrich.codecs.avro.source import CachedSchemas, KnownSchemas, NotAskedYet, SchemaSource
+from enrich.codecs.avro.schemas.source import CachedSchemas, KnownSchemas, NotAskedYet, SchemaSource
 
 __all__ = ["BareAvro", "CachedSchemas", "FramedAvro", "KnownSchemas", "NotAskedYet", "SchemaSource"]

@@ -7,7 +7,7 @@ import pyarrow as pa
 from enrich.codecs.avro.cursor import Cursor
 from enrich.codecs.avro.node import Node
 from enrich.codecs.avro.record import RecordBytes
-from enrich.codecs.json_strict import build
+from enrich.codecs.json.strict import build
 from enrich.codecs.rows import Indexes, assemble
 from enrich.codecs.unfit import Unfit
 from stores.protocol import Decoded

@@ -3,7 +3,7 @@
 import pyarrow as pa
 
 from enrich.base.errors import ConfigError
-from enrich.codecs.avro.types import (
+from enrich.codecs.avro.schemas.types import (
     Array,
     AvroType,
     Enum,

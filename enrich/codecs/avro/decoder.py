@@ -8,8 +8,8 @@ from enrich.base.errors import BadRecord, ConfigError
 from enrich.codecs.avro.body import decode_bodies
 from enrich.codecs.avro.node import Node
 from enrich.codecs.avro.plan import compile_plan
-from enrich.codecs.avro.source import SchemaSource
-from enrich.codecs.avro.types import Record, load_schema
+from enrich.codecs.avro.schemas.source import SchemaSource
+from enrich.codecs.avro.schemas.types import Record, load_schema
 from enrich.codecs.rows import Indexes, assemble, decode_in_batches, extents
 from stores.protocol import Decoded
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 from enrich.codecs.avro.leaves import MismatchError
 from enrich.codecs.avro.node import Node
 from enrich.codecs.avro.record import RecordBytes
-from enrich.codecs.avro.types import Array, AvroType, Enum, Field, Fixed, Map, Primitive, Record, Union
+from enrich.codecs.avro.schemas.types import Array, AvroType, Enum, Field, Fixed, Map, Primitive, Record, Union
 from enrich.codecs.unfit import Unfit
 
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from enrich.codecs.avro import fit
 from enrich.codecs.avro.node import Boolean, Bytes, Floating, Node, Null, Symbol, WholeNumber
-from enrich.codecs.avro.types import AvroType, Enum, Fixed, Logical, Primitive, describe
+from enrich.codecs.avro.schemas import fit
+from enrich.codecs.avro.schemas.types import AvroType, Enum, Fixed, Logical, Primitive, describe
 
 _MICROSECONDS = {"millis": (1000, 1), "micros": (1, 1), "nanos": (1, 1000)}
 

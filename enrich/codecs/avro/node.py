@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from enrich.codecs.avro.cursor import Cursor
-from enrich.codecs.avro.fit import Fit
 from enrich.codecs.avro.record import RecordBytes
+from enrich.codecs.avro.schemas.fit import Fit
 from enrich.codecs.unfit import Unfit
 
 

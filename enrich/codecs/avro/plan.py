@@ -9,8 +9,8 @@ from enrich.codecs.avro.defaults import default_value
 from enrich.codecs.avro.leaves import MismatchError, leaf, no_fit
 from enrich.codecs.avro.nested import ArrayNode, MapNode, RecordField, RecordNode, UnionNode
 from enrich.codecs.avro.node import Misfit, Node
-from enrich.codecs.avro.resolution import branch_for, matches
-from enrich.codecs.avro.types import (
+from enrich.codecs.avro.schemas.resolution import branch_for, matches
+from enrich.codecs.avro.schemas.types import (
     NO_DEFAULT,
     Array,
     AvroType,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
 
 from enrich.base.errors import CorruptState, EnrichError
-from enrich.kafka.errors import kafka_errors, mapped
+from enrich.kafka.clients.errors import kafka_errors, mapped
 from stores.table import Offsets
 
 

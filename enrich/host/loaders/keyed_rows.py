@@ -6,7 +6,7 @@ from functools import reduce
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from enrich.codecs.json_encoding import JsonEncoder
+from enrich.codecs.json.encoding import JsonEncoder
 from enrich.host.loaders.source import SOURCE_ROWS, SourceBatch
 from stores.keys import key_bytes
 

@@ -37,7 +37,7 @@ from enrich.host.process.agent import Agent
 from enrich.host.process.metrics import AgentMetrics
 from enrich.host.reader.schemas import SchemaDesk
 from enrich.host.tables import LoaderTable, TopicTable, all_tables
-from enrich.kafka.settings import librdkafka_settings
+from enrich.kafka.clients.settings import librdkafka_settings
 from stores.clock import SystemClock
 from stores.protocol import QuarantinePlace, TableSpec
 from stores.rocks import RocksReader, RocksStore, Sizes

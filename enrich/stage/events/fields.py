@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from enrich.codecs import JsonDecoder
-from enrich.codecs.json_strict import build
-from enrich.codecs.strict import converter
+from enrich.codecs.json.strict import build
+from enrich.codecs.json.values import converter
 from enrich.stage.task.fate import Mask
 from stores.protocol import Decoded
 

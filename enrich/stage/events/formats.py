@@ -1,7 +1,7 @@
 """From a source's section of the configuration to the format of its events."""
 
 from enrich.base.errors import ConfigError
-from enrich.codecs.avro.registry import Registry, access_of
+from enrich.codecs.avro.schemas.registry import Registry, access_of
 from enrich.config import AvroSchema, Columns, Framing, Pipeline, Source, to_wire
 from enrich.stage.events.avro_events import AvroEvents, Bodies
 from enrich.stage.events.events import EventFormat

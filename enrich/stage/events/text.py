@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from enrich.codecs.json_encoding import JsonEncoder
+from enrich.codecs.json.encoding import JsonEncoder
 from enrich.codecs.rows import extents
 from enrich.stage.task.fate import Mask
 

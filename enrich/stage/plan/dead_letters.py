@@ -1,4 +1,4 @@
-"""What becomes of events that cannot be processed, in the JVM: the dead letter that `enrich.kafka.dead_letters`
+"""What becomes of events that cannot be processed, in the JVM: the dead letter that `enrich.kafka.writing.dead_letters`
 makes in Python, with a longer key; and where a stage has no DLQ, its end."""
 
 import json
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pyspark.sql import Column
 from pyspark.sql import functions as sql
 
-from enrich.kafka.dead_letters import LARGEST_VALUE
+from enrich.kafka.writing.dead_letters import LARGEST_VALUE
 from enrich.stage.events.events import KAFKA, bytes_beside_value
 from enrich.stage.plan.rows import HEADERS_TYPE, Row
 from enrich.stage.task.failures import MARK

@@ -12,8 +12,8 @@ from confluent_kafka import Consumer, TopicPartition
 
 from enrich.base.errors import ConfigError, EnrichError, Fenced, Retryable
 from enrich.kafka import Connection, new_group_consumer
-from enrich.kafka.errors import kafka_errors
-from enrich.kafka.transactions import TransactionalProducer
+from enrich.kafka.clients.errors import kafka_errors
+from enrich.kafka.writing.transactions import TransactionalProducer
 
 _log = logging.getLogger(__name__)
 

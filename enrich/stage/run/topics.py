@@ -9,7 +9,7 @@ from confluent_kafka.admin._acl import AclOperation
 from enrich.base.errors import ConfigError
 from enrich.config import Pipeline
 from enrich.kafka import Connection, Topics, new_admin_client
-from enrich.kafka.errors import kafka_errors
+from enrich.kafka.clients.errors import kafka_errors
 from enrich.stage.plan.plan import Limits
 
 _PATIENCE_S = 30

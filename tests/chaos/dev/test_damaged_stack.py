@@ -7,7 +7,7 @@ import pytest
 from enrich.base.errors import Unreachable
 from enrich.dev import Stack
 from enrich.dev.bringup import BringUp
-from enrich.dev.redis import Redis
+from enrich.dev.servers.redis import Redis
 from enrich.dev.state import STATE_FILE
 from tests.integration.dev.stacks import assert_clear_error
 from tests.support.processes import kill

@@ -5,10 +5,11 @@ import socket
 
 import pytest
 
-from enrich.dev import Stack, ports
+from enrich.dev import Stack
 from enrich.dev.bringup import BringUp
-from enrich.dev.redis import Redis
-from enrich.dev.starter import PortTaken
+from enrich.dev.processes.starter import PortTaken
+from enrich.dev.servers import ports
+from enrich.dev.servers.redis import Redis
 from enrich.dev.state import ServerState, StackFolder, State
 from tests.integration.dev.stacks import assert_clear_error
 

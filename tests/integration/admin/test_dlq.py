@@ -6,12 +6,12 @@ from functools import partial
 import pytest
 
 from enrich.admin.cluster import Cluster
-from enrich.admin.letters.quarantined import NEWER, replayable, send_back
+from enrich.admin.rejected.quarantined import NEWER, replayable, send_back
 from enrich.config import load
 from enrich.host.tables import topic_tables
 from enrich.kafka import DeliveringProducer
-from enrich.kafka.dead_letters import Origin, dead_letter
 from enrich.kafka.records import headers_of
+from enrich.kafka.writing.dead_letters import Origin, dead_letter
 from stores.protocol import Quarantined
 from tests.support.commands import enrich, enrich_process, lines
 from tests.support.ending import stop_agent_of

@@ -13,7 +13,7 @@ from enrich.admin.cluster import Cluster as AdminCluster
 from enrich.admin.doctor.groups import of_groups
 from enrich.config import load
 from enrich.dev import Addresses, temporary_stack
-from enrich.dev.secure import GUEST
+from enrich.dev.servers.secure import GUEST
 from enrich.kafka import librdkafka_settings
 from tests.support.commands import enrich, enrich_process, lines
 from tests.support.ending import stop_agent_of

@@ -9,7 +9,7 @@ import pytest
 
 from enrich.base.errors import BadRecord, ConfigError
 from enrich.codecs import CachedSchemas, FramedAvro
-from enrich.codecs.avro.registry import Registry, RegistryAccess
+from enrich.codecs.avro.schemas.registry import Registry, RegistryAccess
 from enrich.dev import temporary_stack
 from tests.contract.codecs.decoders import COLUMNS, NEWER, OLDER, SCHEMA, framed
 from tests.property.codecs.avro_values import written

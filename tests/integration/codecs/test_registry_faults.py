@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from enrich.base.errors import BadRecord, ConfigError, Unreachable
-from enrich.codecs.avro.registry import Registry, RegistryAccess
+from enrich.codecs.avro.schemas.registry import Registry, RegistryAccess
 
 # Made with openssl for these tests, valid for a hundred years for 127.0.0.1, and trusted by nothing.
 PEM = Path(__file__).parent / "pem"

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from enrich.dev.ports import choose
+from enrich.dev.servers.ports import choose
 from tests.unit.deploy.compose import Compose, Service
 from tests.unit.deploy.installed import BIN
 from tests.unit.deploy.ports import listening

@@ -11,7 +11,7 @@ import psutil
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from enrich.dev.ports import is_listening
+from enrich.dev.servers.ports import is_listening
 from tests.integration.deploy.started import HOST, Moved, is_healthy, process
 from tests.support.waiting import wait_until
 from tests.unit.deploy.compose import parse_compose

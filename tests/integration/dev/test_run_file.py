@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from enrich.base.processes import Identity, identify, send
-from enrich.dev import launch, process
-from enrich.dev.runfile import SERVE, RunFile
-from enrich.dev.server import Command
+from enrich.dev.processes import launch, process
+from enrich.dev.processes.runfile import SERVE, RunFile
+from enrich.dev.servers.server import Command
 from tests.support.processes import is_running
 from tests.support.waiting import wait_until
 
@@ -81,7 +81,7 @@ def test_a_server_is_known_although_its_starter_was_killed_right_after_the_spawn
     starter = f"""
 import os, pathlib, signal
 from enrich.dev import runfile
-from enrich.dev.server import Command
+from enrich.dev.servers.server import Command
 runfile.RunFile._signature = lambda self: os.kill(os.getpid(), signal.SIGKILL)  # right after posix_spawn
 folder = pathlib.Path({str(tmp_path)!r})
 runfile.RunFile(folder / "run" / "test.pid").spawn(Command(("sleep", "60")), "serve", folder, folder / "log")

@@ -101,7 +101,7 @@ def test_an_error_in_equipment_comes_before_anything_starts(new_stack, monkeypat
     def missing(self, report):
         raise ConfigError("Java is missing")
 
-    monkeypatch.setattr("enrich.dev.kafka.Kafka.equip", missing)
+    monkeypatch.setattr("enrich.dev.servers.kafka.Kafka.equip", missing)
     stack = new_stack()
     with pytest.raises(ConfigError, match="Java is missing"):
         Stack(stack.directory).up()

@@ -7,7 +7,8 @@ import pytest
 
 from enrich.base.errors import Unreachable
 from enrich.config import load
-from enrich.kafka import Topics, new_admin_client, reaching, trouble_with
+from enrich.kafka import Topics, new_admin_client, trouble_with
+from enrich.kafka.clients import reaching
 from tests.support.commands import enrich, enrich_process
 from tests.support.ending import stop_agent_of
 from tests.support.renaming_link import renaming_link

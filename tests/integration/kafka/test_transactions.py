@@ -5,7 +5,7 @@ from contextlib import ExitStack, closing
 import pytest
 
 from enrich.base.errors import BadRecord, Fenced, Retryable
-from enrich.kafka.transactions import TransactionalProducer
+from enrich.kafka.writing.transactions import TransactionalProducer
 from tests.support.seed import random_source
 from tests.support.waiting import wait_until, when_reachable
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 from confluent_kafka import TopicPartition
 
+from enrich.delivery import flow
+from enrich.delivery.positions import Committed
 from enrich.kafka import new_admin_client, new_group_consumer, new_producer
 from sync_service.reconcile import Reconciliation, route
-from sync_service.writeback import flow
 from sync_service.writeback.plan import plans_of
-from sync_service.writeback.positions import Committed
 from sync_service.writeback.route import Clients
 from tests.support.sync import SyncWorld, running
 from tests.support.waiting import wait_until

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from enrich.base.errors import ConfigError
 from enrich.codecs import BareAvro, FramedAvro, JsonDecoder
-from enrich.codecs.avro_encoding import AvroEncoder
-from enrich.codecs.json_encoding import JsonEncoder
+from enrich.codecs.avro.encoding import AvroEncoder
+from enrich.codecs.json.encoding import JsonEncoder
 from tests.property.codecs.avro_values import Typed, records, types
 
 _names = st.sampled_from(["a", "b", "ä", 'with "quotes"', "new\nline", "\\", "c d", ""])

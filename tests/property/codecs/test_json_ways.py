@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from enrich.codecs import JsonDecoder
-from enrich.codecs.json_fast import Doubt, FastJson, plausible
-from enrich.codecs.json_strict import StrictJson
+from enrich.codecs.json.fast import Doubt, FastJson, plausible
+from enrich.codecs.json.strict import StrictJson
 from tests.property.codecs.json_values import columns, documents
 
 

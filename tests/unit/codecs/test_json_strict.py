@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from enrich.codecs import JsonDecoder
-from enrich.codecs.json_fast import Doubt, FastJson, plausible
+from enrich.codecs.json.fast import Doubt, FastJson, plausible
 
 UTC = pa.timestamp("us", tz="UTC")
 

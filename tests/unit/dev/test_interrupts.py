@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from enrich.dev.interrupts import Interrupted, deferred
+from enrich.dev.processes.interrupts import Interrupted, deferred
 
 
 def test_a_signal_raises_nothing_inside_and_is_passed_on_at_the_end():

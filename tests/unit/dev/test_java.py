@@ -3,7 +3,7 @@
 import pytest
 
 from enrich.base.errors import ConfigError
-from enrich.dev import java
+from enrich.dev.servers import java
 
 
 def java_home(path, version=None):

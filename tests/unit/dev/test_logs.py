@@ -1,6 +1,6 @@
 """The servers' logs."""
 
-from enrich.dev.logs import Mark, follow, rotate, tail
+from enrich.dev.processes.logs import Mark, follow, rotate, tail
 
 
 def test_the_last_lines_are_shown(tmp_path):
@@ -29,7 +29,7 @@ def test_bytes_that_are_no_text_do_not_hide_the_rest(tmp_path):
 
 
 def test_a_large_log_is_put_aside_before_a_start(tmp_path, monkeypatch):
-    monkeypatch.setattr("enrich.dev.logs._ROTATE_AT", 10)
+    monkeypatch.setattr("enrich.dev.processes.logs._ROTATE_AT", 10)
     log = tmp_path / "logs" / "a.log"
     rotate(log)
     log.write_text("0123456789ab")

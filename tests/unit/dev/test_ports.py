@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from enrich.base.errors import Fatal
-from enrich.dev import ports
+from enrich.dev.servers import ports
 from tests.support.seed import random_source
 
 

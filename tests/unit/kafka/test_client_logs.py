@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from enrich.kafka.client_logs import OncePerMinute
+from enrich.kafka.clients.logs import OncePerMinute
 
 RETRIED = "Failed to acquire transactional PID from broker h:1/1: Broker: Coordinator load in progress: retrying"
 AWAY = "FAIL: h:1/1: Connect to ipv4#h:1 failed: Connection refused (after 0ms in state CONNECT)"

@@ -2,8 +2,8 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from enrich.base.errors import BadRecord, ConfigError, CorruptState, Fatal, Fenced, Retryable, Unreachable
-from enrich.kafka import errors
-from enrich.kafka.errors import KINDS, kafka_errors, mapped
+from enrich.kafka.clients import errors
+from enrich.kafka.clients.errors import KINDS, kafka_errors, mapped
 
 CODES = {
     name: value

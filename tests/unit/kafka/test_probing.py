@@ -7,7 +7,7 @@ from contextlib import ExitStack, suppress
 
 import pytest
 
-from enrich.kafka.probing import Address, addresses_of, troubles
+from enrich.kafka.clients.probing import Address, addresses_of, troubles
 
 
 @pytest.fixture

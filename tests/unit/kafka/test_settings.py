@@ -16,7 +16,7 @@ from enrich.config import KafkaSection, Role
 from enrich.config.sections.kafka.client_settings import CLIENT_SETTINGS, ClientSetting
 from enrich.config.sections.kafka.rules import kafka_rules
 from enrich.config.types.fields import Between
-from enrich.kafka.settings import SECRET_SETTINGS, java_properties, librdkafka_settings, masked, spark_options
+from enrich.kafka.clients.settings import SECRET_SETTINGS, java_properties, librdkafka_settings, masked, spark_options
 
 # Made with openssl for these tests, valid for a hundred years, and trusted by nothing.
 PEM = Path(__file__).parent / "pem"

@@ -4,8 +4,8 @@ import hashlib
 
 import pytest
 
-from enrich.admin.letters.letter import _ADDED
-from enrich.kafka.dead_letters import DeadLetter, Origin, dead_letter, fitted, record_size
+from enrich.admin.rejected.letter import _ADDED
+from enrich.kafka.writing.dead_letters import DeadLetter, Origin, dead_letter, fitted, record_size
 
 
 def test_a_dead_letter_has_the_form_of_the_design() -> None:

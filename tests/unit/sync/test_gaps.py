@@ -2,7 +2,7 @@
 
 import pytest
 
-from sync_service.writeback.gaps import LEAST_MS, Bounds, forgets_ms, gap_of
+from enrich.delivery.gaps import LEAST_MS, Bounds, forgets_ms, gap_of
 
 DAY = 86_400_000
 NOW = 100 * DAY

@@ -3,8 +3,8 @@
 import pytest
 from confluent_kafka import TopicPartition
 
+from enrich.delivery.positions import Committed, Marks, bounded, start_of
 from sync_service.writeback.generation import OFFSETS, Generation
-from sync_service.writeback.positions import Committed, Marks, bounded, start_of
 
 WINDOW_MS = 600_000
 NOW = 10_000_000

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
+from enrich.base.backoff import Backoff
 from enrich.base.errors import ConfigError, EnrichError, Fatal, Fenced, Retryable, WouldLoseData
-from sync_service.backoff import Backoff
 from sync_service.http import StatusServer
 from sync_service.meters import Meter
 from sync_service.metrics import exposition

@@ -9,8 +9,8 @@ from dataclasses import replace
 import psycopg
 import pytest
 
-import enrich.dev.postgres
-import enrich.dev.redis
+import enrich.dev.servers.postgres
+import enrich.dev.servers.redis
 from enrich.dev import Addresses, Stack
 from tests.support.sync import SyncWorld
 from tests.support.topics import Cluster
@@ -32,9 +32,9 @@ def hosts(client: Client, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     for module in [module for name, module in sys.modules.items() if name.startswith("enrich.dev")]:
         if hasattr(module, "HOST"):
             setattr(module, "HOST", BROKER)  # noqa: B010 - of whatever module has one
-    setattr(enrich.dev.redis, "HOST", "0.0.0.0")  # noqa: B010, S104 - of a namespace that nobody else is in
-    setattr(enrich.dev.postgres, "HOST", "127.0.0.1")  # noqa: B010
-    enrich.dev.postgres._SETTINGS["listen_addresses"] = "*"
+    setattr(enrich.dev.servers.redis, "HOST", "0.0.0.0")  # noqa: B010, S104 - of a namespace that nobody else is in
+    setattr(enrich.dev.servers.postgres, "HOST", "127.0.0.1")  # noqa: B010
+    enrich.dev.servers.postgres._SETTINGS["listen_addresses"] = "*"
     folder = tmp_path_factory.mktemp("stack")
     stack = Stack(folder)
     try:

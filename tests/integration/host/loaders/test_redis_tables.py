@@ -7,7 +7,7 @@ import time
 import pytest
 
 from enrich.config.messages.problems import ConfigProblems
-from enrich.dev.ports import is_listening
+from enrich.dev.servers.ports import is_listening
 from enrich.host.loaders import keeper as loader_keeper
 from tests.support.clock import ManualClock
 from tests.support.loader_agent import REFRESH_MS, loader_agent

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from enrich.base.errors import CorruptState
-from enrich.kafka.transactions import TransactionalProducer
+from enrich.kafka.writing.transactions import TransactionalProducer
 from sync_service.sources.catching_up import catch_up, facts_of
 from sync_service.sources.known_rows import KnownRows, digests_of
 from sync_service.sources.writing import Writer

@@ -1,0 +1,27 @@
+"""A letter's value as far as it can be decoded: each column by itself, in the format of where it came from."""
+
+from enrich.admin.rejected.letter import Letter
+from enrich.codecs import Piece, pieces_of, schemas_of
+from enrich.config import Columns, Pipeline, Source, SyncWriteback, Table
+
+
+def decoded_pieces(pipeline: Pipeline, letter: Letter) -> list[Piece]:
+    """Nothing where the configuration does not say which fields there should be."""
+    section = _section(pipeline, letter)
+    if section is None or not letter.value:
+        return []
+    return list(pieces_of(section, letter.value, schemas_of(pipeline.kafka.registry)))
+
+
+def _section(pipeline: Pipeline, letter: Letter) -> Table | SyncWriteback | None:
+    routes = {} if pipeline.sync is None else pipeline.sync.writeback
+    if letter.stage in routes:
+        return routes[letter.stage]
+    stage = pipeline.stages.get(letter.stage)
+    return None if stage is None else _as_table(stage.source)
+
+
+def _as_table(source: Source) -> Table | None:
+    if not isinstance(source.schema_, Columns):
+        return None
+    return Table.model_validate({"topic": source.topic, "format": str(source.format), "columns": str(source.schema_)})

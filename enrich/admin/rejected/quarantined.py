@@ -1,0 +1,81 @@
+"""Replays and purges the quarantine of a table on this host. Only the agent, the store's writer, takes records out."""
+
+import json
+import os
+import time
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from enrich.admin.cluster import Cluster
+from enrich.admin.rejected.letter import REPLAYS
+from enrich.admin.rejected.newer import Origin, RecordId, newer_records
+from enrich.admin.rejected.replaying import NO_KEY
+from enrich.base.errors import Retryable, Unreachable
+from enrich.config import Pipeline
+from enrich.host.ipc.requests import PURGE, ask
+from enrich.host.ipc.store_paths import paths_of
+from enrich.host.reader.reading import RowsReader
+from enrich.host.tables import TopicTable
+from enrich.kafka.writing.whole_transactions import whole_transaction
+from stores.protocol import Quarantined
+
+STILL_BAD = "it still cannot become a row"
+NEWER = "its key has something newer in the topic"
+_LOOK_EVERY_S = 0.05
+
+
+def replayable(
+    cluster: Cluster, table: TopicTable, records: Sequence[Quarantined]
+) -> tuple[list[Quarantined], dict[str, list[Quarantined]], dict[Quarantined, RecordId]]:
+    """Those that can go back into the topic, those that cannot, by reason, and where the newer record of a key is."""
+    bad = table.spec.decoder.decode(pa.array([record.value for record in records], pa.binary())).bad
+    origins = {
+        Origin(record.key, record.partition, record.offset, record.timestamp): record
+        for record in records
+        if record.key is not None
+    }
+    newer = {origins[origin]: place for origin, place in newer_records(cluster, table.topic, origins).items()}
+    good: list[Quarantined] = []
+    left: dict[str, list[Quarantined]] = {}
+    for index, record in enumerate(records):
+        reason = NO_KEY if record.key is None else STILL_BAD if index in bad else NEWER if record in newer else None
+        if reason is None:
+            good.append(record)
+        else:
+            left.setdefault(reason, []).append(record)
+    return good, left, newer
+
+
+def send_back(cluster: Cluster, table: TopicTable, records: Sequence[Quarantined]) -> None:
+    """All at once. After a kill right afterwards the same records have something newer: themselves."""
+    identity = f"enrich.quarantine.{table.topic}"
+    with whole_transaction(cluster.connection, identity, cluster.deadline_s) as producer:
+        for record in records:
+            producer.produce_one(table.topic, record.key, record.value, headers={REPLAYS: b"1"})
+
+
+def purge_quarantine(pipeline: Pipeline, table: str, records: Sequence[Quarantined], deadline_s: float) -> None:
+    """Returns once they are gone from this host's store. Raises Unreachable at the deadline."""
+    places = {record.place for record in records}
+    if not places:
+        return
+    body = json.dumps([list(place) for place in places]).encode()
+    reader = RowsReader(pipeline, holder=os.getpid)
+    end = time.monotonic() + deadline_s
+    try:
+        reader.wait_until_ready([table], deadline_s=deadline_s)
+        ask(paths_of(pipeline).folder, "POST", PURGE + table, body)
+        while time.monotonic() < end:
+            try:
+                left = {one.place for one in reader.snapshot().table(table).quarantined()}
+            except Retryable:
+                left = places
+            if not left & places:
+                return
+            time.sleep(_LOOK_EVERY_S)
+        raise Unreachable(
+            f"the agent did not purge the records within {deadline_s:g} s", next_step="see `enrich agent status`"
+        )
+    finally:
+        reader.close()

@@ -1,0 +1,127 @@
+"""Sends letters back to where they came from: record and tombstone of the letter in one transaction, so never twice."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from itertools import islice
+
+from enrich.admin.cluster import Cluster
+from enrich.admin.reading import Tell, silent
+from enrich.admin.rejected.choosing import Selection, letters
+from enrich.admin.rejected.letter import REPLAYS, Letter
+from enrich.admin.rejected.newer import Origin, RecordId, newer_records
+from enrich.kafka.writing.whole_transactions import WholeTransactions, whole_transaction
+
+_AT_A_TIME = 1_000
+
+CUT = "its value was cut, since the DLQ does not take it whole"
+EMPTY = "whether its value was empty or null the letter does not tell"
+NO_KEY = "it has no key, and the topic is compacted"
+GONE = "its topic does not exist"
+
+
+@dataclass
+class Replayed:
+    """What became of the chosen letters."""
+
+    replayed: int = 0
+    skipped: dict[str, int] = field(default_factory=dict)
+    """By reason."""
+    overwrites: list[tuple[Letter, RecordId]] = field(default_factory=list)
+    """With `force`: letters that went back although their key has something newer."""
+
+    def skip(self, reason: str) -> None:
+        self.skipped[reason] = self.skipped.get(reason, 0) + 1
+
+
+class Replay:
+    """Letters of one DLQ. A second replay of the same DLQ shuts out the first."""
+
+    def __init__(self, cluster: Cluster, dlq: str, *, force: bool = False, tell: Tell = silent) -> None:
+        self._cluster = cluster
+        self._dlq = dlq
+        self._force = force
+        self._tell = tell
+        self._compacted: dict[str, bool | None] = {}
+        self.outcome = Replayed()
+
+    def run(self, selection: Selection, *, dry: bool = False) -> Replayed:
+        """After a kill the same call goes on: what was replayed is no letter any more."""
+        if not self._cluster.topics.exists(self._dlq):
+            return self.outcome
+        identity = f"enrich.dlq.{self._dlq}"
+        producer = WholeTransactions(self._cluster.connection, identity, deadline_s=self._cluster.deadline_s)
+        with closing(producer):
+            # Before anything is read: what a killed replay had committed is in the topic from now on.
+            producer.start()
+            found = letters(self._cluster, self._dlq, selection, self._tell)
+            while some := list(islice(found, _AT_A_TIME)):
+                ready = list(self._ready(some))
+                if not dry and ready:
+                    with producer.transaction():
+                        for letter in ready:
+                            self._send(producer, letter)
+                self.outcome.replayed += len(ready)
+                self._tell(f"{self.outcome.replayed:,} letters replayed")
+            producer.settle()
+        return self.outcome
+
+    def _ready(self, some: Sequence[Letter]) -> Iterator[Letter]:
+        newer = self._newer(some)
+        for letter in some:
+            compacted = self._is_compacted(letter.topic)
+            if compacted is None:
+                self.outcome.skip(GONE)
+            elif letter.is_cut:
+                self.outcome.skip(CUT)
+            elif compacted and letter.key is None:
+                self.outcome.skip(NO_KEY)
+            elif compacted and not letter.value:
+                self.outcome.skip(EMPTY)
+            elif letter.name in newer and not self._force:
+                self.outcome.skip("its key has something newer in the table's topic")
+            else:
+                if letter.name in newer:
+                    self.outcome.overwrites.append((letter, newer[letter.name]))
+                yield letter
+
+    def _newer(self, some: Sequence[Letter]) -> dict[str, RecordId]:
+        """By name, for the letters of tables' topics."""
+        found: dict[str, RecordId] = {}
+        for topic in {letter.topic for letter in some if self._is_compacted(letter.topic)}:
+            names = {
+                Origin(letter.key, letter.partition, letter.offset, letter.timestamp): letter.name
+                for letter in some
+                if letter.topic == topic and letter.key is not None
+            }
+            for origin, place in newer_records(self._cluster, topic, names, self._tell).items():
+                found[names[origin]] = place
+            # Of two letters of one key the later is newer than the other.
+            latest: dict[tuple[bytes, int], Origin] = {}
+            for origin in sorted(names, key=lambda one: one.offset):
+                before = latest.get((origin.key, origin.partition))
+                if before is not None:
+                    found.setdefault(names[before], RecordId(topic, origin.partition, origin.offset))
+                latest[origin.key, origin.partition] = origin
+        return found
+
+    def _is_compacted(self, topic: str) -> bool | None:
+        if topic not in self._compacted:
+            known = self._cluster.topics.exists(topic)
+            settings = self._cluster.topics.settings(topic) if known else {}
+            self._compacted[topic] = "compact" in settings.get("cleanup.policy", "") if known else None
+        return self._compacted[topic]
+
+    def _send(self, producer: WholeTransactions, letter: Letter) -> None:
+        headers = [(name, content) for name, content in letter.headers if name != REPLAYS]
+        headers.append((REPLAYS, str(letter.replays + 1).encode()))
+        producer.produce_one(letter.topic, letter.key, letter.value, headers=headers)
+        producer.produce_one(self._dlq, letter.name.encode(), None)
+
+
+def purge(cluster: Cluster, dlq: str, names: Sequence[str]) -> None:
+    """Removes exactly these letters, all at once. Their bytes go when the brokers compact the topic."""
+    identity = f"enrich.dlq.{dlq}"
+    with whole_transaction(cluster.connection, identity, cluster.deadline_s) as producer:
+        keys = [name.encode() for name in names]
+        producer.produce(dlq, keys, [None] * len(keys))

@@ -1,0 +1,308 @@
+"""`enrich dlq`: events and rows that could not be processed: looked at, sent back, removed."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from enrich.base.exits import DIFFERENCE
+from enrich.base.json_lines import print_json
+from enrich.cli.output import readable, text_of, time_text
+
+if TYPE_CHECKING:
+    from confluent_kafka import Message
+
+    from enrich.admin.cluster import Cluster
+    from enrich.admin.rejected.choosing import Selection
+    from enrich.admin.rejected.letter import Letter
+    from enrich.admin.rejected.replaying import Replayed
+    from enrich.config import Pipeline
+
+app = typer.Typer(no_args_is_help=True, help="Events and rows that could not be processed.")
+
+DEADLINE_S = 30.0
+_SHOWN = 20
+_NONE = "no dead letter of enrich"
+
+ConfigFile = Annotated[Path, typer.Option("--config", "-c", help="The pipeline's configuration file.")]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
+Deadline = Annotated[float, typer.Option("--deadline", help="Seconds to wait for the brokers.", min=0.1)]
+Names = Annotated[
+    list[str] | None, typer.Argument(metavar="[LETTER]...", help="Letters by name: TOPIC/PARTITION/OFFSET.")
+]
+Dlqs = Annotated[list[str] | None, typer.Option("--dlq", metavar="TOPIC", help="Only this DLQ; may be repeated.")]
+Reason = Annotated[str | None, typer.Option("--reason", help="Only letters whose reason has this text in it.")]
+Stage = Annotated[str | None, typer.Option("--stage", help="Only letters of this stage or sync route.")]
+All = Annotated[bool, typer.Option("--all", help="All letters, if nothing else is chosen.")]
+
+
+@app.command("list")
+def list_(
+    config: ConfigFile,
+    dlq: Dlqs = None,
+    reason: Reason = None,
+    stage: Stage = None,
+    json: AsJson = False,
+    deadline: Deadline = DEADLINE_S,
+) -> None:
+    """What could not be processed, by reason; with --json every letter.
+
+    Example: enrich dlq list -c pipeline.yaml
+    """
+    groups: dict[tuple[str, str, str], list[Any]] = {}
+    others = _Others(json)
+    selection = _selection(None, reason, stage)
+    # They have no reason and no stage by which they could be chosen.
+    hear = others.hear if selection.is_empty else _pass_over
+    for letter in _letters(_start(config, deadline), dlq, selection, hear):
+        if json:
+            print_json(_as_fields(letter))
+            continue
+        group = groups.setdefault((letter.dlq, letter.stage, letter.reason), [0, letter.name, 0])
+        group[0] += 1
+        group[2] = max(group[2], letter.timestamp)
+    if not json:
+        _show_groups(groups)
+        others.show()
+
+
+@app.command()
+def show(
+    config: ConfigFile,
+    name: Annotated[str, typer.Argument(metavar="LETTER", help="TOPIC/PARTITION/OFFSET, or its whole key.")],
+    json: AsJson = False,
+    deadline: Deadline = DEADLINE_S,
+) -> None:
+    """One letter whole: reason, key, headers, bytes, decoded as far as they go; exits with 1 when it is not there.
+
+    Example: enrich dlq show plays.raw/3/4711 -c pipeline.yaml
+    """
+    from enrich.admin.rejected.decoding import decoded_pieces
+
+    started = _start(config, deadline)
+    found = list(_letters(started, None, _selection([name], None, None)))
+    for letter in found:
+        pieces = decoded_pieces(started[0], letter)
+        if json:
+            print_json(
+                {
+                    **_as_fields(letter),
+                    "key": text_of(letter.key),
+                    "key_bytes": letter.key,
+                    "value": text_of(letter.value),
+                    "value_bytes": letter.value,
+                    "headers": dict(letter.headers),
+                    "decoded": {piece.column: piece.value for piece in pieces if piece.reason is None},
+                    "failed": {piece.column: piece.reason for piece in pieces if piece.reason is not None},
+                }
+            )
+        else:
+            _show_letter(letter, pieces)
+    if not found:
+        typer.echo(f"there is no letter {name}", err=True)
+        raise typer.Exit(DIFFERENCE)
+
+
+@app.command()
+def replay(
+    config: ConfigFile,
+    names: Names = None,
+    dlq: Dlqs = None,
+    reason: Reason = None,
+    stage: Stage = None,
+    every: All = False,
+    force: Annotated[bool, typer.Option("--force", help="Also where the key has something newer.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what would be done.")] = False,
+    json: AsJson = False,
+    deadline: Deadline = DEADLINE_S,
+) -> None:
+    """Sends letters back to where they came from, each once; exits with 1 when some could not go back.
+
+    Example: enrich dlq replay --reason "missing user" -c pipeline.yaml
+    """
+    from enrich.admin.reading import counting
+    from enrich.admin.rejected.choosing import chosen_dlqs
+    from enrich.admin.rejected.replaying import Replay
+
+    selection = _chosen(names, reason, stage, every)
+    pipeline, cluster = _start(config, deadline)
+    skipped = 0
+    with counting("replaying") as tell:
+        for topic in chosen_dlqs(pipeline, dlq or ()):
+            outcome = Replay(cluster, topic, force=force, tell=tell).run(selection, dry=dry_run)
+            skipped += sum(outcome.skipped.values())
+            _show_outcome(topic, outcome, json, dry=dry_run)
+    if skipped:
+        raise typer.Exit(DIFFERENCE)
+
+
+@app.command()
+def purge(
+    config: ConfigFile,
+    names: Names = None,
+    dlq: Dlqs = None,
+    reason: Reason = None,
+    stage: Stage = None,
+    every: All = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Needed, since nothing is asked.")] = False,
+    json: AsJson = False,
+    deadline: Deadline = DEADLINE_S,
+) -> None:
+    """Removes letters for ever, those that it shows and no others; exits with 4 without --yes.
+
+    Example: enrich dlq purge --reason "missing user" --yes -c pipeline.yaml
+    """
+    from enrich.admin.rejected.replaying import purge as purge_letters
+    from enrich.base.errors import WouldLoseData
+
+    started = _start(config, deadline)
+    by_dlq: dict[str, list[str]] = {}
+    for letter in _letters(started, dlq, _chosen(names, reason, stage, every)):
+        listed = by_dlq.setdefault(letter.dlq, [])
+        listed.append(letter.name)
+        if json:
+            print_json({"purged": yes, **_as_fields(letter)})
+        elif len(listed) <= _SHOWN:
+            typer.echo(f"{letter.name}: {letter.reason}")
+    number = sum(map(len, by_dlq.values()))
+    if number and not yes:
+        raise WouldLoseData(f"this would remove {number:,} letters for ever", next_step="say --yes")
+    for topic, listed in by_dlq.items():
+        purge_letters(started[1], topic, listed)
+    if not json:
+        typer.echo(f"{number:,} letters are purged")
+
+
+def _start(config: Path, deadline: float) -> "tuple[Pipeline, Cluster]":
+    from enrich.admin.cluster import Cluster
+    from enrich.config import load
+
+    pipeline = load(config)
+    return pipeline, Cluster(pipeline.kafka, deadline)
+
+
+def _selection(names: list[str] | None, reason: str | None, stage: str | None) -> "Selection":
+    from enrich.admin.rejected.choosing import Selection
+
+    return Selection(frozenset(names or ()), reason, stage)
+
+
+def _chosen(names: list[str] | None, reason: str | None, stage: str | None, every: bool) -> "Selection":
+    from enrich.base.errors import ConfigError
+
+    selection = _selection(names, reason, stage)
+    if selection.is_empty and not every:
+        raise ConfigError("nothing was chosen", next_step="name letters, or give --reason, --stage or --all")
+    return selection
+
+
+def _pass_over(_: "Message") -> None:
+    """Nobody asked for it."""
+
+
+def _letters(
+    started: "tuple[Pipeline, Cluster]",
+    dlq: list[str] | None,
+    selection: "Selection",
+    other: "Callable[[Message], None] | None" = None,
+) -> "Iterator[Letter]":
+    from enrich.admin.reading import counting
+    from enrich.admin.rejected.choosing import chosen_dlqs, letters
+
+    pipeline, cluster = started
+    with counting("reading dead letters") as tell:
+        for topic in chosen_dlqs(pipeline, dlq or ()):
+            yield from letters(cluster, topic, selection, tell, other=other or _pass_over)
+
+
+def _as_fields(letter: "Letter") -> dict[str, Any]:
+    return {
+        "dlq": letter.dlq,
+        "letter": letter.name,
+        "topic": letter.topic,
+        "partition": letter.partition,
+        "offset": letter.offset,
+        "reason": letter.reason,
+        "stage": letter.stage,
+        "lookup": letter.lookup,
+        "timestamp": letter.timestamp,
+        "length": letter.length,
+        "cut": letter.is_cut,
+        "replays": letter.replays,
+    }
+
+
+def _show_groups(groups: dict[tuple[str, str, str], list[Any]]) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    if not groups:
+        typer.echo("there are no dead letters")
+        return
+    table = Table("dlq", "stage", "reason", "letters", "first", "newest")
+    for (dlq, stage, reason), (number, first, newest) in sorted(groups.items(), key=lambda item: -item[1][0]):
+        table.add_row(*map(escape, (dlq, stage, reason)), f"{number:,}", escape(first), time_text(newest))
+    Console().print(table)
+
+
+class _Others:
+    """Records of a DLQ that are no letters: from the list of letters nobody could tell that they are there."""
+
+    def __init__(self, as_json: bool) -> None:
+        self._as_json = as_json
+        self._found: dict[str, tuple[int, str]] = {}
+        """By DLQ how many, and where the first one is."""
+
+    def hear(self, record: "Message") -> None:
+        topic, partition, offset = str(record.topic()), record.partition(), record.offset()
+        if self._as_json:
+            place = {"topic": topic, "partition": partition, "offset": offset}
+            print_json({"dlq": topic, "letter": None, **place, "reason": _NONE, "timestamp": record.timestamp()[1]})
+            return
+        number, first = self._found.get(topic, (0, f"{partition}/{offset}"))
+        self._found[topic] = number + 1, first
+
+    def show(self) -> None:
+        for topic, (number, first) in self._found.items():
+            records = "1 record" if number == 1 else f"{number:,} records"
+            typer.echo(f"{topic}: {records} besides, from {first} on: {_NONE}; replay and purge leave them alone")
+
+
+def _show_letter(letter: "Letter", pieces: list[Any]) -> None:
+    from rich.console import Console
+
+    from enrich.base.json_lines import json_text
+
+    console = Console(highlight=False, soft_wrap=True, markup=False)
+    cut = f" (the first {len(letter.value):,} of {letter.length:,} bytes)" if letter.is_cut else ""
+    told = {
+        "letter": f"{letter.name} in {letter.dlq}, of {time_text(letter.timestamp)}",
+        "stage": letter.stage if letter.lookup is None else f"{letter.stage}, lookup {letter.lookup}",
+        "reason": letter.reason,
+        "replays": str(letter.replays),
+        "key": readable(letter.key, "none"),
+        "value": readable(letter.value, "") + cut,
+    }
+    for name, text in told.items():
+        console.print(f"{name:8} {text}")
+    for name, content in letter.headers:
+        console.print(f"header   {name}: {readable(content, 'null')}")
+    for piece in pieces:
+        is_decoded = piece.reason is None
+        shown = json_text({piece.column: piece.value}) if is_decoded else f"not decoded: {piece.reason}"
+        console.print(f"  {shown}")
+
+
+def _show_outcome(dlq: str, outcome: "Replayed", as_json: bool, *, dry: bool) -> None:
+    if as_json:
+        for letter, place in outcome.overwrites:
+            print_json({"dlq": dlq, "letter": letter.name, "overwrites": str(place), "key": text_of(letter.key)})
+        print_json({"dlq": dlq, "done": not dry, "replayed": outcome.replayed, "skipped": outcome.skipped})
+        return
+    for letter, place in outcome.overwrites:
+        typer.echo(f"{letter.name} overwrites {place}, key {readable(letter.key, 'none')}")
+    typer.echo(f"{dlq}: {outcome.replayed:,} letters {'could be replayed' if dry else 'replayed'}")
+    for reason, number in outcome.skipped.items():
+        typer.echo(f"  {number:,} stay: {reason}")

@@ -1,0 +1,128 @@
+"""`enrich quarantine replay|purge`: records that can become rows by now go back; others are removed from this host."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from enrich.base.exits import DIFFERENCE
+from enrich.base.json_lines import print_json
+from enrich.cli.output import text_of
+from enrich.cli.rejected.quarantine import AsJson, ConfigFile, Deadline, TableName, parsed_place
+from enrich.cli.table.ready import DEADLINE_S, ready_table
+
+if TYPE_CHECKING:
+    from stores.protocol import Quarantined
+
+Places = Annotated[
+    list[str] | None, typer.Argument(metavar="[PARTITION/OFFSET]...", help="Records by their place, as listed.")
+]
+Reason = Annotated[str | None, typer.Option("--reason", help="Only records whose reason has this text in it.")]
+All = Annotated[bool, typer.Option("--all", help="All records, if nothing else is chosen.")]
+
+
+def add_commands(app: typer.Typer) -> None:
+    app.command("replay")(replay)
+    app.command("purge")(purge)
+
+
+def replay(
+    table: TableName,
+    config: ConfigFile,
+    places: Places = None,
+    reason: Reason = None,
+    every: All = False,
+    force: Annotated[bool, typer.Option("--force", help="Also where the key has something newer.")] = False,
+    json: AsJson = False,
+    deadline: Deadline = DEADLINE_S,
+) -> None:
+    """Writes records that can become rows by now to the table's topic again; exits with 1 when some cannot go back.
+
+    Example: enrich quarantine replay users --all -c pipeline.yaml
+    """
+    from enrich.admin.cluster import Cluster
+    from enrich.admin.rejected.quarantined import NEWER, purge_quarantine, replayable, send_back
+    from enrich.base.errors import ConfigError
+    from enrich.config import load
+    from enrich.host.tables import topic_tables
+
+    chosen = _chosen(config, table, places, reason, every, deadline)
+    pipeline = load(config)
+    topic_table = topic_tables(pipeline).get(table)
+    if topic_table is None:
+        raise ConfigError(f"table `{table}` mirrors no topic", next_step="its loader reads all of it again anyway")
+    cluster = Cluster(pipeline.kafka, min(deadline, 30.0))
+    good, left, newer = replayable(cluster, topic_table, chosen)
+    forced = left.pop(NEWER, []) if force else []
+    for record in forced:
+        fields = {**_fields(record), "overwrites": str(newer[record]), "key": text_of(record.key)}
+        print_json(fields) if json else typer.echo(f"{record.partition}/{record.offset} overwrites {newer[record]}")
+    if good or forced:
+        send_back(cluster, topic_table, [*good, *forced])
+    purge_quarantine(pipeline, table, [*good, *forced], deadline)
+    skipped = {why: len(records) for why, records in left.items()}
+    if json:
+        print_json({"table": table, "replayed": len(good) + len(forced), "skipped": skipped})
+    else:
+        typer.echo(f"{len(good) + len(forced):,} records replayed")
+        for why, number in skipped.items():
+            typer.echo(f"  {number:,} stay: {why}")
+    if skipped:
+        raise typer.Exit(DIFFERENCE)
+
+
+def purge(
+    table: TableName,
+    config: ConfigFile,
+    places: Places = None,
+    reason: Reason = None,
+    every: All = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Needed, since nothing is asked.")] = False,
+    json: AsJson = False,
+    deadline: Deadline = DEADLINE_S,
+) -> None:
+    """Removes records from this host's quarantine, those that it shows and no others; exits with 4 without --yes.
+
+    Example: enrich quarantine purge users 0/4711 --yes -c pipeline.yaml
+    """
+    from enrich.admin.rejected.quarantined import purge_quarantine
+    from enrich.base.errors import WouldLoseData
+    from enrich.config import load
+
+    chosen = _chosen(config, table, places, reason, every, deadline)
+    for record in chosen:
+        if json:
+            print_json({"purged": yes, **_fields(record)})
+        else:
+            typer.echo(f"{record.partition}/{record.offset}: {record.reason}")
+    if chosen and not yes:
+        raise WouldLoseData(f"this would remove {len(chosen):,} records from this host", next_step="say --yes")
+    purge_quarantine(load(config), table, chosen, deadline)
+    if not json:
+        typer.echo(f"{len(chosen):,} records are purged")
+
+
+def _chosen(
+    config: Path, table: str, places: list[str] | None, reason: str | None, every: bool, deadline: float
+) -> "list[Quarantined]":
+    from enrich.base.errors import ConfigError
+
+    if not places and reason is None and not every:
+        raise ConfigError("nothing was chosen", next_step="name places, or give --reason or --all")
+    wanted = {parsed_place(place) for place in places or ()}
+    with ready_table(config, table, deadline) as (view, _):
+        return [
+            record
+            for record in view.quarantined()
+            if (not wanted or (record.partition, record.offset) in wanted) and (reason or "") in record.reason
+        ]
+
+
+def _fields(record: "Quarantined") -> dict[str, Any]:
+    return {
+        "table": record.table,
+        "partition": record.partition,
+        "offset": record.offset,
+        "reason": record.reason,
+        "timestamp": record.timestamp,
+    }

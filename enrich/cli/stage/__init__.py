@@ -1,0 +1,1 @@
+"""`enrich run|stop|package`: a stage is started, told to drain, and packed for a cluster."""

@@ -1,0 +1,199 @@
+"""`enrich table load|put|delete|rebuild`: changes of a table, at its topic; all of one command at once or nothing."""
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from enrich.base.json_lines import print_json
+from enrich.cli.table.ready import DEADLINE_S, how_far, require_table
+from enrich.cli.table.table import AsJson, ConfigFile, Deadline, TableName
+
+if TYPE_CHECKING:
+    from enrich.admin.rows.loading import Counts
+    from enrich.admin.rows.target import Target
+    from enrich.config import FileType, Pipeline
+
+KAFKA_DEADLINE_S = 30.0
+
+Yes = Annotated[bool, typer.Option("--yes", help="Do it; without it, and without a terminal to ask, only tell.")]
+KafkaDeadline = Annotated[float, typer.Option("--deadline", help="Seconds to wait for the brokers.", min=0.1)]
+
+
+def add_commands(app: typer.Typer) -> None:
+    app.command("load")(load)
+    app.command("put")(put)
+    app.command("delete")(delete)
+    app.command("rebuild")(rebuild)
+
+
+def load(
+    table: TableName,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="CSV, JSON (one object a line) or Parquet.")],
+    config: ConfigFile,
+    key: Annotated[
+        str, typer.Option(help="The column of the key; of a composite key all, separated by commas.")
+    ] = "key",
+    type_: Annotated[str | None, typer.Option("--type", help="csv, json or parquet, if the name does not say.")] = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Delete the keys that are not in the file.")] = False,
+    skip_rejected: Annotated[
+        bool, typer.Option("--skip-rejected", help="Leave out rows that cannot be written.")
+    ] = False,
+    yes: Yes = False,
+    json: AsJson = False,
+    deadline: KafkaDeadline = KAFKA_DEADLINE_S,
+) -> None:
+    """Writes a file's rows to the table's topic, in one transaction. Tells what it would do first.
+
+    Example: enrich table load users users.csv --key user_id --yes -c pipeline.yaml
+    """
+    from enrich.admin.reading import counting
+    from enrich.admin.rows.files import RowsFile
+    from enrich.admin.rows.loading import load_of, rejected
+
+    pipeline, target = _target(config, table, deadline)
+    rows_file = RowsFile(file, _file_type(type_), tuple(part.strip() for part in key.split(",")), target)
+    started = time.monotonic()
+    with (
+        counting(f"table {table}") as tell,
+        load_of(target, rows_file, Path(pipeline.state_dir) / pipeline.name, tell) as loading,
+    ):
+        asks = not yes and sys.stdin.isatty()
+        # What is missing in the file is not known before all of it was read.
+        counts = None if yes and not replace else loading.counted(replace=replace)
+        if counts is not None and counts.rejected and not skip_rejected and (yes or asks):
+            raise rejected(counts)
+        if yes or (asks and counts is not None and _confirmed(table, counts)):
+            counts = loading.written(skip_rejected=skip_rejected, replace=replace)
+            done = True
+        else:
+            done = False
+    assert counts is not None  # noqa: S101 - counted or written
+    _show_load(table, target.topic, counts, time.monotonic() - started, done=done, as_json=json)
+
+
+def put(
+    table: TableName,
+    key: Annotated[str, typer.Argument(metavar="KEY", help="The row's key; a composite one as a JSON array.")],
+    value: Annotated[str, typer.Argument(metavar="VALUE", help="A JSON object of the columns; text as it stands.")],
+    config: ConfigFile,
+    json: AsJson = False,
+    deadline: KafkaDeadline = KAFKA_DEADLINE_S,
+) -> None:
+    """Writes one row to the table's topic, after a check that it can be read back.
+
+    Example: enrich table put users ann '{"plan": "pro"}' -c pipeline.yaml
+    """
+    from enrich.admin.rows.changing import encoded_row
+    from enrich.admin.rows.changing import put as put_rows
+
+    _, target = _target(config, table, deadline)
+    raw = target.require_key(key)
+    ((partition, offset),) = put_rows(target, {raw: encoded_row(target, value)}).items()
+    if json:
+        print_json({"table": table, "topic": target.topic, "key": key, "partition": partition, "offset": offset})
+    else:
+        typer.echo(f"{key} is written to topic {target.topic}, {partition}/{offset}")
+
+
+def delete(
+    table: TableName,
+    keys: Annotated[list[str], typer.Argument(metavar="KEY...", help="The rows' keys.")],
+    config: ConfigFile,
+    yes: Annotated[bool, typer.Option("--yes", help="Needed, since nothing is asked.")] = False,
+    json: AsJson = False,
+    deadline: KafkaDeadline = KAFKA_DEADLINE_S,
+) -> None:
+    """Deletes rows: a tombstone for each key, all at once; exits with 4 without --yes.
+
+    Example: enrich table delete users ann bob --yes -c pipeline.yaml
+    """
+    from enrich.admin.rows.changing import put as put_rows
+    from enrich.base.errors import WouldLoseData
+
+    _, target = _target(config, table, deadline)
+    raw = {target.require_key(key): None for key in keys}
+    if not yes:
+        raise WouldLoseData(
+            f"this would delete {len(raw)} rows of table {table}", where=f"topic {target.topic}", next_step="say --yes"
+        )
+    put_rows(target, raw)
+    if json:
+        print_json({"table": table, "topic": target.topic, "deleted": len(raw)})
+    else:
+        typer.echo(f"{len(raw)} rows of table {table} are deleted")
+
+
+def rebuild(table: TableName, config: ConfigFile, json: AsJson = False, deadline: Deadline = DEADLINE_S) -> None:
+    """Loads the table on this host anew from its topic; until that is done the rows it has go on answering.
+
+    Example: enrich table rebuild users -c pipeline.yaml
+    """
+    from enrich.admin.reading import counting
+    from enrich.admin.rows.rebuilding import rebuild as rebuild_table
+    from enrich.base.errors import ConfigError
+    from enrich.config import load as load_config
+
+    pipeline = load_config(config)
+    require_table(pipeline, table, config)
+    if pipeline.tables[table].topic is None:
+        raise ConfigError(f"table `{table}` mirrors no topic", next_step="its loader reads all of it again anyway")
+    started = time.monotonic()
+    with counting(f"table {table}") as tell:
+        rows = rebuild_table(pipeline, table, deadline_s=deadline, tell=lambda header: tell(how_far(header, table)))
+    seconds = time.monotonic() - started
+    if json:
+        print_json({"table": table, "rows": rows, "seconds": round(seconds, 3)})
+    else:
+        typer.echo(f"table {table} was loaded anew: {rows:,} rows after {seconds:.1f} s")
+
+
+def _target(config: Path, table: str, deadline: float) -> "tuple[Pipeline, Target]":
+    from enrich.admin.cluster import Cluster
+    from enrich.admin.rows.target import target_of
+    from enrich.config import load as load_config
+
+    pipeline = load_config(config)
+    require_table(pipeline, table, config)
+    target = target_of(pipeline, table, Cluster(pipeline.kafka, deadline))
+    if target.other_writer is not None:
+        typer.echo(
+            f"warning: topic {target.topic} belongs to the source {target.other_writer}, whose next whole reading "
+            "takes back what is not so there",
+            err=True,
+        )
+    return pipeline, target
+
+
+def _file_type(given: str | None) -> "FileType | None":
+    from enrich.base.errors import ConfigError
+    from enrich.config import FileType
+
+    if given is None:
+        return None
+    try:
+        return FileType(given)
+    except ValueError:
+        raise ConfigError(f"there is no file type {given}", next_step="csv, json or parquet") from None
+
+
+def _confirmed(table: str, counts: "Counts") -> bool:
+    deletes = f" and delete {counts.deleted:,}" if counts.deleted else ""
+    return typer.confirm(f"write {counts.written:,} rows of table {table}{deletes}?")
+
+
+def _show_load(table: str, topic: str, counts: "Counts", seconds: float, *, done: bool, as_json: bool) -> None:
+    if as_json:
+        print_json({"table": table, "topic": topic, "done": done, **vars(counts), "seconds": round(seconds, 3)})
+        return
+    deleted = f", {counts.deleted:,} {'deleted' if done else 'to delete'}" if counts.deleted else ""
+    verb = "written to" if done else "to write to"
+    typer.echo(f"{counts.written:,} rows {verb} topic {topic}{deleted}, after {seconds:.1f} s")
+    if counts.repeated:
+        typer.echo(f"{counts.repeated:,} rows have a key that stands in the file again: the last one counts")
+    for reason, number in counts.reasons.items():
+        typer.echo(f"{number:,} rows {'left out' if done else 'cannot be written'}: {reason}")
+    if not done:
+        typer.echo("nothing was written: say --yes")

@@ -1,0 +1,156 @@
+"""`enrich table`: the rows of a table as this host has them. Starts the agent when there is none."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from enrich.base.errors import ConfigError
+from enrich.base.exits import DIFFERENCE
+from enrich.base.json_lines import json_text, print_json
+from enrich.cli.output import time_text
+from enrich.cli.table.ready import DEADLINE_S, ready_table, require_table
+
+if TYPE_CHECKING:
+    from enrich.host.reader.rows import Row
+
+app = typer.Typer(no_args_is_help=True, help="Rows of a table, from this host's copy of it.")
+
+TableName = Annotated[str, typer.Argument(metavar="TABLE", help="A table of the configuration file.")]
+ConfigFile = Annotated[Path, typer.Option("--config", "-c", help="The pipeline's configuration file.")]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON object a row.")]
+Deadline = Annotated[float, typer.Option("--deadline", help="Seconds to wait until the table is ready.", min=0)]
+
+FromTopic = Annotated[
+    bool, typer.Option("--from-topic", help="Read the whole topic instead; no agent, and exact keys only.")
+]
+
+_WHY_NOT = {"deleted": "is deleted", "bad_key": "cannot be a key of this table"}
+
+
+@app.command()
+def get(
+    table: TableName,
+    keys: Annotated[list[str], typer.Argument(metavar="KEY...", help="Keys; for a cidr table, addresses.")],
+    config: ConfigFile,
+    from_topic: FromTopic = False,
+    json: AsJson = False,
+    deadline: Deadline = DEADLINE_S,
+) -> None:
+    """The rows of these keys; exits with 1 when one is not there.
+
+    Example: enrich table get users ann bob -c pipeline.yaml
+    """
+    if from_topic:
+        newest = [versions[-1:] for versions in _recorded(config, table, keys, deadline)]
+        _show((row for rows in newest for row in rows if row.value is not None), json)
+        for key, rows in zip(keys, newest, strict=True):
+            if not rows or rows[-1].value is None:
+                typer.echo(f"{key} {'is deleted or undecodable' if rows else 'is not there'}", err=True)
+        if not all(rows and rows[-1].value is not None for rows in newest):
+            raise typer.Exit(DIFFERENCE)
+        return
+    with ready_table(config, table, deadline) as (view, _):
+        from enrich.host.reader.rows import rows_of
+
+        rows = rows_of(view, keys)
+    found = [row for row in rows if row.value is not None]
+    _show(found, json)
+    for row in rows:
+        if row.value is None:
+            typer.echo(f"{row.key} {_WHY_NOT.get(row.status, 'is not there')}", err=True)
+    if len(found) < len(rows):
+        raise typer.Exit(DIFFERENCE)
+
+
+@app.command()
+def scan(
+    table: TableName,
+    config: ConfigFile,
+    prefix: Annotated[str, typer.Option(help="Only keys that begin with it.")] = "",
+    limit: Annotated[int | None, typer.Option(help="At most so many rows.", min=0)] = None,
+    json: AsJson = False,
+    deadline: Deadline = DEADLINE_S,
+) -> None:
+    """All rows in the order of their keys, deleted ones left out.
+
+    Example: enrich table scan users --prefix eu- --limit 10 -c pipeline.yaml
+    """
+    from itertools import islice
+
+    with ready_table(config, table, deadline) as (view, spec):
+        from enrich.host.reader.rows import decoded
+
+        living = (version for version in view.scan(prefix.encode()) if version.value is not None)
+        _show(decoded(spec, islice(living, limit)), json)
+
+
+@app.command()
+def history(
+    table: TableName,
+    key: Annotated[str, typer.Argument(metavar="KEY", help="One key; for a cidr table, a network.")],
+    config: ConfigFile,
+    from_topic: FromTopic = False,
+    json: AsJson = False,
+    deadline: Deadline = DEADLINE_S,
+) -> None:
+    """All versions of a key that the table still keeps, the oldest first, tombstones too; exits with 1 when none is.
+
+    Example: enrich table history users ann -c pipeline.yaml
+    """
+    if from_topic:
+        (rows,) = _recorded(config, table, [key], deadline)
+        _show(rows, json)
+        if not rows:
+            typer.echo(f"{key} is not there", err=True)
+            raise typer.Exit(DIFFERENCE)
+        return
+    with ready_table(config, table, deadline) as (view, spec):
+        from enrich.host.reader.rows import decoded
+
+        versions = view.versions(key.encode())
+        _show(decoded(spec, versions), json)
+    if not versions:
+        typer.echo(f"{key} is not there", err=True)
+        raise typer.Exit(DIFFERENCE)
+
+
+def _recorded(config: Path, table: str, keys: list[str], deadline: float) -> "list[list[Row]]":
+    """For each key its versions, straight from the topic."""
+    from enrich.admin.cluster import Cluster
+    from enrich.admin.reading import counting
+    from enrich.admin.rows.recorded import recorded_versions
+    from enrich.config import load
+    from enrich.host.reader.rows import decoded
+    from enrich.host.tables import topic_tables
+
+    pipeline = load(config)
+    require_table(pipeline, table, config)
+    found = topic_tables(pipeline).get(table)
+    if found is None:
+        raise ConfigError(f"table `{table}` mirrors no topic", where=str(config), next_step="leave out --from-topic")
+    cluster = Cluster(pipeline.kafka, deadline)
+    with counting(f"table {table}") as tell:
+        versions = recorded_versions(cluster, found.topic, [key.encode() for key in keys], tell)
+    return [list(decoded(found.spec, versions[key.encode()])) for key in keys]
+
+
+def _show(rows: "Iterable[Row]", as_json: bool) -> None:
+    if as_json:
+        for row in rows:
+            shown = vars(row)
+            print_json({name: shown[name] for name in ("key", "value", "partition", "offset", "timestamp")})
+        return
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    table: Table | None = None
+    for row in rows:
+        if table is None:
+            table = Table("key", "value", "partition/offset", "time")
+        value = "[yellow]deleted[/]" if row.value is None else escape(json_text(row.value))
+        table.add_row(escape(row.key), value, f"{row.partition}/{row.offset}", time_text(row.timestamp))
+    if table is not None:
+        Console().print(table)

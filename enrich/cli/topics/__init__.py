@@ -1,0 +1,1 @@
+"""`enrich topics`: planned, made, checked, and tables moved from one to another."""

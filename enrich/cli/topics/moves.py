@@ -1,0 +1,147 @@
+"""`enrich topics rekey|copy`: a table moves to another topic; every run goes on where the last one ended."""
+
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from enrich.base.exits import DIFFERENCE
+from enrich.base.json_lines import print_json
+from enrich.cli.topics.topics import DEADLINE_S, AsJson, ConfigFile, Deadline
+
+if TYPE_CHECKING:
+    from enrich.admin.cluster import Cluster
+    from enrich.admin.moves.move import Route
+    from enrich.admin.moves.verifying import Verified
+    from enrich.config import Pipeline
+
+Follow = Annotated[bool, typer.Option("--follow", help="Go on with what is written, until Ctrl-C.")]
+CutOver = Annotated[bool, typer.Option("--cutover", help="Wait until nobody writes, compare all keys, finish.")]
+Quiet = Annotated[float, typer.Option("--quiet", help="Seconds without a writer that a cutover needs.", min=0)]
+Wait = Annotated[float, typer.Option("--wait", help="Seconds to wait for such a silence.", min=0)]
+
+
+def add_commands(app: typer.Typer) -> None:
+    app.command("rekey")(rekey)
+    app.command("copy")(copy)
+
+
+def rekey(
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="A table of the configuration file.")],
+    to: Annotated[str, typer.Option("--to", metavar="TOPIC", help="The new topic; made if it is not there.")],
+    config: ConfigFile,
+    partitions: Annotated[int | None, typer.Option(help="How many partitions it has.", min=1)] = None,
+    follow: Follow = False,
+    cutover: CutOver = False,
+    quiet: Quiet = 5.0,
+    wait: Wait = 60.0,
+    json: AsJson = False,
+    deadline: Deadline = DEADLINE_S,
+) -> None:
+    """Moves a table to a topic with other partitions; exits with 1 when writers do not rest or keys differ.
+
+    Example: enrich topics rekey users --to users.v2 --partitions 24 --cutover -c pipeline.yaml
+    """
+    from enrich.admin.moves.routes import rekey_route
+
+    def route(pipeline: "Pipeline", cluster: "Cluster") -> "tuple[Route, str]":
+        return rekey_route(pipeline, table, to, partitions, cluster), table
+
+    _move(config, table, route, follow, cutover, (quiet, wait), json, deadline)
+
+
+def copy(
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="A table of the configuration file.")],
+    new: Annotated[str, typer.Argument(metavar="NEW", help="The table that it becomes, in the same file.")],
+    config: ConfigFile,
+    follow: Follow = False,
+    cutover: CutOver = False,
+    quiet: Quiet = 5.0,
+    wait: Wait = 60.0,
+    json: AsJson = False,
+    deadline: Deadline = DEADLINE_S,
+) -> None:
+    """Moves a table's rows to the topic, format and columns of another table; exits as `rekey` does.
+
+    Example: enrich topics copy users users_avro --cutover -c pipeline.yaml
+    """
+    from enrich.admin.moves.routes import copy_route
+
+    def route(pipeline: "Pipeline", cluster: "Cluster") -> "tuple[Route, str]":
+        return copy_route(pipeline, table, new, cluster), new
+
+    _move(config, table, route, follow, cutover, (quiet, wait), json, deadline)
+
+
+def _move(
+    config: Path,
+    table: str,
+    route_of: "Callable[[Pipeline, Cluster], tuple[Route, str]]",
+    follow: bool,
+    cutover: bool,
+    rest: tuple[float, float],
+    as_json: bool,
+    deadline: float,
+) -> None:
+    from enrich.admin.cluster import Cluster
+    from enrich.admin.moves.cutting_over import record_move
+    from enrich.admin.moves.move import Move
+    from enrich.admin.moves.verifying import verify
+    from enrich.admin.reading import counting
+    from enrich.config import load
+
+    pipeline = load(config)
+    cluster = Cluster(pipeline.kafka, deadline)
+    route, becomes = route_of(pipeline, cluster)
+    started = time.monotonic()
+    verified: Verified | None = None
+    is_quiet = True
+    with counting(f"{route.source} -> {route.target}") as tell, closing(Move(cluster, route, tell)) as move:
+        move.catch_up()
+        if cutover:
+            is_quiet = move.wait_for_quiet(*rest)
+            verified = verify(cluster, route, tell) if is_quiet else None
+        elif follow:
+            move.follow()
+    done = verified is not None and not verified.differences
+    if verified is not None and done:
+        old, new = (str(pipeline.tables[name].format) for name in (table, becomes))
+        record_move(cluster, route, verified, old, new)
+    told = {
+        "source": route.source,
+        "target": route.target,
+        **vars(move.moved),
+        "quiet": is_quiet if cutover else None,
+        "keys": None if verified is None else verified.keys,
+        "differences": None if verified is None else verified.differences,
+        "examples": None if verified is None else list(verified.examples),
+        "done": done,
+        "seconds": round(time.monotonic() - started, 3),
+    }
+    print_json(told) if as_json else _show(told, cutover)
+    if cutover and not done:
+        raise typer.Exit(DIFFERENCE)
+
+
+def _show(told: dict[str, Any], cutover: bool) -> None:
+    resumed = ", going on where the last run ended" if told["resumed"] else ""
+    typer.echo(f"{told['records']:,} records moved from {told['source']} to {told['target']}{resumed}")
+    if told["without_key"]:
+        typer.echo(f"{told['without_key']:,} records without a key stay behind: they can become no rows")
+    if told["split_keys"]:
+        typer.echo(f"{told['split_keys']:,} keys stood in several partitions, and stand in one now")
+    if not cutover:
+        typer.echo("next: the same command again takes what came since; with --cutover it compares all and finishes")
+    elif not told["quiet"]:
+        typer.echo("somebody still writes to the old topic: stop the writers, then run it again")
+    elif told["differences"]:
+        named = ", ".join(told["examples"])
+        typer.echo(
+            f"{told['differences']:,} keys differ, such as {named}: run it again; if they stay, name a new target"
+        )
+    else:
+        typer.echo(f"all {told['keys']:,} keys are the same in both topics")
+        typer.echo(f"next: name topic {told['target']} in the configuration, of the writers first, then of the readers")

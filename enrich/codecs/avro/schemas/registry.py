@@ -1,0 +1,216 @@
+"""Schemas by id from a registry with Confluent's API."""
+
+import base64
+import http.client
+import json
+import socket
+import ssl
+import time
+from collections.abc import Callable
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, unquote, urlsplit
+
+from enrich.base.errors import BadRecord, ConfigError, Unreachable
+from enrich.codecs.avro.schemas.references import inlined
+
+if TYPE_CHECKING:
+    from enrich.config import Registry as RegistrySection
+
+_LARGEST = 4 * 2**20
+_UNKNOWN = (40401, 40402, 40403)  # subject, version, schema: the API's own codes; a wrong address has none of them
+_DEADLINE_S = 10.0
+
+
+@dataclass(frozen=True)
+class RegistryAccess:
+    """Where the registry is, and how to prove who we are."""
+
+    url: str = field(repr=False)  # it may hold a password
+    username: str | None = None
+    password: str | None = field(default=None, repr=False)
+    ca_file: str | None = None
+    cert_file: str | None = None
+    key_file: str | None = None
+
+
+def access_of(section: "RegistrySection") -> RegistryAccess:
+    return RegistryAccess(
+        url=section.url.get_secret_value(),
+        username=section.username,
+        password=None if section.password is None else section.password.get_secret_value(),
+        ca_file=section.ca_file,
+        cert_file=section.cert_file,
+        key_file=section.key_file,
+    )
+
+
+class Registry:
+    """A `SchemaSource`. Raises ConfigError for an address or files that cannot be used."""
+
+    def __init__(
+        self,
+        access: RegistryAccess,
+        *,
+        deadline_s: float = _DEADLINE_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._deadline_s = deadline_s
+        self._clock = clock
+        address = urlsplit(access.url)
+        try:
+            port = address.port
+        except ValueError:
+            raise ConfigError("the schema registry's address has a port that is none") from None
+        if address.scheme not in ("http", "https") or not address.hostname:
+            raise ConfigError("the schema registry's address must start with http:// or https:// and name a host")
+        self._host = address.hostname
+        self._port = port
+        self._path = address.path.rstrip("/")
+        self._where = f"{address.scheme}://{self._host}" + (f":{port}" if port else "") + self._path
+        self._tls = _tls(access) if address.scheme == "https" else None
+        self._headers = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
+        username = access.username or unquote(address.username or "")
+        password = access.password or unquote(address.password or "")
+        if username:
+            login = base64.b64encode(f"{username}:{password}".encode()).decode()
+            self._headers["Authorization"] = f"Basic {login}"
+
+    def get(self, schema_id: int) -> str:
+        end = self._clock() + self._deadline_s
+        what = f"schema id {schema_id}"
+        answer = self._answer(f"/schemas/ids/{schema_id}", what, end)
+        try:
+            return inlined(
+                self._avro(answer, what),
+                self._references(answer),
+                lambda reference: self._referenced(reference, what, end),
+            )
+        except ValueError as error:  # JSON's errors are ValueErrors too
+            raise BadRecord(f"{what} cannot be read: {error}") from None
+
+    def require(self) -> None:
+        """Raises what keeps us from it: Unreachable, or ConfigError where it refuses us or is none."""
+        with suppress(BadRecord):  # it says that it has no such schema, as it should
+            self._answer("/schemas/ids/0", "schema id 0", self._clock() + self._deadline_s)
+
+    def latest(self, subject: str) -> tuple[int, str]:
+        """The id and the text of the subject's newest schema. Raises ConfigError when it has none."""
+        end = self._clock() + self._deadline_s
+        what = f"subject {subject}"
+        try:
+            answer = self._answer(f"/subjects/{quote(subject, safe='')}/versions/latest", what, end)
+            schema_id = answer.get("id")
+            if not isinstance(schema_id, int):
+                raise self._no_registry("a schema without an id")
+            return schema_id, self.get(schema_id)
+        except BadRecord as error:
+            raise ConfigError(error.what, where=error.where, next_step=f"register a schema for {subject}") from None
+
+    def _referenced(self, reference: Any, what: str, end: float) -> tuple[str, list[Any]]:
+        try:
+            subject, version = quote(reference["subject"], safe=""), int(reference["version"])
+        except (KeyError, TypeError, ValueError):
+            raise self._no_registry("a reference without a subject and a version") from None
+        answer = self._answer(f"/subjects/{subject}/versions/{version}", what, end)
+        return self._avro(answer, what), self._references(answer)
+
+    def _avro(self, answer: dict[str, Any], what: str) -> str:
+        kind = answer.get("schemaType") or "AVRO"
+        if kind != "AVRO":
+            raise BadRecord(f"{what} is of type {kind}, not avro")
+        schema = answer.get("schema")
+        if not isinstance(schema, str):
+            raise self._no_registry("an answer without a schema")
+        return schema
+
+    def _references(self, answer: dict[str, Any]) -> list[Any]:
+        references = answer.get("references") or []
+        if not isinstance(references, list):
+            raise self._no_registry("references that are no list")
+        return references
+
+    def _answer(self, path: str, what: str, end: float) -> dict[str, Any]:
+        status, body = self._ask(path, end)
+        try:
+            answer = json.loads(body)
+        except (ValueError, RecursionError):
+            answer = None
+        code = answer.get("error_code") if isinstance(answer, dict) else None
+        if status == HTTPStatus.NOT_FOUND and code in _UNKNOWN:
+            raise BadRecord(f"{what} is not in the schema registry", where=self._where)
+        if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+            raise ConfigError(
+                f"the schema registry refuses us with status {status}",
+                where=self._where,
+                next_step="check kafka.registry.username and password, and the user's rights",
+            )
+        if status in (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS) or status >= 500:
+            raise Unreachable(f"the schema registry answered with status {status}", where=self._where)
+        if status != HTTPStatus.OK or not isinstance(answer, dict):
+            raise self._no_registry(f"status {status}")
+        return answer
+
+    def _no_registry(self, got: str) -> ConfigError:
+        return ConfigError(
+            f"no answer of a schema registry: {got}",
+            where=self._where,
+            next_step="check kafka.registry.url; it includes the path of the Confluent API",
+        )
+
+    def _ask(self, path: str, end: float) -> tuple[int, bytes]:
+        # http.client and a connection for each question: there are few, and urllib would obey HTTP_PROXY.
+        try:
+            with closing(self._connection(self._left(end))) as connection:
+                connection.connect()
+                sock = connection.sock  # the connection lets go of it once the answer begins
+                connection.request("GET", self._path + path, headers=self._headers)
+                sock.settimeout(self._left(end))
+                with closing(connection.getresponse()) as response:
+                    return response.status, self._body(response, sock, end)
+        except ssl.SSLCertVerificationError as error:
+            raise ConfigError(
+                f"the schema registry's certificate is not trusted: {error.verify_message}",
+                where=self._where,
+                next_step="check kafka.registry.ca_file",
+            ) from None
+        except (OSError, http.client.HTTPException) as error:
+            reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            raise Unreachable(f"the schema registry did not answer: {reason}", where=self._where) from error
+
+    def _body(self, response: http.client.HTTPResponse, sock: socket.socket, end: float) -> bytes:
+        body = bytearray()
+        while chunk := response.read1(2**16):
+            body += chunk
+            if len(body) > _LARGEST:
+                raise self._no_registry(f"more than {_LARGEST // 2**20} MiB")
+            # A socket's timeout is for each packet: without this, a server that drips bytes holds us for ever.
+            sock.settimeout(self._left(end))
+        return bytes(body)
+
+    def _connection(self, timeout: float) -> http.client.HTTPConnection:
+        if self._tls is None:
+            return http.client.HTTPConnection(self._host, self._port, timeout=timeout)
+        return http.client.HTTPSConnection(self._host, self._port, timeout=timeout, context=self._tls)
+
+    def _left(self, end: float) -> float:
+        left = end - self._clock()
+        if left <= 0:
+            raise Unreachable(f"the schema registry did not answer within {self._deadline_s:g} s", where=self._where)
+        return left
+
+
+def _tls(access: RegistryAccess) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cafile=access.ca_file)
+        if access.cert_file is not None:
+            # A password would be asked for on the terminal: an encrypted key is refused instead.
+            context.load_cert_chain(access.cert_file, access.key_file, password=lambda: "")
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"the files for the schema registry cannot be used: {error}",
+            next_step="check kafka.registry.ca_file, cert_file and key_file: PEM, the key unencrypted",
+        ) from None
+    return context

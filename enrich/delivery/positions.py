@@ -1,0 +1,144 @@
+"""How far a partition is written, and what is committed with it: enough to go back when the store lost writes."""
+
+import hashlib
+import json
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+from confluent_kafka import Message
+
+from enrich.base.backoff import Backoff
+
+_MARKS = 10
+
+
+# Brokers keep 4,096 bytes beside an offset. The nodes of a large cluster, all named, would take more.
+_LONGEST_INCARNATION = 200
+
+
+def bounded(incarnation: str) -> str:
+    """Another where the incarnation is another, and short enough to be committed."""
+    if len(incarnation) <= _LONGEST_INCARNATION:
+        return incarnation
+    return hashlib.sha256(incarnation.encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Committed:
+    """What stands in the metadata of a committed offset."""
+
+    generation: int
+    incarnation: str
+    marks: tuple[tuple[int, int], ...]
+    """(milliseconds, offset): at this time everything below the offset was in the store, the oldest first."""
+    born: str = ""
+    """The store's as its note tells it; see `Generation`. Empty where an older release committed."""
+    at_ms: int | None = None
+    """When that was. A partition without news is committed again now and then, so that this tells who was away."""
+
+    def to_text(self) -> str:
+        content = [self.generation, self.incarnation, self.marks, self.born, self.at_ms]
+        return json.dumps(content, separators=(",", ":"))
+
+    @classmethod
+    def from_text(cls, text: str | None) -> "Committed | None":
+        """None for what somebody else committed, a tool for instance: its offset is then taken as it is."""
+        try:
+            generation, incarnation, marks, *more = json.loads(text or "")
+            known = tuple((int(at), int(offset)) for at, offset in marks)
+            born, at_ms = (*more, None)[:2] if more else ("", None)
+            return cls(int(generation), str(incarnation), known, str(born), None if at_ms is None else int(at_ms))
+        except (ValueError, TypeError):
+            return None
+
+    def rewound(self, now_ms: int, window_ms: int) -> int | None:
+        """The offset that was reached the window ago; the oldest known when that is not as long ago."""
+        reached = [offset for at, offset in self.marks if at <= now_ms - window_ms]
+        if reached:
+            return reached[-1]
+        return self.marks[0][1] if self.marks else None
+
+
+class Marks:
+    """The offsets that a partition had reached, about ten of them over the window."""
+
+    def __init__(self, window_ms: int, known: tuple[tuple[int, int], ...] = ()) -> None:
+        self._window_ms = window_ms
+        self._marks: deque[tuple[int, int]] = deque(known)
+
+    def add(self, now_ms: int, offset: int) -> None:
+        if self._marks and now_ms - self._marks[-1][0] < self._window_ms / _MARKS:
+            return
+        self._marks.append((now_ms, offset))
+        # The newest of those that are older than the window is what a rewind goes to.
+        while len(self._marks) > 1 and self._marks[1][0] <= now_ms - self._window_ms:
+            self._marks.popleft()
+
+    def forget_after(self, offset: int) -> None:
+        """What was reached beyond the offset is not in the store any more."""
+        while self._marks and self._marks[-1][1] > offset:
+            self._marks.pop()
+
+    def all(self) -> tuple[tuple[int, int], ...]:
+        return tuple(self._marks)
+
+
+@dataclass
+class Partition:
+    """One partition that is assigned to this instance."""
+
+    number: int
+    position: int
+    """Everything below is in the store, or was sent on."""
+    marks: Marks
+    committed: int | None = None
+    epoch: int = -1
+    """Of which leader's term the record below the position is; -1: not known. Brokers tell by it what they lost."""
+    alive_ms: int | None = None
+    """When it was committed last."""
+    pending: list[Message] = field(default_factory=list)
+    """Read, and not yet in the store."""
+    backoff: Backoff = field(default_factory=lambda: Backoff(0.1, 5.0))
+    eof: int = 0
+    """Up to here everything was handed over: beyond the last record a transaction leaves a mark."""
+    end: int | None = None
+    """The topic's, when the flow looked last."""
+    due: float = 0.0
+    """When the pending records are tried next."""
+    paused: bool = False
+
+    def written(self) -> None:
+        """The pending records are safe."""
+        last = self.pending[-1].offset()
+        if last is not None:
+            self.position = last + 1
+            epoch = self.pending[-1].leader_epoch()
+            self.epoch = -1 if epoch is None else epoch
+        self.pending.clear()
+        self.backoff.reset()
+        self.due = 0.0
+
+
+ANOTHER_STORE = "the store is another"
+COMMITTED = "committed"
+
+
+def start_of(
+    committed: Any, starts: dict[int, int], current: Committed, now_ms: int, window_ms: int
+) -> tuple[int, str]:
+    """From where a newly assigned partition is read, and why. `current` is of the present store."""
+    floor = starts.get(committed.partition, 0)
+    if committed.offset < 0:
+        return floor, "nothing is committed"
+    known = Committed.from_text(committed.metadata)
+    if known is None:
+        return max(committed.offset, floor), "committed by another program"
+    if known.generation != current.generation:
+        return floor, "the generation was raised"
+    if known.born and known.born != current.born:
+        return floor, "the store was emptied"
+    if known.incarnation != current.incarnation:
+        rewound = known.rewound(now_ms, window_ms)
+        return max(min(committed.offset, committed.offset if rewound is None else rewound), floor), ANOTHER_STORE
+    return max(committed.offset, floor), COMMITTED

@@ -1,0 +1,50 @@
+"""Where dead letters go that not even the DLQ takes: to a file of this host. So they are not lost, and nobody waits."""
+
+import base64
+import json
+import logging
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from enrich.base.errors import Retryable
+from enrich.base.folders import make_folder
+from enrich.kafka.writing.dead_letters import DeadLetter
+
+_log = logging.getLogger("enrich.sync")
+
+
+class Spill:
+    """One file, a line of JSON a letter: base64 of its key, its value and its headers. Made when it is needed."""
+
+    def __init__(self, path: Path, kept: Callable[[], object]) -> None:
+        """`kept` is called for each letter."""
+        self.path = path
+        self._kept = kept
+
+    def keep(self, letter: DeadLetter) -> None:
+        """It is on the disk when this returns. Raises Retryable when it cannot be."""
+        headers = [[name, None if content is None else _text(content)] for name, content in letter.headers]
+        line = json.dumps({"key": letter.key.decode(), "value": _text(letter.value), "headers": headers}) + "\n"
+        try:
+            make_folder(self.path.parent)
+            descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            with os.fdopen(descriptor, "ab") as file:
+                file.write(line.encode())
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise Retryable(
+                f"neither the DLQ nor the disk takes a dead letter: {error.strerror}",
+                where=f"{self.path}, record {letter.key.decode()}",
+                next_step="raise max.message.bytes of the DLQ, or make room on the disk",
+            ) from error
+        self._kept()
+        _log.error(
+            "the DLQ does not take a dead letter, however short: it is kept in a file of this host",
+            extra={"record": letter.key.decode(), "file": str(self.path)},
+        )
+
+
+def _text(content: bytes) -> str:
+    return base64.b64encode(content).decode()

@@ -1,0 +1,189 @@
+"""The run file of a server: who runs it, signed by the server's own process and locked for as long as it lives.
+
+The lock (flock) belongs to an open file that the server inherits, so the kernel holds it for exactly as long as the
+server or a child of it lives, whatever happens to whoever started it. The stack's own lock must be held by callers of
+everything but `record`: two commands at work on one stack would see each other's short grips on the lock.
+"""
+
+import fcntl
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from itertools import chain
+from pathlib import Path
+from typing import IO
+
+from enrich.base.errors import Fatal
+from enrich.base.processes import Identity, send
+from enrich.dev.processes import launch
+from enrich.dev.processes.process import holding, in_session, is_alive
+from enrich.dev.servers.server import Command
+
+SERVE = "serve"  # the step of a server proper; others are steps of its preparation
+
+_LAUNCHER = Path(launch.__file__)
+_POLL = 0.01
+_SIGNS_WITHIN = 10.0  # from its birth to its signature a child needs 15 ms
+_DIES_WITHIN = 10.0  # SIGKILL takes effect when a process leaves the kernel: at once, unless a disk hangs
+# What a server may inherit of our environment; the rest (secrets, settings of other Kafkas) is none of its business.
+_INHERITED = ("PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "JAVA_HOME")
+
+
+@dataclass(frozen=True)
+class Record:
+    """What the process wrote about itself: who it is and which step it performs."""
+
+    process: Identity
+    step: str
+
+    @property
+    def serves(self) -> bool:
+        return self.step == SERVE and is_alive(self.process)
+
+
+class RunFile:
+    """One server's run file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def record(self) -> Record | None:
+        """Who signed last, alive or not; None when nobody has."""
+        try:
+            entry = json.loads(self.path.read_bytes())
+            return Record(Identity(int(entry["pid"]), int(entry["started"])), str(entry["step"]))
+        except (OSError, ValueError, KeyError, TypeError):
+            return None  # never started, or not yet signed
+
+    def spawn(self, command: Command, step: str, folder: Path, log: Path) -> Identity | None:
+        """Starts a process of its own session in `folder`. None when it ended before it could sign."""
+        with self._open() as lock:
+            if not _try_lock(lock):
+                raise Fatal(f"another process holds {self.path.name}", where=str(self.path))
+            lock.truncate(0)
+            # Away from the numbers of the child's own files, which a process without a stdin could have given it.
+            lent = fcntl.fcntl(lock, fcntl.F_DUPFD_CLOEXEC, launch.RUN_FILE + 1)
+            try:
+                pid = _spawn(command, step, folder, log, lent)
+            finally:
+                os.close(lent)
+        record = self._signature()
+        if record is not None:
+            return record.process
+        os.kill(pid, signal.SIGKILL)  # a child not yet reaped keeps its number, so this hits nobody else
+        os.waitpid(pid, 0)
+        return None
+
+    def is_free(self) -> bool:
+        """Whether no process of this server lives."""
+        if not self.path.exists():
+            return True
+        with self._open() as lock:
+            free = _try_lock(lock)
+        record = self.record()
+        return free and (record is None or not is_alive(record.process))
+
+    def running(self) -> Record | None:
+        """The server or a step of its preparation, if its main process lives."""
+        record = self._signature()
+        return record if record is not None and is_alive(record.process) else None
+
+    def ask_to_stop(self, number: signal.Signals) -> None:
+        record = self._signature()
+        if record is not None and send(record.process, number):
+            send(record.process, signal.SIGCONT)  # a frozen process would not see the other signal
+
+    def wait_stopped(self, patience: float, hurry: Callable[[], bool] = lambda: False) -> bool:
+        """Waits until nothing of it lives; kills what does after `patience` seconds or in a `hurry`.
+
+        Returns whether it had to kill. Raises Fatal when a process does not even die of that.
+        """
+        deadline = time.monotonic() + patience
+        while not self.is_free():
+            if time.monotonic() >= deadline or hurry():
+                self._kill()
+                return True
+            time.sleep(_POLL)
+        return False
+
+    def _kill(self) -> None:
+        deadline = time.monotonic() + _DIES_WITHIN
+        while not self.is_free():
+            record = self.record()
+            # Children too: while the lock is held one of the session lives, so its number belongs to nobody else.
+            family = [] if record is None else in_session(record.process.pid)
+            for process in {*family, *holding({str(self.path)}, launch.RUN_FILE)}:
+                send(process, signal.SIGKILL)
+            if time.monotonic() >= deadline:
+                raise Fatal(
+                    f"a process of {self.path.stem} does not end, although it was killed",
+                    where=f"{self.path}, {'no process signed it' if record is None else record.process}",
+                    next_step="a disk or file system that does not answer holds it: look at `dmesg`",
+                )
+            time.sleep(_POLL)
+
+    def _signature(self) -> Record | None:
+        """The record, once a child that was just born has had the time to write it. None when nothing of it lives."""
+        deadline = time.monotonic() + _SIGNS_WITHIN
+        while True:
+            # In this order: a child that signs and ends in between has signed.
+            done = self.is_free() or time.monotonic() >= deadline
+            record = self.record()
+            if done or record is not None:
+                return record
+            time.sleep(_POLL)
+
+    def _open(self) -> IO[bytes]:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        return self.path.open("ab+")
+
+
+def _spawn(command: Command, step: str, folder: Path, log: Path, run_file: int) -> int:
+    order = {
+        "step": step,
+        "folder": str(folder),
+        "argv": command.argv,
+        "user": None if command.user is None else asdict(command.user),
+    }
+    # Its home is its folder, so that it writes nothing elsewhere.
+    environment = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+    # Not subprocess: the server outlives its parent, which has nothing to wait for.
+    return os.posix_spawn(
+        sys.executable,
+        [sys.executable, "-I", "-S", str(_LAUNCHER), json.dumps(order)],
+        {**environment, "HOME": str(folder), **command.environment},
+        file_actions=(
+            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+            (os.POSIX_SPAWN_OPEN, 1, str(log), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644),
+            (os.POSIX_SPAWN_DUP2, 1, 2),
+            (os.POSIX_SPAWN_DUP2, run_file, launch.RUN_FILE),
+        ),
+        setsid=True,  # no Ctrl-C of the terminal, no hang-up, and a session to find its children by
+    )
+
+
+def kill_left_behind(paths: Iterable[Path]) -> set[str]:
+    """Kills the servers whose stack was deleted while they ran: their data is gone. Returns their names."""
+    names = {f"{path} (deleted)": path.stem for path in paths}  # how /proc spells a file that has lost its name
+    found: set[str] = set()
+    deadline = time.monotonic() + _DIES_WITHIN
+    while left := {name: holding({link}, launch.RUN_FILE) for link, name in names.items()}:
+        found |= {name for name, processes in left.items() if processes}
+        if not any(left.values()) or time.monotonic() >= deadline:
+            break
+        for process in chain.from_iterable(left.values()):
+            send(process, signal.SIGKILL)
+        time.sleep(_POLL)
+    return found
+
+
+def _try_lock(file: IO[bytes]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

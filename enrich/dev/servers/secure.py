@@ -1,0 +1,120 @@
+"""The broker's second listener: encrypted (SASL_SSL), users by SCRAM, rights by ACLs, as production has them.
+
+Its certificate is made at the first start and signs itself, so that it is also the authority that clients must know.
+"""
+
+import secrets
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from enrich.dev.servers.server import HOST, Command, Home, RunStep
+
+PORT = "secure"
+"""The name of its port: a stack that has one is secure from then on."""
+USER, GUEST = "enrich", "guest"
+"""Who may do everything, and who may do nothing until somebody grants it."""
+
+_FOLDER, _STORE, _AUTHORITY, _PASSWORD = "secure", "server.p12", "ca.pem", "password"
+_ENVIRONMENT = "ENRICH_STORE_PASSWORD"  # keytool's arguments would show it in `ps`
+_ITERATIONS = 4096
+_DEADLINE_S = 20.0
+
+_SETTINGS = {
+    "sasl.enabled.mechanisms": "SCRAM-SHA-512",
+    "listener.name.secure.scram-sha-512.sasl.jaas.config": (
+        "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+    ),
+    "listener.name.secure.ssl.keystore.type": "PKCS12",
+    "listener.name.secure.ssl.keystore.location": f"{_FOLDER}/{_STORE}",
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    # Whoever comes through the plain listener: as without rights at all.
+    "super.users": "User:ANONYMOUS",
+    "allow.everyone.if.no.acl.found": "false",
+}
+
+
+@dataclass(frozen=True)
+class Secure:
+    """What a client of the secure listener must know."""
+
+    servers: str
+    ca_file: Path
+    username: str
+    password: str
+
+
+def of(place: Home) -> Secure | None:
+    """None for a broker without this listener."""
+    if PORT not in place.ports or not (place.folder / _FOLDER / _PASSWORD).is_file():
+        return None
+    folder = place.folder / _FOLDER
+    return Secure(f"{HOST}:{place.ports[PORT]}", folder / _AUTHORITY, USER, _read(folder))
+
+
+def settings(place: Home) -> Mapping[str, str]:
+    """For the broker's file, which nobody else may read; the folder is there by now."""
+    return {**_SETTINGS, "listener.name.secure.ssl.keystore.password": _read(place.folder / _FOLDER)}
+
+
+def make_certificates(place: Home, run: RunStep, java: Path) -> None:
+    """Once for a stack, all of it or nothing. Raises StepFailed."""
+    folder = place.folder / _FOLDER
+    if folder.is_dir():
+        return
+    aside = place.folder / f"{_FOLDER}.new"
+    shutil.rmtree(aside, ignore_errors=True)
+    aside.mkdir(mode=0o700)
+    password = secrets.token_urlsafe(24)
+    (aside / _PASSWORD).touch(mode=0o600)
+    (aside / _PASSWORD).write_text(password, encoding="utf-8")
+    keytool = str(java.resolve().with_name("keytool"))
+    common = ("-alias", "server", "-keystore", f"{aside.name}/{_STORE}", "-storepass:env", _ENVIRONMENT)
+    names = ("-dname", "CN=enrich dev", "-ext", f"san=ip:{HOST},dns:localhost", "-ext", "bc:c=ca:true")
+    key = ("-keyalg", "EC", "-groupname", "secp256r1", "-validity", "3650", "-storetype", "PKCS12")
+    for arguments in (("-genkeypair", *key, *names), ("-exportcert", "-rfc", "-file", f"{aside.name}/{_AUTHORITY}")):
+        run(Command((keytool, *arguments, *common), {_ENVIRONMENT: password}))
+    aside.replace(folder)
+
+
+def make_users(place: Home, plain_servers: str) -> None:
+    """Users and rights, through the plain listener. Twice is harmless. Raises what Kafka raises."""
+    from confluent_kafka.admin import AdminClient
+    from confluent_kafka.admin._scram import (
+        ScramCredentialInfo,
+        ScramMechanism,
+        UserScramCredentialUpsertion,
+    )
+
+    from enrich.kafka.clients.errors import kafka_errors
+
+    admin = AdminClient({"bootstrap.servers": plain_servers})
+    info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, _ITERATIONS)
+    password = _read(place.folder / _FOLDER).encode()
+    upserts: list[Any] = [UserScramCredentialUpsertion(user, info, password) for user in (USER, GUEST)]
+    with kafka_errors("the users of the secure listener"):
+        for futures in (
+            admin.alter_user_scram_credentials(upserts, request_timeout=_DEADLINE_S),
+            admin.create_acls(_all_rights(), request_timeout=_DEADLINE_S),
+        ):
+            for future in futures.values():
+                future.result(_DEADLINE_S)
+
+
+def _all_rights() -> list[Any]:
+    from confluent_kafka.admin._acl import AclBinding, AclOperation, AclPermissionType
+    from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
+
+    resources = [(ResourceType[name], "*") for name in ("TOPIC", "GROUP", "TRANSACTIONAL_ID")]
+    return [
+        AclBinding(
+            kind, name, ResourcePatternType.LITERAL, f"User:{USER}", "*", AclOperation.ALL, AclPermissionType.ALLOW
+        )
+        for kind, name in (*resources, (ResourceType.BROKER, "kafka-cluster"))
+    ]
+
+
+def _read(folder: Path) -> str:
+    return (folder / _PASSWORD).read_text(encoding="utf-8")

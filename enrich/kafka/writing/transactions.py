@@ -1,0 +1,192 @@
+"""Records that appear all at once or not at all, by a producer that shuts out the one before it."""
+
+import contextlib
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from enrich.base.errors import BadRecord, EnrichError, Fenced, Retryable
+from enrich.kafka.clients.errors import kafka_errors, mapped
+from enrich.kafka.clients.making import Connection, new_producer
+
+_ABORT_S = 5.0
+_DEFAULTS = {"queue.buffering.max.kbytes": 65536, "batch.size": 1_000_000}
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Where the records of one transaction stand in a partition."""
+
+    first: int
+    last: int
+    records: int
+
+    @property
+    def is_alone(self) -> bool:
+        """Nobody wrote in between."""
+        return self.last - self.first + 1 == self.records
+
+
+class TransactionalProducer:
+    """The only one of its `transactional_id` that can write, until the next one is made.
+
+    After a Retryable error the next transaction may be tried: it first ends the one before, if brokers that were away
+    left that open. After any other it is of no use any more: what it had begun is aborted by the next one, at the
+    latest. Whether a commit that raised took place, only the topic can tell.
+    """
+
+    def __init__(
+        self, connection: Connection, transactional_id: str, *, deadline_s: float = 30.0, timeout_s: float = 60.0
+    ) -> None:
+        """`timeout_s`: after which the brokers abort a transaction whose producer is not heard of any more."""
+        self._connection = connection
+        self._id = transactional_id
+        own = {"transactional.id": transactional_id, "transaction.timeout.ms": round(timeout_s * 1000)}
+        defaults = {name: value for name, value in _DEFAULTS.items() if name not in connection}
+        self._producer: Producer = new_producer(connection, **defaults, **own)
+        self._where = f"transactional.id {transactional_id}"
+        self._deadline_s = deadline_s
+        self._failure: EnrichError | None = None
+        self._is_open = False
+        """Neither the commit nor the abort of the last transaction was answered."""
+        self._offsets: defaultdict[int | None, list[int | None]] = defaultdict(list)
+
+    def start(self, deadline_s: float | None = None) -> None:
+        """Returns once every other producer of this id is shut out, and what it had not committed is aborted."""
+        self._repeated(self._producer.init_transactions, deadline_s)
+
+    @contextmanager
+    def transaction(self) -> Iterator[dict[int, Span]]:
+        """Commits at the end of the block. Afterwards the mapping says where in each partition its records stand.
+
+        Raises Fenced when another producer of this id was started.
+        """
+        spans: dict[int, Span] = {}
+        with kafka_errors(self._where):
+            if self._is_open:
+                self._end()
+            self._producer.begin_transaction()
+        self._offsets.clear()
+        try:
+            yield spans
+            self._commit()
+            for partition, offsets in self._offsets.items():
+                known = [offset for offset in offsets if offset is not None]
+                spans[partition or 0] = Span(min(known), max(known), len(known))
+        except BaseException:
+            self._abort()
+            raise
+
+    def produce(self, topic: str, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
+        """Queues a record for each key; keys of one call must differ, since records of a full queue are tried again."""
+        records = [{"key": key, "value": value} for key, value in zip(keys, values, strict=True)]
+        self._queue(topic, records, on_delivery=self._on_delivery)
+
+    def _queue(self, topic: str, records: list[dict[str, Any]], **options: Any) -> None:
+        waiting = records
+        # The client marks those that it refuses.
+        while waiting:
+            with kafka_errors(f"topic {topic}"):
+                self._producer.produce_batch(topic, waiting, **options)
+            refused = [message for message in waiting if "_error" in message]
+            for message in refused:
+                error = message.pop("_error")
+                if isinstance(error, KafkaError) and error.code() != KafkaError._QUEUE_FULL:
+                    raise mapped(error, f"topic {topic}")
+            waiting = refused
+            self._producer.poll(0.05 if refused else 0)
+            self._raise_failure()
+
+    def send_offsets(self, offsets: Sequence[TopicPartition], group: Any) -> None:
+        """Commits a consumer group's offsets with the transaction. `group`: the metadata of a consumer of the group."""
+        self._repeated(lambda seconds: self._producer.send_offsets_to_transaction(list(offsets), group, seconds))
+
+    def settle(self) -> None:
+        """Returns once every reader can see what was committed; nothing more can be written.
+
+        A commit returns before its markers stand in the topics. The next start of the id waits for them.
+        """
+        another = TransactionalProducer(self._connection, self._id, deadline_s=self._deadline_s)
+        with contextlib.closing(another):
+            another.start()
+
+    def close(self) -> None:
+        """Lets go of what was not committed."""
+        self._producer.purge()
+        with contextlib.suppress(KafkaException):  # of a producer that was shut out every call says so again
+            self._producer.poll(0)
+
+    def _commit(self) -> None:
+        self._repeated(self._producer.commit_transaction)
+        self._producer.poll(0)
+        self._raise_failure()
+
+    def _abort(self) -> None:
+        # So that readers need not wait for the broker's time-out. When it fails, the next transaction does it, or the
+        # next producer's start.
+        try:
+            self._producer.abort_transaction(_ABORT_S)
+        except KafkaException:
+            self._producer.purge()
+            self._is_open = True
+
+    def _end(self) -> None:
+        """Of the client's calls only that which was not answered can go on: the commit, once that has begun."""
+        try:
+            self._producer.abort_transaction(self._deadline_s)
+        except KafkaException as exception:
+            if exception.args[0].code() not in (KafkaError._CONFLICT, KafkaError._STATE):
+                raise
+            self._end_commit()
+        self._producer.poll(0)
+        self._is_open, self._failure = False, None
+
+    def _end_commit(self) -> None:
+        try:
+            self._producer.commit_transaction(self._deadline_s)
+        except KafkaException as exception:  # its records are gone: see `_abort`
+            if not exception.args[0].txn_requires_abort():
+                raise
+            self._producer.abort_transaction(self._deadline_s)
+
+    def _repeated(self, call: Callable[[float], object], deadline_s: float | None = None) -> None:
+        """`call` gets the seconds that it may take."""
+        seconds = self._deadline_s if deadline_s is None else deadline_s
+        end = time.monotonic() + seconds
+        while True:
+            try:
+                call(seconds)
+            except KafkaException as exception:
+                error = exception.args[0]
+                self._raise_failure()
+                if error.retriable() and time.monotonic() < end:
+                    continue
+                translated = mapped(error, self._where)
+                if isinstance(translated, Fenced):
+                    raise Fenced(
+                        "another instance took over",
+                        where=self._where,
+                        next_step="run one instance only, or let this one wait",
+                    ) from exception
+                if error.txn_requires_abort() and not isinstance(translated, BadRecord):
+                    raise Retryable(translated.what, where=self._where) from exception
+                raise translated from exception
+            else:
+                return
+
+    def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
+        # For each record: nothing may be done here that can be done once a transaction.
+        if error is None:
+            self._offsets[message.partition()].append(message.offset())
+        # What was purged is the consequence of another failure, not a failure.
+        elif self._failure is None and error.code() not in (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT):
+            self._failure = mapped(error, f"topic {message.topic()}")
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            raise self._failure

@@ -1,0 +1,61 @@
+"""Transactions of any size and of any records, with the progress that they stand for."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from typing import Any
+
+from confluent_kafka import Consumer, TopicPartition
+
+from enrich.kafka.clients.errors import kafka_errors
+from enrich.kafka.clients.making import Connection
+from enrich.kafka.writing.delivering import Headers
+from enrich.kafka.writing.transactions import TransactionalProducer
+
+LONGEST_S = 900.0
+"""What brokers allow a transaction to take, unless their transaction.max.timeout.ms says otherwise."""
+
+
+class WholeTransactions(TransactionalProducer):
+    """As its base, but nothing is kept for each record: a transaction may have millions. Its spans stay empty.
+
+    A record that is not delivered makes the commit fail.
+    """
+
+    def __init__(self, connection: Connection, transactional_id: str, *, deadline_s: float = 30.0) -> None:
+        super().__init__(connection, transactional_id, deadline_s=deadline_s, timeout_s=LONGEST_S)
+
+    def produce(self, topic: str, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
+        """Queues a record for each key."""
+        self._queue(topic, [{"key": key, "value": value} for key, value in zip(keys, values, strict=True)])
+
+    def produce_one(
+        self, topic: str, key: bytes | None, value: bytes | None, *, headers: Headers = (), time_ms: int | None = None
+    ) -> None:
+        """A record with its own headers and time, neither of which the client takes in batches."""
+        place: dict[str, Any] = {} if time_ms is None else {"timestamp": time_ms}
+        given: list[Any] = list(headers.items() if isinstance(headers, Mapping) else headers)
+        while True:
+            try:
+                with kafka_errors(f"topic {topic}"):
+                    self._producer.produce(topic, value, key, headers=given, **place)
+            except BufferError:
+                self._producer.poll(0.05)
+            else:
+                self._producer.poll(0)
+                return
+
+    def progress(self, topic: str, offsets: Mapping[int, int], consumer: Consumer, note: str = "") -> None:
+        """Commits for the consumer's group, with this transaction, how far it has read a topic."""
+        places = [TopicPartition(topic, partition, offset, metadata=note) for partition, offset in offsets.items()]
+        self.send_offsets(places, consumer.consumer_group_metadata())
+
+
+@contextmanager
+def whole_transaction(connection: Connection, transactional_id: str, deadline_s: float) -> Iterator[WholeTransactions]:
+    """What the block produces is one transaction, which every reader can see afterwards."""
+    producer = WholeTransactions(connection, transactional_id, deadline_s=deadline_s)
+    with closing(producer):
+        producer.start()
+        with producer.transaction():
+            yield producer
+        producer.settle()
