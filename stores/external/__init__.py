@@ -4,11 +4,11 @@
 `PostgresStore` are the two there are; one suite of tests runs over both. Drivers and their errors stay in this folder.
 """
 
-from stores.external.postgres_store import PostgresStore
-from stores.external.postgres_table import PostgresPlace
+from stores.external.postgres.store import PostgresStore
+from stores.external.postgres.table import PostgresPlace
 from stores.external.protocol import LARGEST_VERSION, StoredRows, VersionedRows, VersionedStore, Written
-from stores.external.redis_clients import RedisAddress
-from stores.external.redis_store import RedisPlace, RedisStore
+from stores.external.redis.clients import RedisAddress
+from stores.external.redis.store import RedisPlace, RedisStore
 
 __all__ = [
     "LARGEST_VERSION",

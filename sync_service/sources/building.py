@@ -9,13 +9,13 @@ from enrich.base.errors import ConfigError
 from enrich.codecs.encoders import encoder_for
 from enrich.config import FileOrigin, Pipeline, PostgresOrigin, Role, SyncSource
 from enrich.kafka import librdkafka_settings
-from stores.external.file_formats import FileFormat
-from stores.external.files import FileReader
-from stores.external.postgres_reading import PostgresReader
-from sync_service.sources.files import FileSource
-from sync_service.sources.postgres import PostgresSource, TableQuery
+from stores.external.files.formats import FileFormat
+from stores.external.files.reading import FileReader
+from stores.external.postgres.reading import PostgresReader
+from sync_service.sources.polled.files import FileSource
+from sync_service.sources.polled.postgres import PostgresSource, TableQuery
+from sync_service.sources.polled.source import Source
 from sync_service.sources.route import Connections, SourceRoute, SourceWork
-from sync_service.sources.source import Source
 
 Stopping = Callable[[], bool]
 

@@ -4,7 +4,7 @@ from enrich.base.errors import ConfigError
 from enrich.config import Pipeline
 from enrich.config.messages.words import hint
 from sync_service.sources.building import directory_of
-from sync_service.sources.deletions import Question, answer, open_question
+from sync_service.sources.known.deletions import Question, answer, open_question
 
 
 def asked(pipeline: Pipeline, name: str) -> Question:

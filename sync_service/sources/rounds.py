@@ -13,11 +13,11 @@ from enrich.kafka.turns import Turn
 from enrich.kafka.writing.transactions import TransactionalProducer
 from stores.clock import SystemClock
 from sync_service.routes import RouteState
-from sync_service.sources.catching_up import TopicFacts
-from sync_service.sources.deletions import DeleteGuard
-from sync_service.sources.differences import Counts, Differences
-from sync_service.sources.remembered import Remembered
-from sync_service.sources.source import Progress, Source
+from sync_service.sources.known.catching_up import TopicFacts
+from sync_service.sources.known.deletions import DeleteGuard
+from sync_service.sources.known.differences import Counts, Differences
+from sync_service.sources.known.remembered import Remembered
+from sync_service.sources.polled.source import Progress, Source
 from sync_service.sources.telling import Telling
 from sync_service.sources.writing import Writer
 

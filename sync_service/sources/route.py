@@ -12,11 +12,11 @@ from enrich.kafka import Connection, Topics, new_admin_client
 from enrich.kafka.turns import Turn
 from enrich.kafka.writing.transactions import TransactionalProducer
 from sync_service.routes import RouteKind, RouteStatus
-from sync_service.sources.catching_up import facts_of
-from sync_service.sources.deletions import DeleteGuard
-from sync_service.sources.remembered import Remembered
+from sync_service.sources.known.catching_up import facts_of
+from sync_service.sources.known.deletions import DeleteGuard
+from sync_service.sources.known.remembered import Remembered
+from sync_service.sources.polled.source import Source
 from sync_service.sources.rounds import Rounds, Tools
-from sync_service.sources.source import Source
 from sync_service.sources.telling import Telling
 
 _TURN_S = 0.2

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from enrich.kafka.writing.transactions import Span, TransactionalProducer
-from sync_service.sources.known_rows import DIGEST, KnownRows
+from sync_service.sources.known.rows import DIGEST, KnownRows
 
 _ROWS, _BYTES = 50_000, 32 << 20
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from enrich.base.errors import ConfigError, EnrichError
 from enrich.config import load_text, mask
-from stores.external.postgres_session import PostgresSession
-from stores.external.redis_clients import RedisAddress, connect
-from stores.external.redis_errors import redis_errors
+from stores.external.postgres.session import PostgresSession
+from stores.external.redis.clients import RedisAddress, connect
+from stores.external.redis.errors import redis_errors
 
 # Known words between characters that have a meaning in addresses: a word that is found in a message has leaked.
 WORDS = ("hunter", "4711", "tango")

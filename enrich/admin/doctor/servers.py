@@ -18,8 +18,8 @@ from enrich.codecs import registry_trouble
 from enrich.config import Pipeline
 from enrich.kafka import new_producer
 from enrich.kafka.clients.errors import kafka_errors
-from stores.external.redis_clients import RedisAddress, connect, takes_anyone
-from stores.external.redis_errors import redis_errors
+from stores.external.redis.clients import RedisAddress, connect, takes_anyone
+from stores.external.redis.errors import redis_errors
 
 _TOLERATED_S = 1.0
 

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from enrich.admin.rows.target import Target
 from enrich.base.errors import ConfigError, Retryable
 from enrich.config import FileType
-from stores.external.file_formats import FORMATS, FileFormat, Reading
+from stores.external.files.formats import FORMATS, FileFormat, Reading
 from stores.keys import key_bytes
 
 _ENDINGS = {"csv": FileType.csv, "json": FileType.json, "jsonl": FileType.json, "ndjson": FileType.json}

@@ -38,7 +38,7 @@ def source_of(name: str, table: Table, work: Path) -> RowSource:
 
 def _file_source(path: str, file_format: str, columns: pa.Schema, rows: "KeyedRows", work: Path) -> RowSource:
     from enrich.host.loaders.file import CsvSource, FileSource
-    from stores.external.file_formats import FileFormat
+    from stores.external.files.formats import FileFormat
 
     if file_format == FileFormat.csv:
         return CsvSource(path, columns, rows, work)

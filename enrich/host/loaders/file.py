@@ -9,8 +9,8 @@ from enrich.base.errors import ConfigError, Retryable
 from enrich.host.loaders.keyed_rows import KeyedRows
 from enrich.host.loaders.source import SourceBatch
 from enrich.host.loaders.texts import as_json, as_key_part, is_text_in_json
-from stores.external.file_formats import FileFormat
-from stores.external.files import FileReader
+from stores.external.files.formats import FileFormat
+from stores.external.files.reading import FileReader
 from stores.json_text import JSON_TEXT
 
 

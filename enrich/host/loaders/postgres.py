@@ -8,7 +8,7 @@ from psycopg.conninfo import conninfo_to_dict
 from enrich.base.errors import ConfigError
 from enrich.host.loaders.keyed_rows import KeyedRows
 from enrich.host.loaders.source import SourceBatch
-from stores.external.postgres_reading import PostgresReader
+from stores.external.postgres.reading import PostgresReader
 
 _STALLED_S = 30.0
 """Longer than for Redis: a view may have to be sorted before its first row comes."""

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from enrich.host.loaders.source import SOURCE_ROWS, SourceBatch
 from enrich.host.loaders.texts import is_json, is_text_in_json, quoted
-from stores.external.redis_reading import RedisEntries, RedisReader
+from stores.external.redis.reading import RedisEntries, RedisReader
 
 _DELETED = b"_deleted"
 """The field by which write-back marks a hash of a key that was deleted."""

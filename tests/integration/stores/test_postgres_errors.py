@@ -5,7 +5,7 @@ import pytest
 
 from enrich.dev import Addresses
 from stores.errors import BadRecord, RefusedForNow
-from stores.external.postgres_errors import mapped
+from stores.external.postgres.errors import mapped
 
 CANARY = "canary4111"
 

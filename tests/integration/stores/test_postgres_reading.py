@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from stores.errors import ConfigError, Retryable, Unreachable
-from stores.external.postgres_reading import PostgresReader
+from stores.external.postgres.reading import PostgresReader
 from stores.json_text import is_json_text
 
 COLUMNS = {

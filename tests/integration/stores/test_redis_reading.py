@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from enrich.base.errors import ConfigError, Retryable, Unreachable
-from stores.external.redis_reading import RedisReader
+from stores.external.redis.reading import RedisReader
 from tests.support.redis_server import redis_server
 from tests.support.seed import rounds
 

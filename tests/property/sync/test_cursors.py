@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sync_service.sources.cursors import CursorPosition, Mark, trusted_until_ms
+from sync_service.sources.polled.cursors import CursorPosition, Mark, trusted_until_ms
 
 OVERLAP = 5_000
 

@@ -5,7 +5,7 @@ import pytest
 
 from enrich.config.types.addresses import why_unusable
 from stores.errors import ConfigError
-from stores.external.redis_clients import RedisAddress, connect
+from stores.external.redis.clients import RedisAddress, connect
 
 
 @pytest.mark.parametrize("database", ["users", "0/users", "-1", "1%30"])

@@ -8,7 +8,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stores.external.postgres_statements import array_literal
+from stores.external.postgres.statements import array_literal
 from stores.external.texts import json_objects_of, texts_of
 
 TIME = datetime(2024, 2, 29, 1, 2, 3, 4, tzinfo=UTC)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from stores.errors import Unreachable
-from stores.external.postgres_reading import PostgresReader
+from stores.external.postgres.reading import PostgresReader
 from sync_service.routes import RouteState
 from tests.chaos.sync.servers import Servers
 from tests.support.processes import all_frozen

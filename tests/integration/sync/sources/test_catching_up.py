@@ -9,8 +9,8 @@ import pytest
 
 from enrich.base.errors import CorruptState
 from enrich.kafka.writing.transactions import TransactionalProducer
-from sync_service.sources.catching_up import catch_up, facts_of
-from sync_service.sources.known_rows import KnownRows, digests_of
+from sync_service.sources.known.catching_up import catch_up, facts_of
+from sync_service.sources.known.rows import KnownRows, digests_of
 from sync_service.sources.writing import Writer
 from tests.support.waiting import wait_until
 

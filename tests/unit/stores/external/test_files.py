@@ -10,8 +10,8 @@ import pyarrow.parquet as parquet
 import pytest
 
 from stores.errors import ConfigError, Retryable
-from stores.external.file_formats import FileFormat
-from stores.external.files import FileReader
+from stores.external.files.formats import FileFormat
+from stores.external.files.reading import FileReader
 
 ROWS = pa.schema(
     [

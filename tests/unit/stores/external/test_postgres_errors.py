@@ -5,7 +5,7 @@ import pytest
 from psycopg import errors
 
 from stores.errors import BadRecord, ConfigError, Fatal, RefusedForNow, Retryable, TooSlow, Unreachable
-from stores.external.postgres_errors import BY_CLASS, BY_DRIVER_CLASS, mapped, postgres_errors
+from stores.external.postgres.errors import BY_CLASS, BY_DRIVER_CLASS, mapped, postgres_errors
 
 CLASSES = [cls for _, cls in inspect.getmembers(errors, inspect.isclass) if issubclass(cls, psycopg.Error)]
 CODED = [cls for cls in CLASSES if isinstance(vars(cls).get("sqlstate"), str)]

@@ -4,7 +4,7 @@ import pytest
 from redis import exceptions
 
 from stores.errors import BadRecord, ConfigError, Fatal, Retryable, Unreachable
-from stores.external.redis_errors import KINDS, redis_errors
+from stores.external.redis.errors import KINDS, redis_errors
 
 CLASSES = {cls for _, cls in inspect.getmembers(exceptions, inspect.isclass) if issubclass(cls, Exception)}
 

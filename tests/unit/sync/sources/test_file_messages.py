@@ -5,10 +5,10 @@ import os
 import pytest
 
 from enrich.base.errors import ConfigError
-from stores.external.file_formats import FileFormat
-from stores.external.files import FileReader
-from sync_service.sources.files import FileSource
-from sync_service.sources.source import Progress
+from stores.external.files.formats import FileFormat
+from stores.external.files.reading import FileReader
+from sync_service.sources.polled.files import FileSource
+from sync_service.sources.polled.source import Progress
 
 
 @pytest.mark.parametrize(("header", "advice"), [("id;plan", "with commas"), ("name,plan", "correct `key`")])

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from enrich.base.errors import CorruptState, Fenced
-from sync_service.sources import known_rows
-from sync_service.sources.known_rows import KnownRows, digests_of
-from sync_service.sources.source import Progress
+from sync_service.sources.known import rows as known_rows
+from sync_service.sources.known.rows import KnownRows, digests_of
+from sync_service.sources.polled.source import Progress
 
 
 def apply(known, rows, *, positions=None):

@@ -12,7 +12,7 @@ from enrich.base.errors import ConfigError, WouldLoseData
 from enrich.base.folders import make_folder
 from stores.clock import SystemClock
 from stores.rocks.errors import mapped_files
-from sync_service.sources.differences import Counts
+from sync_service.sources.known.differences import Counts
 
 _ANSWER_HOLDS_MS = 86_400_000
 """Whoever answered looked at the source as it was then."""

@@ -5,7 +5,7 @@ from typing import Any
 import psycopg
 
 from stores.errors import ConfigError
-from stores.external.postgres_errors import mapped
+from stores.external.postgres.errors import mapped
 
 # The kernel must not wait for minutes on a host that is gone: neither for an answer nor for its acknowledgement.
 _OPTIONS: dict[str, Any] = {

@@ -14,7 +14,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from stores.errors import ConfigError, Retryable
-from stores.external.redis_errors import redis_errors
+from stores.external.redis.errors import redis_errors
 
 _KEYS_A_CALL = 500
 

@@ -7,7 +7,7 @@ from typing import Any
 from psycopg import sql
 
 from stores.errors import ConfigError
-from stores.external.postgres_casts import keeping, tells_apart
+from stores.external.postgres.casts import keeping, tells_apart
 
 # Beneath domains and arrays there is the type whose values are kept.
 _COLUMNS = """

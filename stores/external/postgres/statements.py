@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from psycopg import sql
 
-from stores.external.postgres_table import Column, PostgresPlace, PostgresTable, identifier
+from stores.external.postgres.table import Column, PostgresPlace, PostgresTable, identifier
 
 MARKERS = """
 CREATE TABLE IF NOT EXISTS enrich_sync_markers (

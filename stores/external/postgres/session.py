@@ -9,8 +9,8 @@ from contextlib import contextmanager, suppress
 import psycopg
 
 from stores.errors import TooSlow, Unreachable
-from stores.external.postgres_connecting import connect, shown
-from stores.external.postgres_errors import mapped
+from stores.external.postgres.connecting import connect, shown
+from stores.external.postgres.errors import mapped
 
 _CHECKS_SINCE = 140_000
 # One meaning of every text that is cast, and one form of every value that is read, whatever the defaults of the server,

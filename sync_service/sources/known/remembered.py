@@ -7,8 +7,8 @@ from pathlib import Path
 from enrich.base.errors import CorruptState, EnrichError
 from enrich.kafka import Connection, Topics
 from stores.clock import SystemClock
-from sync_service.sources.catching_up import TopicFacts, catch_up
-from sync_service.sources.known_rows import KnownRows
+from sync_service.sources.known.catching_up import TopicFacts, catch_up
+from sync_service.sources.known.rows import KnownRows
 
 _log = logging.getLogger("enrich.sync")
 

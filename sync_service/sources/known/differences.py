@@ -21,8 +21,8 @@ from enrich.base.folders import make_folder
 from enrich.codecs.encoding import Encoder
 from stores.keys import key_bytes
 from stores.rocks.errors import mapped_files
-from sync_service.sources.known_rows import DIGEST, Known, KnownRows, digests_of
-from sync_service.sources.source import Extent, Reading
+from sync_service.sources.known.rows import DIGEST, Known, KnownRows, digests_of
+from sync_service.sources.polled.source import Extent, Reading
 
 _SPOOL = pa.schema([("key", pa.binary()), ("value", pa.binary()), ("digest", pa.binary(DIGEST)), ("slot", pa.int64())])
 

@@ -15,9 +15,9 @@ from redis.crc import key_slot
 
 from stores.errors import BadRecord, ConfigError, RefusedForNow, Retryable
 from stores.external.protocol import NOTES, StoredRows, VersionedRows, Written
-from stores.external.redis_clients import RedisAddress, connect, takes_anyone
-from stores.external.redis_errors import redis_errors
-from stores.external.redis_rows import HashRows, RedisRows, TextRows, rows_read
+from stores.external.redis.clients import RedisAddress, connect, takes_anyone
+from stores.external.redis.errors import redis_errors
+from stores.external.redis.rows import HashRows, RedisRows, TextRows, rows_read
 
 # Redis does nothing else while a script runs: 1,000 rows take it about 5 ms.
 _ROWS_A_CALL = 1_000

@@ -15,9 +15,9 @@ import pyarrow as pa
 from psycopg import errors, pq
 
 from stores.errors import ConfigError, Retryable, Unreachable
-from stores.external.postgres_connecting import connect
-from stores.external.postgres_errors import postgres_errors
-from stores.external.postgres_types import Column, parsed, quoted
+from stores.external.postgres.connecting import connect
+from stores.external.postgres.errors import postgres_errors
+from stores.external.postgres.types import Column, parsed, quoted
 
 _CHUNK = 4 << 20
 _CONNECT_S = 10

@@ -9,7 +9,7 @@ from confluent_kafka import Message
 
 from enrich.base.errors import ConfigError, CorruptState, Retryable
 from enrich.kafka import Connection, Topics, new_store_consumer, read_to_end
-from sync_service.sources.known_rows import DIGEST, KnownRows, digests_of
+from sync_service.sources.known.rows import DIGEST, KnownRows, digests_of
 
 _OVERHEAD = 1_000
 _LARGEST_DEFAULT = 1_000_000

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from stores.errors import ConfigError, Retryable, Unreachable
-from stores.external.file_formats import FORMATS, FileFormat, Reading
+from stores.external.files.formats import FORMATS, FileFormat, Reading
 from stores.files import make_private, mapped_files
 
 _PIECE = 1 << 20

@@ -14,7 +14,7 @@ import pyarrow.json as arrow_json
 import pyarrow.parquet as parquet
 
 from stores.errors import ConfigError, Retryable
-from stores.external.file_columns import as_read, as_wanted
+from stores.external.files.columns import as_read, as_wanted
 
 _BLOCK = 4 << 20
 _ROWS = 65_536

@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from enrich.base.errors import ConfigError
 from stores.clock import SystemClock
-from stores.external.files import FileReader
-from sync_service.sources.source import Answer, Extent, Progress, Reading
+from stores.external.files.reading import FileReader
+from sync_service.sources.polled.source import Answer, Extent, Progress, Reading
 
 
 class FileSource:

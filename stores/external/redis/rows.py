@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stores.external.protocol import StoredRows, VersionedRows
-from stores.external.redis_scripts import HASHES, PERSIST_HASHES, PERSIST_TEXTS, TEXTS
+from stores.external.redis.scripts import HASHES, PERSIST_HASHES, PERSIST_TEXTS, TEXTS
 from stores.external.texts import json_objects_of, texts_of
 
 _VERSION = re.compile(rb'\{"_version": (\d+)[,}]')

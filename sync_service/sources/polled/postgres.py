@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from stores.external.postgres_reading import PostgresReader, PostgresSnapshot, RunningWrites, TableShape
-from sync_service.sources.cursors import CursorPosition, Mark, trusted_until_ms
-from sync_service.sources.source import Answer, Extent, Progress, Reading
+from stores.external.postgres.reading import PostgresReader, PostgresSnapshot, RunningWrites, TableShape
+from sync_service.sources.polled.cursors import CursorPosition, Mark, trusted_until_ms
+from sync_service.sources.polled.source import Answer, Extent, Progress, Reading
 
 _log = logging.getLogger("enrich.sync")
 

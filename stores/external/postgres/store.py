@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stores.errors import BadRecord, ConfigError, RefusedForNow
-from stores.external.postgres_session import PostgresSession
-from stores.external.postgres_statements import MARKERS, NOTES, Statements, array_literal
-from stores.external.postgres_table import PostgresPlace, read_table
+from stores.external.postgres.session import PostgresSession
+from stores.external.postgres.statements import MARKERS, NOTES, Statements, array_literal
+from stores.external.postgres.table import PostgresPlace, read_table
 from stores.external.protocol import StoredRows, VersionedRows, Written
 from stores.external.texts import texts_of
 

@@ -22,7 +22,7 @@ from enrich.base.errors import CorruptState
 from enrich.base.folders import make_folder
 from stores.rocks.database import Database, Sizes
 from stores.rocks.errors import mapped_files
-from sync_service.sources.source import Progress
+from sync_service.sources.polled.source import Progress
 
 DIGEST = 16
 _ROW = np.dtype([("slot", "<i8"), ("digest", "V16")])
