@@ -80,7 +80,7 @@ def test_children_that_outlive_their_server_keep_the_run_file_taken(run_file, sp
 def test_a_server_is_known_although_its_starter_was_killed_right_after_the_spawn(run_file, tmp_path):
     starter = f"""
 import os, pathlib, signal
-from enrich.dev import runfile
+from enrich.dev.processes import runfile
 from enrich.dev.servers.server import Command
 runfile.RunFile._signature = lambda self: os.kill(os.getpid(), signal.SIGKILL)  # right after posix_spawn
 folder = pathlib.Path({str(tmp_path)!r})
