@@ -19,6 +19,7 @@ from enrich.host.claims.gaps import Stretch, floors_over
 from enrich.host.claims.moments import Clocks, Moment
 from enrich.host.claims.notes import EPOCHS, TOPIC_ID, complete_note, complete_of, epochs_of
 from enrich.host.claims.watch import Answer
+from enrich.host.follow.life import Happening, Phase, new_life
 from enrich.host.follow.tailer import Tailed, Tailer
 from enrich.host.ipc.header import TableState
 from enrich.host.ipc.imports import Import
@@ -66,7 +67,7 @@ class TopicKeeper:
         self._completeness = Completeness(complete_of(kept.notes, kept.complete_through, clocks.now()))
         self._answer: Answer | None = None
         self._no_answer: EnrichError | None = None
-        self._follows = False
+        self._life = new_life()
         self._must_rebuild: str | None = None
         """Why the rows cannot be kept up to date from where they are."""
         self._import: Import | None = None
@@ -74,9 +75,9 @@ class TopicKeeper:
         self._progress: Progress | None = None
         self._trouble = Trouble(clocks.wall, "a table cannot be kept and is set aside", table=table.name)
         self._held: TableUpdate | None = None
-        """What came and could not be decoded. Until it is, the topic is not read on."""
+        """What came and could not be decoded."""
         self._decoded: Future[Prepared] | None = None
-        """What is held, in the hands of somebody who may wait."""
+        """The same, while a thread that may wait decodes it."""
 
     @property
     def name(self) -> str:
@@ -91,13 +92,13 @@ class TopicKeeper:
             self._no_answer = answer
             return
         self._answer, self._no_answer = answer, None
-        if not self._follows:
+        if self._phase != Phase.FOLLOWING:
             return
         self._must_rebuild = self._why_rebuild(answer, self._settings.safe_lag_ms)
         if self._must_rebuild is not None:
             self._leave()
             return
-        self._follow(answer)
+        self._read_on(answer)
 
     def take_in(self, wanted: Import) -> None:
         """Loads the table anew from a snapshot, beside the rows that it has. `wanted` hears how that ends."""
@@ -108,36 +109,34 @@ class TopicKeeper:
 
     def load_anew(self) -> None:
         """Loads the table beside the rows that it has, as if they could not be followed any more."""
-        if self._follows or self._held is not None:
+        if self._phase == Phase.FOLLOWING or self._held is not None:
             self._must_rebuild = "somebody asked for it"
-            self._leave()
-            self._let_go()
+            self._begin_anew()
 
     def step(self) -> None:
-        if self._loading is None and self._import is not None:
-            if self._follows:
-                self._leave()
-            self._let_go()
-        if self._loading is not None:
-            if self._loading.done():
-                self._take_load(self._loading)
-        elif self._held is not None:
-            if self._decoded is None and not self._trouble.is_waiting():
-                # A decoder that waits for no server may have failed: it, too, is better tried beside the loop.
-                self._decoded = self._decoding.submit(self._store.prepare, self.name, self._held)
-        elif not self._follows and self._answer is not None and not self._trouble.is_waiting():
+        if self._import is not None:
+            self._begin_anew()
+        if self._phase == Phase.SET_ASIDE and not self._trouble.is_waiting():
+            self._life.happens(Happening.PAUSE_OVER if self._held is None else Happening.PAUSE_OVER_UNDECODED)
+        if self._phase == Phase.LOADING and self._loading is not None and self._loading.done():
+            self._take_load(self._loading)
+        elif self._phase == Phase.DECODING and self._decoded is None and self._held is not None:
+            # A decoder that waits for no server may have failed: it, too, is better tried beside the loop.
+            self._decoded = self._decoding.submit(self._store.prepare, self.name, self._held)
+        elif self._phase == Phase.WAITING and self._answer is not None:
             self._begin(self._answer)
 
     def update(self, tailed: Tailed | None) -> Prepared | None:
         if self._decoded is not None:
             return self._take_decoded(self._decoded)
-        update = self._update(tailed) if self._follows else None
+        update = self._update(tailed) if self._phase == Phase.FOLLOWING else None
         if update is None:
             return None
         try:
             return self._store.prepare(self.name, update, self._table.at_once)
         except Exception as error:
-            self._leave()
+            self._tailer.leave(self.name, self.topic)
+            self._life.happens(Happening.NOT_DECODED)
             self._held = update
             if isinstance(error, NotAskedYet):
                 return None  # no failure: it is asked for
@@ -145,9 +144,10 @@ class TopicKeeper:
 
     def failed(self, error: Exception) -> None:
         # What was read and not published is read again from where the rows are.
-        if self._follows:
+        if self._phase == Phase.FOLLOWING:
             with suppress(EnrichError):
-                self._leave()
+                self._tailer.leave(self.name, self.topic)
+        self._life.happens(Happening.FAILED)
         self._trouble.met(error)
 
     def _take_decoded(self, decoded: Future[Prepared]) -> Prepared | None:
@@ -157,6 +157,7 @@ class TopicKeeper:
         prepared = decoded.result()
         # Published before anything else happens, or read again: see `failed`.
         self._held = None
+        self._life.happens(Happening.DECODED)
         self._trouble.is_over()
         return prepared
 
@@ -166,7 +167,7 @@ class TopicKeeper:
         through = None if moment is None else moment.on_clock_of(now)
         if tailed is not None and tailed.fault is not None:
             # The tailer has left the topic already.
-            self._follows = False
+            self._life.happens(Happening.LEFT)
             self._must_rebuild = str(tailed.fault)
             _log.warning("a table must be loaded anew", extra={"table": self.name, "reason": self._must_rebuild})
             return None
@@ -184,7 +185,7 @@ class TopicKeeper:
     def state(self) -> TableState:
         table = self._store.tables[self.name]
         now = self._clocks.now()
-        if self._follows:
+        if self._phase == Phase.FOLLOWING:
             self._completeness.published(table.positions, now, self._settings.untouched_ms)
         through = self._completeness.complete_through
         known = self._completeness.since
@@ -197,20 +198,28 @@ class TopicKeeper:
             reason=self._reason(is_ready=through is not None),
             next_try=self._trouble.next_try_ms,
             topic_id=table.notes.get(TOPIC_ID),
-            progress=self._how_far(table.positions) if self._loading or through is None else {},
+            progress=self._how_far(table.positions) if self._phase == Phase.LOADING or through is None else {},
         )
 
     def close(self) -> None:
         if self._loading is not None:
             self._loading.cancel()
 
+    @property
+    def _phase(self) -> Phase:
+        return self._life.state
+
     def _leave(self) -> None:
-        """Reads the topic no more, until it is begun again from where the rows are."""
-        self._follows = False
+        """Stops reading the topic, until it begins again from where the rows are."""
+        self._life.happens(Happening.LEFT)
         self._tailer.leave(self.name, self.topic)
 
-    def _let_go(self) -> None:
-        """Of what is held: it comes again."""
+    def _begin_anew(self) -> None:
+        """Drops what was read and is not published: it will be read again. A load that runs is not disturbed."""
+        if self._phase == Phase.FOLLOWING:
+            self._leave()
+        elif self._phase == Phase.DECODING:
+            self._life.happens(Happening.DROPPED)
         self._held = self._decoded = None
 
     @property
@@ -218,26 +227,30 @@ class TopicKeeper:
         return dict(self._store.tables[self.name].notes)
 
     def _begin(self, answer: Answer) -> None:
-        """Follows on from where the rows are, or loads them."""
+        """Follows the topic from where the rows are, or loads them."""
         self._require_compacted(answer.settings)
         if self._import is not None:
             self._import.begun = True
-            self._progress = None
-            self._loading = self._threads.submit(self._load, self._table, answer, self._tell, self._import.snapshot)
+            self._start_load(answer, self._import.snapshot)
             return
         kept = self._store.tables[self.name]
         if kept.positions and self._must_rebuild is None:
             self._must_rebuild = self._why_rebuild(answer, self._settings.safe_absence_ms)
         if kept.positions and self._must_rebuild is None:
+            self._life.happens(Happening.CAN_FOLLOW)
             self._follow(answer)
             self._trouble.is_over()
             return
         if self._must_rebuild is not None:
             _log.warning("a table is loaded anew", extra={"table": self.name, "reason": self._must_rebuild})
-        self._progress = None
-        self._loading = self._threads.submit(self._load, self._table, answer, self._tell, None)
+        self._start_load(answer, None)
 
-    def _tell(self, progress: Progress) -> None:
+    def _start_load(self, answer: Answer, snapshot: Snapshot | None) -> None:
+        self._life.happens(Happening.MUST_LOAD)
+        self._progress = None
+        self._loading = self._threads.submit(self._load, self._table, answer, self._take_progress, snapshot)
+
+    def _take_progress(self, progress: Progress) -> None:
         self._progress = progress
 
     def _take_load(self, load: Future[Loaded | None]) -> None:
@@ -250,10 +263,13 @@ class TopicKeeper:
         except Exception as error:
             if wanted is None:
                 raise
+            self._life.happens(Happening.LOAD_ENDED)
             wanted.refuse(reason_of(error))  # the rows are what they were, and are followed on
             return
         if loaded is None:
+            self._life.happens(Happening.LOAD_ENDED)
             return
+        self._life.happens(Happening.LOADED)
         self._must_rebuild = None
         # What was asked before is about another topic, or about partitions that were cut short since.
         self._completeness = Completeness.of(Ends(loaded.asked, loaded.ends))
@@ -263,13 +279,14 @@ class TopicKeeper:
             wanted.done(self._store.tables[self.name].rows)
 
     def _follow(self, answer: Answer | None) -> None:
-        """Reads on from where the rows are, and new partitions from their first record on."""
-        epochs = epochs_of(self._notes)
+        """Reads the topic from where the rows are."""
+        self._tailer.follow(self.name, self.topic, self._store.tables[self.name].positions, epochs_of(self._notes))
+        self._read_on(answer)
+
+    def _read_on(self, answer: Answer | None) -> None:
+        """Reads new partitions from their first record, and takes the ends that the brokers named."""
         positions = self._store.tables[self.name].positions
         added = () if answer is None else [p for p in answer.ends.offsets if p not in positions]
-        if not self._follows:
-            self._tailer.follow(self.name, self.topic, positions, epochs)
-            self._follows = True
         followed = self._tailer.followed[self.topic]
         # Where another table of the topic is ahead already, this one needs the first records as well.
         self._tailer.follow(self.name, self.topic, {partition: 0 for partition in added if partition in followed})
@@ -347,12 +364,12 @@ class TopicKeeper:
             return f"loading anew: {self._must_rebuild}"
         if is_ready:
             return None
-        return "catching up" if self._loading is None else "loading"
+        return "loading" if self._phase == Phase.LOADING else "catching up"
 
     def _how_far(self, positions: Offsets) -> dict[str, float]:
         if self._progress is not None:
             return self._progress.as_numbers()
-        return {"to_come": self._completeness.behind(positions)} if self._follows else {}
+        return {"to_come": self._completeness.behind(positions)} if self._phase == Phase.FOLLOWING else {}
 
 
 def _moves_on(positions: Offsets, came: Offsets) -> bool:
