@@ -19,9 +19,9 @@ from unittest.mock import patch
 from bench.harness import family_cpu_seconds
 from bench.stage_contenders import OURS, WITH_TABLES, lookups_by
 from enrich.config import load
-from enrich.stage.run.job import RunOptions, run_with
 from enrich.stage.run.profiles import stage_settings
 from enrich.stage.run.session import stage_session
+from enrich.stage.run.stage_run import RunOptions, StageRun
 
 _START_S, _STOP_S = 300, 120
 # As docs/stages.md advises.
@@ -115,8 +115,9 @@ def main() -> None:
         with ExitStack() as held:
             held.enter_context(lookups_by(asked["lookups"], asked["where"]))
             if asked["lookups"] not in WITH_TABLES:
-                held.enter_context(patch("enrich.stage.run.job.preload"))
-            run_with(spark, pipeline, name, stage_settings(pipeline.stages[name]), RunOptions(), stop)
+                held.enter_context(patch("enrich.stage.run.stage_run.preload"))
+            settings = stage_settings(pipeline.stages[name])
+            StageRun(spark, pipeline, name, settings, RunOptions(), stop).run()
         said.write("done\n")
         said.flush()
     spark.stop()

@@ -7,8 +7,9 @@ from enrich.base.exits import DONE, outcome
 from enrich.base.logs import LogFormat, LogLevel, setup_logs
 from enrich.config import load
 from enrich.stage.progress.starting import From
-from enrich.stage.run.job import RunOptions, run_stage
+from enrich.stage.run.job import run_stage
 from enrich.stage.run.spark_settings import parse_settings
+from enrich.stage.run.stage_run import RunOptions
 
 
 def main() -> int:

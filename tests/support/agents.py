@@ -152,11 +152,10 @@ class AgentLife:
         self._running[0]._tailer.follow("users", topic, {partition: 0})
 
     def load_again(self, table: str) -> None:
-        """Makes the table's keeper leave its topic and load it anew, as for an import."""
+        """Makes the table's keeper load it anew, as when a person asks for it."""
         assert self._running is not None
         keeper = self._running[0]._topic_keepers[table]
-        keeper._must_rebuild, keeper._follows = "a test wants it", False
-        self._running[0]._tailer.leave(table, keeper.topic)
+        keeper.load_anew()
 
     def verify(self) -> None:
         """Raises CorruptState when a table does not hold what its publications said."""

@@ -14,10 +14,9 @@ from enrich.base.errors import BadRecord, ConfigError, Fenced, Unreachable, Woul
 from enrich.stage.progress.checkpoint import Checkpoint, choose_file_manager
 from enrich.stage.progress.group import group_of
 from enrich.stage.progress.starting import From
-from enrich.stage.run import job
 from enrich.stage.run.draining import drain
-from enrich.stage.run.job import RunOptions, run_with
 from enrich.stage.run.profiles import stage_settings
+from enrich.stage.run.stage_run import RunOptions, StageRun
 from tests.support.stages import Load
 from tests.support.waiting import wait_until
 
@@ -37,7 +36,7 @@ class Run:
 
     def _run(self, *arguments):
         try:
-            run_with(*arguments)
+            StageRun(*arguments).run()
         except Exception as error:  # noqa: BLE001 - what it is, the test says
             self.error = error
 
@@ -124,14 +123,14 @@ def test_the_newer_of_two_drivers_shuts_the_older_one_out(spark, world, replay):
 
 @pytest.mark.parametrize("replay", REPLAYS)
 def test_the_newer_of_two_drivers_begins_when_the_older_one_has_gone_and_goes_on(spark, world, replay, monkeypatch):
-    started, others = job._started, []
+    started, others = StageRun._started_query, []
 
     def start(*arguments):
         # In one session Spark ends the older one itself. In two, both may end.
         others.append(len(spark.streams.active))
         return started(*arguments)
 
-    monkeypatch.setattr(job, "_started", start)
+    monkeypatch.setattr(StageRun, "_started_query", start)
     world.users(history="1h")
     stage = world.stage("enrich", [LOOKUP], replay=replay)
     with Load(world, stage) as load, running(spark, world, stage) as older:
