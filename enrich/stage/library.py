@@ -1,4 +1,4 @@
-"""The lookups of a stage for jobs of one's own, on any streaming or batch DataFrame."""
+"""The lookups of a stage for users' own Spark jobs, on any streaming or batch DataFrame."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -24,13 +24,14 @@ def enrich(
     lineage: bool = False,
     outcome: str | None = None,
 ) -> DataFrame:
-    """The rows of `df` with one struct column more for each lookup, all looked up by one Python operator.
+    """The rows of `df` with one more struct column for each lookup. One Python operator does all lookups.
 
     `lookups`: as under `stages.<name>.lookups` in the configuration. `event_time`: an expression, needed with `as_of`
-    and `on_miss: wait`. `outcome`: the name of a column that says `forward` or `dlq`, and which lookup decided on
-    which status; needed with `on_miss: dlq`, where the caller sends the row on. Rows of `on_miss: drop` are left out.
+    and `on_miss: wait`. `outcome`: the name of a struct column with `fate` (`forward` or `dlq`) and, for `dlq`, the
+    deciding `lookup` and its `status`. It is needed with `on_miss: dlq`: the caller writes those rows to the DLQ.
+    Rows that `on_miss: drop` drops are left out.
 
-    Raises ConfigError for what cannot work. What a worker raises ends Spark's job: see `failure_of`.
+    Raises ConfigError for arguments that cannot work. An error in a worker fails Spark's job: see `failure_of`.
     """
     _require_own_columns(df)
     chosen = [_lookup(each, index) for index, each in enumerate(lookups)]
@@ -60,8 +61,8 @@ def enrich(
         name, _, status = joined.outcome.deciding()
         is_dead = joined.outcome.fate() == Fate.DLQ
         fate = sql.when(is_dead, "dlq").otherwise("forward")
-        told = [fate.alias("fate"), sql.when(is_dead, name).alias("lookup"), sql.when(is_dead, status).alias("status")]
-        columns.append(sql.struct(*told).alias(outcome))
+        parts = [fate.alias("fate"), sql.when(is_dead, name).alias("lookup"), sql.when(is_dead, status).alias("status")]
+        columns.append(sql.struct(*parts).alias(outcome))
     return answered.where(joined.outcome.fate() != Fate.DROP).select(*columns)
 
 
@@ -77,7 +78,7 @@ def _lookup(given: Lookup | Mapping[str, Any], index: int) -> Lookup:
 
 
 def _quoted(name: str) -> str:
-    """The column of just this name, whatever dots it has."""
+    """The column of exactly this name, even if it contains dots or backticks."""
     return f"`{name.replace('`', '``')}`"
 
 

@@ -27,8 +27,8 @@ def package(
     """
     from enrich.stage.run.package import package as pack
 
-    with _bar() as tell:
-        packed = pack(output, python, tell)
+    with _bar() as report:
+        packed = pack(output, python, report)
     size = packed.path.stat().st_size
     if as_json:
         print_json(

@@ -33,7 +33,7 @@ def stop(
     from enrich.stage.run.profiles import file_settings
     from enrich.stage.run.session import stage_session
     from enrich.stage.run.spark_settings import parse_settings
-    from enrich.stage.run.stopping import require_drained, tell_to_stop
+    from enrich.stage.run.stopping import request_stop, require_drained
 
     pipeline = load(config)
     if stage not in pipeline.stages:
@@ -44,7 +44,7 @@ def stop(
     spark = stage_session("enrich stop", master="local[1]", settings=settings)
     try:
         checkpoint = Checkpoint(spark, where)
-        tell_to_stop(checkpoint)
+        request_stop(checkpoint)
         if not _is_heard(checkpoint, deadline):
             checkpoint.forget_stop()
             raise Unreachable(
@@ -60,7 +60,7 @@ def stop(
 
 def _is_heard(checkpoint: "Checkpoint", deadline_s: float) -> bool:
     end = time.monotonic() + deadline_s
-    while checkpoint.is_told_to_stop():
+    while checkpoint.is_stop_requested():
         if time.monotonic() > end:
             return False
         time.sleep(_LOOK_EVERY_S)

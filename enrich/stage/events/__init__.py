@@ -1,4 +1,4 @@
-"""Events in their formats: which fields they have, whether one can be used, and how it is written when it was enriched.
+"""Formats of events: which fields they have, whether an event is usable, and how the enriched event is written.
 
 It may use `task` and the codecs.
 """

@@ -1,4 +1,4 @@
-"""Events in Avro: decoded in Python a batch at a time, written on as JSON."""
+"""Events in Avro: decoded in Python a batch at a time, written as JSON."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -25,17 +25,17 @@ _EVENT = "_event"
 
 @dataclass(frozen=True)
 class Bodies:
-    """How the values are written, as it travels with the tasks. With secrets in it, as a `TaskSpec`."""
+    """How the values are encoded. It travels with the tasks and contains secrets, like a `TaskSpec`."""
 
     schema: str
-    """What they are read as."""
+    """The reader schema."""
     registry_of: str | None = None
-    """A pipeline as `enrich.config.to_wire` writes it: each body has before it the id of the schema that wrote it,
-    which the host's agent finds in the pipeline's registry. Without it, nothing stands before the bodies."""
+    """A pipeline as `enrich.config.to_wire` writes it. Set if each body is preceded by the id of its writer schema,
+    which the host's agent finds in the pipeline's registry; None if bodies have no such prefix."""
 
 
 class AvroEvents:
-    """Events that become the columns of one schema. Raises ConfigError for a schema that no columns hold."""
+    """Events read as the columns of one schema. Raises ConfigError for a schema that columns cannot hold."""
 
     def __init__(self, bodies: Bodies) -> None:
         self._bodies = bodies
@@ -77,7 +77,7 @@ def _decoding(bodies: Bodies) -> Callable[[Iterator[pa.Array]], Iterator[pa.Arra
     def decoded(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
         decoder = _decoder(bodies)
         for values in batches:
-            # An empty body would be an event of a schema without fields; as in every format, it is none.
+            # Avro takes an empty body for an event of a schema without fields. As in every format, it is not usable.
             with reported_to_driver():
                 rows = decoder.decode(pc.if_else(pc.equal(pc.binary_length(values), 0), None, values)).rows
             yield rows
@@ -85,7 +85,7 @@ def _decoding(bodies: Bodies) -> Callable[[Iterator[pa.Array]], Iterator[pa.Arra
     return decoded
 
 
-# Only caches, as all that a worker keeps.
+# A cache, like everything that a worker keeps between tasks.
 _DECODERS: dict[Bodies, Decoder] = {}
 
 
@@ -99,7 +99,7 @@ def _new_decoder(bodies: Bodies) -> Decoder:
     columns = columns_of(bodies.schema)
     if bodies.registry_of is None:
         return BareAvro(columns, bodies.schema)
-    # Imported by the worker: the driver needs no agent.
+    # Imported in the worker only: the driver needs no agent.
     from enrich.host.reader.schemas import AgentSchemas
 
     return FramedAvro(columns, CachedSchemas(AgentSchemas(from_wire(bodies.registry_of))), bodies.schema)

@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 
 @dataclass(frozen=True)
 class Kafka:
-    """The columns of an event as it came, named so that no field of an event has the same name."""
+    """The Kafka columns of the original event, named so that they do not clash with an event's fields."""
 
     key: str = "_kafka_key"
     value: str = "_kafka_value"
@@ -22,7 +22,7 @@ class Kafka:
     headers: str = "_kafka_headers"
 
     def of(self, source: DataFrame) -> DataFrame:
-        """Those of Spark's Kafka source, renamed."""
+        """The columns of Spark's Kafka source, renamed."""
         return source.select(*(sql.col(name).alias(own) for name, own in vars(self).items()))
 
     @property
@@ -38,9 +38,9 @@ OVERHEAD = 512
 
 
 def bytes_beside_value() -> Column:
-    """Of a record that has the event's key and headers: all but its value.
+    """The size of a record with the event's key and headers, without its value.
 
-    Without a lambda, for which Spark generates no code: it would copy all rows once more, to where that is evaluated.
+    It must not use a lambda: Spark generates no code for lambdas and would copy all rows once more to evaluate one.
     """
     headers = sql.col(KAFKA.headers)
     texts = (headers["key"], headers["value"].cast("array<string>"))
@@ -57,13 +57,13 @@ class EventFormat(Protocol):
 
     @property
     def kept(self) -> Sequence[str]:
-        """Further columns of `read` that `output` needs."""
+        """Further columns that `read` adds and `output` needs."""
 
     def read(self, events: DataFrame, fields: Sequence[str]) -> DataFrame:
-        """Adds `USABLE`, which is never null, and the named fields, null where the event is not usable."""
+        """Adds `USABLE`, which is never null, and the named fields, which are null if the event is not usable."""
 
     def reason(self) -> Column:
-        """Why an event is not usable; without its content."""
+        """Why an event is not usable. It must not quote the event's content."""
 
     def output(self, objects: Sequence[Column]) -> Column:
-        """The value of the enriched event, in JSON: a usable event with the objects added, by their names."""
+        """The value of the enriched event in JSON: a usable event with the objects added under their names."""

@@ -1,5 +1,5 @@
-"""The fields of JSON events that keys and expressions name, read in columns. Whoever joins the events, this decides
-what is an event and what stands in its fields."""
+"""Reads the fields of JSON events that keys and expressions name into columns. Both joins use it, so they agree on
+what is an event and on the values of its fields."""
 
 import json
 import re
@@ -19,15 +19,15 @@ from stores.protocol import Decoded
 _Convert = Callable[[Any], Any]
 
 _LONGEST_NUMBER = 4_000
-"""Python takes no more digits; as a key there are none so long."""
+"""Python parses no longer integers. No key is that long."""
 _DEEPEST = 900
-"""Brackets within brackets. Python's own bound, of about a thousand, counts the calls that led there, too."""
+"""Levels of nested brackets. Python's own limit of about a thousand also counts the calling functions."""
 _STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 
 
 class EventFields:
-    """Fields of any types that columns have. One that is not there, or not of its type, is null and no reason to refuse
-    the event; so is what stands in a list or object. Raises ConfigError for a type that no JSON stands for."""
+    """Fields of any column types. A field that is missing or of another type is null, and the event is still usable;
+    the same holds inside lists and objects. Raises ConfigError for a type that JSON cannot represent."""
 
     def __init__(self, fields: pa.Schema) -> None:
         fields = pa.schema([pa.field(field.name, _all_nullable(field.type)) for field in fields])
@@ -35,11 +35,11 @@ class EventFields:
 
     @staticmethod
     def can_read_alone(kind: pa.DataType) -> bool:
-        """Whether a key can be such a field as it is."""
+        """Whether a field of this type can be a key without Spark's conversion."""
         return bool(pa.types.is_string(kind) or pa.types.is_integer(kind))
 
     def read(self, values: pa.BinaryArray) -> tuple[Mask, pa.StructArray]:
-        """Which of the events can be used, that is are one JSON object in UTF-8, and the fields of those."""
+        """Which events are usable, that is one JSON object in UTF-8, and the fields of the usable ones."""
         decoded = self._decoder.decode(values)
         usable = np.ones(len(values), np.bool_)
         usable[list(decoded.bad)] = False
@@ -47,7 +47,7 @@ class EventFields:
 
 
 class _OneByOne:
-    """For events that Arrow's parser does not take, by Python's own."""
+    """The slow path for events that Arrow's parser rejects: Python's own parser."""
 
     def __init__(self, fields: pa.Schema) -> None:
         self._kind = pa.struct(list(fields))
@@ -67,7 +67,7 @@ class _OneByOne:
 
 
 def _all_nullable(kind: pa.DataType) -> pa.DataType:
-    """What NOT NULL promises inside of a field, an event may not keep."""
+    """Drops NOT NULL inside of a field: events may break that promise."""
     if pa.types.is_struct(kind):
         return pa.struct([pa.field(field.name, _all_nullable(field.type)) for field in kind])
     if pa.types.is_list(kind):
@@ -78,7 +78,7 @@ def _all_nullable(kind: pa.DataType) -> pa.DataType:
 
 
 class _Number(float):
-    """A number with a point or exponent, which knows how it was written: decimals take it exactly."""
+    """A number with a point or exponent that keeps its text, so that decimals are exact."""
 
     def __new__(cls, text: str) -> "_Number":
         number = super().__new__(cls, text)
@@ -169,9 +169,9 @@ def _map(convert_item: _Convert) -> _Convert:
 
 
 def _text(value: Any) -> str | None:
-    """Text as it is, anything else as JSON has it."""
+    """Text unchanged, anything else as JSON text."""
     if value is None:
         return None
     text = value if isinstance(value, str) else json.dumps(value, separators=(",", ":"), ensure_ascii=False)
-    # Half of a character, which JSON can name and UTF-8 cannot.
+    # A lone surrogate, which JSON can express and UTF-8 cannot, becomes a question mark.
     return text if text.isascii() else text.encode(errors="replace").decode()

@@ -1,4 +1,4 @@
-"""From a source's section of the configuration to the format of its events."""
+"""Chooses the format of a source's events from its section of the configuration."""
 
 from enrich.base.errors import ConfigError
 from enrich.codecs.avro.schemas.registry import Registry, access_of
@@ -10,8 +10,8 @@ from enrich.stage.events.plain_events import PlainEvents
 
 
 def event_format(pipeline: Pipeline, source: Source) -> EventFormat:
-    """Asks the registry where only that knows what events look like. Raises ConfigError for what stages cannot read,
-    and Unreachable when the registry does not answer."""
+    """Asks the registry if the section has no schema. Raises ConfigError for a format that stages cannot read, and
+    Unreachable if the registry does not answer."""
     if str(source.format) == "json" and isinstance(source.schema_, Columns):
         return JsonEvents(source.schema_)
     if str(source.format) in ("string", "bytes"):
@@ -22,6 +22,6 @@ def event_format(pipeline: Pipeline, source: Source) -> EventFormat:
     if pipeline.kafka.registry is None:
         raise ConfigError("events with a registry's framing need a registry", next_step="set kafka.registry.url")
     if schema is None:
-        # What they look like when the stage starts holds until it ends: newer events are read as that.
+        # The latest schema at the start of the stage is the reader schema until the stage ends, also for newer events.
         _, schema = Registry(access_of(pipeline.kafka.registry)).latest(f"{source.topic}-value")
     return AvroEvents(Bodies(schema, to_wire(pipeline)))

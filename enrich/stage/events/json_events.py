@@ -1,5 +1,5 @@
-"""JSON events whose expressions Spark evaluates: the fields that these name are read by a worker, and objects are
-spliced into the original bytes in the JVM, so that everything else passes through untouched."""
+"""JSON events whose expressions Spark evaluates. A worker reads the fields that the expressions name; the JVM splices
+objects into the original bytes, so that everything else passes through unchanged."""
 
 import secrets
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +18,7 @@ from enrich.stage.events.events import KAFKA
 from enrich.stage.task.fate import Mask
 from enrich.stage.task.whole import USABLE
 
-# What Spark takes beyond JSON, which others could not read in the output.
+# Switches off Spark's extensions of JSON, which other programs could not read in the output.
 _STRICT = {"allowSingleQuotes": "false", "allowNonNumericNumbers": "false"}
 _TIMES = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
 _PARSED = "_parsed"
@@ -29,11 +29,11 @@ _WHITE_SPACE = " \t\r\n"
 
 
 class JsonEvents:
-    """Events with these fields; they may have others, which are never looked at."""
+    """Events with these fields. Other fields are never parsed."""
 
     def __init__(self, columns: Columns) -> None:
         self._columns = columns
-        # Nobody who writes events knows it: see `_parsed`.
+        # Random, so that no event can contain it: see `_parsed`.
         self._end = f"end_{secrets.token_hex(16)}"
 
     @property
@@ -50,8 +50,8 @@ class JsonEvents:
             return events.select("*", self._parsed(value).alias(_PARSED)).select(
                 *events.columns, self._usable().alias(USABLE)
             )
-        # By the reader of events that are joined whole, not by Spark's, which takes some texts that are no JSON, and
-        # has other ideas of numbers: a stage may go the one way today and the other tomorrow.
+        # The same reader as in `worker_join`, not Spark's parser, which accepts some texts that are not JSON and reads
+        # numbers differently: the same stage may use the one join today and the other tomorrow.
         kind = pa.struct(list(self._columns.select(fields).arrow))
         read = arrow_udf(_reading(pa.schema(list(kind))), from_arrow_type(kind)).asNondeterministic()
         parsed = events.select("*", read(value).alias(_PARSED))
@@ -74,10 +74,11 @@ class JsonEvents:
         return spliced(value, sql.struct(*objects)) if objects else value
 
     def _parsed(self, value: Column) -> Column:
-        """Something that tells whether the value was one object.
+        """A list from which `_usable` sees whether the value is exactly one object.
 
-        Spark's parser stops at the end of the first value and would take `{"a":1}{"b":2}` for an event, which spliced
-        is no JSON. So the text is put into a list, with an object after it that only a whole value leaves in place.
+        Spark's parser stops at the end of the first value and would take `{"a":1}{"b":2}` for an event, which is not
+        JSON after splicing. So the text is put into a list and followed by a marker object, which is the second
+        element only if the text is exactly one value.
         """
         wrapped = sql.concat(sql.lit("["), value.cast("string"), sql.lit(f',{{"{self._end}":1}}]'))
         return sql.from_json(wrapped, f"array<struct<{self._end}:int>>", _STRICT)
@@ -91,7 +92,7 @@ class JsonEvents:
 
 def _reading(fields: pa.Schema) -> Callable[[Iterator[pa.Array]], Iterator[pa.Array]]:
     def read(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
-        # Imported by the worker, when it has a task: the driver reads no events.
+        # Imported in the worker only: the driver reads no events.
         from enrich.stage.events.fields import EventFields
 
         reader = EventFields(fields)
@@ -105,27 +106,27 @@ def _usable_rows(usable: Mask, rows: pa.StructArray) -> pa.StructArray:
 
 
 def json_text(struct: Column) -> Column:
-    """Null fields are written as null, times in UTC with all of their digits."""
+    """Null fields are written as null, times in UTC with microseconds."""
     return sql.to_json(struct, {"ignoreNullFields": "false", "timestampFormat": _TIMES})
 
 
 def spliced(value: Column, objects: Column) -> Column:
-    """The value, a usable one, with the fields of the struct `objects` as further members.
+    """A usable value with the fields of the struct `objects` as further members.
 
-    Nothing is named twice that takes long: below a condition Spark computes each mention by itself.
+    It must not use an expensive column twice: below a condition Spark computes it once for each use.
     """
     addition = sql.substring(json_text(objects).cast("binary"), sql.lit(2), sql.lit(_TO_THE_END))
     return sql.concat(_opened(value), addition)
 
 
 def _opened(value: Column) -> Column:
-    """The object without its closing brace, and with a comma where a member stands before it."""
+    """The object without its closing brace, and with a comma if it has members."""
     body = sql.concat(_without_last(value), sql.lit(_COMMA))
     return sql.when(_is_plain(value), body).otherwise(_opened_slowly(_trimmed(value)))
 
 
 def _is_plain(value: Column) -> Column:
-    """Whether the object ends in a member and a brace, without white space."""
+    """Whether the object has members and no white space before or after its closing brace."""
     before_last = sql.substring(value, sql.length(value) - 1, sql.lit(1))
     return (
         sql.endswith(value, sql.lit(_CLOSES))
@@ -135,7 +136,7 @@ def _is_plain(value: Column) -> Column:
 
 
 def _opened_slowly(value: Column) -> Column:
-    """The same for any object; `value` has no white space around it."""
+    """Like `_opened`, for any object. `value` has no white space around it."""
     body = _without_last(value)
     return sql.concat(body, sql.when(_trimmed(body) == sql.lit(_OPENS), sql.lit(_NOTHING)).otherwise(sql.lit(_COMMA)))
 

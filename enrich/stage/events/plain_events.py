@@ -1,4 +1,4 @@
-"""Events that are one value as they are, text or bytes: the field `value`, in the output a member of that name."""
+"""Events that are a single text or byte string: the field `value`, and a member of that name in the output."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ _FIELD = "value"
 
 
 class PlainEvents:
-    """Text must be UTF-8; bytes stand in the output as base64."""
+    """Text must be UTF-8. Bytes are written as base64."""
 
     def __init__(self, *, is_text: bool) -> None:
         self._is_text = is_text

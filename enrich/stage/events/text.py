@@ -1,5 +1,5 @@
 """Enriched events as JSON text, in columns: objects are spliced into the original bytes, so that everything else passes
-through untouched."""
+through unchanged."""
 
 import json
 import re
@@ -14,18 +14,18 @@ from enrich.codecs.rows import extents
 from enrich.stage.task.fate import Mask
 
 _WHITE_SPACE = " \t\r\n"
-# A backslash that is escaped itself begins nothing.
+# An escaped backslash does not start an escape sequence.
 _LOWER = re.compile(rb"(?<!\\)((?:\\\\)*\\u00[01])([a-f])")
 
 
 def object_text(rows: pa.StructArray) -> pa.BinaryArray:
-    """Null fields are written as null."""
+    """Each row as a JSON object. Null fields are written as null."""
     texts = _in_upper_case(JsonEncoder().encode(pa.RecordBatch.from_struct_array(rows)).values)
     return pc.if_else(rows.is_valid(), texts, _bytes(b"null")) if rows.null_count else texts
 
 
 def _in_upper_case(texts: pa.BinaryArray) -> pa.BinaryArray:
-    r"""With `\u001F` for `\u001f`, as Spark writes it: whoever joins the events, the bytes are the same."""
+    r"""Writes `\u001F` for `\u001f`, as Spark does, so that both joins write the same bytes."""
     has_some = pc.match_substring(texts, b"\\u00")
     if not pc.any(has_some).as_py():
         return texts
@@ -51,13 +51,13 @@ def object_of(members: Mapping[str, pa.BinaryArray]) -> pa.BinaryArray:
 
 
 def spliced(events: pa.BinaryArray, wanted: Mask, members: pa.BinaryArray) -> pa.BinaryArray:
-    """The wanted events, which are usable, with further members; the others are null."""
+    """The wanted events, which must be usable, with further members. The others are null."""
     opened = _opened(pc.if_else(pa.array(wanted), events, pa.scalar(None, events.type)))
     return _joined(opened, members, _bytes(b"}"))
 
 
 def _opened(events: pa.BinaryArray) -> pa.BinaryArray:
-    """The objects without their closing braces, and with a comma where a member stands before it."""
+    """The objects without their closing braces, and with a comma if they have members."""
     plain = _are_plain(events)
     opened = _joined(pc.binary_slice(events, 0, -1), _bytes(b","))
     if plain.all():
@@ -66,7 +66,7 @@ def _opened(events: pa.BinaryArray) -> pa.BinaryArray:
 
 
 def _are_plain(events: pa.BinaryArray) -> Mask:
-    """Which objects end in a member and a brace, without white space. Null is as good as that."""
+    """Which objects have members and no white space before or after the closing brace. Nulls count as such."""
     content, starts, ends = extents(events)
     plain = _nulls(events)
     places = np.flatnonzero(ends - starts >= len(b"{}"))
@@ -76,7 +76,7 @@ def _are_plain(events: pa.BinaryArray) -> Mask:
 
 
 def _opened_slowly(events: pa.BinaryArray) -> pa.BinaryArray:
-    """The same for any objects."""
+    """Like `_opened`, for any objects."""
     bodies = pc.utf8_slice_codeunits(pc.utf8_trim(events.cast(pa.string()), _WHITE_SPACE), 0, -1)
     is_empty = pc.equal(pc.utf8_rtrim(bodies, _WHITE_SPACE), "{")
     return pc.if_else(is_empty, bodies, _joined(bodies, pa.scalar(","))).cast(events.type)
@@ -91,6 +91,6 @@ def _bytes(text: bytes) -> pa.Scalar:
 
 
 def _joined(*parts: pa.Array | pa.Scalar) -> pa.Array:
-    """Null where one of them is."""
+    """The parts concatenated. Null if one of them is."""
     nothing = "" if pa.types.is_string(parts[0].type) else b""
     return pc.binary_join_element_wise(*parts, pa.scalar(nothing, parts[0].type))

@@ -1,4 +1,4 @@
-"""What is counted and timed in a stage, exact for each batch, and its metrics.
+"""What a stage counts and times, exact for each batch, and its metrics.
 
 It may use `task` and `progress`.
 """

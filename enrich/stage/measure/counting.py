@@ -1,4 +1,4 @@
-"""How many events a stage has seen, and what became of them: exact, batch by batch, from Spark's own observation."""
+"""How many events a stage has read, and what became of them: exact for each batch, from Spark's `observe`."""
 
 import json
 import threading
@@ -27,9 +27,9 @@ _NAME = "enrich"
 _REPORTS, _TIMES = "reports", "times"
 
 QUANTILES = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
-"""Of the events' times. What is old stands at the beginning: the 0.05 of the times is the 0.95 of the ages."""
+"""Quantiles of the events' times. The oldest come first: quantile 0.05 of the times is quantile 0.95 of the ages."""
 _ACCURACY = 1_000
-"""One in so many events: the error of a quantile. Ten times as much takes as long."""
+"""Of Spark's `percentile_approx`: the error is 1/1,000 of the events. A value ten times as large takes as long."""
 
 
 def observed(
@@ -39,19 +39,19 @@ def observed(
     time: Column,
     observation: Observation | None = None,
 ) -> DataFrame:
-    """The same events, which are counted as they pass: all of them, and those for which each part is true. What workers
-    `report` is collected, and of the events' times a few quantiles. The listener of a stream hears of it, or whoever
-    has the observation of one batch."""
+    """The same events, counted as they pass: all of them, and for each part those for which it is true. The workers'
+    `report` texts and quantiles of the events' times are collected too. The result goes to the stream's listener, or
+    to `observation`, for one batch."""
     counts = [sql.count_if(condition).alias(name) for name, condition in parts.items()]
-    # Of the times as they are: for each number Spark would look for how numbers are compared.
+    # Of timestamps, not of numbers: for each number Spark would look up how numbers are compared.
     times = sql.transform(sql.percentile_approx(time, list(QUANTILES), _ACCURACY), sql.unix_millis).alias(_TIMES)
-    # Not by collect_set: two workers may tell the same.
+    # Not collect_set: two workers may report the same text.
     texts = sql.collect_list(report).alias(_REPORTS)
     return events.observe(observation or _NAME, sql.count(sql.lit(1)).alias("events"), *counts, texts, times)
 
 
 class BatchListener(Protocol):
-    """Whoever wants to know more of each batch than the totals."""
+    """Receives the details of each batch."""
 
     def batch_done(
         self,
@@ -63,10 +63,10 @@ class BatchListener(Protocol):
 
 
 class _ByText(JStreamingQueryListener):
-    """Takes Spark's word of a batch in one piece.
+    """Takes a batch's progress from the JVM as one JSON text.
 
-    PySpark asks the JVM for each of its parts, some of them by names that the JVM looks for in all of its archives: an
-    eighth of the processor time of a stage with three batches a second.
+    PySpark asks the JVM for each part, some of them by names that the JVM searches for in all of its jars: an eighth of
+    the processor time of a stage with three batches a second.
     """
 
     def onQueryProgress(self, jevent: Any) -> None:  # noqa: N802 - Spark's name
@@ -75,7 +75,7 @@ class _ByText(JStreamingQueryListener):
 
 
 class StageCounts(StreamingQueryListener):
-    """Adds up what the batches of all queries of a session counted."""
+    """Adds up the counts of the batches of all queries of a session."""
 
     def __init__(self, *listeners: BatchListener) -> None:
         self._listeners = listeners
@@ -90,8 +90,8 @@ class StageCounts(StreamingQueryListener):
         return jvm.org.apache.spark.sql.streaming.PythonStreamingQueryListenerWrapper(_ByText(self))
 
     def wait_for_end(self, run: UUID, deadline_s: float = 30.0) -> bool:
-        """Whether all batches of this run of a query are counted. Spark tells of them some time after they are done,
-        and of the end last."""
+        """Whether all batches of this run of a query are counted. Spark reports batches some time after they are done,
+        and the end of the query last."""
         with self._changed:
             return self._changed.wait_for(lambda: run in self._ended, deadline_s)
 
@@ -101,7 +101,7 @@ class StageCounts(StreamingQueryListener):
             return dict(self._totals)
 
     def written(self, batch: int, found: Mapping[str, Any]) -> None:
-        """What was observed of a batch that is a job of its own: Spark's word of the batch does not hold it."""
+        """Takes the observation of a batch that `foreachBatch` wrote: Spark's progress event does not have it."""
         with self._changed:
             self._of_batches[batch] = found
 

@@ -22,16 +22,16 @@ from enrich.stage.task.report import STATUSES, BatchReport
 _SHOWN = (0.5, 0.95, 0.99, 1.0)
 _BUCKETS_S = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 _AFTER_SINK = "commitOffsets"
-"""The part of a batch in which its records are all written already."""
+"""The part of a batch that begins when all of its records are written."""
 
 
 class StageMetrics(Collector):
-    """Fed by the listener of a stage's query, read by whoever scrapes."""
+    """Fed by the listener of a stage's query, read by Prometheus."""
 
     def __init__(
         self, pipeline: str, stage: str, lookups: Sequence[StageLookup], processes: Mapping[str, int] | None = None
     ) -> None:
-        """`processes`: those of the driver, by what they are."""
+        """`processes`: the driver's processes, pid by name."""
         self._own = (pipeline, stage)
         self._lookups = lookups
         self._processes = processes or {}
@@ -87,7 +87,7 @@ class StageMetrics(Collector):
             self._statuses.update({(index, status): n for status, n in zip(STATUSES, numbers, strict=True)})
 
     def collect(self) -> Iterator[Metric]:
-        # Before the lock: sorting takes a while.
+        # Outside of the lock: sorting takes a while.
         lags = [
             ("in", "began to be processed", self._lag_in.quantiles(_SHOWN)),
             ("out", "was written to the sink, at the latest", self._lag_out.quantiles(_SHOWN)),
@@ -188,7 +188,7 @@ def _greatest(given: Any) -> dict[str, Any]:
 
 
 def _behind(progress: StreamingQueryProgress) -> int | None:
-    """Between the end of the batch and the end of the topic, as it was then."""
+    """Events between the end of the batch and the end of the topic at that time."""
     behind = None
     for source in progress.sources:
         ends = offsets_in(source.endOffset)
@@ -202,5 +202,5 @@ def _resident(pid: int) -> int:
     try:
         pages = Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]
     except OSError:
-        return 0  # it has ended, or the system does not tell
+        return 0  # the process has ended, or the system has no /proc
     return int(pages) * os.sysconf("SC_PAGE_SIZE")

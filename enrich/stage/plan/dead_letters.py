@@ -1,5 +1,5 @@
-"""What becomes of events that cannot be processed, in the JVM: the dead letter that `enrich.kafka.writing.dead_letters`
-makes in Python, with a longer key; and where a stage has no DLQ, its end."""
+"""Events that cannot be processed, in the JVM: they become dead letters like those that
+`enrich.kafka.writing.dead_letters` makes in Python, with a longer key, or fail a stage that has no DLQ."""
 
 import json
 from dataclasses import dataclass
@@ -13,14 +13,14 @@ from enrich.stage.plan.rows import HEADERS_TYPE, Row
 from enrich.stage.task.failures import MARK
 
 _OWN_BYTES = 2_048
-"""Of a dead letter's own key and headers, without the event's key."""
+"""Size of a dead letter's own key and headers, without the event's key."""
 _LONGEST_KEY = 65_536
 
 
 @dataclass(frozen=True)
 class Sender:
-    """Whose letters they are. In a compacted DLQ only the newest of a key stays: another stage, and another topic of
-    the same name, has keys of its own."""
+    """The stage that sends dead letters, as part of their keys: a compacted DLQ keeps only the newest record of a key,
+    so another stage, or another topic of the same name, needs keys of its own."""
 
     pipeline: str
     stage: str
@@ -32,10 +32,10 @@ class Sender:
 
 
 def dead_letter(wanted: Column, topic: str, sender: Sender, reason: Column, lookup: Column, largest: int) -> Row:
-    """A record for the DLQ, its key the event's place and the sender. It is never larger than that: a letter that the
-    brokers refuse would end the stage for ever."""
+    """A record for the DLQ. Its key is the event's topic, partition and offset, and the sender. It is never larger than
+    `largest`: a letter that the brokers refuse would fail the stage at each start."""
     room = sql.lit(largest - _OWN_BYTES) - bytes_beside_value()
-    # Headers that leave no room are left out; the key is cut to what always has some.
+    # If the event's headers leave no room for a value they are left out. The key is cut so that some room is left.
     theirs = sql.when(room > 0, sql.col(KAFKA.headers))
     room = sql.when(room > 0, room).otherwise(sql.lit(max(0, largest - _OWN_BYTES - _LONGEST_KEY)))
     return Row(
@@ -48,14 +48,14 @@ def dead_letter(wanted: Column, topic: str, sender: Sender, reason: Column, look
 
 
 def failure_row(wanted: Column, reason: Column) -> Row:
-    """A record that is never written: the first event that wants it ends the stage, and the driver learns why."""
-    told = {
+    """A record that is never written: the first event that wants it fails the stage and reports why to the driver."""
+    error = {
         "kind": "BadRecord",
         "what": "an event cannot be processed, and the stage has no DLQ: REASON",
         "where": "topic/partition/offset PLACE",
         "next_step": "give the stage a dlq",
     }
-    before, between, after = (MARK + json.dumps(told)).replace("PLACE", "REASON").split("REASON")
+    before, between, after = (MARK + json.dumps(error)).replace("PLACE", "REASON").split("REASON")
     text = sql.concat(sql.lit(before), reason, sql.lit(between), _place(), sql.lit(after))
     failure = sql.raise_error(text)
     return Row(wanted, failure.cast("string"), sql.col(KAFKA.key), sql.col(KAFKA.value), sql.col(KAFKA.headers))
@@ -72,7 +72,7 @@ def _value() -> Column:
 
 
 def _headers(stage: str, reason: Column, lookup: Column, theirs: Column) -> Column:
-    told = {
+    values = {
         "enrich.reason": reason,
         "enrich.stage": sql.lit(stage),
         "enrich.lookup": lookup,
@@ -84,8 +84,8 @@ def _headers(stage: str, reason: Column, lookup: Column, theirs: Column) -> Colu
         "enrich.sha256": sql.sha2(_value(), 256),
     }
     own = sql.array(
-        *(sql.struct(sql.lit(name).alias("key"), told[name].cast("binary").alias("value")) for name in told)
+        *(sql.struct(sql.lit(name).alias("key"), value.cast("binary").alias("value")) for name, value in values.items())
     )
     theirs = sql.coalesce(theirs, sql.array().cast(HEADERS_TYPE))
-    kept = sql.filter(theirs, lambda header: ~header["key"].isin(list(told)))
+    kept = sql.filter(theirs, lambda header: ~header["key"].isin(list(values)))
     return sql.concat(kept, sql.filter(own, lambda header: header["value"].isNotNull()))

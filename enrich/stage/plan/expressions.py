@@ -1,5 +1,5 @@
-"""Users' Spark SQL expressions over the fields of an event: checked before the stage starts, and which fields they
-name, since only those are parsed."""
+"""Users' Spark SQL expressions over the fields of an event. They are checked before the stage starts, and only the
+fields that they name are parsed."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ from enrich.base.errors import ConfigError
 from enrich.stage.plan.tried import classes_of, tried
 from enrich.stage.task.spec import part_name
 
-# For Spark they are as good as constants: it puts the time of each attempt in their place.
+# Spark calls them deterministic, since it replaces them by constants; but each attempt gets another time.
 _TIME_OR_PLACE = frozenset(
     {"CurrentDate", "CurrentTime", "CurrentTimestamp", "CurrentUser", "LocalTimestamp", "Now", "SparkVersion"}
 )
@@ -42,8 +42,8 @@ class Expression:
 
 
 class Expressions:
-    """Expressions over a schema; an event for which one fails has null there. Raises ConfigError for one that Spark
-    cannot resolve over it, and where all must be `repeatable` for one that may be another the next time."""
+    """Expressions over a schema. If one fails for an event its value is null. Raises ConfigError for an expression that
+    Spark cannot resolve, and with `repeatable` also for one whose value may change when a batch is repeated."""
 
     def __init__(self, spark: SparkSession, schema: StructType, *, repeatable: bool = False) -> None:
         self._spark = spark
@@ -51,7 +51,7 @@ class Expressions:
         self._repeatable = repeatable
 
     def key(self, parts: Sequence[Expression]) -> Column:
-        """The key of a lookup: one column, a struct where it has several parts."""
+        """The key of a lookup: one column, a struct if the key has several parts."""
         for part in parts:
             kind = self.kind(part)
             if not isinstance(kind, _KEY_TYPES) and not (len(parts) > 1 and isinstance(kind, BooleanType)):
@@ -65,7 +65,7 @@ class Expressions:
         return sql.struct(*(self._column(part).alias(part_name(number)) for number, part in enumerate(parts)))
 
     def time(self, expression: Expression) -> Column:
-        """An event's time."""
+        """An event's time, as a timestamp."""
         kind = self.kind(expression)
         if not isinstance(kind, TimestampType | NullType):
             raise ConfigError(
@@ -76,13 +76,13 @@ class Expressions:
         return self._column(expression).cast("timestamp")
 
     def together(self, expressions: Mapping[str, Expression]) -> Column:
-        """A struct of values of any types, by their names; all of it is null where one of them fails."""
+        """A struct of values of any types, by name. The whole struct is null if one of them fails."""
         struct = sql.struct(*(sql.expr(each.text).alias(name) for name, each in expressions.items()))
         classes = (classes_of(self._resolved(each)) for each in expressions.values())
         return tried(self._spark, struct, frozenset().union(*classes))
 
     def kind(self, expression: Expression) -> DataType:
-        """The type of its values."""
+        """The type of the expression's values."""
         return self._selected(expression).schema["it"].dataType
 
     def fields(self, columns: Mapping[str, Column]) -> list[str]:
@@ -97,10 +97,11 @@ class Expressions:
         plan = _analyzed(self._selected(expression))
         if self._repeatable and (not plan.deterministic() or classes_of(plan) & _TIME_OR_PLACE):
             raise ConfigError(
-                f"`{expression.text}` may be another when a batch is repeated, and replay: deterministic promises the "
-                "same records",
+                f"`{expression.text}` may have another value when a batch is repeated, and replay: deterministic "
+                "promises the same records",
                 where=expression.where,
-                next_step="use a field of the event instead of the current time or chance, or choose replay: latest",
+                next_step="use a field of the event instead of the current time or a random value, or choose "
+                "replay: latest",
             )
         return plan
 
@@ -117,7 +118,7 @@ class Expressions:
 
 
 def _references(selected: DataFrame) -> set[str]:
-    # Spark's own answer, after it resolved the expressions: no parser of ours could know all of its syntax.
+    # From the plan that Spark resolved: a parser of ours could not know all of Spark's syntax.
     found = _analyzed(selected).references().iterator()
     names = set()
     while found.hasNext():

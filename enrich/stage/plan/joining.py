@@ -1,4 +1,4 @@
-"""The lookups of a stage over any DataFrame: keys in, one answer column out, and what can be read from it."""
+"""The lookups of a stage over any DataFrame: keys in, one answer column out, and the columns read from it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from enrich.stage.task.pin import Pin
 from enrich.stage.task.spec import LINEAGE, TaskSpec, lineage_name, object_name
 
 OURS = "_enrich_"
-"""How the names of columns begin that stand beside those of a user's frame for a while."""
+"""Prefix of the columns that are temporarily added to a user's DataFrame."""
 ANSWER = f"{OURS}answer"
 TIME = f"{OURS}time"
 _ASKS = f"{OURS}asks"
@@ -25,7 +25,7 @@ _ASKS = f"{OURS}asks"
 
 @dataclass(frozen=True)
 class Joining:
-    """Lookups whose expressions are resolved over a schema; made by `joining`."""
+    """Lookups whose expressions are resolved over a schema. Made by `joining`."""
 
     spec: TaskSpec
     keys: Sequence[Column]
@@ -33,12 +33,12 @@ class Joining:
 
     @cached_property
     def asked(self) -> Mapping[str, Column]:
-        """What the operator needs of each row, by names that no row has."""
+        """The columns that the operator needs, under names that no user's column has."""
         keys = {f"{OURS}key_{index}": key for index, key in enumerate(self.keys)}
         return keys if self.time is None else {**keys, TIME: self.time}
 
     def answered(self, frame: DataFrame, kept: Sequence[str], usable: Column, pin: Pin | None = None) -> DataFrame:
-        """The kept columns with the answers. Where `usable` is false, no policy applies; it is never null."""
+        """The kept columns with the answers. No policy applies to rows whose `usable` is false. It is never null."""
         if not self.spec.lookups:
             return frame.select(*kept)
         questions = frame.select(*kept, usable.alias(_ASKS), *(c.alias(name) for name, c in self.asked.items()))
@@ -48,7 +48,7 @@ class Joining:
         return questions.select(*kept, answer.alias(ANSWER))
 
     def objects(self) -> list[Column]:
-        """What an event gets: an object for each lookup, by its name, and its lineage."""
+        """What is added to an event: an object for each lookup, under its name, and the lineage."""
         named = list(enumerate(self.spec.lookups))
         objects = [sql.col(ANSWER)[object_name(index)].alias(lookup.name) for index, lookup in named]
         if self.spec.lineage and named:
@@ -70,7 +70,7 @@ def joining(
     lineage: bool = False,
     where: str = "",
 ) -> Joining:
-    """`time`: when the events took place. Raises ConfigError, naming the lookup under `where`, for what cannot work."""
+    """`time`: the time of the events. Raises ConfigError, naming the lookup under `where`, for what cannot work."""
     planned = stage_lookups(pipeline, lookups)
     rules = freshness_rules(pipeline, (lookup.table for lookup in planned))
     spec = TaskSpec(to_wire(pipeline), planned, rules, lineage)

@@ -1,4 +1,4 @@
-"""The one Python operator of a stage whose expressions Spark evaluates: key columns in, answers out; the payload stays
+"""The one Python operator of a stage whose expressions Spark evaluates: key columns in, answers out. The payload stays
 in the JVM."""
 
 from collections.abc import Callable, Iterator, Sequence
@@ -18,10 +18,10 @@ from enrich.stage.worker.answers import Answers, Questions
 def answer_column(
     spec: TaskSpec, usable: Column, keys: Sequence[Column], times: Column | None, pin: Pin | None = None
 ) -> Column:
-    """A column of `spec.answer_type`. `usable`: false where an event could not be parsed, never null.
+    """A column of `spec.answer_type`. `usable`: false if an event could not be parsed, never null.
 
-    Nondeterministic for Spark, and it is: a filter on one of its fields would otherwise be pushed down and evaluate
-    it once more, at another seq.
+    The UDF must be marked nondeterministic, which it is: otherwise Spark pushes down a filter on one of its fields and
+    evaluates the UDF once more, at another seq.
     """
     arguments = [usable, *keys] if times is None else [usable, *keys, times]
     udf = arrow_udf(_answering(spec, len(keys), pin), from_arrow_type(spec.answer_type)).asNondeterministic()
@@ -29,8 +29,8 @@ def answer_column(
 
 
 def task_answers(spec: TaskSpec, pin: Pin | None) -> Answers:
-    """Of one task, in its worker."""
-    # Imported by the worker, when it has a task: the driver needs no store.
+    """The answers of one task. Called in its worker."""
+    # Imported in the worker only: the driver needs no store.
     from enrich.stage.worker.task import TaskAnswers
 
     return TaskAnswers(spec, pin)

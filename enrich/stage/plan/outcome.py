@@ -1,4 +1,4 @@
-"""What became of each event, as its columns say it."""
+"""What became of each event, read from its columns."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,15 +13,15 @@ from stores.table import Status
 
 @dataclass(frozen=True)
 class Outcome:
-    """Of events that these lookups, one or more, were asked for."""
+    """The outcome columns of events that were joined by these lookups, one or more."""
 
     lookups: Sequence[StageLookup]
     part: Callable[[str], Column]
 
     @classmethod
     def in_columns(cls, lookups: Sequence[StageLookup]) -> "Outcome":
-        """Once the answer is taken apart. Spark takes a field of a struct from it at a high price where it does not
-        generate code, and would carry all of the struct for it."""
+        """For an answer that `apart` has split into columns. Without generated code reading a field of a struct is
+        expensive for Spark, and it would carry the whole struct along."""
         return cls(lookups, lambda name: sql.col(f"_{name}"))
 
     def apart(self) -> list[Column]:
@@ -37,7 +37,7 @@ class Outcome:
         return self.part(REPORT)
 
     def deciding(self) -> tuple[Column, Column, Column]:
-        """Name, table and status of the lookup that decided, where one did."""
+        """Name, table and status of the lookup that decided, if one did."""
         statuses = sql.array(*(sql.lit(status.name.lower()) for status in Status))
         names = sql.array(*(sql.lit(lookup.name) for lookup in self.lookups))
         tables = sql.array(*(sql.lit(lookup.table) for lookup in self.lookups))

@@ -49,8 +49,8 @@ class StagePlan:
         event_bytes: Callable[[], int] = lambda: 0,
         source_id: str = "",
     ) -> None:
-        """`source` is needed for a write-back that declares no version. `event_bytes`: how large an event is, as a
-        rule; asked only where it decides. `source_id`: of the topic of events."""
+        """`source` is needed for a write-back that declares no version. `event_bytes`: the typical size of an event,
+        called only if it decides how the stage joins. `source_id`: the id of the topic of events."""
         self._sender = Sender(pipeline.name, name, source_id)
         self._stage = pipeline.stages[name]
         self._limits = limits or Limits()
@@ -82,14 +82,14 @@ class StagePlan:
 
     @property
     def joined_by(self) -> str:
-        """Who reads and writes the events, for people."""
+        """Which side reads and writes the events, and why, as text for people."""
         if self._by_workers is not None:
             return "workers"
         return f"Spark, since {self._needs_spark}"
 
     def records(self, source: DataFrame, pin: Pin | None = None, observation: Observation | None = None) -> DataFrame:
-        """Columns topic, key, value and headers, for Spark's Kafka sink. `source`: those of its Kafka source. With a
-        pin the tables answer as of its offsets."""
+        """The columns topic, key, value and headers for Spark's Kafka sink, from the columns of its Kafka source. With
+        a pin the tables answer as of its offsets."""
         events = KAFKA.of(source)
         enriched = self._evaluated(events, pin) if self._by_workers is None else self._by_workers.answered(events, pin)
         fates = {"dropped": self._is_dropped(), "dead_letters": sql.col(_IS_DEAD)}
@@ -102,7 +102,7 @@ class StagePlan:
         return fanned_out(counted, self._rows(), each_makes_one=each_makes_one)
 
     def _evaluated(self, events: DataFrame, pin: Pin | None) -> DataFrame:
-        """The same as of `WorkerJoin`, keys evaluated and values written by Spark."""
+        """The same columns as those of `WorkerJoin`, but Spark evaluates the keys and writes the values."""
         read = self._format.read(events, self._fields)
         kept = [*KAFKA.columns, USABLE]
         if self._writeback is not None:
@@ -116,8 +116,8 @@ class StagePlan:
         return answered.select(*kept, sql.when(is_forwarded, value).alias(OUTPUT), *outcome.apart())
 
     def _routed(self, events: DataFrame) -> DataFrame:
-        """Where each event goes, decided once: each column of each record asks for it. And what goes there: the
-        enriched value takes the place of the original one, so that not both are carried along."""
+        """Decides once where each event goes, since each column of each record needs it. The enriched value replaces
+        the original one, so that not both are carried along."""
         is_output = self._is_whole()
         value = sql.when(is_output, sql.col(OUTPUT)).otherwise(sql.col(KAFKA.value))
         columns = [value.alias(name) if name == KAFKA.value else sql.col(name) for name in events.columns]
@@ -162,7 +162,7 @@ class StagePlan:
         return sql.col(USABLE) & self._is(Fate.DROP) if self._drops else sql.lit(False)
 
     def _is_whole(self) -> Column:
-        """Everything that the event makes can be written; otherwise nothing of it is, so that it can be replayed."""
+        """Whether all records of the event can be written. Otherwise none of them is, so that it can be replayed."""
         fits = sql.coalesce(sql.length(OUTPUT) + bytes_beside_value() <= self._limits.sink, sql.lit(False))
         return fits if self._writeback is None else fits & self._writeback.problem.isNull()
 

@@ -1,4 +1,4 @@
-"""The records that a stage makes of an event, each for one topic."""
+"""The records that a stage makes from an event, each for one topic."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ HEADERS_TYPE = "array<struct<key:string,value:binary>>"
 
 @dataclass(frozen=True)
 class Row:
-    """A record for Spark's Kafka sink. Where `wanted` is not true the event makes none."""
+    """A record for Spark's Kafka sink. The event makes it only if `wanted` is true."""
 
     wanted: Column
     topic: Column
@@ -21,12 +21,12 @@ class Row:
 
 
 Alternatives = Sequence[Row]
-"""Rows of which an event makes one at most: the first that is wanted."""
+"""Rows of which an event makes at most one: the first that is wanted."""
 
 
 def fanned_out(events: DataFrame, rows: Sequence[Alternatives], *, each_makes_one: bool = False) -> DataFrame:
-    """The records of all events. Never a union: it would read the events and evaluate the lookups once for each row.
-    `each_makes_one`: there are only the first alternatives, and no event wants none of them."""
+    """The records of all events. It must not be a union, which would read the events and evaluate the lookups once for
+    each row. `each_makes_one`: each event wants a row of the first alternatives, and there are no others."""
     if len(rows) == 1:
         (alternatives,) = rows
         wanting = events if each_makes_one else events.where(_any_wanted(alternatives))

@@ -1,7 +1,7 @@
-"""Users' expressions that fail for one event are null for that event.
+"""Makes users' expressions null for an event for which they fail.
 
-Without ANSI most of Spark's functions are null by themselves. Some throw all the same, as `timestamp_millis` of a large
-number does, and the event would end the stage for ever.
+Without ANSI mode most of Spark's functions return null then. Some throw all the same, as `timestamp_millis` of a large
+number does, and that event would fail the stage at each start.
 """
 
 import json
@@ -12,20 +12,20 @@ from pyspark.sql import functions as sql
 
 _CATALYST = "org.apache.spark.sql.catalyst.expressions"
 _NEVER_FAIL = frozenset({"Alias", "AttributeReference", "GetStructField", "Literal"})
-# They fill a builder that a failure leaves half full: the next event's map would have entries of this one.
+# They fill a builder. A failure leaves it half full, and the next event's map would have entries of this one.
 _KEEP_STATE = frozenset(
     {"CreateMap", "MapFromArrays", "MapFromEntries", "MapConcat", "StringToMap", "TransformKeys", "MapZipWith"}
 )
 
 
 def tried(spark: SparkSession, column: Column, classes: frozenset[str]) -> Column:
-    """The column, null where it fails: by Spark's own `try`, around any expression. `classes`: see `classes_of`."""
+    """The column, null if it fails: Spark's own `try` around any expression. `classes`: see `classes_of`."""
     if classes <= _NEVER_FAIL or classes & _KEEP_STATE:
         return column
     jvm: Any = spark._jvm
     columns = jvm.org.apache.spark.sql.classic.ExpressionUtils
-    # Spark computes what two expressions share ahead of both, outside of the `try`. But not what stands below a
-    # condition, as long as it cannot tell how that will end.
+    # Spark computes common subexpressions first, outside of the `try`, but not those below a condition whose result it
+    # cannot know in advance.
     guarded: Any = sql.when(sql.spark_partition_id() >= 0, column)
     attempt = getattr(jvm, f"{_CATALYST}.TryEval")(columns.expression(guarded._jc))
     return Column(columns.column(attempt))
@@ -35,7 +35,7 @@ def classes_of(plan: Any) -> frozenset[str]:
     """The classes of all expressions in a resolved plan of the JVM, without their packages."""
     found: set[str] = set()
     nodes = json.loads(plan.expressions().apply(0).toJSON())
-    # Parents stand before their children; of each that is still to have some: its class, and how many.
+    # Parents come before their children. For each parent that still misses children: its class, and how many.
     parents: list[tuple[str, int]] = []
     for node in nodes:
         name = str(node["class"]).rpartition(".")[2]
@@ -44,7 +44,7 @@ def classes_of(plan: Any) -> frozenset[str]:
             parents.append((parent, missing - 1))
         if node["num-children"]:
             parents.append((name, node["num-children"]))
-        # The map of what it says: it fails whatever becomes of that.
+        # The map is of RaiseError's message: that expression fails in any case.
         if not (name == "CreateMap" and parent == "RaiseError"):
             found.add(name)
     return frozenset(found)

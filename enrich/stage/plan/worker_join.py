@@ -1,7 +1,7 @@
-"""The one Python operator of a stage whose JSON events are joined whole: events in, enriched events out.
+"""The one Python operator of a stage whose workers get whole JSON events: events in, enriched events out.
 
-Where all keys are plain fields Spark has nothing to evaluate, and reading and writing JSON in columns takes a fraction
-of what the JVM takes a row at a time; more than carrying the payload there and back costs (ADR 0037).
+If all keys are plain fields Spark has nothing to evaluate. Reading and writing JSON in columns takes a fraction of what
+the JVM needs row by row; that saves more than it costs to carry the payload to Python and back (ADR 0037).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +24,7 @@ from enrich.stage.task.spec import TaskSpec
 from enrich.stage.task.whole import OUTPUT, USABLE, WholeSpec
 
 _LARGEST_BYTES = 1_000
-"""Of a typical event: with more, to carry it to Python and back costs as much as it spares (ADR 0037)."""
+"""Limit for a typical event: carrying a larger one to Python and back costs as much as it saves (ADR 0037)."""
 
 _SIMPLE = (pa.types.is_boolean, pa.types.is_integer, pa.types.is_string, pa.types.is_date)
 
@@ -36,8 +36,8 @@ class WorkerJoin:
     spec: WholeSpec
 
     def answered(self, events: DataFrame, pin: Pin | None = None) -> DataFrame:
-        """The events, as `KAFKA` has them, with `USABLE`, the columns of their outcome, and as `OUTPUT` the enriched
-        events; null for those that are not forwarded."""
+        """The events' `KAFKA` columns with `USABLE`, the outcome columns, and as `OUTPUT` the enriched events, which is
+        null for events that are not forwarded."""
         answered = events.select("*", self._column(pin).alias(ANSWER))
         answer = sql.col(ANSWER)
         outcome = Outcome(self.spec.task.lookups, lambda name: answer[name])
@@ -52,7 +52,7 @@ class WorkerJoin:
 
 
 def worker_join(stage: Stage, spec: TaskSpec, fields: Sequence[str]) -> WorkerJoin | None:
-    """Of a stage that does not need Spark for them, see `why_evaluated`; None where they have no columns."""
+    """For a stage whose events Spark need not evaluate, see `why_evaluated`. None if the events have no columns."""
     columns = stage.source.schema_
     if not isinstance(columns, Columns):
         return None
@@ -60,8 +60,8 @@ def worker_join(stage: Stage, spec: TaskSpec, fields: Sequence[str]) -> WorkerJo
 
 
 def why_evaluated(stage: Stage, spec: TaskSpec, fields: Sequence[str], event_bytes: Callable[[], int]) -> str | None:
-    """For what Spark has to evaluate the events of a stage; None where it need not. `fields`: those that the stage's
-    expressions name, as Spark says. `event_bytes`: of a typical event, 0 where that is not known; asked last."""
+    """Why Spark has to evaluate the events of a stage; None if it need not. `fields`: those that the stage's
+    expressions name, as Spark resolved them. `event_bytes`: size of a typical event, 0 if unknown; called last."""
     columns = stage.source.schema_
     if not isinstance(columns, Columns):
         return f"the events are {stage.source.format}"
@@ -70,7 +70,7 @@ def why_evaluated(stage: Stage, spec: TaskSpec, fields: Sequence[str], event_byt
     if stage.writeback is not None:
         return "it writes back"
     if spec.needs_times and stage.event_time is not None:
-        # Even one that names no field of its own: workers have only the time that Kafka has of the record.
+        # Even if it names no field: workers get only the record's Kafka timestamp.
         return "the event_time is needed"
     if {name for lookup in spec.lookups for name in lookup.keys} != set(fields):
         return "a key is an expression or a field that is not plain"
@@ -87,7 +87,7 @@ def why_evaluated(stage: Stage, spec: TaskSpec, fields: Sequence[str], event_byt
 
 def _enriching(spec: WholeSpec, pin: Pin | None) -> Callable[[Iterator[tuple[pa.Array, ...]]], Iterator[pa.Array]]:
     def enrich(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
-        # Imported by the worker, when it has a task: the driver writes no JSON.
+        # Imported in the worker only: the driver writes no JSON.
         from enrich.stage.worker.enriching import Enriching
 
         enriching = Enriching(spec, task_answers(spec.task, pin))
@@ -97,7 +97,7 @@ def _enriching(spec: WholeSpec, pin: Pin | None) -> Callable[[Iterator[tuple[pa.
 
 
 def _is_written_alike(kind: pa.DataType) -> bool:
-    """Whether workers write such values as Spark does."""
+    """Whether workers write values of this type exactly as Spark does."""
     if pa.types.is_struct(kind) or pa.types.is_list(kind):
         return all(_is_written_alike(kind.field(index).type) for index in range(kind.num_fields))
     return any(is_simple(kind) for is_simple in _SIMPLE)

@@ -1,5 +1,5 @@
-"""The records that a stage writes back: made of its events, for the sync service or for another table. Each carries the
-version by which the sync service tells which of two records of a key is newer, whatever their order in the topic."""
+"""The records that a stage writes back, made from its events, for the sync service or for another table. Each carries a
+version, by which the sync service knows the newer of two records of a key, whatever their order in the topic."""
 
 import json
 from collections.abc import Sequence
@@ -37,31 +37,31 @@ from stores.external.protocol import LARGEST_VERSION, OFFSETS_OF_A_GENERATION
 VERSION_HEADER = "enrich.version"
 CAUSE_HEADER = "enrich.cause"
 _OWN_HEADERS = 128
-"""Bytes of both, at most."""
+"""Largest size of both headers, in bytes."""
 
 RECORD = "_writeback"
 _ASKED = "_writeback_asked"
 _WHOLE = (ByteType, ShortType, IntegerType, LongType)
-# What JSON requires to be escaped. Everything else stands as it is, as in the keys that look-ups ask for.
+# Hex codes with letters, of the characters that JSON requires to be escaped. As in the keys of look-ups, no others are.
 _WITH_LETTERS = tuple(f"{code:04X}" for code in range(0x20) if f"{code:X}" != f"{code:x}")
 _NEEDS_ESCAPE = r'["\\\x00-\x1f]'
 
 
 @dataclass(frozen=True)
 class WritebackRows:
-    """Made by `writeback_rows`. `recorded` computes all while the event's fields are at hand, the rest reads that."""
+    """Made by `writeback_rows`. `recorded` computes everything while the event has its fields, the rest reads that."""
 
     topic: str
     asked: Column
-    """A struct of the users' expressions over the event's fields; null where one of them fails."""
+    """A struct of the users' expressions over the event's fields; null if one of them fails."""
     parts: Sequence[Column]
-    """Key, value and version; as far as they are users' expressions, read from `_ASKED`."""
+    """Key, value and version. Those that are users' expressions are read from `_ASKED`."""
     source: SourceVersions | None
-    """Where no version is declared: what makes the events' offsets comparable."""
+    """What makes the events' offsets comparable. None if a version is declared."""
     largest: int
 
     def recorded(self, events: DataFrame) -> DataFrame:
-        """The events with a column `RECORD` more."""
+        """The events with the additional column `RECORD`."""
         key, value, version = self.parts
         failed = sql.col(_ASKED).isNull().alias("failed")
         record = sql.struct(key.alias("key"), value.alias("value"), version.alias("version"), failed)
@@ -69,10 +69,10 @@ class WritebackRows:
 
     @property
     def problem(self) -> Column:
-        """Why the record cannot be written; null where it can, or where there is none to write."""
+        """Why the record cannot be written. Null if it can, or if there is none to write."""
         version, size = sql.col(RECORD)["version"], self._size()
         is_version = sql.coalesce(version.between(0, LARGEST_VERSION), sql.lit(False))
-        # Without this a value that cannot be computed would be a tombstone.
+        # Without this check a value that cannot be computed would become a tombstone.
         failed = sql.when(sql.col(RECORD)["failed"], "an expression of the write-back cannot be computed")
         return failed.when(
             self.is_there,
@@ -83,7 +83,7 @@ class WritebackRows:
 
     @property
     def is_there(self) -> Column:
-        """An event whose key for it is null has nothing to write back."""
+        """An event whose write-back key is null has nothing to write back."""
         return sql.col(RECORD)["key"].isNotNull()
 
     def row(self, wanted: Column) -> Row:
@@ -115,8 +115,8 @@ class WritebackRows:
 def writeback_rows(
     section: Writeback, expressions: Expressions, source: SourceVersions | None, largest: int, where: str
 ) -> WritebackRows:
-    """`source` is not needed where the section declares a version. Raises ConfigError for expressions that Spark cannot
-    resolve, or of types that cannot be what they are for."""
+    """`source` is not needed if the section declares a version. Raises ConfigError for expressions that Spark cannot
+    resolve, or whose type does not fit their use."""
     keys = [Expression(text, f"{where}key") for text in section.key or ()]
     value = Expression(section.value, f"{where}value")
     asked = {_part(number): key for number, key in enumerate(keys)} | {"value": value}
@@ -142,7 +142,7 @@ def _of(name: str) -> Column:
 
 
 def _key(expressions: Expressions, parts: Sequence[Expression]) -> Column:
-    """As tables have them: text or bytes, a compact JSON array where there are several parts; null if a part is."""
+    """A key in the form of tables: text or bytes, a compact JSON array if it has several parts. Null if a part is."""
     expressions.key(parts)
     columns = [(_of(_part(number)), expressions.kind(part)) for number, part in enumerate(parts)]
     if len(columns) == 1:
@@ -170,9 +170,9 @@ def _json_part(column: Column, kind: DataType) -> Column:
 
 
 def _in_lower_case(text: Column) -> Column:
-    r"""JSON text with `\u001f` for `\u001F`, as look-ups ask for it and most programs write it."""
+    r"""JSON text with `\u001f` for `\u001F`, as look-ups and most programs write it."""
     for digits in _WITH_LETTERS:
-        # A backslash that is escaped itself begins nothing.
+        # An escaped backslash does not start an escape sequence.
         text = sql.regexp_replace(text, rf"(?<!\\)((?:\\\\)*)\\u{digits}", rf"$1\\u{digits.lower()}")
     return text
 
@@ -187,7 +187,7 @@ def _value(kind: DataType) -> Column:
 
 
 def _declared(expressions: Expressions, expression: Expression) -> Column:
-    """As the sync service counts: times in microseconds, dates in days."""
+    """A declared version as the number that the sync service compares: times in microseconds, dates in days."""
     column, kind = _of("version"), expressions.kind(expression)
     if isinstance(kind, TimestampType | TimestampNTZType):
         return sql.unix_micros(column.cast("timestamp"))
@@ -203,18 +203,18 @@ def _declared(expressions: Expressions, expression: Expression) -> Column:
 
 
 def _of_source(source: SourceVersions) -> Column:
-    """Of the event's offset. A partition that came since the stage was started took keys of others with it, whose
-    offsets do not compare with its own: the stage ends, and begins the next generation when it is started again."""
+    """A version made from the event's offset. If a partition was added since the stage started, keys have moved to it
+    whose old offsets do not compare with its own: the stage fails, and its next start begins the next generation."""
     partition, offset = sql.col(KAFKA.partition), sql.col(KAFKA.offset)
     starts = sql.array(*(sql.lit(start).cast("bigint") for start in source.starts))
     generation = sql.lit(source.generation) - (offset < sql.get(starts, partition)).cast("bigint")
-    told = {
+    error = {
         "kind": "Retryable",
         "what": "the topic of the events has more partitions than when the stage was started, and its write-back has "
         "to count versions anew",
         "where": f"topic {source.topic}",
         "next_step": "start the stage again",
     }
-    grown = sql.raise_error(sql.lit(MARK + json.dumps(told))).cast("bigint")
+    grown = sql.raise_error(sql.lit(MARK + json.dumps(error))).cast("bigint")
     version = generation * sql.lit(OFFSETS_OF_A_GENERATION) + offset
     return sql.when(partition < len(source.starts), version).otherwise(grown)

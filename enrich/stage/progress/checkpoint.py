@@ -1,4 +1,5 @@
-"""The folder of a stage's checkpoint, wherever Spark can reach it, and the marker by which others stop the stage."""
+"""The folder of a stage's checkpoint, on any file system that Spark can reach, and the marker that asks the stage to
+stop."""
 
 from typing import Any
 
@@ -16,19 +17,19 @@ _EXISTS = "FileAlreadyExistsException"
 
 
 def choose_file_manager(spark: SparkSession, uri: str) -> None:
-    """Where a rename is atomic, the manager that relies on it takes half of the time of the default one (ADR 0021).
-    What somebody chose stays."""
+    """If renames are atomic, the file manager that relies on them takes half of the time of the default one (ADR 0021).
+    A manager that the user configured stays."""
     jvm: Any = spark._jvm
     scheme = jvm.org.apache.hadoop.fs.Path(uri).toUri().getScheme()
     if scheme is None:
-        # On a cluster that may be an object store.
+        # The default file system: on a cluster that may be an object store.
         scheme = jvm.org.apache.hadoop.fs.FileSystem.getDefaultUri(spark._jsc.hadoopConfiguration()).getScheme()
     if scheme in _RENAME_SAFE and spark.conf.get(_MANAGER, None) is None:
         spark.conf.set(_MANAGER, _RENAMING)
 
 
 class Checkpoint:
-    """Through Hadoop's file systems, as Spark itself uses it."""
+    """A checkpoint, accessed through Hadoop's file systems as Spark does."""
 
     def __init__(self, spark: SparkSession, uri: str) -> None:
         self._uri = uri
@@ -36,13 +37,14 @@ class Checkpoint:
         self._path_class = jvm.org.apache.hadoop.fs.Path
         self._folder = jvm.org.apache.hadoop.fs.Path(uri)
         self._text = jvm.org.apache.commons.io.IOUtils
-        # What has to be there whole or not at all is written as Spark writes its own progress.
+        # Texts must be written atomically, so they are written as Spark writes its own progress.
         manager = jvm.org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
         try:
             self._files = self._folder.getFileSystem(spark._jsc.hadoopConfiguration())
             settings = spark._jsparkSession.sessionState().newHadoopConf()
             if settings.get(_MANAGER) == _RENAMING:
-                # Quick for what Spark writes once. What is there already it neither replaces nor leaves with an error.
+                # The renaming manager is for files that are written once: it neither replaces an existing file nor
+                # reports that there is one.
                 settings.unset(_MANAGER)
             self._atomic = manager.create(self._folder, settings)
         except Py4JJavaError as error:
@@ -50,7 +52,7 @@ class Checkpoint:
 
     @property
     def beside(self) -> str:
-        """The name of a text beside the folder, which stays when somebody deletes the checkpoint."""
+        """The name of a text beside the folder. It survives if somebody deletes the checkpoint."""
         return f"../{self._folder.getName()}.versions"
 
     def has_progress(self) -> bool:
@@ -58,7 +60,7 @@ class Checkpoint:
         return bool(self.batches("offsets"))
 
     def batches(self, name: str) -> list[int]:
-        """The batches that a folder of the checkpoint has a file for, in their order."""
+        """The batches for which a folder of the checkpoint has a file, in ascending order."""
         try:
             folder = self._path(name)
             if not self._files.exists(folder):
@@ -74,30 +76,30 @@ class Checkpoint:
         except Py4JJavaError as error:
             raise self._unreachable(error) from error
 
-    def is_told_to_stop(self) -> bool:
+    def is_stop_requested(self) -> bool:
         return self.stop_marked_at() is not None
 
     def stop_marked_at(self) -> int | None:
-        """When somebody left the marker, by the clock of the files; None when there is none."""
+        """When the marker was written, by the file system's clock; None if there is none."""
         try:
             path = self._path(STOP_MARKER)
             return int(self._files.getFileStatus(path).getModificationTime()) if self._files.exists(path) else None
         except Py4JJavaError as error:
             raise self._unreachable(error) from error
 
-    def tell_to_stop(self) -> None:
-        # Under its name only once it is whole: the stage that sees it takes it away at once.
+    def request_stop(self) -> None:
+        # Written atomically: a stage that sees the marker deletes it at once.
         self.write(STOP_MARKER, "")
 
     def forget_stop(self) -> None:
-        """Tells whoever asked that the stage has ended."""
+        """Deletes the marker, which tells the one who wrote it that the stage has ended."""
         try:
             self._files.delete(self._path(STOP_MARKER), False)
         except Py4JJavaError as error:
             raise self._unreachable(error) from error
 
     def read(self, name: str) -> str | None:
-        """A small text in the folder; None when there is none."""
+        """A small text in the folder; None if it does not exist."""
         try:
             path = self._path(name)
             if not self._files.exists(path):
@@ -111,11 +113,11 @@ class Checkpoint:
             raise self._unreachable(error) from error
 
     def write(self, name: str, text: str) -> None:
-        """All of it or nothing; what was there before is replaced."""
+        """Writes a text atomically. An existing one is replaced."""
         self._write(name, text, overwrites=True)
 
     def create(self, name: str, text: str) -> bool:
-        """The same, but what is there already stays; tells whether there was nothing."""
+        """Like `write`, but an existing text stays. Returns whether this one was written."""
         return self._write(name, text, overwrites=False)
 
     def _write(self, name: str, text: str, *, overwrites: bool) -> bool:

@@ -1,5 +1,5 @@
-"""One driver at a time on a checkpoint: the newer one shuts the older one out, and begins when that has gone. Both at
-once would record the same batch, which ends either of them."""
+"""One driver at a time on a checkpoint: the newer one fences the older one and begins when that has ended. Two drivers
+at once would record the same batch, which fails one or both of them."""
 
 import json
 import logging
@@ -19,10 +19,11 @@ from enrich.base.errors import Retryable
 _log = logging.getLogger(__name__)
 
 NAME = "enrich-driver"
-"""Of the text in the checkpoint, while a driver runs."""
+"""The text that is in the checkpoint while a driver runs."""
 _LOOK_EVERY_S = 0.5
 _PATIENCE_S = 20.0
-"""A driver without events learns after 5 s that it was shut out; one that was killed on another host never goes."""
+"""A driver without events learns after 5 s that it is fenced. One that was killed on another host never deletes its
+text."""
 
 
 class Texts(Protocol):
@@ -35,7 +36,7 @@ class Texts(Protocol):
 
 @dataclass(frozen=True)
 class Driver:
-    """A process that runs a stage, and which time it does."""
+    """A process that runs a stage, and the id of this run."""
 
     host: str
     pid: int
@@ -51,43 +52,43 @@ class Driver:
 
     @property
     def has_died(self) -> bool:
-        """Of a driver on another host nobody knows."""
+        """False for a driver on another host, which cannot be checked."""
         if self.host != socket.gethostname():
             return False
         try:
             process = psutil.Process(self.pid)
-            # One that was killed stays a zombie where nobody asks for its end.
+            # A killed process stays a zombie until its parent waits for it.
             return abs(process.create_time() - self.started) > 1 or process.status() == psutil.STATUS_ZOMBIE
         except psutil.NoSuchProcess:
             return True
 
 
 def is_at_work(checkpoint: Texts) -> bool:
-    """Whether a driver said so, and did not die on this host since."""
+    """Whether the checkpoint names a driver that is not known to have died."""
     text = checkpoint.read(NAME)
     return text is not None and not Driver(**json.loads(text)).has_died
 
 
 def wait_for_others(checkpoint: Texts, is_stopping: Callable[[], bool], patience_s: float = _PATIENCE_S) -> None:
-    """Returns once no driver is said to be at work. They must have been shut out before."""
-    end, is_told = time.monotonic() + patience_s, False
+    """Returns once the checkpoint names no living driver. Other drivers must have been fenced before."""
+    end, is_logged = time.monotonic() + patience_s, False
     while (text := checkpoint.read(NAME)) is not None and not is_stopping():
         other = Driver(**json.loads(text))
         if other.has_died:
             return
         fields = {"host": other.host, "pid": other.pid}
         if time.monotonic() > end:
-            _log.warning("the driver before this one has not said that it ended; it may have been killed", extra=fields)
+            _log.warning("the previous driver has not recorded its end; it may have been killed", extra=fields)
             return
-        if not is_told:
-            is_told = True
-            _log.info("waiting for the driver before this one to end", extra=fields)
+        if not is_logged:
+            is_logged = True
+            _log.info("waiting for the previous driver to end", extra=fields)
         time.sleep(_LOOK_EVERY_S)
 
 
 @contextmanager
 def at_work(checkpoint: Texts) -> Iterator[None]:
-    """Says so in the checkpoint inside the block."""
+    """Names this driver in the checkpoint inside the block."""
     text = Driver.here().to_text()
     checkpoint.write(NAME, text)
     try:
@@ -97,4 +98,7 @@ def at_work(checkpoint: Texts) -> Iterator[None]:
             if checkpoint.read(NAME) == text:
                 checkpoint.delete(NAME)
         except Retryable as error:
-            _log.warning("the next driver will wait for this one", extra={"reason": str(error)})
+            _log.warning(
+                "this driver is still named in the checkpoint; the next one will wait for it",
+                extra={"reason": str(error)},
+            )

@@ -1,4 +1,4 @@
-"""How far a stage is, kept in its consumer group: for lag tools, to notice a lost checkpoint, and to shut out a second
+"""How far a stage is, kept in its consumer group: for lag tools, to notice a lost checkpoint, and to fence a second
 driver."""
 
 import json
@@ -18,7 +18,7 @@ from enrich.kafka.writing.transactions import TransactionalProducer
 _log = logging.getLogger(__name__)
 
 Ends = Mapping[str, Mapping[int, int]]
-"""Topic -> partition -> offset below which everything is done."""
+"""Topic -> partition -> offset below which all events are processed."""
 
 _PATIENCE_S = 30.0
 _TRY_AGAIN_S = 0.2
@@ -27,7 +27,7 @@ _REMIND_S = 60.0
 _LONGEST_NOTE = 4_000
 _COMMIT_EVERY_S = 1.0
 _SAY_ALIVE_EVERY_S = 5.0
-"""So often a driver without events finds out whether another took over."""
+"""How often a driver without events checks whether another one took over."""
 
 
 def group_of(pipeline: str, stage: str) -> str:
@@ -35,15 +35,15 @@ def group_of(pipeline: str, stage: str) -> str:
 
 
 def older_group_of(stage: str) -> str:
-    """Of releases before this one: that of all pipelines which have a stage of this name."""
+    """The group of earlier releases, shared by all pipelines that have a stage of this name."""
     return f"enrich.{stage}"
 
 
 class StageProgress:
-    """The offsets of one stage's group. Committed in transactions, of which only the newest driver is capable."""
+    """The offsets of one stage's group. They are committed in transactions, which only the newest driver can do."""
 
     def __init__(self, connection: Connection, pipeline: str, stage: str, *, deadline_s: float = 10.0) -> None:
-        """`deadline_s`: for each step of a commit. A stage that is told to stop waits for the one under way."""
+        """`deadline_s`: for each step of a commit. A stage that stops waits for the commit under way."""
         self.group, self.older_group = group_of(pipeline, stage), older_group_of(stage)
         self._connection = connection
         self._consumer: Consumer = new_group_consumer(connection, self.group)
@@ -51,7 +51,7 @@ class StageProgress:
         self._ends: Ends = {}
         self._note = ""
         self.note: str | None = None
-        """The text that stood with the offsets when they were read last."""
+        """The text that was committed with the offsets, when they were read last."""
         self._is_new = False
         self._committed_at = 0.0
         self._thread: threading.Thread | None = None
@@ -59,17 +59,17 @@ class StageProgress:
         self._fenced: Fenced | None = None
 
     def committed(self, topic: str, partitions: list[int]) -> dict[int, int]:
-        """What the group has of the topic; empty when the stage never ran."""
+        """The group's offsets of the topic; empty if the stage never ran."""
         offsets, self.note = _committed(self._consumer, self.group, topic, partitions)
         return offsets
 
     def committed_by(self, group: str, topic: str, partitions: list[int]) -> dict[int, int]:
-        """What another group has of the topic."""
+        """Another group's offsets of the topic."""
         return self._of_another(group, topic, partitions)[0]
 
     def committed_before(self, topic: str, partitions: list[int]) -> tuple[dict[int, int], str | None]:
-        """Offsets and note of the group that earlier releases used, of this pipeline or of another. Nothing where this
-        user may not read it."""
+        """Offsets and note of the group that earlier releases used, of this pipeline or of another. Nothing if this
+        user may not read that group."""
         try:
             return self._of_another(self.older_group, topic, partitions)
         except ConfigError:
@@ -80,15 +80,15 @@ class StageProgress:
             return _committed(consumer, group, topic, partitions)
 
     def remember(self, note: str) -> None:
-        """The text is committed with the next offsets, unless it is longer than brokers take."""
+        """Commits the text with the next offsets, unless it is longer than brokers accept."""
         self._note = note if len(note) <= _LONGEST_NOTE else ""
 
     def take_over(self) -> None:
-        """From now on every other driver of this stage is shut out."""
+        """Fences every other driver of this stage."""
         self._producer.start(_PATIENCE_S)
 
     def reached(self, ends: Ends) -> None:
-        """These events are done with. Raises Fenced when another driver took over."""
+        """Takes the offsets below which all events are processed. Raises Fenced if another driver took over."""
         if ends != self._ends:
             self._ends, self._is_new = ends, True
         waited = time.monotonic() - self._committed_at
@@ -97,15 +97,15 @@ class StageProgress:
         self._raise_fenced()
 
     def commit(self) -> None:
-        """Writes what was reached, unless the brokers take too long: the next start finds the events in the checkpoint,
-        too. Raises Fenced."""
+        """Commits what was reached, unless the brokers take too long: the next start relies on the checkpoint. Raises
+        Fenced."""
         if self._ends and self._waited_for() and self._begin():
             self._waited_for()
         self._raise_fenced()
 
     def _begin(self) -> bool:
-        """Commits by a thread of its own: while brokers come back, the client's calls have outlasted their deadline by
-        minutes, and a stage that hangs in them would hear of nothing else."""
+        """Commits in a thread of its own: while brokers come back, the client's calls have exceeded their deadline by
+        minutes, and a stage that hangs in them would notice nothing else."""
         if self._thread is not None and self._thread.is_alive():
             if time.monotonic() - self._committed_at >= _REMIND_S:
                 self._committed_at = time.monotonic()
@@ -117,12 +117,12 @@ class StageProgress:
         return True
 
     def _waited_for(self) -> bool:
-        """Waits for the commit under way; False when it takes too long."""
+        """Waits for the commit under way. False if it takes too long."""
         if self._thread is None:
             return True
         self._thread.join(_LAST_COMMIT_S)
         if self._thread.is_alive():
-            _log.warning("the brokers do not answer the commit of the group's offsets; it is left alone")
+            _log.warning("the brokers do not answer the commit of the group's offsets; ending without it")
             return False
         return True
 
@@ -131,15 +131,15 @@ class StageProgress:
             raise self._fenced
 
     def _commit(self, ends: Ends) -> None:
-        """What the brokers do not take now is tried again with the next."""
-        places = [
+        """Commits once. If that fails, the next commit tries again."""
+        offsets = [
             TopicPartition(topic, p, offset, self._note)
             for topic, partitions in ends.items()
             for p, offset in partitions.items()
         ]
         try:
             with self._producer.transaction():
-                self._producer.send_offsets(places, self._consumer.consumer_group_metadata())
+                self._producer.send_offsets(offsets, self._consumer.consumer_group_metadata())
         except Fenced as error:
             self._fenced = Fenced(
                 "another driver runs this stage", where=error.where, next_step="run one driver of a stage only"
@@ -147,7 +147,7 @@ class StageProgress:
             self._fenced.__cause__ = error
         except Retryable as error:
             self._is_new = True
-            _log.warning("the group's offsets are not committed now", extra={"reason": str(error)})
+            _log.warning("the group's offsets are not committed; trying again", extra={"reason": str(error)})
         except EnrichError as error:
             self._is_new = True
             _log.error("the group's offsets cannot be committed", extra={"reason": str(error)})
@@ -158,7 +158,7 @@ class StageProgress:
 
 
 def _committed(consumer: Consumer, group: str, topic: str, partitions: list[int]) -> tuple[dict[int, int], str | None]:
-    """Its offsets of the topic, and the text that stands with them."""
+    """The group's offsets of the topic, and the text that was committed with them."""
     asked = [TopicPartition(topic, partition) for partition in partitions]
     end = time.monotonic() + _PATIENCE_S
     while True:
@@ -166,7 +166,7 @@ def _committed(consumer: Consumer, group: str, topic: str, partitions: list[int]
             with kafka_errors(f"group {group}"):
                 answered = consumer.committed(asked, timeout=_PATIENCE_S)
         except Retryable:
-            # A coordinator that has just been chosen does not know it yet.
+            # A newly elected coordinator has not loaded the group yet.
             if time.monotonic() > end:
                 raise
             time.sleep(_TRY_AGAIN_S)
@@ -177,7 +177,7 @@ def _committed(consumer: Consumer, group: str, topic: str, partitions: list[int]
 
 
 def ends_of(progress: Mapping[str, object] | None) -> Ends:
-    """The ends of the last batch, from what Spark tells of a query."""
+    """The ends of the last batch, from Spark's progress of a query."""
     sources = (progress or {}).get("sources") or []
     ends: dict[str, dict[int, int]] = {}
     for source in sources if isinstance(sources, list) else []:
@@ -185,9 +185,9 @@ def ends_of(progress: Mapping[str, object] | None) -> Ends:
     return ends
 
 
-def offsets_in(told: str | Mapping[str, Mapping[str, int]] | None) -> Mapping[str, dict[int, int]]:
-    """What Spark tells of a Kafka source, by topic and partition; PySpark has parsed some of it."""
-    parsed = json.loads(told or "null") if isinstance(told, str) else told
+def offsets_in(reported: str | Mapping[str, Mapping[str, int]] | None) -> Mapping[str, dict[int, int]]:
+    """The offsets that Spark reports for a Kafka source, by topic and partition. PySpark has parsed some of them."""
+    parsed = json.loads(reported or "null") if isinstance(reported, str) else reported
     return {
         topic: {int(partition): int(offset) for partition, offset in partitions.items()}
         for topic, partitions in (parsed or {}).items()

@@ -1,5 +1,5 @@
-"""The driver's side of pins: where the tables end, asked in the background, and the pin of each batch, kept beside the
-progress that Spark records, so that a batch which is repeated is answered as it was."""
+"""The driver's side of pins. A thread asks for the end offsets of the tables' topics; the pin of each batch is kept in
+the checkpoint, so that a repeated batch gets the same answers."""
 
 import hashlib
 import json
@@ -24,12 +24,12 @@ _CLEAN_EVERY = 50
 
 
 class TableEnds:
-    """The newest pin that there could be: the last stable offsets of the tables, asked again and again by a thread."""
+    """The newest possible pin: the last stable offsets of the tables' topics, which a thread keeps asking for."""
 
     def __init__(self, topics: Mapping[str, str], rules: Sequence[FreshnessRule], connection: Connection) -> None:
         """`topics`: table -> topic."""
         self._topics = topics
-        # A table whose age is watched (on_stale: wait, fail) is not pinned to what it was longer ago than its bound.
+        # For tables with on_stale: wait or fail a pin must not be older than their freshness bound.
         self._bound_ms = min((r.bound_ms for r in rules if r.bound_ms is not None and r.is_watched), default=None)
         self._deadline_s = min((rule.deadline_s for rule in rules), default=_PATIENCE_S)
         self._brokers = Topics(new_admin_client(connection), deadline_s=_PATIENCE_S)
@@ -41,7 +41,7 @@ class TableEnds:
         self._thread.start()
 
     def newest(self) -> Pin:
-        """Raises Unreachable when the brokers do not say where the tables end."""
+        """Raises Unreachable if the brokers do not answer in time."""
         end = time.monotonic() + self._deadline_s
         with self._changed:
             while True:
@@ -50,9 +50,9 @@ class TableEnds:
                 left = end - time.monotonic()
                 if left <= 0:
                     raise Unreachable(
-                        f"the brokers did not say within {self._deadline_s:g} s where the tables end: {self._why}",
+                        f"the brokers did not give the tables' end offsets within {self._deadline_s:g} s: {self._why}",
                         where=f"topics {', '.join(sorted(self._topics.values()))}",
-                        next_step="see whether the brokers are there, or allow more time: tables.<name>.freshness",
+                        next_step="check that the brokers are up, or allow more time: tables.<name>.freshness",
                     )
                 self._changed.wait(left)
 
@@ -85,7 +85,7 @@ class TableEnds:
             if not isinstance(end, TopicEnds):
                 self._why = str(end)
                 if isinstance(end, ConfigError):
-                    # The topic is gone, and with it what the pin stands for: whatever has its name next is another.
+                    # The topic is gone, so the last pin is void: a topic created with its name is another one.
                     with self._changed:
                         self._newest = None
                 return None
@@ -97,23 +97,23 @@ class PinBook:
     """The pins of the batches of one checkpoint."""
 
     def __init__(self, checkpoint: Checkpoint, retained: int) -> None:
-        """`retained`: so many batches Spark itself can go back to."""
+        """`retained`: how many batches Spark can go back."""
         self._checkpoint = checkpoint
         self._retained = retained
         self._cleaned_at = 0
 
     def require_kept_progress(self) -> None:
-        """Raises ConfigError for a checkpoint of `replay: latest`, whose offsets are recorded now and then only."""
+        """Raises ConfigError for a checkpoint of `replay: latest` that does not have the offsets of every batch."""
         recorded = self._checkpoint.batches("offsets")
         if recorded and recorded[-1] > 0 and recorded[-1] - 1 not in recorded:
             raise ConfigError(
-                "replay: deterministic cannot go on here: the stage was killed while it ran with replay: latest",
+                "replay: deterministic cannot continue here: the stage was killed while it ran with replay: latest",
                 where="the stage's checkpoint",
                 next_step="run it once more with replay: latest, and end it by `enrich stop` or SIGTERM",
             )
 
     def forget_unfinished(self) -> list[int]:
-        """The batches that were begun and not finished get a new pin. Returns their numbers."""
+        """Deletes the pins of unfinished batches, so that they get new ones. Returns their numbers."""
         done = self._checkpoint.batches("commits")
         unfinished = [batch for batch in self._checkpoint.batches(_FOLDER) if not done or batch > done[-1]]
         for batch in unfinished:
@@ -123,7 +123,7 @@ class PinBook:
     def pin_of(self, batch: int, ends: TableEnds) -> Pin:
         """The batch's pin: that of its first attempt, if there was one with the same events.
 
-        Raises WouldLoseData when a table's topic is another than then, and Unreachable as `ends` does.
+        Raises WouldLoseData if a table's topic was recreated since, and Unreachable as `ends` does.
         """
         events = self._events_of(batch)
         kept = self._read(batch, events)
@@ -131,17 +131,21 @@ class PinBook:
             made = ends.newest()
             if self._checkpoint.create(_name(batch), json.dumps({"events": events, "pin": made.to_text()})):
                 return made
-            kept = self._read(batch, events)  # of another driver, which is about to be shut out, or shuts us out
+            kept = self._read(batch, events)  # written by another driver: one of us is about to be fenced
             if kept is None:
-                raise Unreachable("the pin of the batch came and went", where=_name(batch), next_step="start again")
+                raise Unreachable(
+                    "another driver wrote and deleted the pin of the batch",
+                    where=_name(batch),
+                    next_step="run one driver of the stage only, and start it again",
+                )
         now = ends.newest()
         for table, each in kept.tables.items():
             if table in now.tables and now.tables[table].topic_id != each.topic_id:
-                raise expired_pin(table, "the table's topic was made anew since")
+                raise expired_pin(table, "the table's topic was recreated since")
         return kept
 
     def clean(self, batch: int) -> None:
-        """Batches that Spark cannot go back to need no pin."""
+        """Deletes the pins of batches that Spark cannot go back to."""
         if batch - self._cleaned_at < _CLEAN_EVERY:
             return
         self._cleaned_at = batch
@@ -156,17 +160,17 @@ class PinBook:
         content = json.loads(text)
         if content["events"] == events:
             return Pin.from_text(content["pin"])
-        # Somebody rolled the checkpoint back, and the number now stands for other events.
-        _log.warning("the pin of a batch is void: its number stood for other events", extra={"batch": batch})
+        # Somebody rolled the checkpoint back, and the number is now that of other events.
+        _log.warning("the pin of a batch is deleted: its number was that of other events", extra={"batch": batch})
         self._checkpoint.delete(_name(batch))
         return None
 
     def _events_of(self, batch: int) -> str:
-        """A digest of what Spark recorded: from where to where the batch reads."""
+        """A digest of the offsets from which and to which the batch reads, as Spark recorded them."""
         digest = hashlib.sha256()
         for number in (batch - 1, batch):
             text = self._checkpoint.read(f"offsets/{number}") or ""
-            # The version and what was current when it was recorded stand before the offsets themselves.
+            # Skips the log's version and the batch metadata, which come before the offsets.
             digest.update("\n".join(text.splitlines()[2:]).encode() + b"\0")
         return digest.hexdigest()
 

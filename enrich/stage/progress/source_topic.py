@@ -1,6 +1,5 @@
-"""Which topic of its name a checkpoint's offsets belong to. Of a topic that was deleted and made again, or cut short,
-the same offsets are other events, and Spark would go on there without a word: each start compares, and so does a
-running stage, again and again."""
+"""The topic, by id, to which a checkpoint's offsets belong. If a topic was recreated or truncated the same offsets are
+other events, and Spark would continue silently. So each start checks it, and a running stage once a second."""
 
 import json
 import logging
@@ -16,7 +15,7 @@ from enrich.kafka import Topics
 _log = logging.getLogger(__name__)
 
 NAME = "enrich-source"
-"""Of the text in the checkpoint."""
+"""The text in the checkpoint that names the topic."""
 _LOOK_EVERY_S = 1.0
 _FRESH_START = "to read it from its beginning, move the checkpoint away and start with --from earliest"
 _ACCEPT = "if it holds the same events at the same offsets, as after a move of the cluster: --accept-new-source"
@@ -32,7 +31,7 @@ class Texts(Protocol):
 
 @dataclass(frozen=True)
 class SourceTopic:
-    """One topic of all that had or will have its name."""
+    """One topic among all that have had its name."""
 
     topic: str
     topic_id: str
@@ -46,13 +45,13 @@ class SourceTopic:
         return cls(str(content["topic"]), str(content["topic_id"]))
 
     def require_known_to(self, checkpoint: Texts, *, accepts_another: bool = False) -> None:
-        """Raises WouldLoseData when the checkpoint's offsets are those of another topic."""
+        """Raises WouldLoseData if the checkpoint's offsets are those of another topic."""
         if not checkpoint.batches("offsets"):
             return
         text = checkpoint.read(NAME)
         if text is None:
             _log.warning(
-                "the checkpoint does not say yet which topic its offsets belong to; from now on it does",
+                "the checkpoint does not name the topic of its offsets yet; from now on it names this one",
                 extra={"topic": self.topic, "topic_id": self.topic_id},
             )
             return
@@ -66,19 +65,19 @@ class SourceTopic:
         if known.topic_id == self.topic_id:
             return
         if accepts_another:
-            _log.warning("the stage goes on in another topic of this name", extra={"topic": self.topic})
+            _log.warning("the stage continues in another topic of this name", extra={"topic": self.topic})
             return
         raise self.made_again()
 
     def keep_with(self, checkpoint: Texts) -> None:
-        """From now on the checkpoint's offsets are those of this topic."""
+        """Records in the checkpoint that its offsets are those of this topic."""
         if checkpoint.read(NAME) != self.to_text():
             checkpoint.write(NAME, self.to_text())
 
     def require_kept(self, position: Mapping[int, int], first: Mapping[int, int], ends: Mapping[int, int]) -> None:
-        """Raises WouldLoseData when the brokers do not have the events from this position on any more.
+        """Raises WouldLoseData if the brokers no longer have all events from this position on.
 
-        `first`, `ends`: where the topic's partitions begin and end now.
+        `first`, `ends`: the partitions' current start and end offsets.
         """
         for partition, offset in sorted(position.items()):
             where = f"topic {self.topic}, partition {partition}, offset {offset}"
@@ -107,7 +106,7 @@ class SourceTopic:
 
 
 def position_of(checkpoint: Texts, topic: str) -> Mapping[int, int]:
-    """By partition, the first event that the next start reads, as Spark recorded it. Empty where that is not known."""
+    """By partition, the first offset that the next start reads, as Spark recorded it. Empty if it is unknown."""
     planned, done = checkpoint.batches("offsets"), checkpoint.batches("commits")
     if not planned:
         return {}
@@ -115,7 +114,7 @@ def position_of(checkpoint: Texts, topic: str) -> Mapping[int, int]:
     if last in done:
         text = checkpoint.read(f"offsets/{last}")
     else:
-        # The batch is repeated: from where the one before it ended, or where the first began.
+        # The batch will be repeated: it starts where the one before it ended, the first at the initial offsets.
         text = checkpoint.read(f"offsets/{last - 1}" if last else "sources/0/0")
     lines = [line for line in (text or "").splitlines() if line.startswith("{")]
     content = json.loads(lines[-1]).get(topic, {}) if lines else {}
@@ -123,7 +122,7 @@ def position_of(checkpoint: Texts, topic: str) -> Mapping[int, int]:
 
 
 class SourceWatch:
-    """Asks again and again whether the topic is still the one that the stage began to read."""
+    """Checks once a second whether the topic is still the one that the stage began to read."""
 
     def __init__(self, source: SourceTopic, topics: Topics) -> None:
         self._source = source
@@ -134,12 +133,12 @@ class SourceWatch:
         self._thread.start()
 
     def require_same(self) -> None:
-        """What was found last. Raises WouldLoseData."""
+        """By the last check. Raises WouldLoseData."""
         if self._problem is not None:
             raise self._problem
 
     def require_same_now(self) -> None:
-        """The same, looked up. Raises WouldLoseData; ConfigError when the topic is gone, or may not be read."""
+        """By a new check. Raises WouldLoseData, and ConfigError if the topic is gone or may not be read."""
         try:
             self._look()
         except Retryable:
@@ -151,7 +150,7 @@ class SourceWatch:
 
     def _look_on(self) -> None:
         while not self._stopping.wait(_LOOK_EVERY_S):
-            # Where the topic is gone, or the brokers are, Spark finds it out for itself.
+            # If the topic or the brokers are gone, Spark reports it itself.
             with suppress(EnrichError):
                 self._look()
 

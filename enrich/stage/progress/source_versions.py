@@ -1,8 +1,9 @@
-"""What makes the offsets of a stage's events comparable for as long as the stage lives, for the versions of what it
-writes back: a generation, which rises when the topic is made anew or gets more partitions.
+"""Makes the offsets of a stage's events comparable over the stage's whole life, for the versions of its write-back: by
+a generation, which rises when the topic is recreated or gets more partitions.
 
-It is kept twice: in a file beside the checkpoint's folder, and with the offsets of the stage's group. When a topic is
-made anew its offsets go, and people have to delete the checkpoint; when the folders are lost, the group is still there.
+It is kept twice: in a file beside the checkpoint's folder, and with the offsets of the stage's group. If a topic is
+recreated the group's offsets are lost, and people have to delete the checkpoint; if the folders are lost, the group
+still has it.
 """
 
 import json
@@ -16,7 +17,7 @@ from stores.external.protocol import LARGEST_GENERATION
 
 @dataclass(frozen=True)
 class SourceVersions:
-    """A version is generation * 2^40 + offset; before a partition's start, that of the generation before."""
+    """A version is generation * 2^40 + offset. Offsets before a partition's start are of the previous generation."""
 
     topic: str
     topic_id: str
@@ -33,7 +34,7 @@ class Notes(Protocol):
 
     @property
     def beside(self) -> str:
-        """The name of one that outlives the checkpoint."""
+        """The name of a text that outlives the checkpoint."""
 
     def read(self, name: str) -> str | None: ...
     def write(self, name: str, text: str) -> None: ...
@@ -51,26 +52,30 @@ class Group(Protocol):
         """Offsets and text of the group that earlier releases used."""
 
     def remember(self, note: str) -> None:
-        """The text is committed with the next offsets."""
+        """Commits the text with the next offsets."""
 
 
 def source_versions(
     topic: str, topic_id: str, partitions: int, notes: Notes, group: Group, ends: Callable[[], Mapping[int, int]]
 ) -> SourceVersions:
-    """Those that hold from now on, kept in both places. `ends`: where the topic's partitions end now.
+    """The versions to use from now on, stored in both places. `ends`: returns the partitions' current end offsets.
 
-    Raises ConfigError when the topic was made anew too often.
+    Raises ConfigError if the topic was recreated too often.
     """
     places = list(range(partitions))
     group.committed(topic, places)
     texts = [notes.read(notes.beside), group.note]
     if not any(texts):
-        # A generation too many does no harm, should it be that of another pipeline.
+        # It may be that of another pipeline: then the generation is too high, which does no harm.
         texts = [group.committed_before(topic, places)[1]]
     known = max((_read(topic, text) for text in texts if text), key=lambda each: each.generation, default=None)
     now = _now(topic, topic_id, partitions, known, ends)
     if now.generation > LARGEST_GENERATION:
-        raise ConfigError("the topic was made anew too often to count versions further", where=f"topic {topic}")
+        raise ConfigError(
+            "the topic was recreated too often: there is no higher generation for the versions of the write-back",
+            where=f"topic {topic}",
+            next_step="read the events from a topic of another name",
+        )
     if known != now:
         notes.write(notes.beside, now.to_text())
     group.remember(now.to_text())
@@ -86,10 +91,10 @@ def _now(
     if known.topic_id != topic_id:
         return SourceVersions(topic, topic_id, known.generation + 1, nothing)
     if len(known.starts) != partitions:
-        # What stands in the old partitions by now counts as of the generation before, done or not: what a key has in
-        # a new partition is newer. A new partition has nothing of the generation before.
-        before, stood = len(known.starts), ends()
-        starts = [stood.get(p, 0) if p < before else 0 for p in range(partitions)]
+        # Everything that is in the old partitions now is of the previous generation, processed or not: a key's events
+        # in a new partition are newer. A new partition has nothing of the previous generation.
+        before, now = len(known.starts), ends()
+        starts = [now.get(p, 0) if p < before else 0 for p in range(partitions)]
         return SourceVersions(topic, topic_id, known.generation + 1, starts)
     return known
 

@@ -1,4 +1,4 @@
-"""Where a stage begins: after its checkpoint, or, at its first start, with the oldest event."""
+"""Where a stage starts to read: after its checkpoint, or, at its first start, with the oldest event."""
 
 import json
 import logging
@@ -25,7 +25,7 @@ class From:
 
     @classmethod
     def parse(cls, text: str) -> "From":
-        """Raises ConfigError for what is neither."""
+        """Raises ConfigError for anything else."""
         if text in _WORDS:
             return cls(word=text)
         if text.startswith(_ANOTHER_GROUP) and text != _ANOTHER_GROUP:
@@ -50,10 +50,10 @@ def starting_options(
     chosen: From | None,
     kept: Callable[[Mapping[int, int]], None] = lambda _: None,
 ) -> dict[str, str]:
-    """Options for Spark's Kafka source. `kept`: raises WouldLoseData where the brokers lost what comes after a place.
+    """Options for Spark's Kafka source. `kept`: raises WouldLoseData if the brokers lost events after these offsets.
 
-    Raises WouldLoseData when the stage ran before and its checkpoint is gone, and ConfigError for a choice that a
-    checkpoint rules out.
+    Raises WouldLoseData if the stage ran before and its checkpoint is gone, and ConfigError if there is both a
+    checkpoint and a choice.
     """
     if has_progress:
         if chosen is not None:
@@ -62,7 +62,7 @@ def starting_options(
                 where=f"stages.{stage}.checkpoint",
                 next_step="leave --from out; or delete the checkpoint first, if events may be repeated or left out",
             )
-        return {"startingOffsets": "earliest"}  # Spark goes on where the checkpoint says
+        return {"startingOffsets": "earliest"}  # Spark continues from the checkpoint
     committed = progress.committed(topic, partitions)
     if chosen is None:
         if committed:
@@ -74,8 +74,8 @@ def starting_options(
             )
         if progress.committed_before(topic, partitions)[0]:
             _log.warning(
-                "the stage begins with the oldest event; a group that earlier releases used knows the topic: if that "
-                "was this stage, and not one of another pipeline, it could go on there",
+                "the stage begins with the oldest event; but the group of earlier releases has offsets of this topic: "
+                "if it was this stage's, and not another pipeline's, start from them instead",
                 extra={"group": progress.older_group, "next": f"--from group:{progress.older_group}"},
             )
         return {"startingOffsets": "earliest"}
@@ -94,6 +94,6 @@ def starting_options(
             f"(earlier releases used {progress.older_group}, for all pipelines)",
         )
     kept(committed)
-    # -2: Spark's word for the oldest event of a partition that the group does not know.
+    # -2: Spark's number for the oldest event, of a partition for which the group has no offset.
     offsets = {str(partition): committed.get(partition, -2) for partition in partitions}
     return {"startingOffsets": json.dumps({topic: offsets})}

@@ -1,7 +1,7 @@
-"""Children that hear no SIGTERM: the JVM must live on while the driver finishes the batch under way.
+"""Child processes that ignore SIGTERM: the JVM must not end while the driver finishes the batch under way.
 
-`timeout`, systemd and many shells send a signal to a whole process group. A JVM leaves a signal alone that was ignored
-when it started; PySpark sees to that for Ctrl-C only. Spark's own children listen again.
+`timeout`, systemd and many shells send a signal to a whole process group. A JVM does not handle a signal that was
+ignored when it started; PySpark does this for Ctrl-C only. Spark's own children handle SIGTERM again.
 """
 
 import os
@@ -9,22 +9,22 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_wanted = False
+_ignores = False
 
 
 @contextmanager
 def deaf_children() -> Iterator[None]:
-    """For processes that are forked meanwhile. This one goes on listening."""
-    global _wanted  # a hook at a fork stays for good, and asks
-    _wanted = True
+    """Processes forked inside the block ignore SIGTERM. This process does not."""
+    global _ignores  # a fork hook cannot be unregistered, so it checks this
+    _ignores = True
     try:
         yield
     finally:
-        _wanted = False
+        _ignores = False
 
 
 def _in_child() -> None:
-    if _wanted:
+    if _ignores:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 

@@ -1,7 +1,7 @@
 """Stops a query between two batches, so that the next start repeats nothing.
 
-Spark's own stop() interrupts the batch under way. Its stream thread takes the progress lock after each batch, once
-everything about it is recorded; whoever holds the lock then has the query at rest.
+Spark's own stop() interrupts the batch under way. Its stream thread takes the progress lock after each batch, once the
+batch is recorded. If another thread holds the lock at that moment, the query is at rest.
 """
 
 import logging
@@ -17,8 +17,8 @@ from enrich.base.errors import Unreachable
 _log = logging.getLogger(__name__)
 
 DEADLINE_S = 60.0
-"""For the batch under way. With all that comes after, a stage has ended before `enrich stop` and the manifests' grace
-give it up (120 s, 150 s)."""
+"""For the batch under way. Including the steps after it, a stage ends before the timeout of `enrich stop` (120 s) and
+the grace period of the manifests (150 s)."""
 _STOP_S = 15.0
 _LOOK_EVERY_S = 0.002
 _ASYNC = "AsyncProgressTrackingMicroBatchExecution"
@@ -27,8 +27,8 @@ _ASYNC = "AsyncProgressTrackingMicroBatchExecution"
 def drain(query: StreamingQuery, deadline_s: float | None = None) -> None:
     """Returns once the query has ended, with its last batch recorded.
 
-    Raises what ended the query, if it failed meanwhile; and Unreachable when a batch takes longer than the deadline: it
-    is interrupted, and repeated by the next start.
+    Raises the query's own exception if it failed meanwhile, and Unreachable if a batch takes longer than the deadline:
+    then it is interrupted, and repeated by the next start.
     """
     allowed_s = DEADLINE_S if deadline_s is None else deadline_s
     execution: Any = query._jsq.streamingQuery()
@@ -37,13 +37,13 @@ def drain(query: StreamingQuery, deadline_s: float | None = None) -> None:
         is_at_rest = lock.take() and _is_at_rest(query, execution, lock)
         if is_at_rest:
             _write_progress(execution, lock.end)
-        # By another thread: it waits for the stream thread, which waits for the lock.
+        # In another thread: stop() waits for the stream thread, which waits for the lock.
         stopping = _stopping(query)
         end = time.monotonic() + _STOP_S
         while query.isActive and stopping.is_alive() and time.monotonic() < end:
             time.sleep(_LOOK_EVERY_S)
     finally:
-        lock.let_go()
+        lock.release()
     stopping.join(_STOP_S)
     failure = None if stopping.is_alive() else query.exception()
     if failure is not None:
@@ -52,17 +52,17 @@ def drain(query: StreamingQuery, deadline_s: float | None = None) -> None:
         raise Unreachable(
             f"the batch under way did not end within {allowed_s:g} s and is interrupted; the next start repeats it",
             where=f"stage {query.name}",
-            next_step="see whether the brokers are there; where batches are long, lower maxOffsetsPerTrigger",
+            next_step="check that the brokers are up; if batches are long, lower maxOffsetsPerTrigger",
         )
 
 
 def stop_now(query: StreamingQuery) -> bool:
-    """Interrupts the batch under way, if there is one. Tells whether the query has ended, which may take it a while
-    when its clients wait for brokers."""
+    """Interrupts the batch under way, if there is one. Returns whether the query has ended: that may take long while
+    its clients wait for brokers."""
     stopping = _stopping(query)
     stopping.join(_STOP_S)
     if stopping.is_alive():
-        _log.warning("the query does not end, and is left behind")
+        _log.warning("the query does not end; the stage ends without waiting for it")
     return not stopping.is_alive()
 
 
@@ -73,8 +73,8 @@ def _stopping(query: StreamingQuery) -> threading.Thread:
 
 
 class _Lock:
-    """The progress lock, for which nobody waits beyond the end: the stream thread may hold it for minutes while it asks
-    brokers that are away."""
+    """The progress lock. Nobody waits for it beyond `end`: the stream thread may hold it for minutes while brokers do
+    not answer."""
 
     def __init__(self, lock: Any, end: float) -> None:
         jvm: Any = SparkContext._jvm
@@ -84,12 +84,12 @@ class _Lock:
         self._is_mine = False
 
     def take(self) -> bool:
-        # With a time, however short: without one it would not wait for its turn.
+        # Always with a timeout, however short: without one tryLock() would jump the queue of the fair lock.
         left_ms = max(1, round(1000 * (self.end - time.monotonic())))
         self._is_mine = bool(self._lock.tryLock(left_ms, self._unit))
         return self._is_mine
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         if self._is_mine:
             self._is_mine = False
             self._lock.unlock()
@@ -100,13 +100,13 @@ class _Lock:
 
 
 def _is_at_rest(query: StreamingQuery, execution: Any, lock: _Lock) -> bool:
-    """Waits, holding the lock, until the stream thread comes for it with a batch done."""
+    """Waits, holding the lock, until the stream thread waits for it with its batch recorded."""
     while query.isActive and time.monotonic() < lock.end:
         if not lock.is_wanted:
             time.sleep(_LOOK_EVERY_S)
         elif execution.status().isTriggerActive():
-            # It is about to begin a batch, or to record one. The lock is fair: it comes first, then we again.
-            lock.let_go()
+            # It is about to begin a batch, or to record one. The lock is fair: the stream thread gets it next, then us.
+            lock.release()
             if not lock.take():
                 return False
         else:
@@ -115,7 +115,7 @@ def _is_at_rest(query: StreamingQuery, execution: Any, lock: _Lock) -> bool:
 
 
 def _write_progress(execution: Any, end: float) -> None:
-    """With async progress the last batches are recorded in memory only: they would be repeated."""
+    """With async progress the last batches are recorded in memory only. Without this they would be repeated."""
     if execution.getClass().getSimpleName() != _ASYNC:
         return
     writer = execution.asyncWritesExecutorService()
@@ -124,7 +124,7 @@ def _write_progress(execution: Any, end: float) -> None:
     offsets, commits = execution.offsetLog(), execution.commitLog()
     last = max((int(batch) for batch in commits.batchCache().keySet().toArray()), default=None)
     if last is not None:
-        # Without async progress, which the next start may choose, Spark wants to know where the last batch began.
+        # If the next start uses no async progress, Spark needs the start of the last batch too.
         _write(offsets, last - 1)
         _write(offsets, last)
         _write(commits, last)
@@ -136,7 +136,7 @@ def _write(log: Any, batch: int) -> None:
     recorded = log.get(batch)
     if log.fileManager().exists(log.batchIdToPath(batch)) or recorded.isEmpty():
         return
-    # The log writes nothing that it has in its memory.
+    # The log does not write a batch that is in its cache.
     keys = log.batchCache().keySet().iterator()
     while keys.hasNext():
         if keys.next() == batch:

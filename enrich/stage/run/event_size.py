@@ -1,4 +1,4 @@
-"""How large the events of a topic are, from its newest ones."""
+"""The size of a topic's events, measured on its newest ones."""
 
 from contextlib import closing, suppress
 
@@ -8,15 +8,15 @@ from enrich.kafka import Connection, Topics, new_admin_client, new_store_consume
 from enrich.stage.progress.checkpoint import Checkpoint
 
 _PARTITIONS = 16
-"""So many are enough."""
+"""That many are enough for an estimate."""
 _OF_EACH_PARTITION = 20
 _PATIENCE_S = 3.0
 _KEPT = "enrich-event-bytes"
 
 
 def typical_event_bytes(connection: Connection, stage: Stage, checkpoint: Checkpoint) -> int:
-    """Of the newest events. With `replay: deterministic` of those that were the newest when the checkpoint was new: a
-    batch that is repeated is joined as it was the first time, however large later events are."""
+    """Measured now. With `replay: deterministic` measured once and kept in the checkpoint: a repeated batch must be
+    joined in the same way as the first time, however large later events are."""
     topic = stage.source.topic
     if stage.replay != Replay.deterministic:
         return mean_event_bytes(connection, topic)
@@ -28,7 +28,7 @@ def typical_event_bytes(connection: Connection, stage: Stage, checkpoint: Checkp
 
 
 def mean_event_bytes(connection: Connection, topic: str) -> int:
-    """0 where there are none, or where they do not come in time: it is no more than a hint."""
+    """0 if there are no events, or if they do not arrive in time: it is only a hint."""
     topics = Topics(new_admin_client(connection))
     first, ends = topics.start_offsets(topic), dict(sorted(topics.end_offsets(topic).items())[:_PARTITIONS])
     starts = {partition: max(first[partition], end - _OF_EACH_PARTITION) for partition, end in ends.items()}

@@ -1,8 +1,8 @@
 """The archive that a cluster needs to run stages: this environment's Python packages, relocatable, in one file.
 
-It is what Spark's `--archives FILE#environment` unpacks beside each executor. Spark itself is left out: the cluster
-has it and puts it on the workers' path. Of Python the archive has the program, as `venv --copies` makes it, and not the
-standard library.
+Spark unpacks it beside each executor: `--archives FILE#environment`. Spark itself is left out: the cluster has it and
+puts it on the workers' path. The archive contains the Python interpreter's program, as `venv --copies` makes it, but
+not the standard library.
 """
 
 import importlib.util
@@ -24,17 +24,17 @@ from enrich.base.errors import ConfigError, Fatal
 _OURS = ("enrich", "stores", "jobs", "sync_service")
 _SPARKS = frozenset({"pyspark", "py4j"})
 _LEVEL = 1
-"""Of gzip: six times as fast as its default, for a file a tenth larger."""
+"""gzip's level: six times as fast as the default, for a file a tenth larger."""
 _LIB = f"lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages"
 _SCRIPT = '#!/bin/sh\nexec "$(dirname "$0")/python" -m enrich "$@"\n'
 
 Progress = Callable[[int, int], None]
-"""Told the bytes done, and those of all."""
+"""Called with the bytes that are done, and all bytes."""
 
 
 @dataclass(frozen=True)
 class Packed:
-    """An archive that is whole."""
+    """A complete archive."""
 
     path: Path
     files: int
@@ -44,12 +44,12 @@ class Packed:
 
 
 def package(
-    target: Path, python: str | None = None, tell: Progress = lambda _done, _all: None, level: int = _LEVEL
+    target: Path, python: str | None = None, report: Progress = lambda _done, _all: None, level: int = _LEVEL
 ) -> Packed:
-    """Writes the archive; what was there stays until the new one is whole. `python`: where the interpreter is on the
-    hosts, of the same version as this one. `level`: of gzip. Raises ConfigError for a name or place that cannot be,
-    Fatal when a package is broken here."""
-    # Spark unpacks each kind in another way; .tar and .zip lose what may be executed.
+    """Writes the archive, which replaces an existing one when it is complete. `python`: the path of the interpreter on
+    the hosts, of the same version as this one. `level`: of gzip. Raises ConfigError for a wrong name or path, and Fatal
+    if an installed package is broken."""
+    # Spark unpacks each kind in its own way; .tar and .zip lose the executable bits.
     if not target.name.endswith((".tar.gz", ".tgz")):
         raise ConfigError("the archive's name must end in .tar.gz or .tgz", where=str(target))
     folder = target.absolute().parent
@@ -57,7 +57,9 @@ def package(
         raise ConfigError("there is no such folder", where=str(folder))
     interpreter = Path(python) if python else _own_interpreter()
     if not interpreter.is_absolute():
-        raise ConfigError("the interpreter's place must be absolute", where="--python", next_step="/usr/bin/python3.11")
+        raise ConfigError(
+            "the interpreter's path must be absolute", where="--python", next_step="for example /usr/bin/python3.11"
+        )
     packages = _needed()
     files = [*_files_of(packages), *_our_files()]
     whole = sum(source.stat().st_size for source, _ in files)
@@ -70,13 +72,13 @@ def package(
         for source, name in files:
             archive.add(source, f"{_LIB}/{name}", recursive=False, filter=_nobodys)
             done += source.stat().st_size
-            tell(done, whole)
+            report(done, whole)
     return Packed(target, len(files), len(packages), whole, str(interpreter))
 
 
 @contextmanager
 def _replacing(target: Path) -> Iterator[IO[bytes]]:
-    """A file that takes the target's place once the block is done, and is gone when it fails."""
+    """A temporary file that replaces the target when the block is done. If the block fails it is deleted."""
     handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.absolute().parent)
     part = Path(name)
     try:
@@ -92,7 +94,7 @@ def _replacing(target: Path) -> Iterator[IO[bytes]]:
 
 
 def _needed() -> list[Distribution]:
-    """What `enrich` needs to run, and what that needs, as it is installed here."""
+    """The installed packages that `enrich` depends on, directly or indirectly."""
     found: dict[str, Distribution] = {}
     wanted: list[tuple[str, frozenset[str]]] = [("enrich", frozenset())]
     asked = set()
@@ -124,7 +126,8 @@ def _files_of(packages: list[Distribution]) -> Iterator[tuple[Path, str]]:
         is_ours = _normal(package.name) == "enrich"
         for file in package.files or []:
             name = file.as_posix()
-            # Programs of packages name this environment's interpreter. Ours may be installed as links to its sources.
+            # Skipped: scripts of packages, which name this environment's interpreter, and our own files, which may be
+            # links to the sources: see `_our_files`.
             if name.startswith("..") or (is_ours and not name.endswith("/METADATA")):
                 continue
             source = Path(str(file.locate()))
@@ -160,8 +163,8 @@ def _nobodys(info: tarfile.TarInfo) -> tarfile.TarInfo:
 
 
 def _add_environment(archive: tarfile.TarFile, interpreter: Path) -> None:
-    """What makes a folder an environment, wherever it is: Python looks for `pyvenv.cfg` above its own program."""
-    # No link: not everything that unpacks archives takes one that leads out of it.
+    """The files that make a folder a virtual environment: Python looks for `pyvenv.cfg` above its own program."""
+    # A copy, not a link: some programs that unpack archives refuse links that lead out of them.
     archive.add(_own_interpreter(), "bin/python", filter=_nobodys)
     version = ".".join(map(str, sys.version_info[:3]))
     settings = f"home = {interpreter.parent}\ninclude-system-site-packages = false\nversion = {version}\n"

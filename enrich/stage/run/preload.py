@@ -1,4 +1,4 @@
-"""Before the query starts: every executor's host has the tables, and the driver shows how far they are."""
+"""Before the query starts: waits until every executor's host has the tables, and shows their progress."""
 
 import logging
 import time
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _ROUND_S = 0.5
-"""So long each executor waits in a round before it tells how far it is."""
-_TELL_EVERY_S = 5.0
+"""How long each executor waits in a round before it reports its progress."""
+_LOG_EVERY_S = 5.0
 _LOOK_EVERY_S = 0.1
 _LOST_TASK = "failed barrier"
-"""What Spark says when it could do the barrier job, and a worker or an executor died on the way."""
+"""In Spark's message if the barrier job started, and a worker or an executor died."""
 _MOST_LOST = 5
 _SCHEMA = "host string, table string, ready boolean, behind_s double, records bigint, reason string"
 
 
 @dataclass(frozen=True)
 class HostTable:
-    """One table on one host, as an executor there sees it."""
+    """The state of one table on one host, as an executor there sees it."""
 
     host: str
     table: str
@@ -55,8 +55,8 @@ class Display(Protocol):
 
 
 def preload(spark: SparkSession, spec: TaskSpec, is_stopping: Callable[[], bool] = lambda: False) -> None:
-    """Returns once the tables are ready on all executors, or somebody wants to stop. Where Spark has no place for
-    one task on every core at the same time, the first batch of each worker waits instead.
+    """Returns once the tables are ready on all executors, or if the stage is to stop. If Spark cannot run one task on
+    every core at the same time, each worker waits at its first batch instead.
 
     Raises Unreachable, naming table, host and lag, at a table's deadline.
     """
@@ -79,9 +79,9 @@ def preload(spark: SparkSession, spec: TaskSpec, is_stopping: Callable[[], bool]
                     raise from_report(str(error)) from error
                 lost += _LOST_TASK in str(error)
                 if 0 < lost <= _MOST_LOST:
-                    _log.warning("a worker was lost while the tables were preloaded; once more")
+                    _log.warning("a worker was lost while the tables were preloaded; trying again")
                     continue
-                # Whatever it is, the gate of each worker is what counts.
+                # No preload does no harm: each worker waits at its own gate.
                 _log.warning("no preload: Spark cannot do it here; each worker waits at its first batch instead")
                 return
             display.show(found)
@@ -95,14 +95,14 @@ def preload(spark: SparkSession, spec: TaskSpec, is_stopping: Callable[[], bool]
 
 
 def _slots(spark: SparkSession) -> int:
-    """Cores of the executors that are there now. `defaultParallelism` says two before there are any, and where there is
-    one: Spark would refuse the job, and try again after fifteen seconds."""
+    """Cores of the executors that are there now. `defaultParallelism` would be two before there are any, and also if
+    there is only one: Spark would refuse the job, and try again after fifteen seconds."""
     context: Any = spark.sparkContext._jsc.sc()
     return int(context.maxNumConcurrentTasks(context.resourceProfileManager().defaultResourceProfile()))
 
 
 def _round(spark: SparkSession, spec: TaskSpec, tasks: int) -> list[HostTable]:
-    """What every executor says now: one task on each core, all at the same time, so that none is left out."""
+    """The state on every executor: one task on each core, all at the same time, so that no executor is left out."""
 
     def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from enrich.stage.worker.task import states
@@ -123,7 +123,7 @@ def _round(spark: SparkSession, spec: TaskSpec, tasks: int) -> list[HostTable]:
 def _mapped_at_once(
     frame: DataFrame, function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 ) -> DataFrame:
-    """`frame.mapInArrow(function, _SCHEMA, barrier=True)`, which would ask for pandas and make no use of it."""
+    """`frame.mapInArrow(function, _SCHEMA, barrier=True)` without its needless import of pandas."""
     udf: Any = _create_udf(function, StructType.fromDDL(_SCHEMA), PythonEvalType.SQL_MAP_ARROW_ITER_UDF)
     column = udf(*(frame[name] for name in frame.columns))
     return ClassicFrame(frame._jdf.mapInArrow(column._jc, True, None), frame.sparkSession)
@@ -133,7 +133,7 @@ def _too_late(table: HostTable, deadline_s: float) -> Unreachable:
     return Unreachable(
         f"the table {table.table} is not ready within {deadline_s:g} s: {table.reason}; {behind_text(table.behind_s)}",
         where=f"host {table.host}",
-        next_step="see `enrich agent status` on that host, or allow more time: tables.<name>.freshness.deadline",
+        next_step="run `enrich agent status` on that host, or allow more time: tables.<name>.freshness.deadline",
     )
 
 
@@ -150,22 +150,22 @@ def _display() -> Iterator[Display]:
 
 
 class _Lines:
-    """Log lines, at first and then every few seconds."""
+    """Log lines, at once and then every few seconds."""
 
     def __init__(self) -> None:
-        self._told_at = -_TELL_EVERY_S
+        self._logged_at = -_LOG_EVERY_S
 
     def show(self, tables: Sequence[HostTable]) -> None:
         done = all(table.ready for table in tables)
-        if not done and time.monotonic() - self._told_at < _TELL_EVERY_S:
+        if not done and time.monotonic() - self._logged_at < _LOG_EVERY_S:
             return
-        self._told_at = time.monotonic()
+        self._logged_at = time.monotonic()
         for table in tables:
             _log.info("a table is loaded" if table.ready else "a table is loading", extra=_fields(table))
 
 
 class _Bars:
-    """A bar of tables on a terminal."""
+    """A progress bar of tables on a terminal."""
 
     def __init__(self, console: "Console") -> None:
         from rich.progress import BarColumn, Progress, TextColumn

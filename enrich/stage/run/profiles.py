@@ -1,6 +1,6 @@
-"""Settings by profile, each overridable: what Spark and its Kafka clients are told for low latency or for throughput.
+"""Settings by profile, each overridable: those of Spark and its Kafka clients for low latency or for throughput.
 
-The figures behind them are in ADR 0021.
+The measurements behind them are in ADR 0021.
 """
 
 from collections.abc import Mapping
@@ -20,10 +20,10 @@ _PRODUCERS: Mapping[Profile, Mapping[str, str]] = {
     Profile.throughput: {"linger.ms": "20", "compression.type": "lz4"},
 }
 _OPTIONS: Mapping[Profile, Mapping[str, str]] = {
-    # At most a third of a second of what one core does: after a pause, batches stay small.
+    # At most what one core processes in a third of a second: batches stay small after a pause.
     Profile.latency: {_LARGEST: "100000", _ASYNC: "true", _ASYNC_INTERVAL: "1000"},
-    # Some ten seconds of what one core does: after a pause the backlog is many batches, of which a drain or a kill
-    # repeats one at most, and freshness is looked at before each.
+    # What one core processes in some ten seconds: after a pause the backlog becomes many batches. A drain or a kill
+    # repeats at most one of them, and freshness is checked before each.
     Profile.throughput: {
         _LARGEST: "2000000",
         _SMALLEST: "200000",
@@ -44,14 +44,14 @@ _OF_FILES = (
 _REFUSED = {
     "failOnDataLoss": "events that the brokers lost must not go unnoticed",
     "startingOffsets": "use --from at a start without a checkpoint",
-    "subscribe": "the topic is that of `source`",
-    "checkpointLocation": "the place is that of `checkpoint`",
+    "subscribe": "the topic is set by `source`",
+    "checkpointLocation": "the path is set by `checkpoint`",
 }
 
 
 @dataclass(frozen=True)
 class StageSettings:
-    """What a stage's profile and its own `settings` come to."""
+    """The settings of a stage's profile, overridden by its own `settings`."""
 
     source: Mapping[str, str]
     query: Mapping[str, str]
@@ -59,11 +59,11 @@ class StageSettings:
 
 
 def stage_settings(stage: Stage, where: str = "stage") -> StageSettings:
-    """Raises ConfigError for a setting that is not known here, or that Spark cannot do."""
+    """Raises ConfigError for a setting that is unknown here, or that does not go with the stage's other settings."""
     given = {name: _text(value) for name, value in (stage.settings or {}).items()}
     options = {**_OPTIONS[stage.profile]}
     if stage.replay == Replay.deterministic:
-        # A pin belongs to one batch: what the checkpoint says of a batch must be true before it runs.
+        # A pin belongs to one batch, so a batch's offsets must be in the checkpoint before it runs.
         options = {name: value for name, value in options.items() if name not in _QUERY_OPTIONS}
     session = _session()
     for name, value in given.items():
@@ -75,14 +75,14 @@ def stage_settings(stage: Stage, where: str = "stage") -> StageSettings:
             raise ConfigError(
                 f"`{name}` cannot be set here{_because(name)}",
                 where=f"{where}.settings",
-                next_step=f"take {', '.join(sorted(_SOURCE_OPTIONS | _QUERY_OPTIONS))} or Spark's own spark.*",
+                next_step=f"use {', '.join(sorted(_SOURCE_OPTIONS | _QUERY_OPTIONS))} or Spark's own spark.*",
             )
     smallest = given.get(_SMALLEST, "")
     if _LARGEST not in given and smallest.isdigit() and int(smallest) > int(options[_LARGEST]):
-        options[_LARGEST] = smallest  # Spark refuses a bound below it
+        options[_LARGEST] = smallest  # Spark refuses a maximum below the minimum
     if stage.replay == Replay.deterministic and options.get(_ASYNC, "false") == "true":
         raise ConfigError(
-            f"{_ASYNC} cannot go with replay: deterministic, whose progress is recorded before each batch",
+            f"{_ASYNC} cannot be used with replay: deterministic, which records progress before each batch",
             where=f"{where}.settings",
         )
     return StageSettings(
@@ -93,30 +93,30 @@ def stage_settings(stage: Stage, where: str = "stage") -> StageSettings:
 
 
 def source_options(kafka: KafkaSection) -> Mapping[str, str]:
-    """How Spark's Kafka source connects."""
+    """Options for the connection of Spark's Kafka source."""
     return {**spark_options(kafka, Role.consumer), "kafka.isolation.level": "read_committed"}
 
 
 def sink_options(kafka: KafkaSection, profile: Profile) -> Mapping[str, str]:
-    """How Spark's Kafka sink connects. What the pipeline's `kafka.client` says comes before the profile."""
+    """Options for the connection of Spark's Kafka sink. The pipeline's `kafka.client` overrides the profile."""
     own = {f"kafka.{name}": value for name, value in _PRODUCERS[profile].items()}
     return {**own, **spark_options(kafka, Role.producer), "kafka.acks": "all"}
 
 
 def _session() -> dict[str, str]:
-    # More consumers than the default of 64 may be open: above the partitions that an executor reads.
+    # Must exceed the number of partitions that an executor reads; Spark's default is 64.
     return {"spark.kafka.consumer.cache.capacity": "512"}
 
 
 def file_settings(stage: Stage) -> Mapping[str, str]:
-    """Of the stage's own settings those by which its checkpoint is found, for a session that does no more."""
+    """The stage's own settings that are needed to access its checkpoint, for a session that does nothing else."""
     given = {name: _text(value) for name, value in (stage.settings or {}).items()}
     return {name: value for name, value in given.items() if name.startswith(_OF_FILES)}
 
 
 def _because(name: str) -> str:
     if name.startswith("kafka."):
-        return ": settings of the Kafka clients stand in `kafka.client`"
+        return ": settings of the Kafka clients belong to `kafka.client`"
     return f": {_REFUSED[name]}" if name in _REFUSED else ""
 
 

@@ -1,4 +1,4 @@
-"""The Spark session of a stage: connector, workers' Python, and the settings that its guarantees rest on."""
+"""The Spark session of a stage: connector, workers' Python, and the settings on which its guarantees rely."""
 
 import os
 import sys
@@ -16,35 +16,35 @@ from enrich.stage.run.deaf_children import deaf_children
 _JSON_LINES = "org/apache/spark/log4j2-json-layout.properties"
 _CONNECTOR = "spark-sql-kafka-0-10_*.jar"
 
-# Besides Spark's own words: a private key in PEM form stands in an option of this name.
+# Spark's default pattern, and the options that hold a private key in PEM form.
 _REDACTED = r"(?i)secret|password|passphrase|token|access[.]?key|jaas|ssl[.]keystore[.]key|ssl[.]key"
 
 _FIXED: Mapping[str, str] = {
     # Times in the output are UTC, wherever the driver runs.
     "spark.sql.session.timeZone": "UTC",
-    # An expression that cannot be computed for one event is null there: it must not end the stage.
+    # An expression that fails for one event is null for that event: it must not fail the stage.
     "spark.sql.ansi.enabled": "false",
-    # So in maps, too, of which the last entry of a key counts, as everywhere in events.
+    # A duplicate key in a map must not fail the stage either. The last entry wins, as everywhere in events.
     "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
     "spark.redaction.regex": _REDACTED,
     "spark.sql.redaction.options.regex": _REDACTED,
-    # TCP on the loopback interface costs 45 ms a small batch, and would be a socket that no worker needs.
+    # TCP on the loopback interface costs 45 ms per small batch, and opens a port that no worker needs.
     "spark.python.unix.domain.socket.enabled": "true",
-    # Workers share what their daemon has imported: otherwise 140 MiB and half a second each.
+    # Workers share what their daemon imported: this saves 140 MiB and half a second each.
     "spark.python.daemon.module": "enrich.stage.daemon",
-    # Workers that get whole events hold a batch of them four times for a moment; by default it may have 64 MiB.
+    # Workers that get whole events briefly hold four copies of a batch. Spark's default is 64 MiB.
     "spark.sql.execution.arrow.maxBytesPerBatch": "16m",
-    # It writes over the lines of a log.
+    # The progress bar overwrites log lines.
     "spark.ui.showConsoleProgress": "false",
-    # An executor that is lost while the tables are preloaded: Spark looks again after so long, by default 15 s.
+    # If an executor is lost during the preload, Spark checks again after this time. The default is 15 s.
     "spark.scheduler.barrier.maxConcurrentTasksCheck.interval": "1s",
-    # Refused by streams; said here, so that no stage begins with a warning.
+    # Streams do not support it. Set here, so that no stage begins with a warning.
     "spark.sql.adaptive.enabled": "false",
 }
 
 
 def stage_session(name: str, *, master: str | None = None, settings: Mapping[str, str] | None = None) -> SparkSession:
-    """Starts Spark, or joins the session that spark-submit made. `settings` are the user's and come last."""
+    """Starts Spark, or joins the session that spark-submit made. `settings` are the user's and override ours."""
     given = dict(settings or {})
     builder = SparkSession.builder.appName(name)
     chosen = master or given.get("spark.master") or os.environ.get("MASTER")
@@ -52,7 +52,7 @@ def stage_session(name: str, *, master: str | None = None, settings: Mapping[str
         builder = builder.master(chosen)
     own = dict(_FIXED)
     if chosen and chosen.startswith("local"):
-        # Workers would otherwise be started with the system's Python.
+        # Without it workers are started with the system's Python.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         own |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1", "spark.ui.enabled": "false"}
     archives = connector_jars()
@@ -68,7 +68,8 @@ def stage_session(name: str, *, master: str | None = None, settings: Mapping[str
 
 
 def _log_json(spark: SparkSession) -> None:
-    """Spark's own lines too. At run time: Spark itself turns its setting for it off where Python is the driver."""
+    """Makes Spark's own log lines JSON. At run time, because Spark ignores its setting for it if the driver is
+    Python."""
     jvm: Any = spark._jvm
     place = jvm.java.lang.Thread.currentThread().getContextClassLoader().getResource(_JSON_LINES)
     if place is not None:
@@ -77,7 +78,7 @@ def _log_json(spark: SparkSession) -> None:
 
 
 def connector_jars() -> list[Path]:
-    """The Kafka connector and what it needs; none where PySpark's own folder has it, as in our image."""
+    """The Kafka connector and its dependencies. Empty if PySpark's own folder has it, as in our image."""
     package = find_spec("pyspark")
     if package is not None and package.origin is not None:
         shipped = Path(package.origin).parent / "jars"

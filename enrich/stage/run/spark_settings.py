@@ -1,4 +1,4 @@
-"""`--conf NAME=VALUE`, as commands and programs that start Spark take it."""
+"""`--conf NAME=VALUE`, for commands and programs that start Spark."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from enrich.base.errors import ConfigError
 
 
 def parse_settings(given: Sequence[str]) -> dict[str, str]:
-    """By name. Raises ConfigError for what has no value."""
+    """Values by name. Raises ConfigError for a text without a value."""
     pairs = [text.partition("=") for text in given]
     for name, separator, _ in pairs:
         if not separator:

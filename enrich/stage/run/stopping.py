@@ -1,4 +1,4 @@
-"""How a stage hears that it is to end: by a signal, or by the marker in its checkpoint that `enrich stop` leaves."""
+"""How a stage is asked to stop: by a signal, or by the marker that `enrich stop` writes into its checkpoint."""
 
 import json
 import logging
@@ -12,17 +12,17 @@ from enrich.base.errors import EnrichError, Retryable
 _log = logging.getLogger(__name__)
 
 _ASK_EVERY_S = 1.0
-"""A checkpoint may be in a store that counts requests."""
+"""Not more often: a checkpoint may be in an object store that charges for requests."""
 _REMIND_S = 60.0
 _OUTCOME = "enrich-stop-outcome"
-"""Of the text in the checkpoint that says why the stage did not drain when it was told to."""
+"""The text in the checkpoint that says why the stage did not drain when it was asked to stop."""
 
 
 class Marked(Protocol):
     """The part of a checkpoint that is needed here."""
 
     def stop_marked_at(self) -> int | None: ...
-    def tell_to_stop(self) -> None: ...
+    def request_stop(self) -> None: ...
     def forget_stop(self) -> None: ...
     def read(self, name: str) -> str | None: ...
     def write(self, name: str, text: str) -> None: ...
@@ -30,10 +30,10 @@ class Marked(Protocol):
 
 
 class StopOrder:
-    """Somebody's word that the stage is to end."""
+    """Whether somebody asked the stage to stop."""
 
     def __init__(self, checkpoint: Marked, signalled: threading.Event) -> None:
-        """A marker that is there already is for a driver before this one, or left over."""
+        """A marker that already exists is for an earlier driver, or a leftover."""
         self._checkpoint = checkpoint
         self._signalled = signalled
         self._before = checkpoint.stop_marked_at()
@@ -49,12 +49,12 @@ class StopOrder:
         return self._signalled.is_set()
 
     def forget_old(self) -> None:
-        """Whoever left the marker that was there at the start hears that the driver before this one has ended."""
+        """Deletes the marker that existed at the start: the earlier driver that it was for has ended."""
         if self._before is not None and self._marked_at() == self._before:
             self._checkpoint.forget_stop()
 
     def obeyed(self, failure: EnrichError | None) -> None:
-        """Whoever left a marker hears that the stage has ended, and what kept it from draining."""
+        """Deletes the marker: the stage has ended. Before that it records why the stage did not drain."""
         if failure is not None and self._marked_at() is not None:
             self._checkpoint.write(_OUTCOME, json.dumps(to_wire(failure)))
         self._checkpoint.forget_stop()
@@ -63,21 +63,21 @@ class StopOrder:
         try:
             return self._checkpoint.stop_marked_at()
         except Retryable as error:
-            # Neither is the stage told to stop, nor need it end: its batches have patience of their own.
+            # This neither asks the stage to stop nor fails it: its batches have timeouts of their own.
             if self._warned_at is None or time.monotonic() - self._warned_at >= _REMIND_S:
                 self._warned_at = time.monotonic()
-                _log.warning("the checkpoint cannot be asked whether to stop", extra={"reason": str(error)})
+                _log.warning("cannot look for the stop marker in the checkpoint", extra={"reason": str(error)})
             return self._before
 
 
-def tell_to_stop(checkpoint: Marked) -> None:
-    """What the stage says of its end is read by `require_drained`."""
+def request_stop(checkpoint: Marked) -> None:
+    """Asks the stage to stop. `require_drained` then reads whether it drained."""
     checkpoint.delete(_OUTCOME)
-    checkpoint.tell_to_stop()
+    checkpoint.request_stop()
 
 
 def require_drained(checkpoint: Marked) -> None:
-    """Raises what kept the stage from draining."""
+    """Raises the error that kept the stage from draining, if there was one."""
     text = checkpoint.read(_OUTCOME)
     if text is not None:
         raise from_wire(json.loads(text))

@@ -1,4 +1,4 @@
-"""The topics of a stage, checked before it starts: they are there, this user may use them, and how much they take."""
+"""Checks a stage's topics before it starts: they exist, and this user may use them; and how large records may be."""
 
 from dataclasses import replace
 
@@ -14,11 +14,12 @@ from enrich.stage.plan.plan import Limits
 
 _PATIENCE_S = 30
 _LARGEST_REQUEST = 1_048_576
-"""Of Java's producer, unless `max.request.size` says otherwise."""
+"""Default of the Java producer's `max.request.size`."""
 
 
 def checked_topics(pipeline: Pipeline, stage: str, connection: Connection) -> tuple[str, list[int], Limits]:
-    """Id and partitions of the source, and what the other topics take. Raises ConfigError, naming the topic."""
+    """Id and partitions of the source, and the largest records of the other topics. Raises ConfigError, naming the
+    topic."""
     section = pipeline.stages[stage]
     admin = new_admin_client(connection)
     topics = Topics(admin, deadline_s=_PATIENCE_S)
@@ -42,7 +43,7 @@ def _require(admin: AdminClient, topic: str, operation: AclOperation, where: str
             TopicCollection([topic]), include_authorized_operations=True, request_timeout=_PATIENCE_S
         ).values()
         allowed = future.result(timeout=_PATIENCE_S + 5).authorized_operations
-    # None: a broker that does not say. What is missing then shows with the first record.
+    # None: the broker does not say. A missing right then shows with the first record.
     if allowed and operation not in allowed and AclOperation.ALL not in allowed:
         raise ConfigError(
             f"this user may not {operation.name.lower()} the topic {topic}",

@@ -1,4 +1,4 @@
-"""How the batches of a stage reach its topics: streamed, or one by one, each as of its pin."""
+"""How the batches of a stage reach its topics: by Spark's stream sink, or each by a job of its own, as of its pin."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -14,7 +14,7 @@ from enrich.stage.plan.plan import StagePlan
 from enrich.stage.progress.pinning import PinBook, TableEnds
 from enrich.stage.task.failures import from_report
 
-# Spark's older way to write a batch, its default for Kafka, tells no observation what it counted.
+# Spark's V1 sink, its default for Kafka, does not report to observations.
 _NEW_KAFKA_SINK = ("spark.sql.sources.useV1SourceList", "avro,csv,json,orc,parquet,text")
 
 
@@ -23,13 +23,13 @@ class Writing(Protocol):
 
     @property
     def failure(self) -> EnrichError | None:
-        """What ended the query, where Spark's own message does not say it."""
+        """The error that ended the query, if Spark's own message does not contain it."""
 
     def of(self, events: DataFrame) -> DataStreamWriter: ...
 
 
 class StreamedBatches:
-    """`replay: latest`: Spark's own sink. A batch that is repeated sees the tables as they are then."""
+    """`replay: latest`: Spark's own sink. A repeated batch sees the tables as they are when it is repeated."""
 
     failure: EnrichError | None = None
 

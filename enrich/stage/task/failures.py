@@ -1,4 +1,4 @@
-"""Errors of workers on their way to the driver: Spark makes text of them, which is read back here."""
+"""Carries errors of workers to the driver: Spark turns them into text, which is parsed here."""
 
 import json
 import re
@@ -13,12 +13,12 @@ _REPORTED = re.compile(re.escape(MARK) + r"(\{.*\})")
 
 
 class ReportedFailure(Exception):
-    """An error of our tree in a traceback: for people, and in the line after it for `from_report`."""
+    """An `EnrichError` in a traceback: its text for people, and in the next line its JSON form for `from_report`."""
 
 
 @contextmanager
 def reported_to_driver() -> Iterator[None]:
-    """What a worker raises inside arrives at the driver as it was."""
+    """An `EnrichError` that a worker raises inside the block reaches the driver unchanged."""
     try:
         yield
     except EnrichError as error:
@@ -26,7 +26,7 @@ def reported_to_driver() -> Iterator[None]:
 
 
 def from_report(text: str) -> EnrichError:
-    """The error that a worker reported, found in Spark's message; a Fatal with the message's first line for others."""
+    """The error that a worker reported in Spark's message; for other messages a Fatal with the first line."""
     found = _REPORTED.search(text)
     if found is None:
         first = next((line.strip() for line in text.splitlines() if line.strip()), "no reason given")
@@ -35,6 +35,6 @@ def from_report(text: str) -> EnrichError:
 
 
 def failure_of(error: BaseException) -> EnrichError:
-    """What ended a job of Spark's, from the exception that its action or query raised: the error of a worker as it was
-    (Unreachable, BadRecord, ...), a Fatal for others."""
+    """The error that failed a Spark job, from the exception that its action or query raised: that of a worker
+    (Unreachable, BadRecord, ...), or a Fatal for any other."""
     return from_report(str(error))

@@ -1,4 +1,4 @@
-"""Where an event goes, and which events of a batch are meant."""
+"""Where an event goes, and masks over a batch of events."""
 
 from enum import IntEnum
 
@@ -6,11 +6,11 @@ import numpy as np
 import numpy.typing as npt
 
 Mask = npt.NDArray[np.bool_]
-"""True for the events of a batch that are meant."""
+"""True for the selected events of a batch."""
 
 
 class Fate(IntEnum):
-    """Where an event goes. The numbers stand in columns between Python and the JVM."""
+    """Where an event goes. The numbers are in columns that pass between Python and the JVM."""
 
     FORWARD = 0
     DROP = 1

@@ -1,4 +1,4 @@
-"""How fresh the tables of a stage must be, in the form in which workers get it."""
+"""How fresh the tables of a stage must be, in the form that travels to the workers."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,25 +10,25 @@ _LOADER_DEADLINE_S = 300.0
 
 @dataclass(frozen=True)
 class FreshnessRule:
-    """What one table must be before it answers."""
+    """How fresh one table must be before it answers."""
 
     name: str
     deadline_s: float
     """How long a worker waits for it."""
     bound_ms: int | None
-    """How old its answers may be. None: a table with a loader is as old as its last refresh, and has `expire`."""
+    """How old its answers may be. None for a table with a loader, which has `refresh` and `expire` instead."""
     on_stale: OnStale
     then: Then
     history_ms: int = 0
 
     @property
     def is_watched(self) -> bool:
-        """Whether older answers than its bound are not just served."""
+        """Whether a worker waits or fails if answers are older than the bound."""
         return self.on_stale != OnStale.mark
 
     @property
     def may_be_marked(self) -> bool:
-        """Whether older answers than its bound are served in the end."""
+        """Whether answers that are older than the bound are served in the end."""
         return self.on_stale == OnStale.mark or (self.on_stale == OnStale.wait and self.then == Then.mark)
 
 
@@ -38,7 +38,7 @@ def behind_text(behind_s: float | None) -> str:
 
 
 def freshness_rules(pipeline: Pipeline, names: Iterable[str]) -> tuple[FreshnessRule, ...]:
-    """One for each of the tables, in the order of their names."""
+    """One rule for each table, sorted by name."""
     return tuple(_rule(name, pipeline.tables[name]) for name in sorted(set(names)))
 
 

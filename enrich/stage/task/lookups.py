@@ -1,5 +1,5 @@
-"""The lookups of a stage as its workers get them: what to ask of which table, and what becomes of an event without a
-row."""
+"""The lookups of a stage in the form that travels to the workers: keys, tables, columns, and what becomes of an event
+without a row."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,13 +18,13 @@ class StageLookup:
     """One join of a stage."""
 
     name: str
-    """Of the object that is added to the event."""
+    """Name of the object that is added to the event."""
     table: str
     columns: Columns
     keys: tuple[str, ...]
     """Spark SQL expressions over the event's fields."""
     last_resort: OnMiss = OnMiss.null
-    """What becomes of an event without a row once there is no more waiting."""
+    """What becomes of an event without a row, after any waiting."""
     waits: bool = False
     """Whether an event waits for its row until the table is complete beyond the event's time."""
     default: Mapping[str, Any] | None = None
@@ -32,7 +32,7 @@ class StageLookup:
 
     @cached_property
     def kind(self) -> pa.StructType:
-        """Of the object. All of it may be null, whatever the table's columns say: a miss is."""
+        """Type of the object. All fields are nullable, whatever the table's columns are, since a miss is null."""
         return pa.struct([field.with_nullable(True) for field in self.columns.arrow])
 
     @cached_property

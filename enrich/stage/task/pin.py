@@ -1,4 +1,4 @@
-"""The pin of a batch: as of which offsets of its tables it was answered, and is answered again."""
+"""The pin of a batch: the offsets of its tables as of which it is answered, also when it is repeated."""
 
 import json
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from stores.table import Offsets
 
 @dataclass(frozen=True)
 class PinnedTable:
-    """One table's part."""
+    """One table's part of a pin."""
 
     topic_id: str
     offsets: Offsets
@@ -18,7 +18,7 @@ class PinnedTable:
 
 @dataclass(frozen=True)
 class Pin:
-    """Travels with the tasks of its batch."""
+    """The offsets of all tables. It travels with the tasks of its batch."""
 
     time_ms: int
     """The driver's clock when it asked the brokers for the offsets."""
@@ -42,10 +42,10 @@ class Pin:
 
 
 def expired_pin(table: str, why: str) -> WouldLoseData:
-    """Only people can decide to go on with other answers than those that may stand in the output already."""
+    """Only people can decide to continue with other answers than those that may be in the output already."""
     return WouldLoseData(
-        f"the batch under way cannot be repeated as it was: its pin has expired, as {why}",
+        f"the batch under way cannot be repeated with the same answers: its pin has expired, as {why}",
         where=f"table {table}",
         next_step="restore what is missing, or accept other answers for this one batch: enrich run STAGE --new-pin; "
-        "where a batch takes longer than the table's `history`, give it more, or lower maxOffsetsPerTrigger",
+        "if a batch takes longer than the table's `history`, raise that, or lower maxOffsetsPerTrigger",
     )

@@ -1,8 +1,8 @@
-"""What a worker reports to the driver of one batch of answers: how many rows of which status, how old the tables were,
-and how long it took.
+"""What a worker reports to the driver about one batch of answers: how many rows of which status, how old the tables
+were, and how long it took.
 
-It stands as text on the batch's first event and is null on all others, so that Spark's observation of the events
-collects it: exact, like everything that is observed, and without anything else that is done for each event.
+It is a text on the batch's first event and null on all others, and Spark's observation of the events collects it: this
+is exact, like everything that is observed, and costs nothing more per event.
 """
 
 import json
@@ -24,17 +24,17 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 @dataclass(frozen=True)
 class BatchReport:
-    """Of one batch in one worker."""
+    """The report of one batch in one worker."""
 
     host: str
     statuses: Sequence[Sequence[int]]
-    """For each lookup, how many events there are of each of `STATUSES`; those that could not be parsed do not count."""
+    """For each lookup, the number of events of each of `STATUSES`, without events that could not be parsed."""
     ages_s: Mapping[str, float | None]
     """For each table, how long ago it was known to be complete; None: never."""
     waited_s: float
-    """For tables that were not ready, or not fresh enough."""
+    """Time spent waiting for tables that were not ready, or not fresh enough."""
     took_s: float
-    """The lookups, and what `on_miss: wait` waited."""
+    """Time of the lookups, including the waiting of `on_miss: wait`."""
     memory: int
     """Private bytes of the worker."""
 
@@ -60,7 +60,7 @@ def host() -> str:
 
 
 def own_memory() -> int:
-    """Private bytes of this process; 0 on a system that does not tell."""
+    """Private bytes of this process; 0 on a system without /proc."""
     try:
         _, resident, shared, *_ = Path("/proc/self/statm").read_text(encoding="ascii").split()
     except OSError:

@@ -1,4 +1,4 @@
-"""What a driver sends to its workers: everything that they need, in one value that can be pickled."""
+"""What a driver sends to its workers: everything they need, in one value that can be pickled."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,12 +25,13 @@ DECIDED_BY = "decided_by"
 STATUS = "status"
 REPORT = "report"
 OUTCOME = (FATE, DECIDED_BY, STATUS, REPORT)
-"""What an answer says of an event beside its objects."""
+"""The fields of an answer beside its objects."""
 
 
 @dataclass(frozen=True)
 class TaskSpec:
-    """The lookups of a stage, and where to ask. With secrets in it: it travels in the task, never in a file."""
+    """The lookups of a stage and its pipeline. It contains secrets: it travels in the task and must not be written to a
+    file."""
 
     pipeline: str
     """As `enrich.config.to_wire` writes it."""
@@ -44,8 +45,8 @@ class TaskSpec:
 
     @cached_property
     def answer_type(self) -> pa.StructType:
-        """Of the column that comes back: an object a lookup, its lineage if wanted, the event's fate, and on one event
-        of a batch what its worker tells of it."""
+        """Type of the answer column: an object for each lookup, its lineage if wanted, the event's fate, and on one
+        event of each batch the worker's report."""
         fields = [pa.field(object_name(i), lookup.kind) for i, lookup in enumerate(self.lookups)]
         if self.lineage:
             fields += [pa.field(lineage_name(i), LINEAGE_TYPE) for i in range(len(self.lookups))]
@@ -54,12 +55,12 @@ class TaskSpec:
 
 
 def part_name(index: int) -> str:
-    """A part of a composite key, in what is asked."""
+    """The field of a composite key that holds this part."""
     return f"part_{index}"
 
 
 def object_name(index: int) -> str:
-    """A lookup's object in the answer: users' names could be those of other fields."""
+    """The field of the answer that holds a lookup's object. The user's name could clash with other fields."""
     return f"object_{index}"
 
 

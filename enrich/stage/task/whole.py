@@ -1,4 +1,4 @@
-"""What workers that join whole events need of the driver, and the columns that they give back."""
+"""What the driver sends to workers that join whole events, and the columns that they return."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,16 +14,16 @@ OUTPUT = "_output"
 
 @dataclass(frozen=True)
 class WholeSpec:
-    """Of one stage."""
+    """The spec of one stage."""
 
     task: TaskSpec
     keys: Sequence[Sequence[str]]
-    """Of each lookup, the fields that its key consists of."""
+    """For each lookup, the fields of its key."""
     fields: Columns
-    """All of them."""
+    """The fields of all keys."""
 
     @property
     def kind(self) -> pa.StructType:
-        """Of what the operator gives back for each event."""
+        """Type of the column that the operator returns."""
         outcome = [self.task.answer_type.field(name) for name in OUTCOME]
         return pa.struct([pa.field(USABLE, pa.bool_()), pa.field(OUTPUT, pa.binary()), *outcome])

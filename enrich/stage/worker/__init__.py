@@ -1,4 +1,4 @@
-"""The workers' side: tables opened once a process, events answered a batch at a time. Arrow in, Arrow out, no Spark.
+"""The workers' side: tables opened once per process, events answered batch by batch. Arrow in, Arrow out, no Spark.
 
 It may use `task`, `events` and the host's readers.
 """

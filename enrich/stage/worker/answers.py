@@ -1,4 +1,4 @@
-"""One batch of events is answered: all lookups at one seq, waiting where a policy says so, then the policies."""
+"""Answers one batch of events: all lookups at one seq, waiting if a policy says so, then the policies."""
 
 import time
 from collections.abc import Sequence
@@ -21,8 +21,8 @@ from stores.protocol import TableView
 from stores.table import Found, Status
 
 AHEAD_MS = 10_000
-"""How far an event's time may lie beyond this host's clock. One further ahead is wrong: no table will ever be complete
-beyond it, and all other events of its batch would wait for the deadline."""
+"""How far an event's time may be ahead of this host's clock. A time further ahead is taken to be wrong: no table would
+be complete beyond it in time, and all other events of its batch would wait for the deadline."""
 
 _LOOK_EVERY_S = 0.02
 _STATUS_NAMES = pa.array(STATUSES, pa.string())
@@ -30,35 +30,35 @@ _STATUS_NAMES = pa.array(STATUSES, pa.string())
 
 @dataclass(frozen=True)
 class Questions:
-    """A batch of events as the lookups see it."""
+    """The columns of a batch of events that the lookups need."""
 
     usable: Mask
-    """False: the event could not be parsed."""
+    """False if the event could not be parsed."""
     keys: Sequence[pa.Array]
     times: pa.Array | None = None
 
 
 class Views(Protocol):
-    """The tables at the task's seq, which moves on only when a policy has to wait for rows."""
+    """The tables at the task's seq, which advances only if a policy has to wait for rows."""
 
     def table(self, name: str) -> TableView: ...
 
     def renew(self) -> None:
-        """Takes the newest seq for all tables."""
+        """Advances all tables to the newest seq."""
 
     def deadline_s(self, name: str) -> float:
         """How long `on_miss: wait` may last for this table."""
 
 
 class Answers(Protocol):
-    """To the batches of one task."""
+    """Answers the batches of one task."""
 
     def answer(self, questions: Questions) -> pa.StructArray:
-        """In the `answer_type` of the task's spec."""
+        """Answers of the type `answer_type` of the task's spec."""
 
 
 def answered(spec: TaskSpec, views: Views, questions: Questions, waited_s: float = 0.0) -> pa.StructArray:
-    """The answer to each event, in `spec.answer_type`. `waited_s`: for the tables, before there could be answers."""
+    """The answer to each event, of type `spec.answer_type`. `waited_s`: time already spent waiting for the tables."""
     began = time.monotonic()
     found = _found_or_waited(spec.lookups, views, questions)
     verdict = judge(spec.lookups, found, questions.keys, questions.usable)
@@ -94,7 +94,7 @@ def _found_or_waited(lookups: Sequence[StageLookup], views: Views, questions: Qu
         if times_ms is None or not any(_must_wait(*each, views, questions.usable, times_ms, waited) for each in asked):
             return found
         time.sleep(_LOOK_EVERY_S)
-        # All lookups again, not just those that wait: an event's answers are of one seq.
+        # All lookups again, not only those that wait: all answers of an event must be of one seq.
         views.renew()
 
 
@@ -104,7 +104,7 @@ def _found(lookup: StageLookup, views: Views, keys: pa.Array, times: pa.Array | 
 
 
 def _plausible(times: pa.Array, now_ms: int) -> pa.Int64Array:
-    """The events' times; now for those too far ahead."""
+    """The events' times, with those too far ahead replaced by now."""
     times_ms = milliseconds(times)
     return pc.if_else(pc.greater(times_ms, now_ms + AHEAD_MS), now_ms, times_ms)
 
@@ -115,7 +115,7 @@ def _must_wait(
     if not lookup.waits or waited >= views.deadline_s(lookup.table):
         return False
     concerned = usable & ~_is(found, Status.NULL_KEY) & ~_is(found, Status.BAD_KEY)
-    if not lookup.as_of:  # with it, a later version may yet come to stand before the event's time
+    if not lookup.as_of:  # with as_of an event that has a row waits too: a newer version before its time may still come
         concerned &= without_row(found)
     newest = pc.max(times_ms.filter(pa.array(concerned))).as_py()
     through = views.table(lookup.table).complete_through

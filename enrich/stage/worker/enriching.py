@@ -1,4 +1,4 @@
-"""The workers' part of events that are joined whole: read, answered and written in columns. Arrow in, Arrow out."""
+"""The workers' part of joining whole events: read, answered and written in columns. Arrow in, Arrow out."""
 
 from collections.abc import Mapping, Sequence
 
@@ -13,7 +13,7 @@ from enrich.stage.worker.answers import Answers, Questions
 
 
 class Enriching:
-    """Of the batches of one task."""
+    """Enriches the batches of one task."""
 
     def __init__(self, spec: WholeSpec, answers: Answers) -> None:
         self._spec = spec
@@ -21,9 +21,9 @@ class Enriching:
         self._reader = EventFields(spec.fields.arrow)
 
     def enriched(self, values: pa.BinaryArray, times: pa.Array) -> pa.StructArray:
-        """One batch, in `WholeSpec.kind`."""
+        """One batch of type `WholeSpec.kind`."""
         usable, rows = self._reader.read(values)
-        # Flattened: what is null as a whole has no fields that ask.
+        # flatten() makes all fields of a null event null, so that it asks for nothing.
         fields = dict(zip(self._spec.fields.names, rows.flatten(), strict=True))
         keys = [_key([fields[name] for name in names]) for names in self._spec.keys]
         needed = times if self._spec.task.needs_times else None

@@ -1,4 +1,5 @@
-"""The readiness gate, and the freshness of every task after it: no event meets a table that is not good enough."""
+"""The readiness gate, and the freshness check of each task after it: no event meets a table that is not ready and fresh
+enough."""
 
 import socket
 import time
@@ -18,12 +19,12 @@ from stores.table import Seq
 
 _LOOK_EVERY_S = 0.02
 _MARKED_AFTER_S = 2.0
-"""A moment's delay of agent or brokers is waited for, before answers are marked as stale."""
+"""A short delay of agent or brokers is waited out before answers are marked as stale."""
 
 _SAID_WITHIN_S = 2.0
 
 Shortfall = Callable[[FreshnessRule, AgentSnapshot], str | None]
-"""Why a snapshot's table is not good enough yet; None when it is."""
+"""Why a snapshot's table is not good enough yet; None if it is."""
 
 
 class SnapshotSource(Protocol):
@@ -33,7 +34,8 @@ class SnapshotSource(Protocol):
 
 
 class Gate:
-    """Of one worker: its first task waits until all tables are complete, each later one until they are fresh enough."""
+    """The gate of one worker: its first task waits until all tables are complete, later ones until they are fresh
+    enough."""
 
     def __init__(self, reader: SnapshotSource, rules: Sequence[FreshnessRule], clock: Clock) -> None:
         self._reader = reader
@@ -52,7 +54,7 @@ class Gate:
         return self._fresh(snapshot)
 
     def reach(self, pin: Pin, snapshot: AgentSnapshot) -> AgentSnapshot:
-        """The same or a newer one that has come as far as the pin, in the topics that it is of. Raises Unreachable at a
+        """The snapshot, or a newer one, that has reached the pin's offsets in the pin's topics. Raises Unreachable at a
         table's deadline."""
 
         began = time.monotonic()
@@ -61,21 +63,21 @@ class Gate:
             pinned, header = pin.tables[rule.name], snapshot.header
             if header.tables[rule.name].topic_id is None:
                 return (
-                    "the host's agent does not say which topic its rows are of: it is of an earlier release, or loads"
+                    "the host's agent does not report the topic of its rows: it is of an earlier release, or is loading"
                 )
             if header.tables[rule.name].topic_id != pinned.topic_id:
-                return "the rows of this host are not of the topic that the batch's pin is of: it was made again"
-            # What is said of rows before they are read is said of newer ones only as a rule.
+                return "the rows of this host are of another topic than the batch's pin: the topic was recreated"
+            # The header may have been read just before newer rows: it then need not hold for them.
             is_of_these = Seq(header.store_id, header.generation, header.counter) == snapshot.seq
             if not is_of_these and time.monotonic() - began < _SAID_WITHIN_S:
-                return "the agent has not said yet which topic its newest rows are of"
+                return "the agent has not reported the topic of its newest rows yet"
             missing = behind(snapshot.views[rule.name], pinned.offsets)
-            return f"{missing} records of the batch's pin are still to come" if missing else None
+            return f"{missing} records of the batch's pin are still missing" if missing else None
 
         return self._wait(short, snapshot)
 
     def shortfalls(self) -> tuple[AgentSnapshot, dict[str, str]]:
-        """How it is now, without waiting: the tables that the gate does not let pass yet, with the reason."""
+        """The current snapshot and, without waiting, the tables that are not good enough yet, with the reason."""
         snapshot = self._reader.snapshot()
         short = {rule.name: why for rule in self._rules if (why := self._not_ready(rule, snapshot)) is not None}
         return snapshot, short
@@ -96,7 +98,7 @@ class Gate:
     def _wait_at_most(
         self, shortfall: Shortfall, snapshot: AgentSnapshot
     ) -> tuple[AgentSnapshot, tuple[FreshnessRule, str] | None]:
-        """The same, but the first table that misses its deadline is returned."""
+        """Like `_wait`, but returns the first table that misses its deadline."""
         began = time.monotonic()
         while True:
             short = {rule: why for rule in self._rules if (why := shortfall(rule, snapshot)) is not None}
@@ -116,8 +118,8 @@ class Gate:
         return state.reason or "it is not complete yet"
 
     def _not_let_in(self, began: float) -> Shortfall:
-        """As `_not_ready`. But rows that were complete once are served, marked, where the configuration says so, though
-        their brokers are away: a worker that came before, on the same host, goes on with them as well."""
+        """Like `_not_ready`. But if the configuration allows it, rows that were complete once are served as stale while
+        the brokers are down: workers that passed their gate earlier use them as well."""
 
         def short(rule: FreshnessRule, snapshot: AgentSnapshot) -> str | None:
             why = self._not_ready(rule, snapshot)
@@ -125,7 +127,7 @@ class Gate:
             was_complete = state.complete_through is not None and bool(snapshot.views[rule.name].positions)
             if why is None or rule.bound_ms is None or not (rule.may_be_marked and was_complete):
                 return why
-            # An agent that has not been complete yet may be catching up, which takes no more than the deadline.
+            # An agent that is not complete yet may be catching up: it gets the whole deadline.
             is_at_once = state.ready and not rule.is_watched
             allowed_s = min(_MARKED_AFTER_S, rule.deadline_s) if is_at_once else rule.deadline_s
             return why if time.monotonic() - began < allowed_s else None
@@ -134,7 +136,7 @@ class Gate:
 
     @staticmethod
     def _not_served(rule: FreshnessRule, snapshot: AgentSnapshot) -> str | None:
-        # Rows of a topic stay good while their agent starts anew; those of a loader are gone once they expired.
+        # Rows of a topic stay usable while their agent restarts. Rows of a loader are dropped when they expire.
         state = snapshot.header.tables[rule.name]
         served = state.ready if rule.bound_ms is None else bool(snapshot.views[rule.name].positions)
         return None if served else state.reason or "it has no rows yet"
@@ -159,7 +161,7 @@ class Gate:
 
 
 def _only(rule: FreshnessRule, shortfall: Shortfall) -> Shortfall:
-    """The other tables are good enough."""
+    """Checks this table only."""
     return lambda each, snapshot: shortfall(each, snapshot) if each is rule else None
 
 
@@ -169,5 +171,5 @@ def _too_late(rule: FreshnessRule, why: str, state: TableState, now_ms: int) -> 
     return Unreachable(
         f"the table {rule.name} is not good enough within {rule.deadline_s:g} s: {why}; {lag}",
         where=f"host {socket.gethostname()}",
-        next_step="see `enrich agent status` on that host, or allow more time: tables.<name>.freshness",
+        next_step="run `enrich agent status` on that host, or allow more time: tables.<name>.freshness",
     )

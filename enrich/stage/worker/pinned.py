@@ -1,4 +1,4 @@
-"""A worker's tables under a batch's pin: the same answers today and when the batch is repeated, or an error."""
+"""A worker's tables under a batch's pin: the same answers now and when the batch is repeated, or an error."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ from stores.table import Found, Offsets, Status
 
 @dataclass(frozen=True)
 class Pinned(ViewWrapper):
-    """A view as of a pin. Times before `oldest_ms` are expired, now and later, whatever the host still has of them."""
+    """A view as of a pin. Times before `oldest_ms` are expired, now and later, even if the host still has versions."""
 
     name: str
     pin: Offsets
@@ -31,7 +31,7 @@ class Pinned(ViewWrapper):
         columns: Sequence[str],
         *,
         as_of: pa.Array | None = None,
-        pin: Offsets | None = None,  # noqa: ARG002 - there is only one
+        pin: Offsets | None = None,  # noqa: ARG002 - the view's own pin is used
     ) -> Found:
         found = self.view.lookup(keys, columns, as_of=as_of, pin=self.pin)
         if as_of is None:
@@ -59,11 +59,11 @@ class Pinned(ViewWrapper):
 
 
 def pinned(view: TableView, rule: FreshnessRule, pin: Pin) -> Pinned:
-    """Raises WouldLoseData when the view's history does not reach down to the pin any more."""
+    """Raises WouldLoseData if the view's history no longer reaches back to the pin."""
     offsets = pin.tables[rule.name].offsets
     if is_expired(view.floors, None, offsets):
         raise expired_pin(rule.name, "the host's history begins after it")
-    # The other half is for repeats: what a first attempt sees must still be there for them.
+    # Half of the history is kept for repeats: what a first attempt sees must still be there for them.
     return Pinned(view, rule.name, offsets, pin.time_ms - rule.history_ms // 2)
 
 

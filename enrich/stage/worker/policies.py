@@ -21,7 +21,7 @@ _DIVERTS = {OnMiss.drop: Fate.DROP, OnMiss.dlq: Fate.DLQ}
 
 @dataclass(frozen=True)
 class Verdict:
-    """For each event its objects, its fate, and for those that are diverted which lookup decided, on which status."""
+    """For each event its objects and its fate; for a diverted one also the deciding lookup and its status."""
 
     objects: Sequence[pa.StructArray]
     fate: pa.Int8Array
@@ -30,13 +30,13 @@ class Verdict:
 
 
 def without_row(found: Found) -> Mask:
-    """Whether the table has none, or may have none: an old one is not certain."""
+    """Events for which the lookup returned no row: the table has none, or may have none if its answer is stale."""
     return np.asarray(found.values.is_null().to_numpy(zero_copy_only=False), np.bool_)
 
 
 def judge(lookups: Sequence[StageLookup], found: Sequence[Found], keys: Sequence[pa.Array], usable: Mask) -> Verdict:
-    """The first lookup, in their order, that diverts an event decides. Events that are not usable, since they could not
-    be parsed, are diverted elsewhere. None is diverted since a table is old, which its mark says.
+    """The first lookup that diverts an event decides. Events that could not be parsed are diverted elsewhere. No event
+    is diverted because a table is stale: its status says so.
 
     Raises BadRecord, with table and key, for the first event that has no row with `on_miss: fail`.
     """

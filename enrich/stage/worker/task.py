@@ -1,4 +1,4 @@
-"""A Spark Python worker's side: the tables opened once in a process, one seq for each task."""
+"""The tables in a Spark Python worker: opened once per process, one seq for each task."""
 
 import os
 import socket
@@ -22,14 +22,14 @@ class WorkerTables:
     """The tables of one spec in this process. Spark runs one task at a time in a worker."""
 
     def __init__(self, spec: TaskSpec) -> None:
-        # Only these: a worker whose tables all stand in segments opens no database.
+        # Only the tables of the spec: a worker whose tables are all in segments opens no RocksDB.
         self._reader = AgentReader(from_wire(spec.pipeline), tables=[rule.name for rule in spec.rules])
         self._gate = Gate(self._reader, spec.rules, SystemClock())
         self._rules = {rule.name: rule for rule in spec.rules}
 
     def begin(self, pin: Pin | None) -> "TaskTables":
-        """What a task sees: the newest seq, once it is good enough, and as far as the pin. Raises Unreachable at a
-        table's deadline, and WouldLoseData for a pin that has expired."""
+        """The tables for one task, at the newest seq, once they are fresh enough and have reached the pin. Raises
+        Unreachable at a table's deadline, and WouldLoseData for an expired pin."""
         snapshot = self._gate.enter()
         return TaskTables(self, snapshot if pin is None else self._gate.reach(pin, snapshot), pin)
 
@@ -49,7 +49,7 @@ class WorkerTables:
         self._reader.close()
 
     def states(self) -> list[dict[str, object]]:
-        """A row for each table: whether it is ready, how far behind, and why."""
+        """A row for each table: whether it is ready, how far it is behind, and why."""
         snapshot, short = self._gate.shortfalls()
         now, rows = SystemClock().now_ms(), []
         for name in self._rules:
@@ -98,12 +98,12 @@ _STATES = pa.schema(
     ]
 )
 
-# Only a cache: idle workers end after a minute, and the next one opens its own.
+# Only a cache: Spark ends idle workers after a minute, and the next worker opens its own tables.
 _OPEN: dict[str, WorkerTables] = {}
 
 
 class TaskAnswers:
-    """Answers to the batches of one task, all at the seq that is newest when the first of them comes, as of the pin if
+    """Answers the batches of one task, all at the seq that is newest when the first batch arrives, and as of the pin if
     there is one."""
 
     def __init__(self, spec: TaskSpec, pin: Pin | None = None) -> None:
@@ -112,7 +112,7 @@ class TaskAnswers:
         self._tables: TaskTables | None = None
 
     def answer(self, questions: Questions) -> pa.StructArray:
-        """In `spec.answer_type`."""
+        """Answers of type `spec.answer_type`."""
         with reported_to_driver():
             waited_s = 0.0
             if self._tables is None:
@@ -123,7 +123,7 @@ class TaskAnswers:
 
 
 def states(spec: TaskSpec, patience_s: float) -> pa.RecordBatch:
-    """How far the tables are on this host: once all are ready, or after so long."""
+    """The tables' states on this host, once all are ready or after `patience_s`."""
     end = time.monotonic() + patience_s
     while True:
         with reported_to_driver():
@@ -136,7 +136,7 @@ def states(spec: TaskSpec, patience_s: float) -> pa.RecordBatch:
 def _tables(spec: TaskSpec) -> WorkerTables:
     key = repr(spec)
     if key not in _OPEN:
-        # The worker's host has one core for each task; more threads in each would only get in each other's way.
+        # The host has one core per task: more threads in each worker would only compete.
         pa.set_cpu_count(1)
         os.environ.setdefault("POLARS_MAX_THREADS", "1")
         _OPEN[key] = WorkerTables(spec)

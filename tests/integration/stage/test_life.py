@@ -154,7 +154,7 @@ def test_a_stage_that_is_told_to_stop_before_it_began_shuts_nobody_out(spark, wo
     }
     stage = world.stage("enrich", [{"table": "absent", "key": "user_id", "as": "absent"}])
     checkpoint = Checkpoint(spark, world.pipeline.stages[stage].checkpoint)
-    checkpoint.tell_to_stop()  # left over, of somebody who gave up
+    checkpoint.request_stop()  # left over, of somebody who gave up
     with closing(world.progress(stage)) as of_older:
         of_older.take_over()
         with running(spark, world, stage) as newer:
@@ -163,9 +163,9 @@ def test_a_stage_that_is_told_to_stop_before_it_began_shuts_nobody_out(spark, wo
             if by == "signal":
                 newer.stop.set()
             else:
-                checkpoint.tell_to_stop()
+                checkpoint.request_stop()
             assert newer.end() is None
-        assert not checkpoint.is_told_to_stop()
+        assert not checkpoint.is_stop_requested()
         of_older.reached({world.topic("enrich.in"): {0: 0}})
         of_older.commit()
 
@@ -238,9 +238,9 @@ def test_a_marker_in_the_checkpoint_drains_the_stage_which_tells_what_it_dropped
     with running(spark, world, stage) as run:
         wait_until(lambda: world.records(stage) == 2, what="the event and the dead letter")
         checkpoint = Checkpoint(spark, world.pipeline.stages[stage].checkpoint)
-        checkpoint.tell_to_stop()
+        checkpoint.request_stop()
         assert run.end() is None
-        assert not checkpoint.is_told_to_stop()
+        assert not checkpoint.is_stop_requested()
     (told,) = [vars(record) for record in caplog.records if record.message == "the stage has drained"]
     assert (told["events"], told["dropped"], told["dead_letters"]) == (4, 2, 1)
 

@@ -72,7 +72,7 @@ def test_what_was_there_stays_until_the_new_one_is_whole(tmp_path):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        package(target, tell=interrupted)
+        package(target, report=interrupted)
     assert target.read_bytes() == b"the last one"
     assert list(tmp_path.iterdir()) == [target]
 

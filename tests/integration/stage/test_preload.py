@@ -38,7 +38,7 @@ def test_a_worker_that_is_lost_while_the_tables_are_preloaded_is_replaced(spark,
     loading.start()
     (victim, *_) = wait_until(lambda: python_workers(os.getpid()), what="a worker at the preload")
     kill(victim)
-    told = "a worker was lost while the tables were preloaded; once more"
+    told = "a worker was lost while the tables were preloaded; trying again"
     wait_until(lambda: told in caplog.text, what="the loss")
     assert loading.is_alive()
     world.users()

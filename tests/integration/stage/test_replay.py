@@ -236,7 +236,7 @@ def test_workers_wait_for_the_rows_of_the_pin_and_say_so_at_the_deadline(spark, 
         answers(spark, pinned_world, "latest", pin_of(pinned_world, more=1), {"user_id": "ann"})
     told = from_report(str(raised.value))
     assert isinstance(told, Unreachable)
-    assert "records of the batch's pin are still to come" in told.what
+    assert "records of the batch's pin are still missing" in told.what
     pin = pin_of(pinned_world)
     change(pinned_world, "pro")
     (before,) = answers(spark, pinned_world, "latest", pin, {"user_id": "ann"})

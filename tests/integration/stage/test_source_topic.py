@@ -51,7 +51,7 @@ def test_a_start_on_a_topic_that_was_made_again_is_refused_until_somebody_choose
     (checkpoint / f".{NAME}.crc").unlink(missing_ok=True)
     send(world, stage, range(10, 15))
     run_until(spark, world, stage, 15)
-    assert "does not say yet which topic" in caplog.text
+    assert "does not name the topic" in caplog.text
     world.cluster.make_again(topic, partitions=2)
     # More than before: offsets alone show nothing.
     send(world, stage, range(100, 140))

@@ -112,7 +112,7 @@ def test_what_may_be_another_the_next_time_is_refused_where_the_same_records_are
     records(spark, spellings, replays["latest"], [])
     with pytest.raises(ConfigError) as raised:
         records(spark, spellings, replays["deterministic"], [])
-    assert f"`{value}` may be another" in raised.value.what
+    assert f"`{value}` may have another value" in raised.value.what
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from enrich.base.errors import BadRecord, Unreachable
 from enrich.stage.run import stopping
-from enrich.stage.run.stopping import StopOrder, require_drained, tell_to_stop
+from enrich.stage.run.stopping import StopOrder, request_stop, require_drained
 
 
 class Marker:
@@ -17,7 +17,7 @@ class Marker:
         self.is_away = False
         self.texts = {}
 
-    def tell_to_stop(self):
+    def request_stop(self):
         self.at = 11
 
     def read(self, name):
@@ -70,7 +70,7 @@ def test_a_checkpoint_that_cannot_be_asked_ends_nothing_and_is_told_once(caplog)
 def test_whoever_tells_a_stage_to_stop_hears_what_kept_it_from_draining(failure):
     marker = Marker()
     order = StopOrder(marker, threading.Event())
-    tell_to_stop(marker)
+    request_stop(marker)
     assert order.is_given()
     order.obeyed(failure)
     assert marker.at is None
@@ -79,5 +79,5 @@ def test_whoever_tells_a_stage_to_stop_hears_what_kept_it_from_draining(failure)
     else:
         with pytest.raises(BadRecord, match="cannot be processed"):
             require_drained(marker)
-    tell_to_stop(marker)
+    request_stop(marker)
     require_drained(marker)  # of the time before, nothing stays
