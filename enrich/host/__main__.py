@@ -1,8 +1,8 @@
-"""`python -m enrich.host`: takes the pipeline from standard input and leaves the agent behind in the background.
+"""`python -m enrich.host`: reads the pipeline from standard input and starts the agent as a daemon.
 
-Standard input, because secrets belong neither into arguments nor the environment nor on disk. The process that was
-started ends at once, so that its starter has no child to wait for. The agent itself is init's child, in a session of
-its own: what ends the starter's process group (Spark's daemon sends SIGHUP) does not end the agent.
+Standard input, because secrets must not be in arguments, in the environment or on disk. The started process ends at
+once, so that its starter has no child to wait for. The agent is init's child in a session of its own: a signal to the
+starter's process group (Spark's daemon sends SIGHUP) does not end it.
 """
 
 import json
@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 start = json.load(sys.stdin)
-# Before anything is imported that might start a thread: a thread does not survive a fork, its locks do.
+# Fork before importing anything that may start a thread: a thread does not survive a fork, but its locks do.
 if os.fork() > 0:
     os._exit(0)
 os.setsid()
@@ -20,17 +20,17 @@ os.setsid()
 from enrich.base.folders import make_folder  # noqa: E402
 from enrich.host.ipc.lock import StoreLock  # noqa: E402 - see above
 
-# Before the imports, which are most of a start: of those that a host's workers start at the same time all but one end
-# here. One that came to the election late could find the agent already stopped again, and take its place.
+# Take the lock before the slow imports. Workers of a host may start several agents at once: all but one end here. If
+# one took part in the election late, the winner might have stopped already, and the late one would replace it.
 path = Path(start["lock"])
 make_folder(path.parent)
 lock = StoreLock.try_take(path)
 if lock is None:
-    sys.exit(0)  # another agent has the store, which is what was wanted
+    sys.exit(0)  # another agent has the store: nothing to do
 
 from enrich.host.process.program import run  # noqa: E402
 
 code = run(start, lock)
 logging.shutdown()
-# Not by sys.exit, which waits for every thread: what one is still at holds nothing that counts, and may take minutes.
+# Not sys.exit, which waits for every thread: their work can be lost without harm, and may take minutes.
 os._exit(code)

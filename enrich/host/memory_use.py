@@ -1,4 +1,4 @@
-"""What the agent's memory is used for, beside what its budget gives: for the metrics and `enrich agent status`."""
+"""How the agent uses its memory, compared with its budget: for the metrics and `enrich agent status`."""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 _MANY_KIB = 16 << 10
-"""Of private pages: only then it is worth while to tell those of segments apart."""
+"""Only a process with more private pages than this is worth reading `smaps` to subtract those of segments."""
 
 
 def store_sizes(shares: MemoryShares) -> Sizes:
@@ -32,7 +32,7 @@ class Segments(Protocol):
 
 
 def memory_use(shares: MemoryShares, store: RocksStore, segments: Segments) -> Mapping[str, float]:
-    """Bytes by what they are for. `*_share` is what the budget gives, the others what is taken now."""
+    """Bytes by purpose. `*_share` is what the budget allows, the others what is in use now."""
     agent = os.getpid()
     mapped = sum(stats.bytes for stats in segments.stats().values() if stats is not None)
     return {
@@ -41,7 +41,7 @@ def memory_use(shares: MemoryShares, store: RocksStore, segments: Segments) -> M
         "loads_share": shares.loads_at_once * shares.load,
         "readers_share": shares.readers * shares.reader,
         "mapped_share": shares.mapped,
-        "mapped": mapped,  # pages of files, which the system shares among all processes and gives up when it must
+        "mapped": mapped,  # page cache: shared by all processes, and reclaimed by the kernel when it must
         "agent": private_bytes([agent]),
         "loads": private_bytes(_descendants(agent)),
         "consumer_queue_limit": CONSUMER_QUEUE_BYTES,
@@ -52,14 +52,14 @@ def memory_use(shares: MemoryShares, store: RocksStore, segments: Segments) -> M
 def private_bytes(pids: Iterable[int]) -> int:
     """Memory that belongs to these processes: what would be free again if all of them ended.
 
-    Of one process its private pages. What forked ones share with each other is private to none of them: of anonymous
-    memory their proportional shares add up to all of it.
+    A single process counts with its private pages. Pages that forked processes share are private to none of them:
+    their proportional shares (PSS) of anonymous memory add up to all of it.
     """
     return sum(_private_kib(pid, shared=True) for pid in pids) * 1024
 
 
 def unshared_bytes(pid: int) -> int:
-    """Memory that this process alone has: of a forked one, what is new since."""
+    """Private memory of this process: for a forked one, only what it allocated since the fork."""
     return _private_kib(pid, shared=False) * 1024
 
 
@@ -81,8 +81,8 @@ def _private_kib(pid: int, *, shared: bool) -> int:
 
 
 def _kib_of_segments(pid: int) -> Mapping[str, int]:
-    """Pages of segments that nobody else looks at just now: the system's cache of files, whose budget is another. They
-    are dirty until the system has written them to the disk."""
+    """Pages of segments that no other process maps right now. They are page cache, which has a budget of its own. They
+    are dirty until the kernel has written them to disk."""
     sizes, is_segment = {"Private_Clean": 0, "Private_Dirty": 0}, False
     with Path(f"/proc/{pid}/smaps").open(encoding="utf-8") as mappings:
         for line in mappings:
@@ -95,7 +95,7 @@ def _kib_of_segments(pid: int) -> Mapping[str, int]:
 
 
 def _descendants(pid: int) -> list[int]:
-    """The template of loads and the loads. None on a kernel that does not tell."""
+    """The fork server of loads, and the loads. Empty on a kernel that does not list children."""
     children: list[int] = []
     with suppress(FileNotFoundError, ProcessLookupError):
         for listed in Path(f"/proc/{pid}/task").glob("*/children"):

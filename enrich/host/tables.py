@@ -1,4 +1,4 @@
-"""The tables of a pipeline as the agent needs them: from where, and with which rows."""
+"""The tables of a pipeline as the agent needs them: where they come from, and how records become rows."""
 
 import hashlib
 import json
@@ -9,7 +9,7 @@ from enrich.codecs import CachedSchemas, KnownSchemas, SchemaSource, decoder_for
 from enrich.config import Compaction, Pipeline, Table
 from stores.protocol import Decoder, KeyKind, TableSpec
 
-_DECIDES_NOTHING = {"topic", "compaction", "history", "freshness", "access"}
+_NOT_ABOUT_ROWS = {"topic", "compaction", "history", "freshness", "access"}
 
 
 @dataclass(frozen=True)
@@ -21,9 +21,9 @@ class TopicTable:
     spec: TableSpec
     must_be_compacted: bool
     definition: str = ""
-    """A digest of all that decides which records of the topic become rows: see `_definition`."""
+    """A digest of everything that decides which rows the topic's records become: see `_definition`."""
     at_once: Decoder | None = None
-    """Decodes as the spec's does, and raises NotAskedYet where that one would wait for a server."""
+    """Like the spec's decoder, but raises NotAskedYet if that one would wait for a server."""
 
 
 @dataclass(frozen=True)
@@ -38,14 +38,14 @@ class LoaderTable:
 
 
 def all_tables(pipeline: Pipeline, schemas: SchemaSource | None = None) -> Mapping[str, TopicTable | LoaderTable]:
-    """All tables of the pipeline. `schemas`: what to ask in place of the registry. Raises ConfigError for columns that
-    a table's format cannot fill."""
+    """All tables of the pipeline. `schemas` is asked instead of the registry. Raises ConfigError for columns that a
+    table's format cannot fill."""
     schemas = schemas or schemas_of(pipeline.kafka.registry)
     return {name: _table(name, table, schemas) for name, table in pipeline.tables.items()}
 
 
 def topic_tables(pipeline: Pipeline) -> Mapping[str, TopicTable]:
-    """Those that mirror a topic."""
+    """The tables that mirror a topic."""
     return {name: table for name, table in all_tables(pipeline).items() if isinstance(table, TopicTable)}
 
 
@@ -56,12 +56,12 @@ def _table(name: str, table: Table, schemas: SchemaSource | None) -> TopicTable 
         must_be_compacted = table.compaction is Compaction.required
         at_once = decoder_for(table, KnownSchemas(schemas)) if isinstance(schemas, CachedSchemas) else None
         return TopicTable(name, table.topic, spec, must_be_compacted, _definition(table), at_once)
-    # A loaded configuration has both: they have defaults where there is a loader.
+    # A loaded configuration has both: a table with a loader has defaults for them.
     refresh_s, expire_s = (0 if each is None else each.total_seconds() for each in (table.refresh, table.expire))
     return LoaderTable(name, table, spec, round(refresh_s * 1000), round(expire_s * 1000))
 
 
 def _definition(table: Table) -> str:
-    """Two tables with the same one make the same rows of a topic. What is left out concerns other things."""
-    decides = table.model_dump(mode="json", exclude=_DECIDES_NOTHING)
+    """Two tables with the same definition make the same rows from a topic. The excluded keys do not affect rows."""
+    decides = table.model_dump(mode="json", exclude=_NOT_ABOUT_ROWS)
     return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()

@@ -1,7 +1,7 @@
-"""What keeps a table from moving on: said once, shown to everybody, and tried again after ever longer pauses.
+"""An error that stops a table's progress: logged once, shown in the status, and retried after ever longer pauses.
 
-A table in trouble is set aside: it stands still, its rows answer as of its complete_through, and all others go on. So
-whatever a table's source, decoder or load raises ends here, also what nobody has thought of.
+A table in trouble is set aside: it makes no progress, its rows answer as of its complete_through, and all other tables
+go on. So every exception of a table's source, decoder or load ends here, unexpected ones too.
 """
 
 import logging
@@ -14,14 +14,14 @@ from stores.protocol import Clock
 _log = logging.getLogger(__name__)
 
 _LONGEST = 600
-"""Characters of a reason: it stands in the header, which has room for those of all tables."""
+"""Characters of a reason: the reasons of all tables must fit into the header."""
 
 
 class Trouble:
-    """Of one table. For one thread."""
+    """The trouble of one table. For one thread."""
 
     def __init__(self, clock: Clock, what: str, backoff: Backoff | None = None, **where: str) -> None:
-        """`what` and `where`: the words of its line in the log."""
+        """`what` is the message of its log line, `where` the line's further fields."""
         self._clock = clock
         self._what = what
         self._where = where
@@ -30,15 +30,15 @@ class Trouble:
         self._failed_at_ms = 0
         self._next_try_ms = 0
         self.reason: str | None = None
-        """None: there is none."""
+        """None when there is no trouble."""
 
     @property
     def next_try_ms(self) -> int | None:
-        """The clock when it is tried again; None without a trouble."""
+        """When it is tried again (the clock's milliseconds); None when there is no trouble."""
         return None if self.reason is None else self._next_try_ms
 
     def is_waiting(self) -> bool:
-        # A clock that was set back must not put it off.
+        # A clock that was set back must not delay the next try.
         return self.reason is not None and self._failed_at_ms <= self._clock.now_ms() < self._next_try_ms
 
     def met(self, error: BaseException) -> None:
@@ -58,7 +58,7 @@ class Trouble:
 
 
 def reason_of(error: BaseException) -> str:
-    """For people, short enough for the header."""
+    """The error as text for people, short enough for the header."""
     text = str(error)
     if not isinstance(error, EnrichError):
         text = f"{type(error).__name__}: {text}; this is a bug in enrich, agent.log has more"

@@ -1,4 +1,4 @@
-"""What the store may say of a table: up to when it is complete, and how far back its history is whole.
+"""What the store may claim about a table: up to when it is complete, and how far back its history is whole.
 
-The rule is in docs/local-store.md. It may use `ipc`; `watch` alone asks the brokers.
+The rules are in docs/local-store.md. It may import `ipc`; only `watch` asks the brokers.
 """

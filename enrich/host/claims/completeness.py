@@ -1,8 +1,8 @@
 """complete_through: up to which moment a table is known to be complete, proven by asking the brokers where it ends.
 
-The clock is read when the request is *sent*: whatever was committed before is below the answer. Once everything
-below the answer is published, the table is complete through that moment - if that did not take so long that the topic's
-cleaner may have removed what stood there before it was read. An answer that is reached later proves nothing.
+The clock is read when the request is *sent*: everything committed before is below the answered end offsets. Once
+everything below them is published, the table is complete through that moment - unless it took so long that the topic's
+cleaner may have removed records before they were read. An answer that is reached later proves nothing.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from stores.table import Offsets
 
 @dataclass(frozen=True)
 class Ends:
-    """Where a topic ended (its last stable offsets) for a request sent at a moment."""
+    """The end offsets of a topic (its last stable offsets), answered to a request that was sent at `asked`."""
 
     asked: Moment
     offsets: Offsets
@@ -22,8 +22,8 @@ class Ends:
 
 @dataclass(slots=True)
 class _Partition:
-    """The oldest answer not yet reached is kept beside the newest: were it replaced each time, a table that is always a
-    little behind would never be complete through anything."""
+    """Keeps the oldest answer not yet reached beside the newest one. If each answer replaced the last, a table that is
+    always a little behind would never be complete through any moment."""
 
     reached: Moment | None
     pending: tuple[Moment, int] | None = None
@@ -31,10 +31,10 @@ class _Partition:
 
 
 class Completeness:
-    """Of one table."""
+    """The completeness of one table."""
 
     def __init__(self, since: Moment | None = None) -> None:
-        """`since`: up to when the rows are complete that a former agent left; None: nobody knows."""
+        """`since`: up to when the rows of the previous agent are complete; None if unknown."""
         self._since = since
         self._through: Moment | None = None
         self._partitions: dict[int, _Partition] = {}
@@ -43,7 +43,7 @@ class Completeness:
 
     @classmethod
     def of(cls, ends: Ends) -> "Completeness":
-        """Of a table that was just loaded up to these ends."""
+        """The completeness of a table that was just loaded up to these ends."""
         loaded = cls(ends.asked)
         loaded._partitions = {partition: _Partition(ends.asked) for partition in ends.offsets}
         loaded._through = ends.asked
@@ -51,13 +51,13 @@ class Completeness:
 
     @property
     def complete_through(self) -> Moment | None:
-        """None until each partition has reached an end that was asked for since this agent started. It goes back on no
-        clock that only goes on, but does with a system's clock that is set back: see `Moment.on_clock_of`."""
+        """None until each partition has reached an end that was asked for since this agent started. It never goes back
+        on the steady clock, but it does when the system's clock is set back: see `Moment.on_clock_of`."""
         return self._through
 
     @property
     def since(self) -> Moment | None:
-        """The same, or what a former agent has proven."""
+        """complete_through, or else what the previous agent has proven."""
         return self._through or self._since
 
     def proven(self, partition: int) -> Moment | None:
@@ -66,9 +66,9 @@ class Completeness:
         return self.since if known is None or known.reached is None else known.reached
 
     def asked(self, ends: Ends) -> None:
-        """An answer of the brokers has come."""
+        """Takes an answer of the brokers."""
         for partition, end in ends.offsets.items():
-            # Of a partition that was added since there is no record from before.
+            # A partition that was added since then has no earlier records.
             known = self._partitions.setdefault(partition, _Partition(self._through))
             if known.pending is None:
                 known.pending = ends.asked, end
@@ -77,8 +77,8 @@ class Completeness:
                 known.newest = ends.asked, end
 
     def published(self, positions: Offsets, now: Moment, within_ms: int) -> Moment | None:
-        """Everything below these positions is visible now. An answer counts when it was reached within this time.
-        Returns complete_through."""
+        """Everything below these positions is visible now. An answer counts only if it was reached within `within_ms`
+        after the request. Returns complete_through."""
         reached = [p for p in self._waiting if self._reach(self._partitions[p], positions.get(p, 0), now, within_ms)]
         self._waiting.difference_update(p for p in reached if self._partitions[p].pending is None)
         if reached:
@@ -88,15 +88,15 @@ class Completeness:
         return self._through
 
     def is_at_end(self, partition: int, position: int, now: Moment, within_ms: int) -> bool:
-        """Whether the brokers have said within this time that there was nothing beyond the position."""
+        """Whether an answer of the brokers that is at most `within_ms` old had nothing beyond the position."""
         known = self._partitions.get(partition)
         answers = () if known is None else (known.pending, known.newest)
         return any(one and position >= one[1] and one[0].until(now) <= within_ms for one in answers)
 
     def behind(self, positions: Offsets) -> int:
-        """How many offsets are known to be missing (gaps counted in), for progress and messages."""
+        """How many offsets are left to read (compaction gaps included), for progress and messages."""
         ends: Mapping[int, int] = {
-            number: (partition.newest or partition.pending)[1]  # type: ignore[index] # one of both, where it waits
+            number: (partition.newest or partition.pending)[1]  # type: ignore[index] # one of both is set
             for number, partition in self._partitions.items()
             if partition.newest or partition.pending
         }

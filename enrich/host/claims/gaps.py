@@ -1,9 +1,8 @@
-"""How far the history of a table reaches back after it was away from its topic, or behind it.
+"""How far the history of a table reaches back after its reader was away from the topic, or behind it.
 
-While nobody reads, the topic's cleaner may remove a version that a later one hides; whoever reads on then never hears
-of it. The later one was no longer in the segment that is being written. So nothing is missing where the reader was at
-the partition's end a short time ago (`TopicSettings.open_ms`); nor from the first record on that is younger than
-`min.compaction.lag.ms` now.
+While the reader is away, the topic's cleaner may remove a version that a later one hides, so the reader never sees it.
+The cleaner ignores the active segment. So nothing is missing if the reader was at the partition's end a short
+time ago (`TopicSettings.open_ms`), nor from the first record on that is younger than `min.compaction.lag.ms` now.
 """
 
 from collections.abc import Mapping
@@ -16,36 +15,36 @@ import pyarrow as pa
 from stores.table import HistoryFloor
 
 CLOCKS_DIFFER_MS = 60_000
-"""How much later it may be for the broker that compacts than for this host."""
+"""How far the compacting broker's clock may be ahead of this host's."""
 
 
 @dataclass(frozen=True)
 class Stretch:
-    """What was read of a partition at once, after the reader had not been at its end for too long."""
+    """What was read of a partition in one go, after the reader had been away from its end for too long."""
 
     end: int
     """Everything below is read."""
     is_at_end: bool
-    """Nothing came after it, when the brokers said so a short time ago."""
+    """Whether the brokers said a short time ago that nothing came after it."""
 
 
 def floors_over(
     stretches: Mapping[int, Stretch], versions: pa.RecordBatch, lag_ms: int, now_ms: int
 ) -> dict[int, HistoryFloor]:
-    """From where on the history is whole after these stretches, of which these are the records. `lag_ms`: the topic's
-    min.compaction.lag.ms; `now_ms`: the clock once they were read."""
+    """From where on the history is whole after these stretches. `versions`: their records; `lag_ms`: the topic's
+    min.compaction.lag.ms; `now_ms`: the clock after they were read."""
     floors = {}
     for partition, stretch in stretches.items():
         offsets, times = _records(versions, partition)
         proven = whole_since(lag_ms, now_ms, int(times.max(initial=0)))
-        # The cleaner stops at the first record that is too young, and of each key it leaves the last one before that.
+        # The cleaner stops at the first record that is too young. Before it, it keeps the last record of each key.
         young = offsets[times > proven] if lag_ms else offsets[:0]
         if len(young) and young[0] == offsets[0]:
             continue
         if len(young):
             offset = int(young[0])
         elif len(offsets) or not stretch.is_at_end:
-            # One more where records are to come: a version before the end may be missing on account of one of those.
+            # One more if records are still to come: one of them may have let the cleaner remove a version before `end`.
             offset = stretch.end + (not stretch.is_at_end)
         else:
             continue
@@ -54,9 +53,9 @@ def floors_over(
 
 
 def whole_since(lag_ms: int, now_ms: int, newest_ms: int) -> int:
-    """What is later is not removed yet, nor anything on its account.
+    """Records with a later time are not compacted yet, and have not let the cleaner remove earlier ones.
 
-    `newest_ms`: the latest time of what was read, by the clocks of those who write. The answer is never later than
+    `newest_ms`: the latest record time that was read, by the producers' clocks. The result is never later than both
     that and now.
     """
     read_ms = max(now_ms, min(newest_ms, now_ms + CLOCKS_DIFFER_MS))

@@ -1,4 +1,4 @@
-"""Moments on two clocks at once: the system's, which people read and anybody may set, and one that only goes on."""
+"""Moments on two clocks at once: the system's, which people read and may set, and a steady one that nobody can set."""
 
 import os
 from dataclasses import dataclass, field
@@ -16,13 +16,13 @@ class Moment:
     steady_ms: int
 
     def until(self, later: "Moment") -> int:
-        """How long it was, in milliseconds, by the clock that says more: one may have been set back, the other may
-        have stood still with its machine."""
+        """The milliseconds in between, by the clock that shows more: the system's may have been set back, and the
+        steady one may have stopped while its machine was suspended."""
         return max(later.wall_ms - self.wall_ms, later.steady_ms - self.steady_ms)
 
     def on_clock_of(self, now: "Moment") -> int:
-        """What the system's clock would have shown then, had it been set back already. It is never made to look later:
-        a clock that went forward may have slept."""
+        """What the system's clock would have shown then if it had already been set back. Never later than it showed: a
+        clock that went forward may be that of a machine that was suspended."""
         set_back = (now.steady_ms - self.steady_ms) - (now.wall_ms - self.wall_ms)
         return self.wall_ms - set_back if set_back > CLOCK_STEP_MS else self.wall_ms
 
@@ -38,7 +38,7 @@ class Clocks:
 
 @cache
 def system_start() -> str:
-    """Another one after each start of the system: the steady clock begins anew with it."""
+    """The boot id. It changes with each start of the system, when the steady clock begins anew."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:

@@ -1,4 +1,4 @@
-"""The notes that a table has with its positions, by which whoever goes on from there can tell what happened since."""
+"""The notes stored with a table's positions. From them the next agent can find out what happened since."""
 
 import json
 from collections.abc import Mapping
@@ -8,15 +8,15 @@ from enrich.host.claims.moments import Moment, system_start
 from stores.freshness import CLOCK_STEP_MS
 
 TOPIC_ID = "topic_id"
-"""Of which topic the positions are. Another id: the topic was deleted and made again."""
+"""The id of the topic that the positions belong to. Another id means: the topic was deleted and made again."""
 EPOCHS = "leader_epochs"
-"""Of which leader's term (JSON) the last record of each partition is. With it the brokers tell that it was cut off."""
+"""The leader epoch of each partition's last record (JSON). With it the brokers detect that the record was truncated."""
 COMPLETE = "complete"
-"""Up to when the rows are complete, with what the steady clock showed then and in which run of the system."""
+"""Up to when the rows are complete: on the system's clock, on the steady clock, and the boot id."""
 
 
 def epochs_of(notes: Mapping[str, str]) -> dict[int, int]:
-    """Partition -> leader's term. Raises CorruptState for notes of another form: a snapshot's may be anybody's."""
+    """Partition -> leader epoch. Raises CorruptState for malformed notes: those of a snapshot are not trusted."""
     try:
         return {int(partition): int(epoch) for partition, epoch in json.loads(notes.get(EPOCHS, "{}")).items()}
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
@@ -28,8 +28,8 @@ def complete_note(moment: Moment) -> dict[str, str]:
 
 
 def complete_of(notes: Mapping[str, str], through_ms: int | None, now: Moment) -> Moment | None:
-    """Up to when rows with these notes and this complete_through are complete. None where nobody knows: the clock was
-    set back since, and the system started anew."""
+    """Up to when rows with these notes and this complete_through are complete. None if that is unknown: the system was
+    restarted and its clock was set back since."""
     words = notes.get(COMPLETE, "").split()
     if len(words) == 3 and words[2] == system_start():
         return Moment(int(words[0]), int(words[1]))

@@ -1,4 +1,4 @@
-"""Asks the brokers in the background about all topics: which they are, how they are set, where they end."""
+"""Asks the brokers in the background about all topics: their ids, settings and end offsets."""
 
 import logging
 from collections.abc import Collection, Mapping
@@ -15,39 +15,39 @@ _ASK_EVERY_MS = 200
 _ASK_SETTINGS_EVERY_MS = 60_000
 
 PATIENCE_S = 5
-"""For brokers that do not answer. Short, because an agent that is told to stop waits for it, and it is asked again."""
+"""How long to wait for brokers that do not answer. Short, because a stopping agent waits for it, and it is retried."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What the brokers said of one topic. The clocks were read before the request was sent."""
+    """The brokers' answer about one topic. The clocks were read before the request was sent."""
 
     asked: Moment
     ends: TopicEnds
     settings: TopicSettings | None
-    """None: this user may not read them."""
+    """None if this user may not read them."""
 
 
 class TopicWatch:
-    """Of all topics of a store. Asking takes as long as the brokers do; nobody waits for it."""
+    """Watches all topics of a store. Requests run in a thread of their own; no method waits for the brokers."""
 
     def __init__(self, topics: Collection[str], connection: Connection, clocks: Clocks) -> None:
         self._names = frozenset(topics)
         self._topics = Topics(new_admin_client(connection), deadline_s=PATIENCE_S)
         self._clocks = clocks
         self._settings: dict[str, TopicSettings | None] = {}
-        # By the clock that nobody can set: one that was set back would keep everybody from asking.
+        # On the steady clock: a clock that was set back would delay the next request.
         self._settings_asked_at_ms: int | None = None
         self._asked_at_ms: int | None = None
         self._asking: Future[Mapping[str, Answer | EnrichError]] | None = None
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="topic-watch")
 
     def ask_now(self) -> None:
-        """Somebody wants to know how fresh the tables are and does not wait for the next round."""
+        """Makes the next call of `answers` send a request at once: somebody wants to know how fresh the tables are."""
         self._asked_at_ms = None
 
     def answers(self) -> Mapping[str, Answer | EnrichError]:
-        """What has come since the last call. Sees to it that the next question is on its way when it is time."""
+        """The answers since the last call. Also sends the next request when it is due."""
         came: Mapping[str, Answer | EnrichError] = {}
         if self._asking is not None and self._asking.done():
             came = self._asking.result()

@@ -1,4 +1,4 @@
-"""A table as its topic is: loaded, followed, set aside, loaded anew; a keeper for each.
+"""Keeps tables as their topics are: loaded, followed, set aside, loaded anew. Each table has a keeper.
 
-It may use `load`, `claims` and `ipc`; the agent's loop calls it.
+It may import `load`, `claims` and `ipc`; the agent's loop calls it.
 """

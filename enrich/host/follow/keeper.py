@@ -1,4 +1,4 @@
-"""What the agent's loop knows of a table: somebody keeps it, says what is new, and how it stands."""
+"""The interface by which the agent's loop keeps a table up to date."""
 
 from typing import Protocol
 
@@ -10,9 +10,9 @@ from stores.rocks import Prepared
 
 
 class Keeper(Protocol):
-    """Keeps one table as its source is. The loop calls everything from its one thread and is never held up.
+    """Keeps one table as its source is. The loop calls all methods from its one thread; none may block.
 
-    Whatever a call raises is told to `failed`, and concerns this table only.
+    What a call raises concerns this table only: the loop passes it to `failed`.
     """
 
     @property
@@ -20,23 +20,23 @@ class Keeper(Protocol):
 
     @property
     def topic(self) -> str | None:
-        """Whose records and answers it wants to be told."""
+        """The topic whose records and answers it wants; None for a table without a topic."""
 
     def hear(self, answer: Answer | EnrichError) -> None:
-        """What the brokers say of the topic."""
+        """Takes the brokers' answer about the topic."""
 
     def step(self) -> None:
-        """Starts what is due and takes what is done."""
+        """Starts work that is due and takes the results of work that is done."""
 
     def update(self, tailed: Tailed | None) -> Prepared | None:
-        """What is to be published next, from what came of the topic."""
+        """What to publish next, made from what was polled from the topic."""
 
     def failed(self, error: Exception) -> None:
-        """One of these calls has raised this, or the store cannot take what `update` handed out: the table stands
-        still, and what was handed out is brought again."""
+        """One of these calls has raised this error, or the store could not write what `update` returned. The table
+        makes no progress, and `update` will return the same changes again."""
 
     def state(self) -> TableState:
-        """For readers, after the publication."""
+        """The state for the header, asked after each publication."""
 
     def close(self) -> None:
-        """Ends what it started."""
+        """Stops the work that it started."""

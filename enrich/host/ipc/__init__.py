@@ -1,4 +1,4 @@
 """What the agent and the other processes of its host share: paths, lock, header, leases, socket, requests.
 
-It may use no other room of the host. Commands and stages use it as readers do.
+It imports no other package of the host. Readers, commands and stages use it.
 """

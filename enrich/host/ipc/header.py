@@ -1,9 +1,9 @@
-"""The store's header: what the agent tells every reader on the host, in a file of fixed size that both map.
+"""The store's header: the agent's state for all readers on the host, in a file of fixed size that both map.
 
-Two slots are written in turn, each with a version and a checksum, so a reader always finds one that is whole, whatever
-happens to the writer in the middle of the other. The file is allocated in full when it is made: a full disk later
-cannot stop a heartbeat. It is never truncated or replaced while readers map it; a new store has a new file, which
-readers notice by its inode.
+Two slots are written in turn, each with a version and a checksum. So a reader always finds a whole one, even if the
+writer dies while it writes the other. The file is allocated in full when it is made: a full disk later cannot stop a
+heartbeat. It is never truncated or replaced while readers map it; a new store has a new file, which readers notice by
+its inode.
 """
 
 import json
@@ -24,7 +24,7 @@ _FRAME = struct.Struct("<QII")  # version, length of the content, CRC-32 of vers
 
 _ROOM = _SLOT_SIZE - _FRAME.size
 _CUT_TO = (200, 80, 20)
-"""Characters of a reason where there is no room for whole ones."""
+"""Lengths in characters to which reasons are cut, one after the other, until the header fits."""
 
 
 @dataclass(frozen=True)
@@ -37,30 +37,30 @@ class TableState:
     quarantined: int = 0
     """Records that could not become rows, as the store counts them."""
     split_keys: int = 0
-    """Keys that stand in two partitions, which is a fault of the topic: one of their versions is chosen by time."""
+    """Keys that are in two partitions, which is a fault of the topic. The version with the latest time answers."""
     reason: str | None = None
     """Why it is not ready, or what is wrong although it is."""
     next_try: int | None = None
-    """The agent's clock when what keeps the table from moving on is tried again: until then it is set aside, and its
-    rows answer as of complete_through. None: it is not."""
+    """When the agent (by its clock) retries what failed. Until then the table is set aside, and its rows answer as of
+    complete_through. None: it is not set aside."""
     topic_id: str | None = None
-    """Of the topic that its rows came from, as of the header's seq. Another one of that name has other rows."""
+    """The id of the topic that its rows came from, as of the header's seq. A topic made again has another id."""
     progress: Mapping[str, float] = field(default_factory=dict)
-    """While it loads or catches up: records so far, records a second, and how many and how many seconds are to come."""
+    """While it loads or catches up: records so far, records per second, and the records and seconds still to come."""
 
     @property
     def is_set_aside(self) -> bool:
         return self.next_try is not None
 
     def tried_again(self, now_ms: float) -> str:
-        """When a table that is set aside is tried again, for people."""
+        """When a table that is set aside is retried, as text for people."""
         left_s = ((self.next_try or 0) - now_ms) / 1000
         return "it is being tried again" if left_s <= 0 else f"tried again in {left_s:.0f} s"
 
 
 @dataclass(frozen=True)
 class Header:
-    """What readers need between look-ups, without asking anybody."""
+    """What readers need to know between look-ups, without a request to the agent."""
 
     store_id: str
     generation: int
@@ -68,14 +68,14 @@ class Header:
     heartbeat_ms: int
     pid: int
     started: int
-    """Clock tick since boot in which the process started: with it a process id is nobody else's."""
+    """Clock tick since boot in which the process started: it tells the process from a later one with the same id."""
     pid_namespace: int
-    """In another namespace the process id means nothing, and only the heartbeat tells."""
+    """To a reader in another namespace the process id means nothing: there only the heartbeat counts."""
     tables: Mapping[str, TableState] = field(default_factory=dict)
 
 
 class HeaderWriter:
-    """The agent's side. One process at a time: the one that holds the store's lock."""
+    """The agent's side. Only the process that holds the store's lock may use it."""
 
     def __init__(self, path: Path) -> None:
         """Raises Retryable while the disk is full."""
@@ -91,8 +91,8 @@ class HeaderWriter:
         self._version = 0 if newest is None else newest[0]
 
     def write(self, header: Header) -> None:
-        """Cuts reasons where there is no room for those of all tables. Raises ConfigError for too many tables: nothing
-        is damaged, and to make the store anew would not help."""
+        """Cuts reasons if those of all tables do not fit. Raises ConfigError for too many tables: nothing is damaged,
+        and making the store anew would not help."""
         content = _content(header)
         for length in _CUT_TO:
             if len(content) <= _ROOM:
@@ -100,13 +100,13 @@ class HeaderWriter:
             content = _content(_with_short_reasons(header, length))
         if len(content) > _ROOM:
             raise ConfigError(
-                f"an agent cannot keep {len(header.tables)} tables: the state of all has no room in its header",
-                next_step="use fewer tables a pipeline, or shorter names",
+                f"an agent cannot keep {len(header.tables)} tables: their state does not fit into its header",
+                next_step="use fewer tables per pipeline, or shorter names",
             )
         self._version += 1
         start = _SLOT_SIZE * (self._version % _SLOT_COUNT)
-        # The content first, then the frame that vouches for it. A reader that sees the two out of step finds the
-        # checksum wrong and takes the other slot.
+        # First the content, then the frame with its checksum. A reader that sees them out of step finds the checksum
+        # wrong and takes the other slot.
         self._map[start + _FRAME.size : start + _FRAME.size + len(content)] = content
         self._map[start : start + _FRAME.size] = _frame(self._version, content)
 
@@ -140,7 +140,7 @@ class HeaderReader:
         return Header(**fields, tables=tables)
 
     def is_replaced(self) -> bool:
-        """Whether another file, or none, stands at the path by now: then this one tells nothing any more."""
+        """Whether the path now has another file, or none: then this one is no longer written."""
         try:
             return self._path.stat().st_ino != self._inode
         except FileNotFoundError:

@@ -1,7 +1,7 @@
-"""Requests of people to take a snapshot into a table: files by which a command and the agent talk.
+"""Requests to import a snapshot into a table: files by which a command and the agent communicate.
 
-<id>.request   the command asks; complete when it has this name
-<id>.taken     the agent is at it; what a new agent finds so was interrupted, and the table is what it was
+<id>.request   the command asks; the file is complete once it has this name
+<id>.taken     the agent works on it; if a new agent finds it, the import was interrupted and the table is unchanged
 <id>.outcome   how it ended; the command removes it
 """
 
@@ -25,19 +25,19 @@ _log = logging.getLogger(__name__)
 _LOOK_EVERY_S = 0.5
 _REQUEST = re.compile(r"(?P<id>[0-9a-f]{32})\.request")
 _KEPT_S = 3600
-"""An outcome that nobody has fetched for so long is of a command that was killed."""
+"""An outcome that nobody has fetched for so long belongs to a command that was killed."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How an import ended. Exactly one of `rows`, which the table then had, and `refused`, the reason, is given."""
+    """How an import ended. Either `rows` (the table's rows afterwards) or `refused` (the reason) is set."""
 
     rows: int | None = None
     refused: str | None = None
 
 
 class Import:
-    """One request, in the hands of the table's keeper."""
+    """One request, handled by the table's keeper."""
 
     def __init__(self, snapshot: Snapshot, folder: Path, identity: str) -> None:
         self.snapshot = snapshot
@@ -68,12 +68,12 @@ class Imports:
         self._looked_at = 0.0
         for path in self._files():
             if path.suffix == ".taken":
-                _answer(folder, path.stem, Outcome(refused="the agent ended meanwhile; the table is what it was"))
+                _answer(folder, path.stem, Outcome(refused="the agent ended meanwhile; the table is unchanged"))
             elif path.suffix == ".outcome" and time.time() - path.stat().st_mtime > _KEPT_S:
                 path.unlink(missing_ok=True)
 
     def hand_out(self, keepers: Mapping[str, TakesIn]) -> None:
-        """Gives new requests to the keepers of their tables. Cheap: it looks twice a second."""
+        """Passes new requests to the keepers of their tables. Cheap: it looks twice a second."""
         if time.monotonic() - self._looked_at < _LOOK_EVERY_S:
             return
         self._looked_at = time.monotonic()
@@ -94,7 +94,7 @@ class Imports:
             if name in keepers:
                 keepers[name].take_in(Import(snapshot, self._folder, found["id"]))
             else:
-                _answer(self._folder, found["id"], Outcome(refused=f"the agent keeps no topic's table `{name}`"))
+                _answer(self._folder, found["id"], Outcome(refused=f"the agent has no table `{name}` with a topic"))
 
     def _files(self) -> list[Path]:
         try:
@@ -107,14 +107,14 @@ class ImportRequest:
     """The command's side."""
 
     def __init__(self, folder: Path, table: str, snapshot: Path) -> None:
-        """Asks. The agent need not run yet: it looks for requests before it loads anything."""
+        """Writes the request. The agent need not run yet: it looks for requests before it loads anything."""
         make_folder(folder)
         self._folder = folder
         self._identity = uuid.uuid4().hex
         _put(folder, f"{self._identity}.request", {"table": table, "snapshot": str(snapshot)})
 
     def outcome(self) -> Outcome | None:
-        """How it ended; None as long as it has not. To be asked no more once it has."""
+        """How it ended; None as long as it has not. Must not be called again once it has."""
         path = self._folder / f"{self._identity}.outcome"
         try:
             outcome = Outcome(**json.loads(path.read_bytes()))
@@ -124,7 +124,7 @@ class ImportRequest:
         return outcome
 
     def withdraw(self) -> bool:
-        """Whether nothing was begun, and nothing will be."""
+        """Withdraws the request. Returns whether it was in time: False means that the agent has taken it."""
         try:
             (self._folder / f"{self._identity}.request").unlink()
         except FileNotFoundError:
@@ -137,12 +137,12 @@ def _answer(folder: Path, identity: str, outcome: Outcome) -> None:
         _put(folder, f"{identity}.outcome", vars(outcome))
         (folder / f"{identity}.taken").unlink(missing_ok=True)
     except OSError as error:
-        # A full disk, or the directory was deleted: the next agent answers, or nobody is there who asked.
-        _log.warning("the outcome of an import cannot be told", extra={"reason": str(error)})
+        # If the disk is full, the next agent answers. If the directory was deleted, nobody waits for the answer.
+        _log.warning("the outcome of an import cannot be written", extra={"reason": str(error)})
 
 
 def _put(folder: Path, name: str, fields: Mapping[str, object]) -> None:
-    """The file is there whole or not at all."""
+    """Writes the file atomically: it appears whole or not at all."""
     work = folder / f".{name}.{os.getpid()}"
     work.write_text(json.dumps(fields), encoding="utf-8")
     work.rename(folder / name)

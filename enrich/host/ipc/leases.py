@@ -1,6 +1,6 @@
-"""Leases: files by which executors say that they need the agent, and the agent's watch over who still lives.
+"""Leases: files by which executors say that they need the agent, and the agent's watch over their processes.
 
-A lease belongs to a process that stays (the executor), not to the Python worker that took it: idle workers die after a
+A lease belongs to a process that stays (the executor), not to the Python worker that took it: idle workers end after a
 minute. A lease names the process by its id and start time, so that a reused id does not keep an agent alive.
 """
 
@@ -14,8 +14,8 @@ from enrich.base.processes import Identity, identify, stat
 
 
 def grandparent() -> int:
-    """The executor of a Spark Python worker: worker -> daemon -> executor. Its own id for a process of another kind
-    whose grandparent is init."""
+    """The executor of a Spark Python worker: worker -> daemon -> executor. For any other process, whose grandparent is
+    init, its own id."""
     parent = stat(os.getppid())
     grandparent_id = 0 if parent is None else parent.parent
     return grandparent_id if grandparent_id > 1 else os.getpid()
@@ -30,7 +30,7 @@ def take_lease(folder: Path, pid: int) -> None:
 
 
 class LeaseWatch:
-    """The agent's side: which holders live. Leases of ended processes are removed."""
+    """The agent's side: which holders are alive. Leases of ended processes are removed."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -39,7 +39,7 @@ class LeaseWatch:
     def living(self) -> set[Identity]:
         self._open_new()
         for holder, descriptor in list(self._descriptors.items()):
-            # The descriptor of an ended process is readable: no race with its id being given to another.
+            # The pidfd of an ended process is readable. Unlike its id, it cannot be reused for another process.
             if select.select([descriptor], [], [], 0)[0]:
                 self._drop(holder)
         return set(self._descriptors)

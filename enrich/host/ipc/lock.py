@@ -1,4 +1,4 @@
-"""The election: whoever holds the lock of a store's directory is its agent, and the only one that writes."""
+"""The election: the process that holds the lock of a store's directory is its agent, and the only one that writes."""
 
 import fcntl
 import os
@@ -8,12 +8,12 @@ from enrich.base.errors import Fenced
 
 
 class StoreLock:
-    """An exclusive lock on a file, held as long as this process lives and the file stays where it is."""
+    """An exclusive lock on a file, held as long as this process lives and the file stays at its path."""
 
     def __init__(self, path: Path, descriptor: int) -> None:
         self._path = path
         self.descriptor = descriptor
-        """Whoever has it open holds the lock: a forked process must close it."""
+        """Any process that has it open holds the lock: a forked one must close it."""
         self._inode = os.fstat(descriptor).st_ino
 
     @classmethod
@@ -21,7 +21,7 @@ class StoreLock:
         """The lock, or None when another process holds it."""
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            # Whoever can open it can hold it, and then nobody is the agent.
+            # Any user who can open the file could hold the lock, and then no agent could run.
             if os.fstat(descriptor).st_uid == os.geteuid():
                 os.fchmod(descriptor, 0o600)
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -30,7 +30,7 @@ class StoreLock:
             return None
         lock = cls(path, descriptor)
         if not lock._is_at_its_path():
-            # The directory was deleted between the open and the lock: somebody else may hold the lock of a new one.
+            # The directory was deleted between the open and the lock: another agent may hold the lock of a new one.
             lock.release()
             return None
         os.ftruncate(descriptor, 0)
@@ -38,7 +38,7 @@ class StoreLock:
         return lock
 
     def require_held(self) -> None:
-        """Raises Fenced once the file is gone or another: a second agent may write there by now."""
+        """Raises Fenced once the file is gone or replaced: a second agent may write there by now."""
         if not self._is_at_its_path():
             raise Fenced(
                 "the store's directory was deleted or replaced under the agent",

@@ -1,7 +1,7 @@
-"""What others on the host ask of the agent, over a Unix socket in the store's directory: metrics, and small errands.
+"""Requests to the agent over a Unix socket in the store's directory: metrics, and small errands.
 
-HTTP, so that `curl --unix-socket` and Prometheus' exporters understand it. An errand is done by the agent's loop, not
-here: a request only leaves word. The TCP port, for Prometheus, answers nothing but the metrics.
+HTTP, so that `curl --unix-socket` and Prometheus exporters understand it. A request only queues an errand: the agent's
+loop carries it out. The TCP port, for Prometheus, serves only the metrics.
 """
 
 import http.client
@@ -30,16 +30,17 @@ SCHEMAS = "/schemas/"
 
 _SOCKET = "agent.sock"
 _PATIENCE_S = 5
-_TOLD = HTTPStatus.UNPROCESSABLE_ENTITY
+_RAISED = HTTPStatus.UNPROCESSABLE_ENTITY
+"""The answer's body is an error of our tree, which the caller raises."""
 
 NO_ORDERS: Mapping[str, Callable[[bytes], None]] = {}
 Questions = Mapping[str, Callable[[str], bytes]]
-"""Beginning of a path -> what answers for the rest of it. An error of our tree arrives at whoever asked."""
+"""Prefix of a path -> what answers, given the rest of the path. An error of our tree is raised again in `ask`."""
 NO_QUESTIONS: Questions = {}
 
 
 class RequestServer:
-    """Answers until it is closed, in threads of its own."""
+    """Answers requests in threads of its own until it is closed."""
 
     def __init__(
         self,
@@ -49,18 +50,18 @@ class RequestServer:
         orders: Mapping[str, Callable[[bytes], None]] = NO_ORDERS,
         questions: Questions = NO_QUESTIONS,
     ) -> None:
-        """`errands`: path -> what leaves word; `orders`: the same, with what they are about."""
+        """`errands`: path -> what queues the errand; `orders`: the same with an argument, the request's body."""
         (folder / _SOCKET).unlink(missing_ok=True)
         with _short(folder) as path:
             self._server = _UnixServer(path, _handler(metrics, errands, orders, questions))
         self._page: MetricsServer | None = None
-        # Whoever may run the jobs may ask; nobody else.
+        # Only the user who runs the jobs may send requests.
         (folder / _SOCKET).chmod(0o600)
         self._metrics = metrics
         threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True).start()
 
     def listen(self, address: str, port: int) -> None:
-        """Metrics for Prometheus. A port that is taken, by another pipeline's agent say, is logged and no more."""
+        """Metrics for Prometheus. If the port is taken, say by another pipeline's agent, that is only logged."""
         next_step = "give each pipeline of a host another agent.metrics_port"
         self._page = metrics_server(address, port, self._metrics, next_step)
 
@@ -76,7 +77,7 @@ class NoAnswer(Unreachable):
 
 
 def ask(folder: Path, method: str, path: str, body: bytes | None = None, *, patience_s: float = _PATIENCE_S) -> bytes:
-    """The agent's answer. Raises NoAnswer when nobody answers there, and the error that the agent met."""
+    """The agent's answer. Raises NoAnswer if no agent answers, or else the error that the agent answered with."""
     connection = _UnixConnection(folder, patience_s)
     try:
         connection.request(method, path, body)
@@ -88,15 +89,15 @@ def ask(folder: Path, method: str, path: str, body: bytes | None = None, *, pati
         ) from error
     finally:
         connection.close()
-    if response.status == _TOLD:
+    if response.status == _RAISED:
         raise from_wire(json.loads(content))
     if response.status != HTTPStatus.OK:
-        raise Unreachable(f"the agent answers {response.status} to {method} {path}", where=str(folder / _SOCKET))
+        raise Unreachable(f"the agent answered {response.status} to {method} {path}", where=str(folder / _SOCKET))
     return content
 
 
 class _short:  # noqa: N801 - a context manager, used like a function
-    """The socket by a path of few characters: the kernel takes 107, and directories may be deeper."""
+    """A short path to the socket: the kernel allows 107 characters, and directories may have longer paths."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -147,7 +148,7 @@ def _handler(
             try:
                 content = answer(about)
             except EnrichError as error:
-                self.answer(_TOLD, json.dumps(to_wire(error)).encode())
+                self.answer(_RAISED, json.dumps(to_wire(error)).encode())
             else:
                 self.answer(HTTPStatus.OK, content)
 

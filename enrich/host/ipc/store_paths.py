@@ -1,7 +1,7 @@
 """Where a store lives on its host, and which files are in its directory.
 
-The directory's name holds a fingerprint of everything that decides what its rows look like, so that two releases, or
-two versions of a pipeline, run side by side, each with an agent of its own.
+The directory's name contains a fingerprint of everything that decides what its rows look like. So two releases, or two
+versions of a pipeline, run side by side, each with an agent of its own.
 """
 
 import hashlib
@@ -12,10 +12,10 @@ from pathlib import Path
 from enrich.config import Pipeline
 
 FORMAT = 3
-"""Of everything in the directory together: raised when an agent of an older release could not read it."""
+"""The format of the whole directory. It must be raised when an agent of an older release could not read it."""
 
-# What may change without changing the rows: how fresh they have to be, and by which way they are read.
-_DECIDES_NOTHING = {"freshness", "access"}
+# Keys that do not change the rows: how fresh they have to be, and how they are read.
+_NOT_ABOUT_ROWS = {"freshness", "access"}
 
 
 @dataclass(frozen=True)
@@ -46,12 +46,12 @@ class StorePaths:
 
     @property
     def damaged(self) -> Path:
-        """Rows that are being deleted, because others are loaded in their place."""
+        """A damaged store that is being deleted, while a new one is loaded in its place."""
         return self.folder / "damaged"
 
     @property
     def imports(self) -> Path:
-        """Requests to take a snapshot in, and their outcomes."""
+        """Requests to import a snapshot, and their outcomes."""
         return self.folder / "imports"
 
     @property
@@ -60,8 +60,8 @@ class StorePaths:
 
 
 def paths_of(pipeline: Pipeline) -> StorePaths:
-    """The directory for this pipeline's tables; it need not be there yet."""
-    tables = {name: table.model_dump(mode="json", exclude=_DECIDES_NOTHING) for name, table in pipeline.tables.items()}
+    """The directory for this pipeline's tables; it need not exist yet."""
+    tables = {name: table.model_dump(mode="json", exclude=_NOT_ABOUT_ROWS) for name, table in pipeline.tables.items()}
     decides = json.dumps([FORMAT, pipeline.kafka.bootstrap_servers, tables], sort_keys=True)
     fingerprint = hashlib.sha256(decides.encode()).hexdigest()[:16]
     return StorePaths(Path(pipeline.state_dir) / pipeline.name / f"{FORMAT}-{fingerprint}")

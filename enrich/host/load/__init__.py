@@ -1,4 +1,4 @@
-"""Loads a table whole from its topic or a snapshot, in a process of its own, beside the rows that go on answering.
+"""Loads a whole table from its topic or a snapshot, in a process of its own. The old rows answer meanwhile.
 
-It may use `claims` and `ipc`.
+It may import `claims` and `ipc`.
 """

@@ -1,7 +1,7 @@
 """A process that loads one table and ends: it reads the topic, decodes, sorts and writes the files of a bulk load.
 
-The agent stays the only writer of the store: whatever touches the database, this process asks of it (`Target`). It
-dies with the agent, and all memory that a load took is free again when it ends.
+The agent stays the only writer of the store: this process asks it for everything that touches the database (`Target`).
+It is killed with the agent, and all memory of a load is free again when it ends.
 """
 
 import logging
@@ -28,12 +28,12 @@ from stores.rocks.write.setting_aside import SetAside, Waiting
 
 _log = logging.getLogger("enrich.agent.load")
 
-_TALK_EVERY_S = 0.1
-"""An answer takes as long as the agent is at something else: asked after each batch, a tenth of a load's time."""
+_ASK_EVERY_S = 0.1
+"""An answer comes only when the agent has time: asking after each batch took a tenth of a load's time."""
 
 
 class _StoreOfAgent:
-    """The agent's store, as a load sees it: `Loads` and `Target`."""
+    """The agent's store, as a load sees it. Implements `Loads` and `Target`."""
 
     def __init__(self, pipe: Pipe, spec: TableSpec) -> None:
         self._pipe = pipe
@@ -55,32 +55,32 @@ class _StoreOfAgent:
         ask(self._pipe, "abandon", table_id)
 
 
-class _Talk:
-    """The agent, as a load's `Listener`: spoken to now and then."""
+class _AgentListener:
+    """The agent, as a load's `Listener`: called at most every `_ASK_EVERY_S`."""
 
     def __init__(self, pipe: Pipe) -> None:
         self._pipe = pipe
-        self._said_at = self._asked_at = float("-inf")
+        self._reported_at = self._asked_at = float("-inf")
         self._should_stop = False
 
     def progress(self, progress: Progress) -> None:
-        if time.monotonic() - self._said_at >= _TALK_EVERY_S:
+        if time.monotonic() - self._reported_at >= _ASK_EVERY_S:
             ask(self._pipe, "progress", progress)
-            self._said_at = time.monotonic()
+            self._reported_at = time.monotonic()
 
     def quarantined(self, records: Sequence[Quarantined]) -> None:
         if records:
             ask(self._pipe, "quarantined", records)
 
     def should_stop(self) -> bool:
-        if time.monotonic() - self._asked_at >= _TALK_EVERY_S:
+        if time.monotonic() - self._asked_at >= _ASK_EVERY_S:
             self._should_stop = ask(self._pipe, "should_stop")
             self._asked_at = time.monotonic()
         return self._should_stop
 
 
 def load(pipe: Pipe, pipeline: Pipeline, paths: StorePaths) -> int:
-    """The process's life. Returns its exit code."""
+    """The process's main function. Returns its exit code."""
     _log_to(paths)
     try:
         job: Job | Task = pipe.recv()
@@ -88,23 +88,23 @@ def load(pipe: Pipe, pipeline: Pipeline, paths: StorePaths) -> int:
             pipe.send(Done(job(pipeline, paths)))
             return 0
         table = topic_tables(pipeline)[job.table]
-        talk = _Talk(pipe)
-        listener = Listener(talk.progress, talk.quarantined, talk.should_stop)
+        agent = _AgentListener(pipe)
+        listener = Listener(agent.progress, agent.quarantined, agent.should_stop)
         order = Order(table, job.answer, job.connection, job.head_start)
         loaded = load_table(_StoreOfAgent(pipe, table.spec), order, listener, SystemClock())
         pipe.send(Outcome(loaded))
     except EnrichError as error:
         pipe.send(error)
     except (EOFError, BrokenPipeError, ConnectionResetError):
-        return 1  # the agent is gone, and with it whoever wanted the table
-    except Exception:  # noqa: BLE001 - the process's top: a bug is logged, and the agent tells that the load ended
+        return 1  # the agent is gone: nobody wants the table any more
+    except Exception:  # noqa: BLE001 - the process's top: a bug is logged, and the agent reports that the load ended
         _log.exception("this is a bug in enrich; the load ends", extra={"pid": os.getpid()})
         return 1
     return 0
 
 
 def _log_to(paths: StorePaths) -> None:
-    # The agent rotates the file: this handler notices, and then goes on in the new one.
+    # The agent rotates the file: this handler notices and opens the new one.
     handler = WatchedFileHandler(paths.log, encoding="utf-8")
     handler.setFormatter(JsonLines())
     logging.basicConfig(handlers=[handler], level=logging.INFO, force=True)

@@ -1,4 +1,4 @@
-"""Loads one table whole from its topic, with a consumer of its own, beside everything else that the agent does."""
+"""Loads one whole table from its topic, with a consumer of its own, while the agent does everything else."""
 
 import json
 import time
@@ -29,7 +29,7 @@ from stores.table import HistoryFloor, Offsets
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a load is. `records` counts what was read, `to_come` what the offsets say is left (gaps counted in)."""
+    """How far a load is. `records` have been read, `to_come` offsets are left (compaction gaps included)."""
 
     records: int
     to_come: int
@@ -42,7 +42,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Loaded:
-    """What a table is complete to once it is loaded."""
+    """Up to where a loaded table is complete: the topic's `ends`, asked for at a moment."""
 
     asked: Moment
     ends: Offsets
@@ -56,7 +56,7 @@ class Loads(Protocol):
 
 @dataclass(frozen=True)
 class Order:
-    """What is to be loaded, and from where."""
+    """What to load, and from where."""
 
     table: TopicTable
     answer: Answer
@@ -66,7 +66,7 @@ class Order:
 
 @dataclass(frozen=True)
 class Listener:
-    """Whoever wants the table: hears how far the load is, and says when it is to stop."""
+    """The caller's side of a load: it receives the progress and the quarantined records, and may stop the load."""
 
     progress: Callable[[Progress], None]
     quarantined: Callable[[Sequence[Quarantined]], None]
@@ -74,7 +74,7 @@ class Listener:
 
 
 class LoadTable(Protocol):
-    """How a table is loaded: `load_table` in this process, or by another one that calls it there."""
+    """How a table is loaded: `load_table` in this process, or in another one."""
 
     def __call__(self, store: RocksStore, order: Order, listener: Listener, clock: Clock) -> Loaded | None: ...
 
@@ -89,28 +89,29 @@ class Source(Protocol):
     def ends(self) -> Offsets: ...
 
     def first_since(self, time_ms: int) -> Offsets:
-        """For each partition the first offset whose record is not older, or its end."""
+        """For each partition the first offset whose record is not older than `time_ms`, or the partition's end."""
 
     def read(self, starts: Offsets, ends: Offsets, epochs: Offsets) -> Iterator[list[Message]]:
         """See `read_to_end`."""
 
 
 def load_table(store: Loads, order: Order, listener: Listener, clock: Clock) -> Loaded | None:
-    """Reads the topic from its start to the ends that it has now and shows the rows in one step.
+    """Reads the topic from its start to its current ends and makes the rows visible in one step.
 
-    With a head start it takes in the snapshot and reads the topic from there. Returns None when told to stop. Raises
-    WouldLoseData for a snapshot that does not fit, CorruptState for a damaged one, and what Kafka and the store raise;
-    the table then stays as it was.
+    With a head start it adds the snapshot's rows and reads the topic from the snapshot's positions on. Returns None
+    when the listener stops it. Raises WouldLoseData for a snapshot that does not fit, CorruptState for a damaged one,
+    and what Kafka and the store raise; the table is then unchanged.
     """
     with closing(_Topic(order)) as source:
         return load_from(source, store, order, listener, Clocks(clock))
 
 
 def load_from(source: Source, store: Loads, order: Order, listener: Listener, clocks: Clocks) -> Loaded | None:
-    """What `load_table` does, once there is somebody who reads the topic.
+    """What `load_table` does, with the source of the topic's records given.
 
-    What the topic's cleaner removes while it is read is seen neither where it was nor, when that lies beyond the ends,
-    where it went. So the rest is read too, until there was no time for that.
+    While the topic is read, its cleaner may remove a version before it is read, because of a later version that lies
+    beyond the ends. Then neither is seen. So the load asks for the ends again and reads on, until it reached the ends
+    so soon after it asked for them that the cleaner could not remove anything in between.
     """
     table, head_start = order.table, order.head_start
     settings = order.answer.settings or TopicSettings()
@@ -155,7 +156,7 @@ def load_from(source: Source, store: Loads, order: Order, listener: Listener, cl
                     adding.add(versions)
                     newest_ms = max(newest_ms, versions.column("timestamp").to_numpy().max(initial=0))
                     records += len(messages)
-                    for partition, at in _last_places(versions):
+                    for partition, at in _last_rows(versions):
                         positions[partition] = (messages[at].offset() or 0) + 1
                         if (epoch := messages[at].leader_epoch()) is not None:
                             epochs[partition] = epoch
@@ -187,7 +188,7 @@ def load_from(source: Source, store: Loads, order: Order, listener: Listener, cl
 
 
 class _Topic:
-    """`Source` of a cluster."""
+    """The `Source` of a topic in a Kafka cluster."""
 
     def __init__(self, order: Order) -> None:
         self._name = order.table.topic
@@ -216,8 +217,8 @@ class _Topic:
 def _floors(
     source: Source, order: Order, asked: Moment, read: Moment, newest_ms: int, ends: Offsets
 ) -> Mapping[int, HistoryFloor]:
-    """From where on the topic still had every version when it was read. What compaction removed is gone without a
-    trace; younger than min.compaction.lag.ms it removes nothing."""
+    """From where on the topic still had every version when it was read. What compaction removed leaves no trace; it
+    removes nothing that is younger than min.compaction.lag.ms."""
     table, settings = order.table, order.answer.settings
     lag = 0 if settings is None else settings.min_compaction_lag_ms
     all_that_was_read = whole_since(0, asked.wall_ms, newest_ms)
@@ -225,12 +226,12 @@ def _floors(
         return {partition: HistoryFloor(end, all_that_was_read) for partition, end in ends.items()}
     proven = min(whole_since(lag, read.wall_ms, newest_ms), all_that_was_read)
     firsts = source.first_since(proven + 1)
-    # A partition whose very first record is that young never was compacted: it is whole from its start.
+    # A partition whose very first record is that young was never compacted: its history is whole from its start.
     return {p: HistoryFloor(min(firsts[p], end), proven) for p, end in ends.items() if firsts[p] > 0}
 
 
-def _last_places(versions: pa.RecordBatch) -> Iterator[tuple[int, int]]:
-    """Each partition with the place of its last record in the batch."""
+def _last_rows(versions: pa.RecordBatch) -> Iterator[tuple[int, int]]:
+    """Each partition with the index of its last record in the batch."""
     partitions = versions.column("partition").to_numpy()
     for partition in np.unique(partitions).tolist():
         yield partition, int(np.flatnonzero(partitions == partition)[-1])

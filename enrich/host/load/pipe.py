@@ -1,7 +1,7 @@
-"""What the agent and a process that loads a table for it say to each other, over a pipe that only they have.
+"""The messages between the agent and a process that loads a table for it, over a pipe that only these two have.
 
-The loading process asks, the agent answers, one at a time. What is sent are pickled objects of this very program:
-both ends are forks of one process.
+The loading process asks, the agent answers, one request at a time. Messages are pickled objects: both ends are forks
+of one process, so they run the same code.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,7 +22,7 @@ _LOOK_EVERY_S = 0.1
 
 @dataclass(frozen=True)
 class Job:
-    """The first word, the agent's: what to load."""
+    """The agent's first message: what to load."""
 
     table: str
     answer: Answer
@@ -31,21 +31,21 @@ class Job:
 
 
 class Task(Protocol):
-    """Another first word: something that a process of its own does, who asks for nothing on the way."""
+    """Another first message: work for a process of its own, which makes no requests meanwhile."""
 
     def __call__(self, pipeline: Pipeline, paths: StorePaths) -> Any: ...
 
 
 @dataclass(frozen=True)
 class Done:
-    """The last word of a task."""
+    """The last message of a task."""
 
     result: Any
 
 
 @dataclass(frozen=True)
 class Request:
-    """Something that only the agent can do or know."""
+    """The loading process asks for something that only the agent can do or know."""
 
     name: str
     arguments: tuple[Any, ...]
@@ -53,7 +53,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The last word: how the load ended."""
+    """The last message of a load; `loaded` is None when it was stopped."""
 
     loaded: Loaded | None
 
@@ -70,21 +70,22 @@ def ask(pipe: Pipe, name: str, *arguments: Any) -> Any:
 def serve(
     pipe: Pipe, answers: Mapping[str, Callable[..., Any]], should_stop: Callable[[], bool] = lambda: False
 ) -> Loaded | None:
-    """The agent's side, until the load has ended. Raises what ended it; EOFError when its process did.
+    """The agent's side: answers requests until the load has ended. Raises the load's error, EOFError if its process
+    died.
 
-    Returns None when it should stop, although the load says nothing: its last steps may take minutes.
+    Returns None as soon as `should_stop`, even if the load sends nothing: its last steps may take minutes.
     """
     while True:
         while not pipe.poll(_LOOK_EVERY_S):
             if should_stop():
                 return None
-        said = pipe.recv()
-        if isinstance(said, EnrichError):
-            raise said
-        if isinstance(said, Outcome):
-            return said.loaded
+        message = pipe.recv()
+        if isinstance(message, EnrichError):
+            raise message
+        if isinstance(message, Outcome):
+            return message.loaded
         try:
-            answer = answers[said.name](*said.arguments)
+            answer = answers[message.name](*message.arguments)
         except EnrichError as error:
             answer = error
         pipe.send(answer)

@@ -1,9 +1,9 @@
-"""Loads tables in processes of their own: publications of the others keep their pace, memory comes back at the end.
+"""Loads tables in processes of their own: updates of other tables are not delayed, and memory is free again at the end.
 
-A load in a thread of the agent holds the interpreter's lock for up to a second at a time, while updates of all other
-tables wait (docs/adr/0016). The processes are forked from a template, itself forked from the agent before it has
-threads, a database or clients: forking with these would be unsafe, starting Python anew costs half a second and more
-memory. Template and loads are killed by the kernel when their parent dies: none outlives the agent.
+A load in a thread of the agent holds the GIL for up to a second at a time, while updates of all other tables wait
+(docs/adr/0016). The processes are forked from a template (a fork server), itself forked from the agent before it has
+threads, a database or clients: forking with these would be unsafe, and starting Python anew costs half a second and
+more memory. The kernel kills template and loads when their parent dies: none outlives the agent.
 """
 
 import ctypes
@@ -35,11 +35,11 @@ _PR_SET_PDEATHSIG = 1
 _LOOK_EVERY_S = 0.1
 
 _A_LOAD, _A_TASK = b"l", b"t"
-"""What a process is asked for."""
+"""What the agent asks the template to fork a process for."""
 
 
 class LoadProcesses:
-    """The agent's hand on the template."""
+    """The agent's side of the template."""
 
     def __init__(self, template: socket.socket, pipeline: Pipeline, paths: StorePaths, at_once: int) -> None:
         self._template = template
@@ -51,13 +51,13 @@ class LoadProcesses:
     def forked(
         cls, pipeline: Pipeline, paths: StorePaths, at_once: int, *, held: Sequence[int] = ()
     ) -> "LoadProcesses":
-        """To be called by a process that has one thread. So many loads run `at_once`, the others wait for their turn.
-        `held`: open files that nobody else may keep open."""
+        """Must be called while the process has one thread. At most `at_once` loads run; others wait for their turn.
+        `held`: descriptors that the forked processes must close."""
         ours, theirs = socket.socketpair()
         parent = os.getpid()
         loads_at_once = not paths.rows.exists()
-        # What the imports made is there for good. A collection that looked at all of it would take long each time, and
-        # in a fork copy every page of it.
+        # The objects that the imports made stay for good. A collection that visits them all would take long each time,
+        # and would copy every page of them in a fork.
         gc.freeze()
         if os.fork() == 0:
             _die_with(parent)
@@ -68,16 +68,16 @@ class LoadProcesses:
                     _import_what_loads_need()  # while the agent makes the store
                 _serve_forks(theirs, pipeline, paths)
             finally:
-                os._exit(1)  # whatever happened: it must never go on as a second agent
+                os._exit(1)  # whatever happened: the fork must never go on as a second agent
         theirs.close()
         return cls(ours, pipeline, paths, at_once)
 
     def close(self) -> None:
-        """Ends the template. Loads that run end by themselves: each asks again and again whether it should stop."""
+        """Ends the template. Running loads end soon: each asks again and again whether it should stop."""
         self._template.close()
 
     def load_table(self, store: RocksStore, order: Order, listener: Listener, clock: Clock) -> Loaded | None:
-        """As `load_table` does it. Raises Retryable when the process that loads was killed."""
+        """Calls `load_table` in another process. Raises Retryable if that process was killed."""
         while not self._turns.acquire(timeout=_LOOK_EVERY_S):
             if listener.should_stop():
                 return None
@@ -87,8 +87,8 @@ class LoadProcesses:
             self._turns.release()
 
     def do(self, task: Task, should_stop: Callable[[], bool]) -> Any:
-        """Has a task done by a process of its own, beside all loads. Raises what it raises, Retryable when its process
-        was killed, or when it is to stop."""
+        """Runs a task in a process of its own, which does not count as a load. Raises what the task raises, and
+        Retryable if its process was killed or if it should stop."""
         pipe = self._new_process(_A_TASK)
         if pipe is None:
             return task(self._pipeline, self._paths)
@@ -97,19 +97,19 @@ class LoadProcesses:
                 pipe.send(task)
                 while not pipe.poll(_LOOK_EVERY_S):
                     if should_stop():
-                        raise Retryable("told to stop")
-                said = pipe.recv()
+                        raise Retryable("the agent is stopping")
+                message = pipe.recv()
             except (EOFError, BrokenPipeError, ConnectionResetError):
-                raise Retryable("the process that did it ended before it was done", next_step="see agent.log") from None
-        if isinstance(said, EnrichError):
-            raise said
-        return said.result
+                raise Retryable("its process ended before it was done", next_step="see agent.log") from None
+        if isinstance(message, EnrichError):
+            raise message
+        return message.result
 
     def _load(self, store: RocksStore, order: Order, listener: Listener, clock: Clock) -> Loaded | None:
         pipe = self._new_process(_A_LOAD)
         if pipe is None:
             _log.warning(
-                "no process can be made for a load; the agent does it itself", extra={"table": order.table.name}
+                "no process for a load can be forked; the agent loads it itself", extra={"table": order.table.name}
             )
             return load_table(store, order, listener, clock)
         reserved: list[Reserved] = []
@@ -131,17 +131,17 @@ class LoadProcesses:
         with pipe:
             try:
                 pipe.send(Job(order.table.name, order.answer, order.connection, order.head_start))
-                # A load that is left alone dies with the template, and the next agent removes its files.
+                # A load that has not ended when this returns dies with the template. The next agent removes its files.
                 return serve(pipe, answers, listener.should_stop)
             except (EOFError, BrokenPipeError, ConnectionResetError):
                 _give_up(store, reserved)
                 raise Retryable(
-                    "the process that loaded the table ended before it was done",
+                    "the process that loaded the table ended before the load was done",
                     where=f"table {order.table.name}",
                     next_step="it is loaded again; if this repeats, see agent.log and the kernel's log (memory?)",
                 ) from None
             except EnrichError:
-                raise  # the process itself has given up
+                raise  # the process itself has abandoned the load
             except BaseException:
                 _give_up(store, reserved)
                 raise
@@ -159,17 +159,17 @@ class LoadProcesses:
 
 
 def _give_up(store: RocksStore, reserved: Sequence[Reserved]) -> None:
-    """What the ended process would have done. On a full disk the next agent does it."""
+    """Abandons the load in place of the ended process. If the disk is full, the next agent does it."""
     for one in reserved:
         if store.tables[one.table.name].table_id == one.table.table_id:
-            continue  # it had been shown already
+            continue  # its rows are visible already
         shutil.rmtree(one.work, ignore_errors=True)
         with suppress(EnrichError):
             store.abandon(one.table.table_id)
 
 
 def _serve_forks(requests: socket.socket, pipeline: Pipeline, paths: StorePaths) -> None:
-    """The template's life: a process for each pipe that comes, until the agent closes its end of the socket."""
+    """The template's main loop: forks a process for each pipe received, until the agent closes the socket."""
     signal.signal(signal.SIGCHLD, _reap)
     while True:
         word, descriptors, _, _ = socket.recv_fds(requests, 1, 1)
@@ -187,14 +187,14 @@ def _serve_forks(requests: socket.socket, pipeline: Pipeline, paths: StorePaths)
 
 
 def _import_what_loads_need() -> None:
-    """Before a load is forked, so that it is there for all of them. An agent that comes back to a loaded store does
-    without: a quarter of a second and 36 MiB."""
+    """Imported before a load is forked, so that all loads share it. An agent that starts with a loaded store saves it:
+    a quarter of a second and 36 MiB."""
     import polars  # noqa: F401
 
 
 def _die_with(parent: int) -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it died before the kernel knew
+    if os.getppid() != parent:  # the parent died before prctl took effect
         os._exit(1)
 
 

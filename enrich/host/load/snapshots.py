@@ -1,7 +1,7 @@
-"""Snapshots as the agent uses them: a head start of a load, from where the rest of the topic is read.
+"""Snapshots as the agent uses them: the head start of a load, which reads the rest from the topic.
 
-What is shown in the end is always complete to the topic's ends at the time of the load. So a snapshot, however old,
-never takes a reader back; it must only be certain that the topic still tells everything that happened since.
+A loaded table is always complete to the topic's ends at the time of the load. So even an old snapshot never takes a
+reader back. But it must be certain that the topic still has everything that happened since.
 """
 
 import logging
@@ -27,12 +27,12 @@ _CLOCKS_DIFFER_MS = 300_000
 _TRIED = 3
 """How many snapshots of a table are tried before its topic is read whole: a bad one may show only at its end."""
 _ATTEMPTS = 3
-"""How often one snapshot is begun with while an agent lives: a load may end without a word of why (memory, say)."""
+"""How often one agent tries a snapshot: a load may be killed without an error (out of memory, say)."""
 
 
 @dataclass(frozen=True)
 class TopicNow:
-    """What the brokers say of a topic that a snapshot is to fit."""
+    """What the brokers report of the topic that a snapshot must fit."""
 
     name: str
     topic_id: str
@@ -43,7 +43,7 @@ class TopicNow:
 
 
 def require_fits(snapshot: Snapshot, table: TopicTable, topic: TopicNow) -> None:
-    """Raises WouldLoseData for a snapshot from which the topic does not lead to what the table must hold."""
+    """Raises WouldLoseData if the snapshot and the topic together do not give the table's rows."""
     manifest = snapshot.manifest
 
     def refuse(reason: str) -> NoReturn:
@@ -54,7 +54,7 @@ def require_fits(snapshot: Snapshot, table: TopicTable, topic: TopicNow) -> None
         )
 
     if manifest.definition != table.definition:
-        refuse("its rows were made by another definition (format, schema, columns or key)")
+        refuse("its rows were made with another definition (format, schema, columns or key)")
     if manifest.notes.get(TOPIC_ID) != topic.topic_id:
         refuse(f"topic {topic.name} was deleted and made again since, or it is of another topic ({manifest.topic})")
     if manifest.positions.keys() != topic.ends.keys():
@@ -68,22 +68,22 @@ def require_fits(snapshot: Snapshot, table: TopicTable, topic: TopicNow) -> None
         if position < topic.starts[partition]:
             refuse(
                 f"it reaches to offset {position} of partition {partition}, which begins at {topic.starts[partition]}: "
-                "what stood between is gone"
+                "the records between are gone"
             )
     age_ms = topic.asked_at_ms - manifest.complete_through
     if age_ms < -_CLOCKS_DIFFER_MS:
-        refuse(f"it is complete to a moment {-age_ms / 1000:,.0f} s from now: a clock is wrong")
+        refuse(f"it claims to be complete to {-age_ms / 1000:,.0f} s in the future: a clock is wrong")
     safe_ms = topic.settings.safe_absence_ms
     if age_ms > safe_ms:
         refuse(
-            f"it was complete {age_ms / 1000:,.0f} s ago, {safe_ms / 1000:,.0f} s are safe: the topic keeps tombstones "
+            f"it is {age_ms / 1000:,.0f} s old, and only {safe_ms / 1000:,.0f} s are safe: the topic keeps tombstones "
             f"for {topic.settings.delete_retention_ms / 1000:,.0f} s"
         )
 
 
 def joined_floors(manifest: Manifest, topic: Mapping[int, HistoryFloor]) -> dict[int, HistoryFloor]:
-    """From where on snapshot and topic together have every version: from the snapshot's floor on, where the topic still
-    has every version since the snapshot's position, and from the topic's floor on elsewhere."""
+    """From where on snapshot and topic together have every version. It is the snapshot's floor if the topic still has
+    every version since the snapshot's position, else the topic's floor."""
     return {
         partition: floor
         for partition, position in manifest.positions.items()
@@ -112,19 +112,19 @@ class HeadStarts:
                 if self._attempts[found.path] <= _ATTEMPTS:
                     yield found
             else:
-                _tell_refused(table, found)
+                _log_refused(table, found)
 
 
 def load_from_newest(table: TopicTable, head_starts: HeadStarts | None, load: Callable[[Snapshot | None], T]) -> T:
-    """What `load` makes of the newest snapshot that is good and fits, or of none where there is no such snapshot."""
+    """Calls `load` with the newest snapshot that is good and fits, or with None if there is no such snapshot."""
     for snapshot in () if head_starts is None else head_starts.of(table):
         try:
             return load(snapshot)
-        # Also those that are not the snapshot's fault: the topic, which is read next, will meet them as well.
+        # Also errors that are not the snapshot's fault: the load from the topic will meet them again.
         except (CorruptState, ConfigError, Fatal) as error:
-            _tell_refused(table, error)
+            _log_refused(table, error)
     return load(None)
 
 
-def _tell_refused(table: TopicTable, error: EnrichError) -> None:
+def _log_refused(table: TopicTable, error: EnrichError) -> None:
     _log.warning("a snapshot is not used", extra={"table": table.name, "reason": str(error)})

@@ -15,14 +15,14 @@ from stores.json_text import JSON_TEXT
 
 
 class FileSource:
-    """JSON and Parquet: values have types, and one that does not fit refuses the file. See `RowSource`."""
+    """JSON and Parquet: values have types; if one does not fit its column, the whole file is refused."""
 
     def __init__(self, path: str, file_format: FileFormat, columns: pa.Schema, rows: KeyedRows, work: Path) -> None:
-        """Columns that are needed and that `columns` does not name are text. `work`: where the file is copied to."""
+        """Key columns that `columns` does not name are text. `work`: where the file is copied to."""
         self._path = path
         self._format = file_format
         named = {field.name: field for field in columns}
-        # NOT NULL is for the decoder, which knows which row is at fault.
+        # NOT NULL is left to the decoder, which knows which row is at fault.
         fields = [pa.field(name, named[name].type if name in named else pa.string()) for name in rows.names]
         self._schema = pa.schema(fields)
         self._rows = rows
@@ -36,7 +36,7 @@ class FileSource:
 
 
 class CsvSource:
-    """CSV: all values are text, and one that does not fit its column makes its row bad, no other. See `RowSource`."""
+    """CSV: all values are text; one that does not fit its column makes only its own row bad."""
 
     def __init__(self, path: str, columns: pa.Schema, rows: KeyedRows, work: Path) -> None:
         self._path = path
@@ -66,7 +66,7 @@ class CsvSource:
         return [as_key_part(batch.column(name), self._types.get(name, pa.string())) for name in self._rows.key]
 
     def _require_closed(self, last: str | None) -> None:
-        """A quote that nobody closed has swallowed the rest of the file, its last line's end too."""
+        """An unclosed quote makes the rest of the file part of its value, with the newline of the last line."""
         if last is not None and last.endswith(("\n", "\r")):
             raise Retryable(
                 "not a whole file: a quote is not closed",

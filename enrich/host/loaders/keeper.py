@@ -1,7 +1,8 @@
-"""Keeps a table as its external source is: reads it whole at an interval, serves the last read until the next one.
+"""Keeps a table as its external source is: reads all of it at an interval, and serves the last read until the next.
 
-The rules are those of the refresh-after-write cache, for the whole table as one entry: the old rows answer while it is
-read again, a read that fails leaves them and is tried again after a pause, and what could not be read for long goes.
+The rules are those of the refresh-after-write cache, with the whole table as one entry: the old rows answer while it is
+read again; a read that fails leaves them and is retried after a pause; rows that could not be read for long are
+dropped.
 """
 
 import logging
@@ -26,10 +27,10 @@ from stores.table import row_versions
 _log = logging.getLogger(__name__)
 
 _DROP_AFTER_S = 1.0
-"""Rows that have expired go once readers were told for so long that the table is not ready. Whoever looked at the table
-just before would find them deleted."""
+"""Expired rows are dropped only after the header has said for so long that the table is not ready. Otherwise a reader
+that saw it ready just before would find its rows deleted."""
 _SAVE_EVERY_MS = 60_000
-"""How often a table that does not change saves up to when it is complete, for the agent that comes after this one."""
+"""How often the complete_through of a table that does not change is saved, for the next agent."""
 
 
 @dataclass(frozen=True)
@@ -68,14 +69,14 @@ class LoaderKeeper:
         self._stopping = threading.Event()
         self._through = store.tables[table.name].complete_through
         self._to_be_through: int | None = None
-        """Once what was handed out is published."""
+        """complete_through once the update that was handed out is published."""
         self._running: Future[Refreshed] | None = None
         self._progress = _Progress(0)
         self._came: Refreshed | None = None
         self._remarks = ""
         self._has_tried = False
         self._dropped = False
-        self._told_expired_s: float | None = None
+        self._reported_expired_s: float | None = None
         self._not_before_ms: int | None = None
         refresh_s = table.refresh_ms / 1000
         backoff = Backoff(first_s=min(1.0, refresh_s), longest_s=min(60.0, refresh_s))
@@ -86,7 +87,7 @@ class LoaderKeeper:
         return self._table.name
 
     def hear(self, answer: Answer | EnrichError) -> None:
-        """Nothing: it has no topic."""
+        """Does nothing: the table has no topic."""
 
     def step(self) -> None:
         if self._running is not None:
@@ -94,11 +95,11 @@ class LoaderKeeper:
                 self._take(self._running)
         elif self._is_to_be_dropped():
             reason = {"table": self.name, "reason": self._trouble.reason}
-            _log.error("a table could not be read for too long and its rows are dropped", extra=reason)
+            _log.error("a table could not be read for too long: its rows are dropped", extra=reason)
             self._running = self._threads.submit(self._refresher.drop)
         elif self._is_due():
             self._progress = _Progress(time.monotonic())
-            self._running = self._threads.submit(self._refresher.refresh, self._tell, self._stopping.is_set)
+            self._running = self._threads.submit(self._refresher.refresh, self._report, self._stopping.is_set)
 
     def update(self, tailed: Tailed | None) -> Prepared | None:  # noqa: ARG002 - nothing comes of a topic
         update = self._update()
@@ -109,7 +110,7 @@ class LoaderKeeper:
             self._suspect()
         self._came = self._to_be_through = None
         if self._running is None:
-            # What the last read brought may not be in the store: the next one compares anew.
+            # The result of the last read may not be in the store: the next read compares with the store again.
             self._refresher.forget()
         self._trouble.met(error)
         self._not_before_ms = self._trouble.next_try_ms
@@ -134,9 +135,9 @@ class LoaderKeeper:
             self._is_through(self._to_be_through)
         is_ready = self._is_ready()
         if not self._is_expired():
-            self._told_expired_s = None
-        elif self._told_expired_s is None:
-            self._told_expired_s = time.monotonic()
+            self._reported_expired_s = None
+        elif self._reported_expired_s is None:
+            self._reported_expired_s = time.monotonic()
         return TableState(
             ready=is_ready,
             complete_through=self._through,
@@ -157,28 +158,28 @@ class LoaderKeeper:
         self._dropped = False
 
     def _is_ready(self) -> bool:
-        """Whether all rows of one read are there, and nobody could have newer ones right now."""
+        """Whether all rows of one read are there, and this agent has tried to read newer ones if they were due."""
         if self._through is None or self._is_expired():
             return False
         return self._has_tried or 0 <= self._clock.now_ms() - self._through < self._table.refresh_ms
 
     def _is_to_be_dropped(self) -> bool:
-        if self._dropped or self._trouble.reason is None or not self._is_expired() or self._told_expired_s is None:
+        if self._dropped or self._trouble.reason is None or not self._is_expired() or self._reported_expired_s is None:
             return False
-        return time.monotonic() - self._told_expired_s >= _DROP_AFTER_S
+        return time.monotonic() - self._reported_expired_s >= _DROP_AFTER_S
 
     def _is_due(self) -> bool:
         now = self._clock.now_ms()
         if self._not_before_ms is None:
-            # The first of this agent: what an agent before it has read counts.
+            # This agent has not read it yet: what the previous agent read counts.
             return self._through is None or not 0 <= now - self._through < self._table.refresh_ms
-        # A clock that was set back must not put it off.
+        # A clock that was set back must not delay the next read.
         return not self._not_before_ms - self._table.refresh_ms <= now < self._not_before_ms
 
     def _is_expired(self) -> bool:
         return self._through is not None and self._clock.now_ms() - self._through >= self._table.expire_ms
 
-    def _tell(self, rows: int) -> None:
+    def _report(self, rows: int) -> None:
         self._progress = _Progress(self._progress.began_s, rows)
 
     def _take(self, running: "Future[Refreshed]") -> None:

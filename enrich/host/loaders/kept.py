@@ -1,4 +1,4 @@
-"""What the store has of a loader table, and what must change so that it has what was read."""
+"""The rows of a loader table in the store, and the changes from them to the rows that were read."""
 
 from collections.abc import Iterator, Set
 from contextlib import closing
@@ -32,13 +32,13 @@ class Kept:
 @dataclass(frozen=True, slots=True)
 class Changes:
     put: pa.Table
-    """As `SOURCE_ROWS`: what is new or another, by key."""
+    """As `SOURCE_ROWS`: new and changed rows, sorted by key."""
     gone: pa.Array
-    """The keys of rows that are no longer there, in order."""
+    """The keys of rows that the source no longer has, sorted."""
 
 
 def kept_rows(store: Path, name: str, spec: TableSpec) -> Kept:
-    """Read from the store each time and not remembered: it is right after whatever happened to the store."""
+    """Read from the store each time and not cached: so it is right whatever happened to the store."""
     with closing(RocksReader(store, {name: spec})) as reader:
         view = reader.snapshot().table(name)
         table = pa.Table.from_batches(_in_batches(view.scan()), ROW_VERSIONS)
@@ -48,14 +48,14 @@ def kept_rows(store: Path, name: str, spec: TableSpec) -> Kept:
 
 
 def changes(read: pa.Table, living: pa.Table) -> Changes:
-    """From the living rows to those that were read (`SOURCE_ROWS`, each key once)."""
+    """The changes from the living rows to those that were read (`SOURCE_ROWS`, each key once)."""
     put = read.join(living.select(SOURCE_ROWS.names), keys=SOURCE_ROWS.names, join_type="left anti")
     gone = living.select(["key"]).join(read.select(["key"]), keys=["key"], join_type="left anti")
     return Changes(put.sort_by("key").cast(SOURCE_ROWS), gone.sort_by("key")["key"].combine_chunks())
 
 
 def without(rows: pa.Table, keys: pa.Array) -> pa.Table:
-    """Rows of other keys than these."""
+    """The rows whose keys are not among these."""
     others = rows.join(pa.table({"key": keys}), keys=["key"], join_type="left anti")
     return others.select(rows.schema.names).cast(rows.schema)
 

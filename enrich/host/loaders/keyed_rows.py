@@ -1,4 +1,4 @@
-"""Rows of a database or a file as a table has them: the key as look-ups ask for it, the columns as JSON."""
+"""Turns rows of a database or a file into rows of a table: the key as look-ups ask for it, the columns as JSON."""
 
 from collections.abc import Sequence
 from functools import reduce
@@ -14,7 +14,7 @@ _NO_KEY = "have no key: it, or a part of it, is null or of another type"
 
 
 class KeyedRows:
-    """Which columns are the key, and which the row."""
+    """Knows which columns are the key and which the row."""
 
     def __init__(self, key: tuple[str, ...], columns: tuple[str, ...]) -> None:
         self.key = key
@@ -23,12 +23,12 @@ class KeyedRows:
 
     @property
     def names(self) -> list[str]:
-        """All columns that are needed, each once."""
+        """All columns to read, each once."""
         return list(dict.fromkeys((*self.key, *self._columns)))
 
     def of(self, batch: pa.RecordBatch, parts: Sequence[pa.Array] | None = None) -> SourceBatch:
-        """`parts`: the key's, where they are other than the columns. Raises ConfigError for columns that cannot be a
-        key, or have no form in JSON."""
+        """`parts`: the parts of the key, if they differ from the batch's columns. Raises ConfigError for columns that
+        cannot be a key, or cannot be written as JSON."""
         keys = key_bytes(_key_column([batch.column(name) for name in self.key] if parts is None else parts))
         row = batch.select(self._columns)
         self._encoder.check(row.schema)

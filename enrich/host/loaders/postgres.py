@@ -1,4 +1,4 @@
-"""Rows from a PostgreSQL table or view, as of one moment."""
+"""Rows from a PostgreSQL table or view, all as of one moment."""
 
 from collections.abc import Callable, Iterator
 
@@ -11,7 +11,7 @@ from enrich.host.loaders.source import SourceBatch
 from stores.external.postgres.reading import PostgresReader
 
 _STALLED_S = 30.0
-"""Longer than for Redis: a view may have to be sorted before its first row comes."""
+"""Longer than for Redis: a view may have to be sorted before it returns its first row."""
 
 
 class PostgresSource:
@@ -34,9 +34,9 @@ class PostgresSource:
         try:
             conninfo_to_dict(self._dsn)
         except psycopg.Error:
-            # Its text may quote a part of the address, and so of the password.
+            # psycopg's text may quote a part of the address, and so of the password: do not chain it.
             raise ConfigError(
-                "this is no address of a PostgreSQL database",
+                "this is not an address of a PostgreSQL database",
                 where=self._where,
                 next_step="write it as postgresql://user:password@host/database",
             ) from None

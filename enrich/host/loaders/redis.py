@@ -1,4 +1,4 @@
-"""Rows from Redis: strings in the table's format, and for json hashes too."""
+"""Rows from Redis: strings in the table's format, and with `format: json` also hashes."""
 
 import re
 from collections import Counter
@@ -11,7 +11,7 @@ from enrich.host.loaders.texts import is_json, is_text_in_json, quoted
 from stores.external.redis.reading import RedisEntries, RedisReader
 
 _DELETED = b"_deleted"
-"""The field by which write-back marks a hash of a key that was deleted."""
+"""Write-back sets this field in the hash of a deleted key."""
 
 _FIXED = re.compile(r"(?:\\.|[^\\*?\[])*", re.DOTALL)
 
@@ -20,7 +20,7 @@ class RedisSource:
     """See `RowSource`."""
 
     def __init__(self, url: str, pattern: str | None, columns: pa.Schema, *, hashes: bool, where: str) -> None:
-        """`hashes`: whether they are rows as well, their fields by the names of the columns."""
+        """`hashes`: whether hashes are rows too, with a field for each column."""
         self._url = url
         self._pattern = pattern
         self._prefix = fixed_beginning(pattern or "").encode()
@@ -53,14 +53,14 @@ class RedisSource:
 
 
 class HashRows:
-    """Hashes as JSON objects. A field of a column that is text in JSON is taken as it is; of any other column it must
-    be the JSON of a value."""
+    """Turns hashes into JSON objects. A field is taken as text if its column's type is text in JSON; otherwise it must
+    contain a JSON value."""
 
     def __init__(self, columns: pa.Schema) -> None:
         self._is_text = {field.name.encode(): is_text_in_json(field.type) for field in columns}
 
     def as_json(self, fields: Mapping[bytes, bytes]) -> bytes:
-        """The columns alone. A value that does not fit its column is found bad when the row is decoded."""
+        """Only the columns. A value that does not fit its column makes the row bad when it is decoded."""
         return b"{%b}" % b",".join(
             b"%b:%b" % (_quoted(name), value if not self._is_text[name] and is_json(value) else _quoted(value))
             for name, value in fields.items()
@@ -69,11 +69,11 @@ class HashRows:
 
 
 def _quoted(text: bytes) -> bytes:
-    # What is no UTF-8 goes through unchanged, so that the decoder finds it bad and says so.
+    # Bytes that are not UTF-8 pass unchanged, so that the decoder reports them.
     return quoted(text.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
 
 def fixed_beginning(pattern: str) -> str:
-    """What all keys that match have in common: the pattern up to its first special character."""
+    """The common prefix of all keys that match: the pattern up to its first special character."""
     fixed = _FIXED.match(pattern)
     return re.sub(r"\\(.)", r"\1", fixed[0] if fixed else "", flags=re.DOTALL)

@@ -1,7 +1,7 @@
-"""One refresh of a loader table: the source is read whole, and what differs from the store becomes row versions.
+"""One refresh of a loader table: the whole source is read, and what differs from the store becomes row versions.
 
-A loader table has no offsets of a source's: its one partition counts its own changes, going on from the store's
-position, so that an unchanged row keeps its offset whatever is restarted.
+The source has no offsets. So the table's only partition counts this host's changes, continuing from the store's
+position: an unchanged row keeps its offset, also across restarts.
 """
 
 from collections.abc import Callable, Sequence, Set
@@ -22,26 +22,26 @@ from stores.table import ROW_VERSIONS, HistoryFloor, row_versions
 PARTITION = 0
 
 _MOST_IN_ONE_WRITE = 5_000
-"""More changes are loaded beside the old rows and swapped in: the agent's loop must not stand still for them. One row
-of a publication costs it 14 us."""
+"""More changes than this are loaded beside the old rows and swapped in, so that they do not block the agent's loop: one
+row of a publication costs it 14 us."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refreshed:
-    """What came of a refresh."""
+    """The result of a refresh."""
 
     complete_through: int | None = None
-    """The clock when the read began, once the update is published; None when the read is not to be believed."""
+    """When the read began: valid once the update is published. None if the read is not believed."""
     update: TableUpdate | None = None
-    """To be published; None when nothing changed, or it was so much that it is in the store already."""
+    """To be published; None if nothing changed, or if the changes were so many that they are in the store already."""
     remarks: Sequence[str] = field(default_factory=tuple)
-    """What its users should know of the table."""
+    """What users should know about the table."""
     dropped: bool = False
-    """All rows go, since they are too old."""
+    """Whether all rows are deleted because they are too old."""
 
 
 class Refresher:
-    """Of one table. Only its own row versions may be published to the table; for one thread at a time."""
+    """Refreshes one table. Nobody else may publish row versions of the table. For one thread at a time."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Refresher:
         source: RowSource,
         store: RocksStore,
         clock: Clock,
-        tell_quarantined: Callable[[Sequence[Quarantined]], None],
+        report_quarantined: Callable[[Sequence[Quarantined]], None],
         *,
         most_in_one_write: int = _MOST_IN_ONE_WRITE,
     ) -> None:
@@ -59,18 +59,18 @@ class Refresher:
         self._source = source
         self._store = store
         self._clock = clock
-        self._tell_quarantined = tell_quarantined
+        self._report_quarantined = report_quarantined
         self._most_in_one_write = most_in_one_write
         self._guard = ShrinkGuard()
         self._applied: bytes | None = None
-        """The digest of the last read that is in the store: most reads bring nothing new."""
+        """The digest of the last read that is in the store. A read with the same digest needs no comparison."""
         self._refused: Set[KeyAndValue] = set()
-        """The rows that the store would not take when the last read was applied."""
+        """The rows that the store refused when the last read was applied."""
 
-    def refresh(self, tell: Callable[[int], None], stopping: Callable[[], bool]) -> Refreshed:
-        """Raises what the source and the store raise; the table then stays as it was."""
+    def refresh(self, report: Callable[[int], None], stopping: Callable[[], bool]) -> Refreshed:
+        """Raises what the source and the store raise; the table is then unchanged. `report`: see `read_whole`."""
         began = self._clock.now_ms()
-        read = read_whole(self._source, self._spec.key, tell, stopping)
+        read = read_whole(self._source, self._spec.key, report, stopping)
         digest = read.digest()
         if digest == self._applied:
             self._guard.believe()
@@ -84,11 +84,11 @@ class Refresher:
         return Refreshed(began, update, _remarks(read))
 
     def forget(self) -> None:
-        """What the last read brought may not be in the store."""
+        """The next refresh compares with the store again: the result of the last read may not be in it."""
         self._applied = None
 
     def drop(self) -> Refreshed:
-        """All rows are gone."""
+        """Deletes all rows."""
         kept = kept_rows(self._store.path, self._name, self._spec)
         all_gone = Changes(SOURCE_ROWS.empty_table(), kept.living["key"].combine_chunks())
         self._applied = None
@@ -96,7 +96,7 @@ class Refresher:
         return Refreshed(update=self._apply(kept, all_gone, self._clock.now_ms(), through), dropped=True)
 
     def _not_refused_before(self, kept: Kept, found: Changes) -> Changes:
-        """A bad row goes to the quarantine once, and not again with every change or restart."""
+        """Leaves out bad rows that are known: each goes to the quarantine once, not with every change or restart."""
         bad = np.flatnonzero(_bad(self._spec, found.put))
         rows = found.put.take(pa.array(bad))
         pairs = list(zip(*(rows.column(name).to_pylist() for name in SOURCE_ROWS.names), strict=True))
@@ -108,13 +108,13 @@ class Refresher:
         return Changes(found.put.filter(pa.array(is_new)), found.gone)
 
     def _apply(self, kept: Kept, found: Changes, now: int, through: int | None) -> TableUpdate | None:
-        """The update, unless nothing changed or the change is large: then it is in the store when this returns."""
+        """The update; None if nothing changed, or if the changes were so many that they are in the store already."""
         now = max(now, kept.newest_ms)  # a clock that was set back must not make newer versions look older
         position = self._store.tables[self._name].positions.get(PARTITION, 0)
         versions = _versions(found, position, now)
         positions = {PARTITION: position + len(versions)}
         most = self._most_in_one_write
-        # Tombstones stay for ever otherwise, and keys that come and go would make the table grow for ever.
+        # A load removes tombstones. Otherwise they would stay, and keys that come and go would make the table grow.
         if len(versions) > most or (len(versions) and kept.tombstones > max(most, len(kept.living))):
             self._swap(kept, versions, positions, now, through)
             return None
@@ -128,7 +128,7 @@ class Refresher:
             for batch in without(kept.living, good["key"].combine_chunks()).to_batches():
                 load.add(batch)
             for batch in versions.to_batches():
-                self._tell_quarantined(load.add(batch))
+                self._report_quarantined(load.add(batch))
             load.finish(positions, {PARTITION: HistoryFloor(positions[PARTITION], now)}, through)
         except BaseException:
             load.abandon()
@@ -136,7 +136,7 @@ class Refresher:
 
 
 def _bad(spec: TableSpec, rows: pa.Table) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
-    """Which rows the store will not take as rows."""
+    """Which rows the store will refuse."""
     bad = np.zeros(len(rows), np.bool_)
     bad[list(spec.decoder.decode(rows["value"].combine_chunks()).bad)] = True
     if spec.key is KeyKind.CIDR:

@@ -1,4 +1,4 @@
-"""What every source of a loader table is to the agent: rows as the table's topic would have them."""
+"""The interface of all sources of loader tables: rows with the keys and values that a topic of the table would have."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ SOURCE_ROWS = pa.schema([pa.field("key", pa.binary(), nullable=False), pa.field(
 
 @dataclass(frozen=True, slots=True)
 class SourceBatch:
-    """Some rows, and how many cannot be rows of a table, by the reason: 'have no key'."""
+    """Some rows, and how many were left out, by reason: 'have no key'."""
 
     rows: pa.RecordBatch
     left_out: Mapping[str, int] = field(default_factory=dict)
@@ -22,8 +22,8 @@ class RowSource(Protocol):
     """Reads all rows of one table, in any order."""
 
     def batches(self, stopping: Callable[[], bool]) -> Iterator[SourceBatch]:
-        """What it has now. It ends normally only when it has given everything.
+        """All rows that the source has now. It ends normally only after all of them.
 
-        Raises Retryable when it cannot be read now, or must end since `stopping` says so; ConfigError when the user
-        has to change something. No message holds a password or what is in a row.
+        Raises Retryable if the source cannot be read now, or if `stopping` says so; ConfigError if the user has to
+        change something. No message may contain a password or values of a row.
         """

@@ -1,4 +1,4 @@
-"""Values that a source has as text only: which of them are the JSON of their column's type."""
+"""Values of sources that have only text: which of them are valid JSON of their column's type."""
 
 import json
 
@@ -11,7 +11,7 @@ _BOOLEAN = r"^(true|false)$"
 
 
 def is_text_in_json(kind: pa.DataType) -> bool:
-    """Whether the JSON of this type is text, so that any text is the JSON of something."""
+    """Whether values of this type are strings in JSON, so that any text is valid."""
     return bool(
         pa.types.is_string(kind)
         or pa.types.is_binary(kind)
@@ -34,8 +34,8 @@ def quoted(text: str) -> str:
 
 
 def as_json(texts: pa.StringArray, kind: pa.DataType) -> pa.StringArray:
-    """For types that are no text in JSON: what is JSON as it is. Anything else as text, which the decoder finds bad,
-    with its place, in this row alone."""
+    """For types that are not strings in JSON: valid JSON as it is, anything else as a JSON string. The decoder then
+    refuses only this row, and says where the value is."""
     if pa.types.is_nested(kind):
         fits = pa.array([None if text is None else is_json(text) for text in texts.to_pylist()], pa.bool_())
     else:
@@ -49,7 +49,7 @@ def as_json(texts: pa.StringArray, kind: pa.DataType) -> pa.StringArray:
 
 
 def as_key_part(texts: pa.StringArray, kind: pa.DataType) -> pa.Array:
-    """In the type that a look-up's key has; null where the text is no such value."""
+    """The texts in the type that a look-up's key has; null if a text is no such value."""
     if pa.types.is_integer(kind):
         return pc.if_else(pc.match_substring_regex(texts, _INTEGER), texts, None).cast(pa.int64())
     if pa.types.is_boolean(kind):

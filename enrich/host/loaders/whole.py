@@ -1,4 +1,4 @@
-"""One whole read of a source: all its rows in the order of their keys, each key once, whatever the source does."""
+"""One whole read of a source: all its rows sorted by key, each key once, whatever the source returns."""
 
 import hashlib
 from collections import Counter
@@ -15,7 +15,8 @@ from stores.protocol import KeyKind
 from stores.rocks.network_rows import network_key, network_text
 
 LARGEST = 64 << 20
-"""Bytes of keys and values: the agent holds a read in memory, and what it compares it with (measured: 8 times this)."""
+"""Bytes of keys and values. The agent holds a read in memory, and the rows that it compares it with (measured: 8 times
+this)."""
 
 _SAME_KEY = "have a key that another row has as well; the greatest row by its bytes is taken"
 
@@ -23,9 +24,9 @@ _SAME_KEY = "have a key that another row has as well; the greatest row by its by
 @dataclass(frozen=True, slots=True)
 class WholeRead:
     rows: pa.Table
-    """As `SOURCE_ROWS`, by key."""
+    """As `SOURCE_ROWS`, sorted by key."""
     left_out: Mapping[str, int]
-    """How many rows cannot be taken, by the reason."""
+    """How many rows were left out, by reason."""
 
     def digest(self) -> bytes:
         """The same for two reads exactly when they hold the same rows."""
@@ -35,8 +36,10 @@ class WholeRead:
         return hashlib.sha256(sink.getvalue()).digest()
 
 
-def read_whole(source: RowSource, key: KeyKind, tell: Callable[[int], None], stopping: Callable[[], bool]) -> WholeRead:
-    """Raises what the source raises: then nothing of what it gave is used. `tell` hears how many rows there are."""
+def read_whole(
+    source: RowSource, key: KeyKind, report: Callable[[int], None], stopping: Callable[[], bool]
+) -> WholeRead:
+    """Raises what the source raises; then none of its rows are used. `report` is called with the rows read so far."""
     batches: list[pa.RecordBatch] = []
     left_out: Counter[str] = Counter()
     count = size = 0
@@ -47,10 +50,10 @@ def read_whole(source: RowSource, key: KeyKind, tell: Callable[[int], None], sto
         size += batch.rows.nbytes
         if size > LARGEST:
             raise ConfigError(
-                f"more than {LARGEST >> 20} MiB, after {count:,} rows, are too much to be read again and again",
-                next_step="let the sync service bring it into a compacted topic, and give the table that topic",
+                f"the source has more than {LARGEST >> 20} MiB ({count:,} rows so far): too much to read repeatedly",
+                next_step="let the sync service copy it into a compacted topic, and give the table that topic",
             )
-        tell(count)
+        report(count)
     rows = pa.Table.from_batches(batches, SOURCE_ROWS)
     if key is KeyKind.CIDR:
         rows = rows.set_column(0, rows.schema.field(0), pa.array(map(_network, rows["key"].to_pylist()), pa.binary()))
@@ -61,7 +64,7 @@ def read_whole(source: RowSource, key: KeyKind, tell: Callable[[int], None], sto
 
 
 def _each_key_once(rows: pa.Table) -> tuple[pa.Table, int]:
-    """By key, and for how many rows there was no place. Which row of a key wins is the same on every host."""
+    """The rows sorted by key, and how many lost against another row of their key. The same row wins on every host."""
     if not len(rows):
         return rows, 0
     order = pc.sort_indices(rows, [("key", "ascending"), ("value", "ascending")])
@@ -75,7 +78,7 @@ def _each_key_once(rows: pa.Table) -> tuple[pa.Table, int]:
 
 
 def _network(key: bytes) -> bytes:
-    """As the store writes it, to compare; what is no network stays as it is, for the store to refuse."""
+    """A network as the store writes it, to compare. Other text is returned unchanged: the store will refuse it."""
     try:
         return network_text(network_key(parse_network(key)[0]))
     except ValueError:

@@ -1,4 +1,4 @@
-"""Builds the base of a table's segments from the rows of the store, as any reader sees them."""
+"""Builds the base segment of a table from the rows of the store, as any reader sees them."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class BaseOrder:
-    """Which table to build, where, and within how many bytes."""
+    """Which table to build, where, and in how many bytes at most."""
 
     table: str
     files: "BaseFiles"
@@ -31,21 +31,21 @@ class BaseOrder:
 
 @dataclass(frozen=True)
 class TooLarge:
-    """What stands in place of a base that takes more than the room that there is."""
+    """The result if the base would take more bytes than allowed."""
 
     at_least: int
 
 
 class MakeBase(Protocol):
-    """How a base is made: `make_base` in this process, or by another one that calls it there."""
+    """How a base is made: `make_base` in this process, or in another one."""
 
     def __call__(self, order: BaseOrder, should_stop: Callable[[], bool]) -> "Written | TooLarge":
-        """Raises BadRecord where a row cannot be decoded any more, Retryable where it may succeed later."""
+        """Raises BadRecord if a row cannot be decoded any more, Retryable if it may succeed later."""
 
 
 @dataclass(frozen=True)
 class BaseTask:
-    """For a process of its own: see `LoadProcesses.do`."""
+    """Makes a base in a process of its own: see `LoadProcesses.do`."""
 
     order: BaseOrder
 
@@ -56,7 +56,7 @@ class BaseTask:
 
 @dataclass(frozen=True)
 class CompileTask:
-    """The loops over rows compiled, once on a host: twenty seconds of a core, which all others come before."""
+    """Compiles the loops over rows, once on each host. It takes a core twenty seconds, so it runs at low priority."""
 
     def __call__(self, pipeline: Pipeline, paths: StorePaths) -> None:  # noqa: ARG002 - as tasks are called
         from stores.segments import compile_loops
@@ -66,7 +66,7 @@ class CompileTask:
 
 
 def make_base(rows: Path, specs: Mapping[str, TableSpec], sizes: Sizes, order: BaseOrder) -> "Written | TooLarge":
-    """Reads the newest publication of the store: it holds all that was published before this was called."""
+    """Reads the newest publication of the store. It contains everything that was published before the call."""
     from stores.segments import Base
 
     with closing(RocksReader(rows, specs, sizes=sizes)) as reader:
@@ -85,4 +85,4 @@ def make_base(rows: Path, specs: Mapping[str, TableSpec], sizes: Sizes, order: B
 def base_maker(rows: Path, specs: Mapping[str, TableSpec], sizes: Sizes) -> MakeBase:
     """Makes bases in this process."""
     make = partial(make_base, rows, specs, sizes)
-    return lambda order, should_stop: make(order)  # noqa: ARG005 - a small one is made before anybody could stop it
+    return lambda order, should_stop: make(order)  # noqa: ARG005 - a small one is made too quickly to be stopped

@@ -7,14 +7,14 @@ from pathlib import Path
 
 _VARIABLE = "NUMBA_CACHE_DIR"
 _ROOMS = ("loops", "read")
-"""Of stores/segments, that have compiled loops."""
+"""The packages of stores/segments that have compiled loops."""
 
 
 def keep_compiled_code(state_dir: str) -> None:
-    """Decides it for this process and its children, before the engine is imported for the first time.
+    """Sets it for this process and its children. Must be called before the engine is imported for the first time.
 
-    Beside the source, unless that cannot be written, as in an image; then in the state directory, which agent and
-    readers have in common, whatever their homes are.
+    Beside the source if that is writable. Otherwise, as in an image, in the state directory, which agent and readers
+    share, whatever their home directories are.
     """
     if _VARIABLE in os.environ or _can_write_beside_source():
         return
@@ -22,9 +22,9 @@ def keep_compiled_code(state_dir: str) -> None:
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError:
-        return  # whoever has no place at all compiles for itself
+        return  # without any writable directory each process compiles for itself
     found = directory.lstat()
-    # To load compiled code is to run it: never what somebody else may have put there.
+    # Loading compiled code means running it: never use a directory that another user may have written to.
     if stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022:
         os.environ[_VARIABLE] = str(directory)
 

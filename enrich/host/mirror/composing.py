@@ -1,4 +1,4 @@
-"""Puts an agent's segments together: which tables have them, who builds their bases, what they may take."""
+"""Sets up an agent's segments: which tables have them, who builds their bases, how much memory they may take."""
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 _FEW_ROWS = 10_000
-"""Built in the agent: a process of their own would take a second, most of it to load the engine."""
+"""Up to so many rows, a base is built in the agent: a process takes a second, most of it to import the engine."""
 
 
 def segments_beside(
@@ -30,7 +30,7 @@ def segments_beside(
     processes: LoadProcesses,
     clock: Clock,
 ) -> SegmentsKeeper:
-    """The segments of all tables that have any. To be called before anything is published."""
+    """The segments of all tables that have any. Must be called before the first publication."""
 
     def make_base(order: BaseOrder, should_stop: Callable[[], bool]) -> "Written | TooLarge":
         if store.tables[order.table].rows <= _FEW_ROWS:
@@ -43,7 +43,7 @@ def segments_beside(
 
         if not are_loops_kept():
             processes.do(CompileTask(), should_stop)
-        compile_loops()  # found on disk now: here, so that no publication waits for it
+        compile_loops()  # reads them from disk; done here, so that no publication waits for it
 
     shares = memory_shares(pipeline.memory)
     return SegmentsKeeper(
@@ -58,7 +58,7 @@ def segments_beside(
 
 
 def mirrored_tables(pipeline: Pipeline, specs: Mapping[str, TableSpec], room: int) -> Mapping[str, Mirrored]:
-    """Those with `access: mapped`, and with `auto` if there is room at all: the engine by itself takes some memory."""
+    """Those with `access: mapped`; those with `auto` only if there is any room: the engine itself takes memory."""
     ways = (Access.mapped, Access.auto) if room else (Access.mapped,)
     access = {name: table.access for name, table in pipeline.tables.items()}
     return {name: Mirrored(specs[name], access[name]) for name in specs if access[name] in ways}

@@ -1,4 +1,4 @@
-"""Passes the store's publications on to the segments, in their order, also those from before the segments were open."""
+"""Passes the store's publications on to the segments in order, also those from before the segments were open."""
 
 import logging
 import threading
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _ROOM = 64 << 20
-"""Bytes of rows that may wait while segments cannot be written. Beyond, the tables are built anew."""
+"""Bytes of rows that may wait while segments cannot be written. Beyond that the tables are built anew."""
 
 
 class Follower:
-    """The mirror of one opening of the segments: see `Mirror`. Once it has failed, they must be opened again."""
+    """A `Mirror` for as long as the segments are open. After a `failure` they must be opened again with a new one."""
 
     def __init__(self, tables: Collection[str]) -> None:
         self._tables = frozenset(tables)
@@ -29,7 +29,7 @@ class Follower:
         self._writer: SegmentsWriter | None = None
         self._waiting: deque[tuple[Seq, Mapping[str, TableChange]]] = deque()
         self._bytes = 0
-        self._told: str | None = None
+        self._logged: str | None = None
         self.failure: Exception | None = None
 
     def follow(self, seq: Seq, changes: Mapping[str, TableChange]) -> None:
@@ -45,13 +45,13 @@ class Follower:
                 self._fail(Retryable("too many rows wait for segments that cannot be written"))
 
     def start(self, writer: "SegmentsWriter") -> None:
-        """Passes on what has waited, and from now on everything at once."""
+        """Passes on the waiting publications, and from now on each new one at once."""
         with self._lock:
             self._writer = writer
             self._pass_on(writer)
 
     def try_again(self) -> None:
-        """Passes on what a full disk held up."""
+        """Passes on the publications that a full disk has delayed."""
         with self._lock:
             if self._writer is not None and self._waiting and self.failure is None:
                 self._pass_on(self._writer)
@@ -61,21 +61,21 @@ class Follower:
             seq, changes = self._waiting[0]
             try:
                 if seq.counter != writer.seq.counter + 1:
-                    # A write that failed after it was on disk: what it changed is not known here.
+                    # A publication whose write failed after it was on disk: its changes are not known here.
                     raise Retryable(f"publication {seq.counter} came after publication {writer.seq.counter}")
                 writer.publish(seq, {name: _change(change) for name, change in changes.items()})
-            except Exception as error:  # noqa: BLE001 - from here it would be taken for an error of the store
+            except Exception as error:  # noqa: BLE001 - the store, which calls this, would take it for its own error
                 if isinstance(error, Retryable) and seq.counter == writer.seq.counter + 1:
-                    # Readers of these tables are answered from the store meanwhile: it is ahead of the segments.
-                    if self._told is None:
+                    # Meanwhile readers of these tables use the store: it is ahead of the segments.
+                    if self._logged is None:
                         _log.warning("segments cannot be written; it is tried again", extra={"reason": str(error)})
-                    self._told = str(error)
+                    self._logged = str(error)
                 else:
                     self._fail(error)
                 return
             self._waiting.popleft()
             self._bytes -= sum(map(_size, changes.values()))
-            self._told = None
+            self._logged = None
 
     def _fail(self, error: Exception) -> None:
         _log.warning("segments are opened again", extra={"reason": str(error)})
@@ -97,7 +97,7 @@ def _size(change: TableChange) -> int:
 
 
 def known_of(tables: Mapping[str, TableState]) -> "Mapping[str, Known]":
-    """What the store knows of its tables, in the words of segments."""
+    """The store's state of its tables, as the segments' writer takes it."""
     from stores.segments import Known
 
     return {

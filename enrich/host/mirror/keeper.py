@@ -1,7 +1,7 @@
-"""The life of the segments beside a store: opened in the background, merged, checked, and built where they are missing.
+"""Keeps the segments of a store: opens them in the background, merges, checks, and builds those that are missing.
 
-One thread does it all, so that the agent's loop never waits for it; bases are made by processes of their own. Whatever
-goes wrong here costs speed and nothing else: a table without segments is answered from the store.
+One thread does this, so that the agent's loop never waits for it; bases are made in processes of their own. Errors here
+cost nothing but speed: a table without segments is answered from the store.
 """
 
 import logging
@@ -31,7 +31,7 @@ _TURN_S = 0.05
 _CHECK_EVERY_S = 1.0
 _PATIENCE_S = 20
 _FIRST_LOADS_S = 60
-"""So long first loads go before the engine, which takes two seconds of a core, or twenty where it must be compiled."""
+"""How long the engine's import waits for first loads: it takes a core two seconds, or twenty if it must compile."""
 
 
 @dataclass(frozen=True)
@@ -40,11 +40,11 @@ class Mirrored:
 
     spec: TableSpec
     access: Access = Access.mapped
-    """auto: as long as all tables together fit the room."""
+    """auto: it has segments as long as all tables together fit the room."""
 
 
 class SegmentsKeeper:
-    """Beside one store, which must be open for longer than this."""
+    """The segments of one store, which must be closed after this."""
 
     def __init__(
         self,
@@ -57,8 +57,8 @@ class SegmentsKeeper:
         room: int = 0,
         prepare: Callable[[Callable[[], bool]], None] | None = None,
     ) -> None:
-        """`room`: bytes that all tables may take for those with `auto` to be among them. `prepare`: what is to be done
-        before the engine is used for the first time."""
+        """`room`: bytes that the segments of all tables may take before those with `auto` lose theirs. `prepare` is
+        called before the engine is used for the first time."""
         self._store = store
         self._directory = directory
         self._tables = dict(tables)
@@ -71,25 +71,25 @@ class SegmentsKeeper:
         self._trouble = Trouble()
         self._suspected = threading.Event()
         self._stopping = threading.Event()
-        # From before the first publication on: segments of a former agent may fit what was there at the start.
+        # Follow from before the first publication: segments of the previous agent may fit the store as it is now.
         self._begun = self._follow()
         self._thread = threading.Thread(target=self._live, name="segments", daemon=True)
         if tables:
             self._thread.start()
 
     def suspect(self) -> None:
-        """Leaves word, from any thread, that somebody found a segment damaged: all are read."""
+        """May be called from any thread when a segment looks damaged: all segments will be checked."""
         self._suspected.set()
 
     def remarks(self) -> Mapping[str, str]:
-        """The tables that have no segments, or slow ones, for a reason that people should know."""
+        """Table -> why it has no segments or slow ones, if people should know."""
         opened, note = self._opened, self._trouble.note
         if opened is not None:
             return opened.remarks()
         return {} if note is None else dict.fromkeys(self._tables, f"it is read from RocksDB, without segments: {note}")
 
     def stats(self) -> "Mapping[str, Stats | None]":
-        """What the tables take; None for those that are read from the store."""
+        """The size of each table's segments; None for tables that are read from the store."""
         opened = self._opened
         if opened is None:
             return dict.fromkeys(self._tables)
@@ -97,7 +97,7 @@ class SegmentsKeeper:
         return {name: None if name in missing else found[name] for name in self._tables}
 
     def close(self) -> None:
-        """Takes seconds: a merge may take minutes, and is left alone, as it is by kill -9."""
+        """Takes seconds at most. A merge may take minutes: it is abandoned, which is as safe as kill -9."""
         self._stopping.set()
         if self._tables:
             self._thread.join(_PATIENCE_S)
@@ -156,7 +156,7 @@ class SegmentsKeeper:
         return OpenedSegments(writer, follower, self._make_base, self._room, limited)
 
     def _begin_anew(self) -> None:
-        """From what the store has now; segments that still fit it are taken over."""
+        """Opens the segments again with the store's current state; segments that still fit it are kept."""
         if self._opened is not None:
             self._opened.close()
         self._opened = None

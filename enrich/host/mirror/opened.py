@@ -1,4 +1,4 @@
-"""Segments that are open for writing: builds what is missing, and decides which tables with `access: auto` have any."""
+"""Segments that are open for writing: builds those missing, and decides which tables with `access: auto` have any."""
 
 import logging
 import threading
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _AT_ONCE = 1
-"""The memory budget has a share for one."""
+"""How many bases are built at once: the memory budget has a share for one."""
 _GROWN = 1.25
-"""A table that was chosen stays so while it grows to this many times the room, or it would come and go."""
+"""Segments are withdrawn only when all together exceed the room by this factor. Otherwise they would come and go."""
 
 
 class OpenedSegments:
@@ -40,7 +40,7 @@ class OpenedSegments:
         self._troubles: dict[str, Trouble] = defaultdict(Trouble)
         self._merge_troubles: dict[str, Trouble] = defaultdict(Trouble)
         self.refused: dict[str, str] = {}
-        """The tables that have no segments for good: until all their rows are others."""
+        """Table -> why it gets no segments until it is loaded anew."""
         self._stopping = threading.Event()
         self._threads = ThreadPoolExecutor(max_workers=_AT_ONCE, thread_name_prefix="base")
         self._checked_s = float("-inf")
@@ -49,7 +49,8 @@ class OpenedSegments:
         return time.monotonic() - self._checked_s
 
     def check(self, *, whole: bool) -> None:
-        """Finds the tables that are damaged, have grown too large or are missing, and begins to build those."""
+        """Begins to build segments that are missing or damaged, and withdraws those that have grown too large.
+        `whole`: reads every byte."""
         self._checked_s = time.monotonic()
         for name, error in self.writer.failures().items():
             self._troubles[name].met(error, "segments of a table cannot be written now", table=name)
@@ -60,7 +61,7 @@ class OpenedSegments:
         self._withdraw_largest()
 
     def remarks(self) -> Mapping[str, str]:
-        """Of each table that is read from the store, or slower than it could be: why."""
+        """Table -> why it is read from the store, or is slower than it could be."""
         found = {name: f"its segments cannot be merged: {note}" for name, note in _notes(self._merge_troubles)}
         found |= {
             name: f"it is read from RocksDB, its segments cannot be built: {note}"
@@ -69,11 +70,11 @@ class OpenedSegments:
         return {**found, **self.refused}
 
     def merge(self) -> bool:
-        """Merges what is due of one table. Whether there was any."""
+        """Merges one table's segments if a merge is due. Returns whether one was."""
         return any(self._merge(name) for name in self.writer.names)
 
     def take_bases(self) -> None:
-        """Shows the bases that are done."""
+        """Makes the finished bases visible to readers."""
         for name, (build, running) in list(self._running.items()):
             if running.done():
                 del self._running[name]
@@ -92,9 +93,9 @@ class OpenedSegments:
         try:
             is_merged = self.writer.merge_table(name)
         except CorruptState as error:
-            self.writer.withdraw(name, f"it is damaged: {error}")  # and built anew, as any that is missing
+            self.writer.withdraw(name, f"it is damaged: {error}")  # the next check builds it anew
             return False
-        except Exception as error:  # noqa: BLE001 - whatever it is, no other table has to do with it
+        except Exception as error:  # noqa: BLE001 - whatever it is, it does not concern other tables
             trouble.met(error, "segments of a table cannot be merged now", table=name)
             return False
         if is_merged:
@@ -123,7 +124,7 @@ class OpenedSegments:
         except BadRecord as error:
             build.abandon()
             self._refuse(name, str(error))
-        except Exception as error:  # noqa: BLE001 - whatever it is, no other table has to do with it
+        except Exception as error:  # noqa: BLE001 - whatever it is, it does not concern other tables
             build.abandon()
             self._troubles[name].met(error, "segments of a table cannot be built now", table=name)
 
@@ -133,7 +134,7 @@ class OpenedSegments:
         self.writer.withdraw(name, why)
 
     def _room_of(self, name: str) -> int | None:
-        """What the other tables leave it."""
+        """How many bytes the other tables leave for it; None if it is not limited."""
         if name not in self._limited:
             return None
         taken = sum(stats.bytes for other, stats in self.writer.stats().items() if other != name)

@@ -1,6 +1,6 @@
-"""Something that goes wrong again and again: said once, and tried again after ever longer pauses.
+"""A repeated error of segments: logged once, and retried after ever longer pauses.
 
-It costs a table its segments and nothing else, so it is not what `enrich.host.trouble` is: the table is not set aside.
+Unlike `enrich.host.trouble` it does not set the table aside: it only costs the table its segments.
 """
 
 import logging
@@ -25,7 +25,7 @@ class Trouble:
 
     @property
     def note(self) -> str | None:
-        """What people should know; None when all is well."""
+        """The error and the time of the next try, for the status; None when all is well."""
         return None if self._said is None else f"{self._said}; tried again at {self._next_try}"
 
     def is_waiting(self) -> bool:

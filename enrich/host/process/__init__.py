@@ -1,4 +1,4 @@
-"""The agent's process: one store, one lock, one loop, until it is told to stop or nobody needs it any more.
+"""The agent's process: one store, one lock, one loop, until SIGTERM or until nobody needs it any more.
 
-It may use every room of the host but `reader`; nobody uses it, it is started by `python -m enrich.host`.
+It may import every package of the host except `reader`. Nothing imports it: `python -m enrich.host` starts it.
 """

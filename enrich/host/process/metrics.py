@@ -1,4 +1,4 @@
-"""The agent's metrics for Prometheus, made from its header when somebody asks: nothing is counted twice."""
+"""The agent's metrics for Prometheus, made from its header at each scrape, so that nothing is counted twice."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
 _TABLE_GAUGES: Mapping[str, tuple[str, Callable[[TableState], float | None]]] = {
     "ready": ("1 when the table is complete to the ends captured at the agent's start.", lambda t: t.ready),
     "set_aside": (
-        "1 while the table stands still because of an error, which is tried again and again.",
+        "1 while an error keeps the table from making progress; it is retried.",
         lambda t: t.is_set_aside,
     ),
     "complete_through_seconds": (
         "Unix time through which the table is known to be complete.",
         lambda t: None if t.complete_through is None else t.complete_through / 1000,
     ),
-    "rows": ("Keys in the table, deleted ones too.", lambda t: t.rows),
+    "rows": ("Keys in the table, tombstones included.", lambda t: t.rows),
     "quarantined_records": ("Records that could not become rows.", lambda t: t.quarantined),
-    "split_keys": ("Keys that stand in two partitions of the topic.", lambda t: t.split_keys),
+    "split_keys": ("Keys that are in two partitions of the topic.", lambda t: t.split_keys),
     "records_to_come": ("Records that a load or a catch-up still has to read.", lambda t: t.progress.get("to_come", 0)),
-    "load_records_per_second": ("Records a second of a running load.", lambda t: t.progress.get("per_second", 0)),
+    "load_records_per_second": ("Records per second of a running load.", lambda t: t.progress.get("per_second", 0)),
 }
 
 
@@ -62,15 +62,15 @@ class AgentMetrics(Collector):
         if header is None:
             return
         yield self._gauge("seq", "The newest publication of this generation.", header.counter)
-        yield self._gauge("generation", "Rises when the store's past is not that of before.", header.generation)
-        yield self._gauge("heartbeat_seconds", "Unix time of its last sign of life.", header.heartbeat_ms / 1000)
+        yield self._gauge("generation", "Rises when the store's history was replaced.", header.generation)
+        yield self._gauge("heartbeat_seconds", "Unix time of the agent's last heartbeat.", header.heartbeat_ms / 1000)
         for name, (text, value_of) in _TABLE_GAUGES.items():
             values = {table: value_of(state) for table, state in header.tables.items()}
             yield self._gauges(f"table_{name}", text, "table", values)
         stats = dict.fromkeys(header.tables) | dict(self._segments())
         for name, (text, size_of) in _SEGMENT_GAUGES.items():
             yield self._gauges(f"table_{name}", text, "table", {table: size_of(one) for table, one in stats.items()})
-        yield self._gauges("memory_bytes", "Memory by what it is used for, beside the budget.", "part", self._memory())
+        yield self._gauges("memory_bytes", "Memory by purpose, and the budget's shares.", "part", self._memory())
 
     def _gauge(self, name: str, text: str, value: float) -> GaugeMetricFamily:
         gauge = GaugeMetricFamily(f"enrich_agent_{name}", text, labels=["pipeline"])

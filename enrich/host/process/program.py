@@ -1,4 +1,4 @@
-"""The agent's process: one store, one lock, one loop, until it is told to stop or nobody needs it any more."""
+"""The agent's process: one store, one lock, one loop, until SIGTERM or until nobody needs it any more."""
 
 import contextlib
 import json
@@ -45,42 +45,41 @@ from stores.rocks import RocksReader, RocksStore, Sizes
 _log = logging.getLogger("enrich.agent")
 
 _SWITCH_S = 0.0005
-"""After so long a thread that only computes must let others have the interpreter. The loop gives it up and takes it
-back for each call into Kafka, Arrow and RocksDB: at Python's 5 ms it would stand still while the engine of segments is
-imported."""
+"""How long a thread may hold the GIL while others wait. The loop releases and retakes the GIL for each call into Kafka,
+Arrow and RocksDB: at Python's default of 5 ms it would make no progress while the segments engine is imported."""
 
 
-class _ToldToStop(BaseException):
-    """SIGTERM: `enrich agent stop`. No Exception, so that nothing on the way takes it for a failure."""
+class _Terminated(BaseException):
+    """SIGTERM: `enrich agent stop`. Not an Exception, so that no handler takes it for a failure."""
 
 
 class Start(TypedDict):
-    """What the starter writes into the pipe."""
+    """What the starter writes to standard input."""
 
     lock: str
-    """Where the agents of the pipeline's store are elected."""
+    """Path of the lock file by which the agent of the store is elected."""
     pipeline: str
     linger_s: float | None
 
 
 def run(start: Start, lock: StoreLock) -> int:
-    """The life of the agent that has the store's lock. Returns its exit code."""
+    """Runs the agent, which holds the store's lock. Returns its exit code."""
     pipeline = from_wire(start["pipeline"])
     paths = paths_of(pipeline)
-    os.chdir("/")  # everything is imported by now, and the agent holds nobody's directory
+    os.chdir("/")  # everything is imported by now, and the agent must not keep its starter's directory busy
     _log_to(paths)
     sys.setswitchinterval(_SWITCH_S)
     keep_compiled_code(pipeline.state_dir)
-    # Forked while there is one thread, no database and no client.
+    # Fork now: there is one thread, no database and no client yet.
     shares = memory_shares(pipeline.memory)
     loads = LoadProcesses.forked(pipeline, paths, shares.loads_at_once, held=[lock.descriptor])
-    signal.signal(signal.SIGTERM, _told_to_stop)
+    signal.signal(signal.SIGTERM, _on_sigterm)
     try:
         linger_s = start["linger_s"] or pipeline.agent.linger.total_seconds()
         with contextlib.closing(loads):
             _run(pipeline, paths, lock, loads, linger_s=linger_s)
-    except _ToldToStop:
-        _log.info("told to stop")
+    except _Terminated:
+        _log.info("the agent stops: SIGTERM")
     except Fenced as error:
         _log.warning(str(error))
         return 1
@@ -88,7 +87,7 @@ def run(start: Start, lock: StoreLock) -> int:
         _log.error(str(error))
         return 1
     except Exception:  # noqa: BLE001 - the process's top: a bug is logged, and the exit code says so
-        _log.exception("this is a bug in enrich; the agent stops, the next reader starts another")
+        _log.exception("this is a bug in enrich; the agent stops, and the next reader starts another")
         return 1
     return 0
 
@@ -98,11 +97,11 @@ def _run(pipeline: Pipeline, paths: StorePaths, lock: StoreLock, loads: LoadProc
         try:
             _serve(pipeline, paths, lock, loads, linger_s)
         except CorruptState as error:
-            # The topics have everything. Readers of the old store are told that it was replaced.
+            # The topics have everything. Readers of the old store notice that it was replaced.
             _log.error("the store is damaged and is made anew", extra={"reason": str(error)})
-            # What looks like damage may be the store of another agent, in a directory that was made again.
+            # What looks like damage may be the store of another agent, in a directory that was deleted and made again.
             lock.require_held()
-            # Moved first: whatever cannot be deleted must not be taken for the new store.
+            # Move before deleting: files that cannot be deleted must not be taken for the new store.
             shutil.rmtree(paths.damaged, ignore_errors=True)
             paths.rows.rename(paths.damaged)
             shutil.rmtree(paths.damaged, ignore_errors=True)
@@ -159,7 +158,7 @@ def _serve(pipeline: Pipeline, paths: StorePaths, lock: StoreLock, loads: LoadPr
                 lock.require_held()
                 if leases.living():
                     needed_until = looked_at + linger_s
-        _log.info("nobody has needed the agent for long; it leaves", extra={"seconds": linger_s})
+        _log.info("the agent stops: nobody has needed it for some time", extra={"seconds": linger_s})
 
 
 def _errands(
@@ -184,15 +183,15 @@ def _verify(paths: StorePaths, specs: Mapping[str, TableSpec], sizes: Sizes) -> 
         reader.verify()
 
 
-def _told_to_stop(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the signature of a handler
-    raise _ToldToStop
+def _on_sigterm(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the signature of a handler
+    raise _Terminated
 
 
 def _log_to(paths: StorePaths) -> None:
     handler = RotatingFileHandler(paths.log, maxBytes=5 << 20, backupCount=3, encoding="utf-8")
     handler.setFormatter(JsonLines())
     logging.basicConfig(handlers=[handler], level=logging.INFO, force=True)
-    # What native libraries write past the log would otherwise be lost.
+    # What native libraries write to stdout and stderr would otherwise be lost.
     with paths.log.with_suffix(".err").open("ab") as errors:
         os.dup2(errors.fileno(), sys.stderr.fileno())
         os.dup2(errors.fileno(), sys.stdout.fileno())

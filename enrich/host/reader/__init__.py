@@ -1,4 +1,4 @@
-"""The reader's side: newest rows of the store, how fresh they are, and a new agent where the old one is gone.
+"""The reader's side: the newest rows of the store, how fresh they are, and a new agent if the old one is gone.
 
-It may use `ipc` and the readers of `stores`. Stages and commands use it; what it imports, each Spark worker does.
+It may import `ipc` and the readers of `stores`. Stages and commands use it. Each Spark worker imports what it imports.
 """

@@ -1,4 +1,4 @@
-"""A reader with an eye on its agent: newest rows, how fresh they are, and a new agent when the old one is gone."""
+"""Reads the newest rows and their freshness, watches the agent, and starts a new one if the old one is gone."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,23 +34,23 @@ if TYPE_CHECKING:
     from stores.segments import SegmentsSnapshot
 
 _REOPEN_S = 30
-"""How long a new agent may take to make its store, on a host that has much to do; otherwise a task would fail."""
+"""How long a new agent may take to make its store. Long enough for a busy host: otherwise a task would fail."""
 _ASK_BROKERS_S = 5.0
-"""How long a table may keep its user waiting before the brokers are asked whether they can be reached at all."""
-_TOGETHER_S = 0.1
-"""How long a snapshot waits for segments to come as far as RocksDB, or the other way round."""
+"""After waiting so long for a table, the reader itself asks whether the brokers can be reached."""
+_ALIGN_S = 0.1
+"""How long a snapshot waits for segments and RocksDB to reach the same seq."""
 
 
 @dataclass(frozen=True)
 class FreshView(ViewWrapper):
-    """A view whose complete_through is the agent's newest, which moves on although no row changes."""
+    """A view with the agent's newest complete_through, which advances even if no row changes."""
 
     view: TableView
     through: int | None
     suspect: Callable[[], None]
-    """Tells the agent that what answers is damaged, so that it looks and makes it anew."""
+    """Reports to the agent that the store or the segments are damaged, so that it checks and rebuilds them."""
     raw: Callable[[], RocksTable]
-    """The table's rows as they came, as of this seq or a later one."""
+    """The table's rows as stored in RocksDB, as of this seq or a later one."""
 
     @property
     def complete_through(self) -> int | None:
@@ -64,19 +64,19 @@ class FreshView(ViewWrapper):
         as_of: pa.Array | None = None,
         pin: Offsets | None = None,
     ) -> Found:
-        with self._telling():
+        with self._reporting_damage():
             return self.view.lookup(keys, columns, as_of=as_of, pin=pin)
 
     def scan(self, prefix: bytes = b"") -> Iterator[RowVersion]:
-        with self._telling():
+        with self._reporting_damage():
             yield from self.raw().scan(prefix)
 
     def versions(self, key: bytes) -> Sequence[RowVersion]:
-        with self._telling():
+        with self._reporting_damage():
             return self.raw().versions(key)
 
     @contextmanager
-    def _telling(self) -> Iterator[None]:
+    def _reporting_damage(self) -> Iterator[None]:
         try:
             yield
         except CorruptState:
@@ -96,7 +96,7 @@ class FreshView(ViewWrapper):
 
 @dataclass(frozen=True)
 class AgentSnapshot:
-    """All tables at one seq, with what the agent said of them before the snapshot was taken."""
+    """All tables at one seq, with the header that was read before the snapshot was taken."""
 
     seq: Seq
     header: Header
@@ -104,10 +104,10 @@ class AgentSnapshot:
 
     def table(self, name: str) -> FreshView:
         """Raises Retryable while the table is loaded for the first time, or anew after damage: it has no rows yet, and
-        every answer would be a miss."""
+        every answer would be a wrong miss."""
         if name not in self.views:
             raise unknown_table(name, list(self.views))
-        # A source without rows is no table that is still to come: it is ready, and has none.
+        # A table whose source is empty has no positions either, but it is ready.
         if not self.views[name].positions and not self.header.tables[name].ready:
             reason = self.header.tables[name].reason
             raise Retryable(f"table `{name}` is not loaded yet: {reason}", next_step="wait until it is ready")
@@ -117,20 +117,20 @@ class AgentSnapshot:
 class AgentReader:
     """One worker's reader. Starts the agent when there is none.
 
-    Segments answer for the tables that have them, RocksDB for the others. Both at one seq: where segments have not
-    come as far as RocksDB, that answers for all.
+    Segments answer for the tables that have them, RocksDB for the others, both at one seq. If segments have not
+    reached the seq of RocksDB, RocksDB answers for all tables.
     """
 
     def __init__(
         self, pipeline: Pipeline, *, holder: Callable[[], int] = grandparent, tables: Sequence[str] | None = None
     ) -> None:
-        """`holder` says which process needs the agent: the executor, or a command itself. `tables`: those that are
-        looked up; without it, all."""
+        """`holder` returns the id of the process that needs the agent: the executor, or the command itself. `tables`:
+        the tables to look up; all by default."""
         self._pipeline = pipeline
         self._paths = paths_of(pipeline)
         self._holder = holder
         self._header: HeaderReader | None = None
-        # Many readers, and one that asks the registry.
+        # Only the agent asks the registry, for all readers.
         schemas = host_schemas(pipeline, holder=holder)
         self._specs = {name: table.spec for name, table in all_tables(pipeline, schemas).items()}
         self._tables = tuple(self._specs) if tables is None else tuple(tables)
@@ -138,15 +138,15 @@ class AgentReader:
         mapped = {name: self._specs[name] for name in self._tables if self._may_be_mapped(name)}
         self._segments = SegmentsHold(self._paths.segments, mapped, pipeline.state_dir)
         self._seen: Seq | None = None
-        self._stood_at: Seq | None = None
-        """Where segments stood when they were waited for in vain."""
+        self._stalled_at: Seq | None = None
+        """The segments' seq when waiting for them timed out."""
 
     @property
     def specs(self) -> Mapping[str, TableSpec]:
         return self._specs
 
     def header(self) -> Header:
-        """What the agent says now; of a new one when the old one is gone."""
+        """The agent's current header. Starts a new agent if the old one is gone."""
         if self._header is not None:
             header = None if self._header.is_replaced() else living(self._header)
             if header is not None:
@@ -154,28 +154,28 @@ class AgentReader:
             self._header.close()
             self._header = None
         header = ensure_agent(self._pipeline, holder=self._holder)
-        # Whoever deletes the directory just now makes the next call look again.
+        # If the directory is deleted right now, the next call tries again.
         with suppress(FileNotFoundError):
             self._header = HeaderReader(self._paths.header)
         return header
 
     def refresh(self) -> None:
-        """Asks the agent to find out now how fresh the tables are, and not in its next round."""
-        self._leave_word(REFRESH)
+        """Asks the agent to find out now how fresh the tables are, instead of in its next round."""
+        self._post(REFRESH)
 
     def suspect(self) -> None:
-        """Tells the agent that the store is damaged."""
-        self._leave_word(SUSPECT)
+        """Reports to the agent that the store is damaged."""
+        self._post(SUSPECT)
 
     def snapshot(self) -> AgentSnapshot:
-        """The newest publication. What the header said before it was taken holds for it as well."""
+        """The newest publication. The header was read before it was taken, so what it claims holds for it too."""
         end = time.monotonic() + _REOPEN_S
         while True:
             header = self.header()
             try:
                 return self._snapshot(header)
             except (Retryable, CorruptState) as error:
-                # A new agent is making a new store, or has just made it: the old reader is of no use any more.
+                # A new agent is making a new store, or has just made it: the old reader cannot be used any more.
                 self._close_rows()
                 if isinstance(error, CorruptState):
                     self.suspect()
@@ -190,8 +190,8 @@ class AgentReader:
         deadline_s: float,
         tell: Callable[[Header], None] = lambda _: None,
     ) -> AgentSnapshot:
-        """The first snapshot of which these tables (all, unless named) are ready. Raises Unreachable, with the reasons,
-        at the deadline, and long before it where no broker can be reached (or ConfigError, where they refuse us)."""
+        """The first snapshot in which these tables (all by default) are ready. Raises Unreachable, with the reasons, at
+        the deadline, and long before it if no broker can be reached (ConfigError if the brokers refuse us)."""
         wanted = self._tables if tables is None else tables
         asked = time.monotonic()
         end = asked + deadline_s
@@ -209,7 +209,7 @@ class AgentReader:
                     where=str(self._paths.folder),
                     next_step="see `enrich agent status`",
                 )
-            # The agent may say so too, but goes on trying, and its words may be of a moment that is over.
+            # The agent reports this too, but it keeps trying, and its report may be out of date.
             if time.monotonic() - asked > _ASK_BROKERS_S and any(self._has_topic(name) for name in waiting):
                 self._require_brokers()
                 asked = time.monotonic()
@@ -223,35 +223,35 @@ class AgentReader:
             self._header = None
 
     def _snapshot(self, header: Header) -> AgentSnapshot:
-        spoken = Seq(header.store_id, header.generation, header.counter)
+        announced = Seq(header.store_id, header.generation, header.counter)
         segments = self._segments.newest()
-        if segments is not None and self._is_enough(segments, spoken):
-            self._close_rows()  # nothing of it is needed for look-ups, and it takes memory
-            return self._of(header, segments.seq, segments, None)
+        if segments is not None and self._is_enough(segments, announced):
+            self._close_rows()  # look-ups do not need RocksDB now, and an open reader takes memory
+            return self._snapshot_of(header, segments.seq, segments, None)
         rows = self._open().snapshot()
         if rows.seq.store != header.store_id:
-            raise Retryable("the store was made anew, and its agent has not spoken yet")
-        segments, rows = self._together(segments, rows)
-        return self._of(header, rows.seq, segments, rows)
+            raise Retryable("the store was made anew, and its agent has not written a header yet")
+        segments, rows = self._aligned(segments, rows)
+        return self._snapshot_of(header, rows.seq, segments, rows)
 
-    def _is_enough(self, segments: "SegmentsSnapshot", spoken: Seq) -> bool:
-        """Whether all tables have segments, and these are as new as anything that was said or answered before."""
-        if segments.seq.store != spoken.store or not all(segments.has(name) for name in self._tables):
+    def _is_enough(self, segments: "SegmentsSnapshot", announced: Seq) -> bool:
+        """Whether all tables have segments, and these are as new as the header and as every snapshot before."""
+        if segments.seq.store != announced.store or not all(segments.has(name) for name in self._tables):
             return False
-        seen = self._seen if self._seen is not None and self._seen.store == spoken.store else spoken
-        return segments.seq >= max(spoken, seen)
+        seen = self._seen if self._seen is not None and self._seen.store == announced.store else announced
+        return segments.seq >= max(announced, seen)
 
-    def _together(
+    def _aligned(
         self, segments: "SegmentsSnapshot | None", rows: RocksSnapshot
     ) -> "tuple[SegmentsSnapshot | None, RocksSnapshot]":
-        """Both at one seq. They meet within a publication, unless segments are not written now, as before the agent has
-        opened them: nobody waits twice for those that do not move."""
-        end = time.monotonic() + _TOGETHER_S
+        """Both at one seq. They meet within a publication, unless segments are not being written, for example because
+        the agent has not opened them yet. The reader does not wait twice for segments whose seq does not change."""
+        end = time.monotonic() + _ALIGN_S
         while segments is not None and segments.seq != rows.seq:
-            if segments.seq.store != rows.seq.store or segments.seq == self._stood_at:
+            if segments.seq.store != rows.seq.store or segments.seq == self._stalled_at:
                 return None, rows
             if time.monotonic() > end:
-                self._stood_at = segments.seq
+                self._stalled_at = segments.seq
                 return None, rows
             if segments.seq > rows.seq:
                 rows = self._open().snapshot()
@@ -260,7 +260,7 @@ class AgentReader:
                 segments = self._segments.newest()
         return segments, rows
 
-    def _of(
+    def _snapshot_of(
         self, header: Header, seq: Seq, segments: "SegmentsSnapshot | None", rows: RocksSnapshot | None
     ) -> AgentSnapshot:
         self._seen = seq
@@ -284,7 +284,7 @@ class AgentReader:
         return self._pipeline.tables[name].topic is not None
 
     def _require_brokers(self) -> None:
-        # Here: a worker reads without a Kafka client, which it would load at its start.
+        # Imported here, so that workers, which need no Kafka client, do not load one at their start.
         from enrich.config import Role
         from enrich.kafka import librdkafka_settings, trouble_with
 
@@ -296,15 +296,15 @@ class AgentReader:
         return self._pipeline.tables[name].access is not Access.rocks
 
     def _suspect_segments(self) -> None:
-        self._leave_word(SUSPECT_SEGMENTS)
+        self._post(SUSPECT_SEGMENTS)
 
     def _close_rows(self) -> None:
         if self._rows is not None:
             self._rows.close()
             self._rows = None
 
-    def _leave_word(self, errand: str) -> None:
-        # An agent that does not answer is about to be replaced, and the next one looks by itself.
+    def _post(self, errand: str) -> None:
+        # An agent that does not answer will be replaced, and the next one checks all this at its start.
         with suppress(Unreachable):
             ask(self._paths.folder, "POST", errand)
 
@@ -316,7 +316,7 @@ class AgentReader:
 
 
 class RowsReader(AgentReader):
-    """For commands that want rows as they came, all of them at the seq that the snapshot names: it reads RocksDB."""
+    """For commands that want raw rows, all of them at the snapshot's seq: reads RocksDB only."""
 
     def _may_be_mapped(self, name: str) -> bool:  # noqa: ARG002 - whatever the table
         return False

@@ -1,4 +1,4 @@
-"""Rows of a table as commands show them: looked up, scanned, with their past; a bounded batch in memory at a time."""
+"""Rows of a table as commands show them: looked up, scanned, or with their history. Only one batch is in memory."""
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,7 +16,7 @@ _BATCH = 1_000
 
 @dataclass(frozen=True)
 class Row:
-    """A key with the version that answered. `value` is None for a tombstone; without one nothing answered at all."""
+    """A key with the version that answered. `value` is None for a tombstone, and if no version answered."""
 
     key: str
     status: str
@@ -24,7 +24,7 @@ class Row:
     partition: int | None
     offset: int | None
     timestamp: int | None
-    """Milliseconds, as the topic has it."""
+    """The record's timestamp in milliseconds."""
 
 
 def rows_of(view: FreshView, keys: Sequence[str]) -> list[Row]:
@@ -38,7 +38,7 @@ def rows_of(view: FreshView, keys: Sequence[str]) -> list[Row]:
 
 
 def decoded(spec: TableSpec, versions: Iterable[RowVersion]) -> Iterator[Row]:
-    """Row versions as the topic has them, with their values decoded."""
+    """Row versions with their values decoded."""
     pending = iter(versions)
     while batch := list(itertools.islice(pending, _BATCH)):
         rows = spec.decoder.decode(pa.array([version.value for version in batch], pa.binary())).rows

@@ -1,4 +1,4 @@
-"""A reader's hold on the segments beside a store: they answer where they are there and as new as the store is."""
+"""A reader's access to the segments of a store: they answer if they exist and are as new as the store."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class SegmentsHold:
-    """For one thread. Opened when there is something to open, let go when it is of no use."""
+    """For one thread. Opens the segments once they exist, and closes them when they cannot be used."""
 
     def __init__(self, directory: Path, specs: Mapping[str, TableSpec], state_dir: str) -> None:
         self._directory = directory
@@ -22,11 +22,11 @@ class SegmentsHold:
         self._reader: SegmentsReader | None = None
 
     def newest(self) -> "SegmentsSnapshot | None":
-        """None while there are none, or what is there cannot be read: the store has all that they have."""
+        """None if there are no segments, or they cannot be read. The store has everything that they have."""
         try:
             return self._open().snapshot()
         except (Retryable, CorruptState):
-            # Not there yet, of a former store, or damaged, which the agent sees by itself and mends.
+            # Not there yet, of an earlier store, or damaged. The agent notices damage and repairs it.
             self.close()
             return None
 

@@ -1,4 +1,4 @@
-"""Starts the host's agent when there is none that lives. Whoever reads may call it, at any time, again and again."""
+"""Starts the host's agent when none is alive. Any reader may call it at any time, again and again."""
 
 import json
 import os
@@ -18,7 +18,7 @@ from enrich.host.ipc.store_paths import StorePaths, paths_of
 from stores.clock import SystemClock
 
 HEARTBEAT_LOST_MS = 3_000
-"""An agent that was silent for so long is taken for dead. It writes every few tens of milliseconds."""
+"""An agent without a heartbeat for so long is taken for dead. It writes one every few tens of milliseconds."""
 
 _START_S = 10
 """How long an agent may take from its start to its first heartbeat before another is tried."""
@@ -27,7 +27,7 @@ _KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "TMPDIR", "X
 
 
 def living_agent(paths: StorePaths) -> Header | None:
-    """What the agent says of itself; None when there is none, or it is silent."""
+    """The agent's header; None when there is no agent, or it is silent."""
     try:
         reader = HeaderReader(paths.header)
     except FileNotFoundError:
@@ -39,7 +39,7 @@ def living_agent(paths: StorePaths) -> Header | None:
 
 
 def living(reader: HeaderReader) -> Header | None:
-    """What the header says; None when whoever wrote it is silent or gone."""
+    """The header; None when the agent that wrote it is silent or gone."""
     header = reader.read()
     if header is None or abs(SystemClock().now_ms() - header.heartbeat_ms) > HEARTBEAT_LOST_MS:
         return None
@@ -54,8 +54,8 @@ def ensure_agent(
     linger_s: float | None = None,
     holder: Callable[[], int] = grandparent,
 ) -> Header:
-    """Takes a lease and returns once an agent lives. Raises Unreachable, with the end of its log, at the deadline,
-    ConfigError for a directory that cannot be."""
+    """Takes a lease and returns once an agent is alive. Raises Unreachable, with the end of its log, at the deadline,
+    and ConfigError for a directory that cannot be used."""
     paths = paths_of(pipeline)
     end = time.monotonic() + deadline_s
     started_at = -float(_START_S)
@@ -64,13 +64,13 @@ def ensure_agent(
         header = living_agent(paths)
         if header is not None:
             return header
-        # Several may be started at once, by several workers: the election leaves one.
+        # Several workers may each start one at the same time: the election leaves one.
         if time.monotonic() - started_at >= _START_S:
             started_at = time.monotonic()
             _start(pipeline, paths, linger_s)
         if time.monotonic() > end:
             raise Unreachable(
-                f"no agent came to life within {deadline_s:g} s{_last_words(paths)}",
+                f"no agent has started within {deadline_s:g} s{_last_log_line(paths)}",
                 where=str(paths.folder),
                 next_step=f"read {paths.log}",
             )
@@ -78,10 +78,11 @@ def ensure_agent(
 
 
 def stop_agent(paths: StorePaths, header: Header, *, deadline_s: float) -> None:
-    """Tells this very agent to end and waits until it has. Raises Unreachable when it does not, or cannot be told."""
+    """Stops exactly this agent and waits until it has ended. Raises Unreachable if it does not end in time, ConfigError
+    if it cannot be signalled from here."""
     if header.pid_namespace != pid_namespace():
         raise ConfigError(
-            "the agent runs in another container, where its process cannot be reached from here",
+            "the agent runs in another container and cannot be signalled from here",
             where=str(paths.folder),
             next_step="run `enrich agent stop` in the container that started it",
         )
@@ -105,15 +106,15 @@ def _start(pipeline: Pipeline, paths: StorePaths, linger_s: float | None) -> Non
         input=json.dumps({"lock": str(paths.lock), "pipeline": to_wire(pipeline), "linger_s": linger_s}).encode(),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        # By default glibc keeps memory of its own for each of the many threads of RocksDB, librdkafka and Arrow.
+        # By default glibc keeps a memory arena for each of the many threads of RocksDB, librdkafka and Arrow.
         env={**environment, "PYTHONPATH": os.pathsep.join(sys.path), "MALLOC_ARENA_MAX": "2"},
         check=True,
     )
 
 
-def _last_words(paths: StorePaths) -> str:
+def _last_log_line(paths: StorePaths) -> str:
     try:
         lines = paths.log.read_text(encoding="utf-8").splitlines()
     except OSError:
         return ""
-    return f"; it last said: {lines[-1]}" if lines else ""
+    return f"; the last line of its log: {lines[-1]}" if lines else ""

@@ -1,4 +1,4 @@
-"""What a table takes and how far back it reaches, put together from what any reader on the host can see."""
+"""The size of a table and how far its history reaches back, as any reader on the host can see it."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,18 +28,18 @@ class MappedSize:
     versions: int
     bytes: int
     in_memory: int | None
-    """Of these bytes, what the system holds in memory, once for all workers. None where it does not tell."""
+    """How many of these bytes are in the page cache, once for all workers. None if the system does not report it."""
 
 
 @dataclass(frozen=True)
 class TableStats:
     table: str
     state: TableState
-    """What the agent says of it."""
+    """The agent's state of the table, from the header."""
     access: Access
-    """As the configuration has it."""
+    """As configured."""
     mapped: MappedSize | None
-    """None: it is read from RocksDB."""
+    """None if the table is read from RocksDB."""
     why_not_mapped: str | None
     rocks_bytes: int
     history_ms: int
@@ -48,7 +48,7 @@ class TableStats:
 
     @property
     def floor(self) -> int | None:
-        """Questions about times before it are expired (milliseconds); None: none is."""
+        """A look-up as of an earlier time (milliseconds) is answered `expired`; None if there is no floor."""
         return max((floor.timestamp for floor in self.floors.values()), default=None)
 
 
