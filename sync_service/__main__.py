@@ -14,10 +14,12 @@ from enrich.base.logs import LogFormat, LogLevel, setup_logs
 from enrich.config import Pipeline, load
 from sync_service import heaps
 from sync_service.building import routes_of
-from sync_service.http import StatusServer
+from sync_service.page import serve_status
 from sync_service.reconcile.command import reconcile
 from sync_service.service import Service
 from sync_service.writeback.command import control
+
+_log = logging.getLogger("enrich.sync")
 
 # After so long without an end a driver hangs; what is not committed is read again by the next instance.
 _STOP_S = 25.0
@@ -53,7 +55,8 @@ def _command(options: argparse.Namespace) -> int:
 def _run(pipeline: Pipeline) -> None:
     service = Service(routes_of(pipeline))
     listen = "127.0.0.1:0" if pipeline.sync is None else pipeline.sync.listen
-    status = StatusServer(service, pipeline.name, listen)
+    page = serve_status(service, pipeline.name, listen)
+    _log.info("the status is on http://%s/status", page.address)
 
     def stop(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the signature of a handler
         if not service.is_stopping:
@@ -67,14 +70,13 @@ def _run(pipeline: Pipeline) -> None:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
-    status.start()
     # What stands now stays. The collector would walk through all of it again and again, for the records of each batch.
     gc.collect()
     gc.freeze()
     try:
         service.run()
     finally:
-        status.stop()
+        page.close()
 
 
 def _level(command: str) -> LogLevel:

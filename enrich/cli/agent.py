@@ -118,7 +118,7 @@ def _gauges(folder: Path) -> Gauges:
 
     from enrich.base.errors import Unreachable
     from enrich.host.ipc.requests import ask
-    from enrich.service.metrics import METRICS
+    from enrich.service.page import METRICS
 
     try:
         page = ask(folder, "GET", METRICS).decode()

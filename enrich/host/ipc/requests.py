@@ -17,7 +17,7 @@ from socketserver import ThreadingMixIn, UnixStreamServer
 
 from enrich.base.error_wire import from_wire, to_wire
 from enrich.base.errors import EnrichError, Unreachable
-from enrich.service.metrics import METRICS, MetricsServer, QuietHandler, metrics_server
+from enrich.service.page import METRICS, QuietHandler
 
 REFRESH = "/refresh"
 SUSPECT = "/suspect"
@@ -54,20 +54,11 @@ class RequestServer:
         (folder / _SOCKET).unlink(missing_ok=True)
         with _short(folder) as path:
             self._server = _UnixServer(path, _handler(metrics, errands, orders, questions))
-        self._page: MetricsServer | None = None
         # Only the user who runs the jobs may send requests.
         (folder / _SOCKET).chmod(0o600)
-        self._metrics = metrics
         threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True).start()
 
-    def listen(self, address: str, port: int) -> None:
-        """Metrics for Prometheus. If the port is taken, say by another pipeline's agent, that is only logged."""
-        next_step = "give each pipeline of a host another agent.metrics_port"
-        self._page = metrics_server(address, port, self._metrics, next_step)
-
     def close(self) -> None:
-        if self._page is not None:
-            self._page.close()
         self._server.shutdown()
         self._server.server_close()
 

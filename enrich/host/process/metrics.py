@@ -1,13 +1,15 @@
 """The agent's metrics for Prometheus, made from its header at each scrape, so that nothing is counted twice."""
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from enrich.host.ipc.header import Header, TableState
+from enrich.service.page import Page
 
 if TYPE_CHECKING:
     from stores.segments import Stats
@@ -54,7 +56,7 @@ class AgentMetrics(Collector):
         self._registry = CollectorRegistry()
         self._registry.register(self)
 
-    def page(self) -> bytes:
+    def exposition(self) -> bytes:
         return generate_latest(self._registry)
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
@@ -83,3 +85,21 @@ class AgentMetrics(Collector):
             if value is not None:
                 gauge.add_metric([self._pipeline, of], float(value))
         return gauge
+
+
+def agent_page(pipeline: str, header: Callable[[], Header | None], metrics: AgentMetrics) -> Page:
+    """What the agent says of itself over HTTP. It is ready when all of its tables are."""
+
+    def tables() -> Mapping[str, TableState]:
+        newest = header()
+        return {} if newest is None else newest.tables
+
+    def status() -> Mapping[str, Any]:
+        return {"pipeline": pipeline, "tables": {name: asdict(state) for name, state in tables().items()}}
+
+    def not_ready() -> Mapping[str, str | None]:
+        if header() is None:
+            return {"agent": "it starts"}
+        return {name: state.reason for name, state in tables().items() if not state.ready}
+
+    return Page(metrics.exposition, status, not_ready=not_ready)

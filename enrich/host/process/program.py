@@ -34,10 +34,11 @@ from enrich.host.memory_use import memory_use, reader_sizes, store_sizes
 from enrich.host.mirror.compiled_code import keep_compiled_code
 from enrich.host.mirror.composing import segments_beside
 from enrich.host.process.agent import Agent
-from enrich.host.process.metrics import AgentMetrics
+from enrich.host.process.metrics import AgentMetrics, agent_page
 from enrich.host.reader.schemas import SchemaDesk
 from enrich.host.tables import LoaderTable, TopicTable, all_tables
 from enrich.kafka.clients.settings import librdkafka_settings
+from enrich.service.page import serve_page
 from stores.clock import SystemClock
 from stores.protocol import QuarantinePlace, TableSpec
 from stores.rocks import RocksReader, RocksStore, Sizes
@@ -144,10 +145,14 @@ def _serve(pipeline: Pipeline, paths: StorePaths, lock: StoreLock, loads: LoadPr
         errands, orders = _errands(agent, tables)
         errands = {**errands, SUSPECT_SEGMENTS: segments.suspect}
         questions = {SCHEMAS: SchemaDesk(pipeline).answer}
-        requests = RequestServer(paths.folder, metrics.page, errands, orders, questions)
+        requests = RequestServer(paths.folder, metrics.exposition, errands, orders, questions)
         held.callback(requests.close)
         if pipeline.agent.metrics_port is not None:
-            requests.listen(pipeline.agent.metrics_address, pipeline.agent.metrics_port)
+            next_step = "give each pipeline of a host another agent.metrics_port"
+            address, port = pipeline.agent.metrics_address, pipeline.agent.metrics_port
+            server = serve_page(address, port, agent_page(pipeline.name, lambda: agent.header, metrics), next_step)
+            if server is not None:
+                held.callback(server.close)
         _log.info("the agent runs", extra={"tables": ", ".join(tables), "folder": str(paths.folder)})
         needed_until = time.monotonic() + linger_s
         looked_at = 0.0
@@ -175,7 +180,7 @@ def _has_topic(table: TopicTable | LoaderTable) -> bool:
 
 
 def _purge(agent: Agent, table: str, places: bytes) -> None:
-    agent.purge(table, [QuarantinePlace(*paths) for paths in json.loads(places)])
+    agent.purge(table, [QuarantinePlace(*place) for place in json.loads(places)])
 
 
 def _verify(paths: StorePaths, specs: Mapping[str, TableSpec], sizes: Sizes) -> None:

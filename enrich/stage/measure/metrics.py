@@ -50,7 +50,7 @@ class StageMetrics(Collector):
         self._registry = CollectorRegistry()
         self._registry.register(self)
 
-    def page(self) -> bytes:
+    def exposition(self) -> bytes:
         return generate_latest(self._registry)
 
     def batch_done(

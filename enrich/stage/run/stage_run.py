@@ -18,7 +18,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from enrich.base.errors import EnrichError, Fenced
 from enrich.config import Pipeline, Replay
 from enrich.kafka import Topics, librdkafka_settings, new_admin_client
-from enrich.service.metrics import metrics_server
+from enrich.service.page import Page, serve_page
 from enrich.stage.measure.counting import StageCounts
 from enrich.stage.measure.metrics import StageMetrics
 from enrich.stage.plan.plan import StagePlan
@@ -183,7 +183,7 @@ class StageRun:
         spark, stage, counts = self._spark, self._stage, parts.counts
         if stage.metrics_port is not None:
             next_step = f"give each stage of a host another stages.{self._name}.metrics_port"
-            server = metrics_server(stage.metrics_address, stage.metrics_port, parts.metrics.page, next_step)
+            server = serve_page(stage.metrics_address, stage.metrics_port, self._page(parts), next_step)
             if server is not None:
                 held.callback(server.close)
         watch = held.enter_context(closing(SourceWatch(parts.source, parts.topics)))
@@ -202,6 +202,16 @@ class StageRun:
             if not isinstance(failure, Fenced):  # then a marker is for the driver that took over
                 parts.order.obeyed(failure)
         return all_reported
+
+    def _page(self, parts: _Parts) -> Page:
+        def status() -> Mapping[str, Any]:
+            run = {"pipeline": self._pipeline.name, "stage": self._name, "phase": self.phase}
+            return {**run, "joined_by": parts.plan.joined_by, **parts.counts.totals()}
+
+        def not_ready() -> Mapping[str, str | None]:
+            return {} if self.phase == Phase.RUNNING else {"stage": self.phase}
+
+        return Page(parts.metrics.exposition, status, not_ready=not_ready)
 
     def _started_query(self, parts: _Parts) -> StreamingQuery:
         stage = self._stage

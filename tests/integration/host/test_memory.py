@@ -10,7 +10,7 @@ from enrich.host.ipc.requests import ask
 from enrich.host.ipc.store_paths import paths_of
 from enrich.host.memory_use import private_bytes
 from enrich.host.reader.reading import AgentReader
-from enrich.service.metrics import METRICS
+from enrich.service.page import METRICS
 
 MIB = 2**20
 

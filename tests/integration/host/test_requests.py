@@ -12,7 +12,7 @@ from enrich.config import load
 from enrich.host.ipc.requests import REFRESH, RequestServer, ask
 from enrich.host.ipc.store_paths import paths_of
 from enrich.host.reader.reading import AgentReader
-from enrich.service.metrics import METRICS
+from enrich.service.page import METRICS
 
 
 def samples(page: bytes):

@@ -16,7 +16,7 @@ from enrich.host.ipc.requests import REBUILD, ask
 from enrich.host.ipc.store_paths import paths_of
 from enrich.host.reader.reading import AgentReader
 from enrich.host.reader.spawn import living_agent
-from enrich.service.metrics import METRICS
+from enrich.service.page import METRICS
 from stores.clock import SystemClock
 from tests.contract.codecs.decoders import framed
 from tests.property.codecs.avro_values import written

@@ -7,7 +7,7 @@ import urllib.request
 import pytest
 
 from enrich.service import bounded_http
-from enrich.service.metrics import METRICS, MetricsServer, QuietHandler
+from enrich.service.page import METRICS, Page, PageServer, QuietHandler
 from tests.support.waiting import wait_until
 
 SLOW = 200
@@ -15,7 +15,7 @@ SLOW = 200
 
 @pytest.fixture
 def server():
-    server = MetricsServer("127.0.0.1", 0, lambda: b"up 1\n")
+    server = PageServer("127.0.0.1", 0, Page(lambda: b"up 1\n", dict))
     yield server
     server.close()
 

@@ -51,6 +51,15 @@ def scraped(port):
     return {family.name for family in families}, samples
 
 
+def pages(port):
+    """What the program says of itself beside its metrics."""
+    answers = {}
+    for path in ("/healthz", "/readyz", "/status"):
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=60) as answer:
+            answers[path] = json.loads(answer.read())
+    return answers
+
+
 class Seen:
     """A stage that ran over `EVENTS`, as it was just before it drained."""
 
@@ -73,6 +82,7 @@ class Seen:
             self.families, self.samples = scraped(ports[0])
             self.agent_families, self.agent_samples = scraped(ports[1])
             self.looked_s = time.time()
+            self.pages = {name: pages(port) for name, port in zip(("stage", "agent"), ports, strict=True)}
             running.tell()
             assert running.end() == 0, running.told()
         self.log = running.told()
@@ -82,6 +92,18 @@ class Seen:
 @pytest.fixture(scope="module")
 def seen(cluster, tmp_path_factory):
     return Seen(cluster, tmp_path_factory.mktemp("metrics"))
+
+
+@pytest.mark.parametrize("program", ["stage", "agent"])
+def test_a_program_that_works_is_healthy_and_ready(seen, program):
+    assert seen.pages[program]["/healthz"] == {"healthy": True}
+    assert seen.pages[program]["/readyz"] == {"ready": True, "not_ready": {}}
+
+
+def test_the_status_of_stage_and_agent_says_how_they_are(seen):
+    stage, agent = seen.pages["stage"]["/status"], seen.pages["agent"]["/status"]
+    assert (stage["stage"], stage["phase"], stage["events"]) == ("enrich", "running", len(EVENTS))
+    assert agent["tables"]["users"]["ready"] is True
 
 
 def test_the_counts_are_exact(seen):

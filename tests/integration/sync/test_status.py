@@ -11,7 +11,7 @@ import pytest
 
 from enrich.base.errors import Fatal
 from enrich.kafka import new_group_consumer
-from sync_service.http import StatusServer
+from sync_service.page import serve_status
 from sync_service.routes import RouteKind, RouteState, RouteStatus
 from sync_service.service import Service
 from sync_service.writeback import route
@@ -67,8 +67,7 @@ class Breaking:
 
 def test_a_service_with_a_route_that_stopped_for_good_is_not_healthy() -> None:
     service = Service([Breaking()])
-    server = StatusServer(service, "p", "127.0.0.1:0")
-    server.start()
+    server = serve_status(service, "p", "127.0.0.1:0")
 
     def health() -> tuple[int, Any]:
         with closing(HTTPConnection(server.address, timeout=30)) as connection:
@@ -84,4 +83,4 @@ def test_a_service_with_a_route_that_stopped_for_good_is_not_healthy() -> None:
         assert code == 503
         assert told == {"healthy": False, "stopped": {"broken": "nothing helps"}}
     finally:
-        server.stop()
+        server.close()

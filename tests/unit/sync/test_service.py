@@ -8,9 +8,9 @@ import pytest
 
 from enrich.base.backoff import Backoff
 from enrich.base.errors import ConfigError, EnrichError, Fatal, Fenced, Retryable, WouldLoseData
-from sync_service.http import StatusServer
 from sync_service.meters import Meter
 from sync_service.metrics import exposition
+from sync_service.page import serve_status
 from sync_service.routes import RouteKind, RouteState, RouteStatus
 from sync_service.service import Service
 from tests.support.waiting import wait_until
@@ -164,12 +164,11 @@ def test_metrics_name_the_route_and_its_state() -> None:
 def test_an_instance_that_could_take_over_is_ready(state: RouteState, code: int) -> None:
     route = Scripted("a")
     route.state = state
-    server = StatusServer(Service([route]), "p", "127.0.0.1:0")
-    server.start()
+    server = serve_status(Service([route]), "p", "127.0.0.1:0")
     try:
         connection = http.client.HTTPConnection(server.address, timeout=30)
         connection.request("GET", "/readyz")
         assert connection.getresponse().status == code
         connection.close()
     finally:
-        server.stop()
+        server.close()

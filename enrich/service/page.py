@@ -1,0 +1,111 @@
+"""The HTTP page of a program: /healthz and /readyz for orchestrators, /metrics for Prometheus, /status for people."""
+
+import json
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler
+from typing import Any
+
+from enrich.service.bounded_http import BoundedServer
+
+_log = logging.getLogger(__name__)
+
+METRICS = "/metrics"
+METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+_PATIENCE_S = 5
+
+
+def _none() -> Mapping[str, str | None]:
+    return {}
+
+
+@dataclass(frozen=True)
+class Page:
+    """What a program says of itself, asked for each time. All of it is called by threads of the server."""
+
+    metrics: Callable[[], bytes]
+    status: Callable[[], Mapping[str, Any]]
+    stopped: Callable[[], Mapping[str, str | None]] = _none
+    """By part, why it has stopped for good: then only a restart helps."""
+    not_ready: Callable[[], Mapping[str, str | None]] = _none
+    """By part, why it is not ready."""
+
+
+class PageServer:
+    """Answers GET for the page's four addresses, and nothing else, until it is closed; in threads of its own."""
+
+    def __init__(self, address: str, port: int, page: Page) -> None:
+        """Raises OSError for a port that cannot be had."""
+        self._server = BoundedServer((address, port), _handler(page))
+        threading.Thread(
+            target=self._server.serve_forever, kwargs={"poll_interval": 0.1}, name="page", daemon=True
+        ).start()
+
+    @property
+    def address(self) -> str:
+        host, port = self._server.server_address[:2]
+        return f"{host!s}:{port}"
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+def serve_page(address: str, port: int, page: Page, next_step: str) -> PageServer | None:
+    """None if the port is taken or cannot be had: that is logged, with what to do, and ends nothing."""
+    try:
+        return PageServer(address, port, page)
+    except OSError as error:
+        reason = f"{address}:{port}: {error.strerror or error}; {next_step}"
+        _log.warning("the metrics port cannot be opened", extra={"reason": reason})
+        return None
+
+
+class QuietHandler(BaseHTTPRequestHandler):
+    """Answers and logs nothing: each scrape would be a line."""
+
+    timeout = _PATIENCE_S  # for a client that connects and says nothing
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+    def answer(self, status: HTTPStatus, content: bytes = b"", kind: str = METRICS_TYPE) -> None:
+        with suppress(BrokenPipeError, ConnectionResetError):
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+
+def _handler(page: Page) -> type[BaseHTTPRequestHandler]:
+    class Handler(QuietHandler):
+        def do_GET(self) -> None:
+            match self.path.partition("?")[0]:
+                case "/metrics":
+                    self.answer(HTTPStatus.OK, page.metrics())
+                case "/status":
+                    self._answer_json({**page.status()})
+                case "/healthz":
+                    stopped = page.stopped()
+                    self._answer_json({"healthy": not stopped, **({"stopped": stopped} if stopped else {})}, stopped)
+                case "/readyz":
+                    reasons = page.not_ready()
+                    self._answer_json({"ready": not reasons, "not_ready": reasons}, reasons)
+                case _:
+                    content = b"try /healthz, /readyz, /metrics or /status\n"
+                    self.answer(HTTPStatus.NOT_FOUND, content, "text/plain")
+
+        def do_POST(self) -> None:
+            self.answer(HTTPStatus.NOT_FOUND)
+
+        def _answer_json(self, body: Mapping[str, Any], wrong: Mapping[str, Any] | None = None) -> None:
+            status = HTTPStatus.SERVICE_UNAVAILABLE if wrong else HTTPStatus.OK
+            self.answer(status, json.dumps(body, default=str).encode(), "application/json")
+
+    return Handler
