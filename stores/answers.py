@@ -1,4 +1,4 @@
-"""What every engine does alike around a look-up: refusing what cannot be asked, and choosing columns."""
+"""What all engines do alike around a look-up: check the question, and choose columns."""
 
 from collections.abc import Mapping, Sequence
 
@@ -35,7 +35,7 @@ def superseded_snapshot() -> Retryable:
 
 
 def is_expired(floors: Mapping[int, HistoryFloor], time: int | None, pin: Offsets | None) -> bool:
-    """Whether the question lies below a floor. Decided for the table, not the key: see ADR 0003."""
+    """Whether the question is below a floor. Decided for the whole table, not for the key: see ADR 0003."""
     if time is not None and any(time < floor.timestamp for floor in floors.values()):
         return True
     return pin is not None and any(
@@ -44,13 +44,13 @@ def is_expired(floors: Mapping[int, HistoryFloor], time: int | None, pin: Offset
 
 
 def raised(floors: dict[int, HistoryFloor], partition: int, offset: int, timestamp: int) -> None:
-    """Raises a floor over a version that goes, to just above the version that hides it."""
+    """Raises a floor because a version is removed: to just above the version that hides it."""
     floor = floors.get(partition, HistoryFloor(0, 0))
     floors[partition] = HistoryFloor(max(floor.offset, offset + 1), max(floor.timestamp, timestamp))
 
 
 def higher(floors: Mapping[int, HistoryFloor], others: Mapping[int, HistoryFloor]) -> dict[int, HistoryFloor]:
-    """The higher floor of each partition: what has gone does not come back."""
+    """The higher floor of each partition: removed versions do not come back."""
     both = {**floors, **others}
     for partition in floors.keys() & others.keys():
         one, other = floors[partition], others[partition]
@@ -59,7 +59,7 @@ def higher(floors: Mapping[int, HistoryFloor], others: Mapping[int, HistoryFloor
 
 
 def chosen(rows: pa.StructArray, columns: Sequence[str]) -> pa.StructArray:
-    if not columns:  # the status alone is wanted; Arrow cannot tell the length of a struct without fields
+    if not columns:  # only the status is wanted; Arrow cannot derive the length of a struct without fields
         return pa.array([{}] * len(rows), pa.struct([]))
     return pa.StructArray.from_arrays(
         [rows.field(name) for name in columns], fields=[rows.type.field(name) for name in columns]

@@ -1,4 +1,4 @@
-"""The system's clocks, behind the protocol by which engines get the time."""
+"""The system's clocks, as implementations of the protocol `Clock`."""
 
 import time
 
@@ -9,7 +9,7 @@ class SystemClock:
 
 
 class SteadyClock:
-    """Milliseconds since the system started, sleep included. Nobody can set it, and all processes have the same."""
+    """Milliseconds since the system started, suspend included. Nobody can set it, and all processes see the same."""
 
     def now_ms(self) -> int:
         return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000

@@ -1,4 +1,4 @@
-"""The tree of errors, by what the caller should do. Drivers' errors are mapped to it once, at their boundary."""
+"""The tree of errors, by what the caller should do. Drivers' errors are mapped to it where the driver is called."""
 
 from functools import partial
 from typing import Any
@@ -14,7 +14,7 @@ class EnrichError(Exception):
         self.next_step = next_step
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # As it came: without this, an error that another process raised could not be read here.
+        # Without this, an error that another process raised could not be unpickled.
         return partial(type(self), self.what, where=self.where, next_step=self.next_step), ()
 
     def __str__(self) -> str:
@@ -31,15 +31,15 @@ class Unreachable(Retryable):
 
 
 class TooSlow(Unreachable):
-    """The server did not finish in time what it had begun: it may finish less."""
+    """The server did not finish in time what it had begun: a smaller request may succeed."""
 
 
 class BadRecord(EnrichError):
-    """One record cannot be used: to the DLQ (events) or the quarantine (metadata), and go on."""
+    """One record cannot be used: put it into the DLQ (events) or the quarantine (metadata), and go on."""
 
 
 class RefusedForNow(BadRecord):
-    """One record is refused by what others have written: it may be taken later, so try it again before giving up."""
+    """Other records make the server refuse this one: it may be accepted later, so retry before giving up."""
 
 
 class CorruptState(EnrichError):
@@ -55,7 +55,7 @@ class ConfigError(EnrichError):
 
 
 class Fatal(EnrichError):
-    """Nothing the program can do will help: stop and say so."""
+    """The program cannot do anything about it: stop and report it."""
 
 
 class WouldLoseData(Fatal):

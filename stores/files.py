@@ -1,4 +1,4 @@
-"""What the file system refuses, as errors of our own tree."""
+"""Maps errors of the file system to errors of our own tree."""
 
 import errno
 import os
@@ -12,7 +12,7 @@ from stores.errors import EnrichError, Fatal, Retryable
 
 @contextmanager
 def mapped_files(path: Path) -> Iterator[None]:
-    """Raises what the file system raises inside as an error that names the path; a missing one as FileNotFoundError."""
+    """Turns OSErrors inside the block into errors of our tree that name the path, except FileNotFoundError."""
     try:
         yield
     except FileNotFoundError:
@@ -24,8 +24,8 @@ def mapped_files(path: Path) -> Iterator[None]:
 
 
 def make_private(directory: Path) -> None:
-    """A directory for its user alone, with those above it: what is kept there has values of the tables in it. One that
-    an earlier release made becomes so. Raises OSError."""
+    """Creates a directory, and those above it, that only its user can read: its files contain values of tables. Makes
+    one that an earlier release created private too. Raises OSError."""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     found = directory.stat()
     if found.st_uid == os.geteuid() and stat.S_IMODE(found.st_mode) & 0o077:
@@ -33,9 +33,9 @@ def make_private(directory: Path) -> None:
 
 
 def refusal(error: OSError, path: Path) -> EnrichError:
-    """What the caller should do about it."""
+    """The error of our tree that says what the caller should do."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return Retryable("the disk is full", where=str(path), next_step="free space there; the store goes on by itself")
+        return Retryable("the disk is full", where=str(path), next_step="free space there; the store then recovers")
     if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
         return Retryable(
             f"this host has no room for another open or mapped file: {error.strerror}",

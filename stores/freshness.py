@@ -1,4 +1,4 @@
-"""A view whose answers say when they are older than the table's freshness bound."""
+"""A view whose answers are marked `stale` if they are older than the table's freshness bound."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,18 +11,18 @@ from stores.protocol import Clock, TableView
 from stores.table import Found, HistoryFloor, Offsets, Status
 
 CLOCK_STEP_MS = 1_000
-"""By more than this a clock is not corrected little by little, but set."""
+"""A larger jump means that the clock was set, not corrected gradually."""
 
 
 def is_older(through: int | None, bound_ms: int, now_ms: int) -> bool:
-    """Whether what is complete through this moment may be older than the bound. A moment still to come is of a clock
-    that was set back since, so nobody knows how long ago it was."""
+    """Whether rows that are complete through this moment may be older than the bound. A moment in the future is from
+    before the clock was set back, so nobody knows how long ago it was."""
     return through is None or not -CLOCK_STEP_MS <= now_ms - through <= bound_ms
 
 
 @dataclass(frozen=True)
 class ViewWrapper:
-    """A view in front of another: answers as that one does, but for what a subclass changes."""
+    """A view in front of another one. It answers like that one, except for what a subclass changes."""
 
     view: TableView
 
@@ -54,19 +54,19 @@ class ViewWrapper:
 
 
 CLOCKS_DIFFER_MS = 1_000
-"""How far the clocks of a topic's producers and of whoever asks may be apart: what a table says of a time holds for
-good once it is complete so much beyond it."""
+"""How far the clocks of a topic's producers and of its readers may differ. An as-of answer is final once the table is
+complete so long after that time."""
 
 _MAY_CHANGE = pa.array([Status.HIT, Status.MISS, Status.DELETED], pa.int8())
 
 
 @dataclass(frozen=True)
 class MarkStale(ViewWrapper):
-    """Wraps a view: answers are `stale` once the view's complete_through lies further back than the bound.
+    """Wraps a view: answers are `stale` once the view's complete_through is further back than the bound.
 
-    All that newer records of the topic could change: a row is still served, and that there is none is not certain
-    either. As of a time, that is what the table was not yet known to be complete for; the past does not age, nor does
-    what a pin names.
+    This concerns all answers that newer records of the topic could change. The row is still served; a miss is marked
+    too, since it is not certain. As-of answers are stale only if the table is not known to be complete up to that time:
+    the past does not age, nor do answers with a pin.
     """
 
     bound_ms: int

@@ -1,4 +1,4 @@
-"""Columns whose text is JSON itself, marked in their field: json of a database, its arrays, its unbounded numbers."""
+"""Marks columns whose text is JSON, in their field's metadata: a database's json, arrays and unbounded numbers."""
 
 import pyarrow as pa
 
@@ -7,5 +7,5 @@ JSON_TEXT = {b"enrich.text": b"json"}
 
 
 def is_json_text(field: pa.Field) -> bool:
-    """Whether the field's text is a JSON value, to be written as it stands."""
+    """Whether the field's text is a JSON value, to be written unchanged."""
     return bool(field.metadata) and field.metadata.get(b"enrich.text") == b"json"

@@ -1,4 +1,4 @@
-"""What is asked for, in one form: keys as the bytes that stand in the topic, as-of times as milliseconds."""
+"""Brings look-ups into one form: keys as the bytes in the topic, as-of times as milliseconds."""
 
 import json
 
@@ -9,12 +9,12 @@ import pyarrow.compute as pc
 
 from stores.errors import ConfigError
 
-# The characters that JSON requires to be escaped. Everything else stands as it is, in UTF-8.
+# The characters that JSON requires to be escaped. Everything else is written unchanged, in UTF-8.
 _NEEDS_ESCAPE = r'["\\\x00-\x1f]'
 
 
 def key_bytes(keys: pa.Array) -> pa.BinaryArray:
-    """One binary key for each row; null where the key or a part of it is null. Raises ConfigError for other types."""
+    """One binary key for each row; null if the key or a part of it is null. Raises ConfigError for other types."""
     kind = keys.type
     if pa.types.is_dictionary(kind):
         return key_bytes(keys.dictionary).take(keys.indices)
@@ -59,7 +59,7 @@ def _json_part(part: pa.Array) -> pa.StringArray:
     to_escape = pc.match_substring_regex(text, _NEEDS_ESCAPE)
     if not pc.any(to_escape).as_py():
         return quoted
-    # By way of bytes: what a parser hands over as text need not be UTF-8, and then stands in the key as it is.
+    # Via bytes: text from a parser need not be valid UTF-8; such bytes go into the key unchanged.
     escaped = [_escaped(value) for value in text.filter(to_escape).cast(pa.binary()).to_pylist()]
     return pc.replace_with_mask(quoted, to_escape.fill_null(False), pa.array(escaped, pa.binary()).view(pa.string()))
 
@@ -71,7 +71,7 @@ def _escaped(value: bytes) -> bytes:
 def milliseconds(times: pa.TimestampArray) -> pa.Int64Array:
     """Timestamps of any unit as milliseconds since the epoch, rounded down; a time without a zone is UTC.
 
-    Never raises for a time, however distant: one that milliseconds cannot hold becomes the last one, or the first.
+    Never raises for a time, however distant: one that is out of range becomes the last or the first millisecond.
     """
     kind = times.type
     if pa.types.is_null(kind):
@@ -81,7 +81,7 @@ def milliseconds(times: pa.TimestampArray) -> pa.Int64Array:
             f"a column of type {kind} cannot be an as-of time",
             next_step="cast it to a timestamp in the stage's event_time",
         )
-    # Not by Arrow's own rounding: in years beyond the calendar's, which events may name, it raises or wraps around.
+    # Not Arrow's own rounding: for years beyond the calendar, which events may contain, it raises or wraps around.
     is_null = times.is_null().to_numpy(zero_copy_only=False) if times.null_count else None
     raw = times.cast(pa.int64())
     return pa.array(_rounded((raw.fill_null(0) if times.null_count else raw).to_numpy(), kind.unit), mask=is_null)

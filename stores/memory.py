@@ -1,6 +1,6 @@
-"""The in-memory engine: every promise of the protocol in the plainest way, for tests, demos and small tables.
+"""The in-memory engine: keeps every promise of the protocol in the simplest way, for tests, demos and small tables.
 
-A publication copies the index of the tables that it touches, so a snapshot is just a reference to the old one.
+A publication copies the index of the tables that it changes, so a snapshot is just a reference to the old index.
 """
 
 import itertools
@@ -30,13 +30,13 @@ _NO_ROW = -1
 
 @dataclass(frozen=True, slots=True, order=True)
 class _Version:
-    """A row version without its key; ordered as versions in different partitions are: by time, then by place."""
+    """A row version without its key; ordered like versions of different partitions: by time, then by place."""
 
     timestamp: int
     partition: int
     offset: int
     row: int = field(compare=False)
-    """Where its row stands in the table's rows; `_NO_ROW` for a tombstone."""
+    """The index of its row in the table's rows; `_NO_ROW` for a tombstone."""
     arrived: int = field(compare=False)
 
 
@@ -46,7 +46,7 @@ _Answer = tuple[Status, _Version | None]
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """Everything known of one table at one seq. Never changed, only replaced."""
+    """The whole state of one table at one seq. Never changed, only replaced."""
 
     spec: TableSpec
     versions: Mapping[_Key, tuple[_Version, ...]]
@@ -108,8 +108,8 @@ class MemoryReader:
         taken = self._taken
 
         def require_current() -> None:
-            # This engine could answer from any snapshot. It refuses as the others must, so that no test and no
-            # caller comes to rest on more than the protocol promises.
+            # This engine could answer from any snapshot. It raises as the other engines must, so that no test and no
+            # caller relies on more than the protocol promises.
             if taken != self._taken:
                 raise superseded_snapshot()
 
@@ -187,7 +187,7 @@ class MemoryTable:
                 address = parse_address(key)
             except ValueError:
                 return Status.BAD_KEY, None
-            # Longest prefix first; a network that is deleted does not hide a shorter one that is not.
+            # Longest prefix first; a deleted network does not hide a shorter one that is not deleted.
             lengths = range(128, shortest_prefix(address) - 1, -1)
             candidates = (Network.around(address, length) for length in lengths)
         if is_expired(self._state.floors, time, pin):
@@ -216,7 +216,7 @@ class MemoryTable:
 
 
 def _visible(versions: Sequence[_Version], time: int | None, pin: Offsets | None) -> _Version | None:
-    """The version that answers, from those of one key."""
+    """The version of one key that answers."""
     candidates = [v for v in versions if pin is None or v.offset < pin.get(v.partition, 0)]
     if time is not None:
         return max((v for v in candidates if v.timestamp <= time), default=None)
@@ -225,7 +225,7 @@ def _visible(versions: Sequence[_Version], time: int | None, pin: Offsets | None
 
 
 def _with_update(state: _State, name: str, update: TableUpdate, now: int) -> tuple[_State, list[Quarantined], int]:
-    """The table with new versions in it, the records that could not become one, and how many networks were masked."""
+    """The table with the new versions, the records that could not become one, and how many networks were masked."""
     spec = state.spec
     decoded = spec.decoder.decode(update.versions.column("value"))
     versions = dict(state.versions)
@@ -261,7 +261,7 @@ def _with_update(state: _State, name: str, update: TableUpdate, now: int) -> tup
 
 
 def _without_expired(state: _State, now: int) -> _State:
-    """The table without the versions that its history no longer promises, its floors raised over what went."""
+    """The table without the versions that are older than its history, with the floors raised over them."""
     horizon = now - state.spec.history_ms
     floors = dict(state.floors)
     kept: dict[_Key, tuple[_Version, ...]] = {}
@@ -291,7 +291,7 @@ def _successor_before(versions: Sequence[_Version], old: _Version, horizon: int)
 
 
 def _compacted(state: _State) -> _State:
-    """The same table without the rows that no version points to any more."""
+    """The same table without rows that no version refers to."""
     used = sorted({v.row for versions in state.versions.values() for v in versions if v.row != _NO_ROW})
     moved = {old: new for new, old in enumerate(used)}
     moved[_NO_ROW] = _NO_ROW

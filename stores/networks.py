@@ -7,19 +7,20 @@ _V4_MAPPED = 0xFFFF << 32
 
 
 class Network(NamedTuple):
-    """A network in the space of IPv6 addresses, where IPv4 has the place of the v4-mapped ones (::ffff:0:0/96)."""
+    """A network in the IPv6 address space; IPv4 is mapped to ::ffff:0:0/96."""
 
     prefix_length: int
     bits: int
 
     @classmethod
     def around(cls, address: int, prefix_length: int) -> "Network":
-        """The network of this length that the address is in."""
+        """The network of this length that contains the address."""
         return cls(prefix_length, address >> (128 - prefix_length))
 
 
 def shortest_prefix(address: int) -> int:
-    """The shortest network that may hold the address: an IPv4 address is in no IPv6 network, not even ::/0."""
+    """The shortest prefix of a network that may contain the address. No IPv6 network, not even ::/0, contains an IPv4
+    address."""
     return 96 if address >> 32 == 0xFFFF else 0
 
 
@@ -42,7 +43,7 @@ def parse_network(key: bytes) -> tuple[Network, bool]:
 
 
 def parse_address(key: bytes) -> int:
-    """The number of an address, IPv4 at its v4-mapped place. Raises ValueError with the reason."""
+    """The address as a number, IPv4 as its v4-mapped address. Raises ValueError with the reason."""
     address = ipaddress.ip_address(key.decode())
     if getattr(address, "scope_id", None):
         raise ValueError("an address with a scope is local to one host")

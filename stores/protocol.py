@@ -1,4 +1,4 @@
-"""What the rooms above see of any engine, and the little that an engine needs from them."""
+"""The interface of every engine, and the few things that an engine needs from its callers."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from stores.table import Found, HistoryFloor, Offsets, RowVersion, Seq
 
 
 class TableView(Protocol):
-    """One table as a snapshot sees it: nothing of it changes any more."""
+    """One table as a snapshot sees it. It never changes."""
 
     @property
     def columns(self) -> pa.Schema: ...
@@ -22,7 +22,7 @@ class TableView(Protocol):
 
     @property
     def floors(self) -> Mapping[int, HistoryFloor]:
-        """For each partition from where on its history is whole; absent: from its first record on."""
+        """For each partition from where on its history is whole. No entry: from its first record on."""
 
     @property
     def complete_through(self) -> int | None:
@@ -41,10 +41,10 @@ class TableView(Protocol):
         keys: text, bytes, integers (looked up as their decimal digits), or a struct of these for a composite key.
         Without `as_of` and `pin` the latest version answers: the one with the greatest offset in its partition, and
         among partitions the greatest by (timestamp, partition, offset). `as_of` (timestamps, one a key) asks for the
-        version with the greatest (timestamp, partition, offset) whose timestamp is not later; a null time is a null
-        part of the key. `pin` hides every version at or above its partition's offset, and partitions that it does not
-        name. What lies below a history floor is `expired`: an `as_of` earlier than the latest floor of any partition,
-        a pin lower than a partition's floor.
+        version with the greatest (timestamp, partition, offset) whose timestamp is not later; a null time counts as a
+        null key. `pin` hides every version at or above its partition's offset, and all versions of partitions that it
+        does not name. Look-ups below a history floor are answered `expired`: an `as_of` earlier than the latest floor
+        of any partition, a pin lower than a partition's floor.
 
         Raises ConfigError for a column that the table does not have or keys of a type that cannot be a key, and
         Retryable for a pin that this view has not reached.
@@ -52,10 +52,10 @@ class TableView(Protocol):
 
 
 class RawRows(Protocol):
-    """What commands ask of a table view whose engine keeps the topic's bytes: rows as they came, nothing decoded."""
+    """For commands: raw rows, not decoded, of a table view whose engine keeps the topic's bytes."""
 
     def scan(self, prefix: bytes = b"") -> Iterator[RowVersion]:
-        """The latest version, a tombstone too, of each key that begins with the prefix, in the order of the keys."""
+        """The latest version, even if it is a tombstone, of each key with this prefix, in the order of the keys."""
 
     def versions(self, key: bytes) -> Sequence[RowVersion]:
         """All versions of a key that are still kept, by (timestamp, partition, offset), the oldest first."""
@@ -65,8 +65,8 @@ class RawRows(Protocol):
 
 
 class Snapshot(Protocol):
-    """All tables of a store at one seq. It answers until its reader takes the next one, then it refuses (Retryable):
-    an engine need not keep the past for it."""
+    """All tables of a store at one seq. It answers until its reader takes the next snapshot, then it raises Retryable:
+    so an engine need not keep old states."""
 
     @property
     def seq(self) -> Seq: ...
@@ -79,14 +79,14 @@ class Reader(Protocol):
     """A worker's view of a store. Its snapshots never go back."""
 
     def snapshot(self) -> Snapshot:
-        """The newest publication. The reader's snapshots before it refuse from now on."""
+        """The newest publication. The reader's earlier snapshots raise from now on."""
 
     def close(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """Values as typed rows. A row is null where the value was (a tombstone) or where it is named in `bad`."""
+    """Values as typed rows. A row is null if its value was null (a tombstone) or is in `bad`."""
 
     rows: pa.StructArray
     bad: Mapping[int, str] = field(default_factory=dict)
@@ -105,7 +105,7 @@ class Clock(Protocol):
 
 
 class KeyKind(StrEnum):
-    """How a probe finds a key: by equality, or as an address inside the network that the key names."""
+    """How look-ups match keys: by equality, or an address by the network that contains it."""
 
     EXACT = "exact"
     CIDR = "cidr"
@@ -113,7 +113,7 @@ class KeyKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TableSpec:
-    """What an engine must know of a table."""
+    """What an engine must know about a table."""
 
     columns: pa.Schema
     decoder: Decoder
@@ -123,26 +123,27 @@ class TableSpec:
 
 @dataclass(frozen=True, slots=True)
 class TableUpdate:
-    """New records of one table, in a batch of `ROW_VERSIONS`, and what is known once they are in. What cannot become
-    a row version, for want of a key too, goes to the quarantine."""
+    """New records of one table, in a batch of `ROW_VERSIONS`, and the table's state with them. Records that cannot
+    become a row version, for example without a key, go to the quarantine."""
 
     versions: pa.RecordBatch
     positions: Offsets
     complete_through: int | None = None
     floors: Mapping[int, HistoryFloor] = field(default_factory=dict)
-    """Given by a bulk load, which sees a compacted topic whose past is gone."""
+    """Given by a bulk load: it reads a compacted topic, which no longer has the whole history."""
     notes: Mapping[str, str] | None = None
-    """What the caller wants to find again with the positions, such as the topic's id. An engine on disk keeps them
-    until others are given; none looks into them."""
+    """What the caller wants to store with the positions, such as the topic's id. An engine on disk keeps them until
+    others are given; no engine reads them."""
 
 
 NO_KEY = "the record has no key"
 NO_NETWORK = "the key is no network"
-"""Reasons for a quarantine that every engine gives in these words. Reasons are counted, so they hold no payload."""
+"""Reasons for a quarantine; all engines use these texts. Records are counted by reason, so no reason contains payload.
+"""
 
 
 class QuarantinePlace(NamedTuple):
-    """Names a record in quarantine. With its time, since a topic that is made again has the same offsets once more."""
+    """Identifies a record in quarantine. With its time, since a topic that is made again uses the same offsets."""
 
     partition: int
     offset: int
@@ -151,7 +152,7 @@ class QuarantinePlace(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Quarantined:
-    """A record that could not become a row version: its place, what it held and the reason."""
+    """A record that could not become a row version: its place, its content and the reason."""
 
     table: str
     partition: int
@@ -161,7 +162,7 @@ class Quarantined:
     value: bytes | None
     reason: str
     arrived: int
-    """The clock (milliseconds) when the engine met it."""
+    """The clock (milliseconds) when the engine got it."""
 
     @property
     def place(self) -> QuarantinePlace:
@@ -180,9 +181,9 @@ class Writer(Protocol):
     """The one writer of a store."""
 
     def publish(self, updates: Mapping[str, TableUpdate]) -> Publication:
-        """Makes the updates of all named tables visible at once. Versions below a position are already in: ignored."""
+        """Makes the updates of all named tables visible at once. Ignores versions below a position: they are stored."""
 
     def remove_expired(self) -> Publication:
-        """Removes the versions that neither an as-of time nor a pin within the tables' history can ask for.
+        """Removes the versions that no as-of time and no pin within the tables' history can return.
 
-        In a table without history an engine may remove them as soon as they are superseded, its floors raised."""
+        In a table without history an engine may remove versions, and raise floors, as soon as they are superseded."""

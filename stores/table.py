@@ -1,4 +1,4 @@
-"""The words of a table: row versions, their order, statuses, and what a look-up returns."""
+"""The data types of a table: row versions, their order, statuses, and the result of a look-up."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -8,24 +8,24 @@ from typing import NamedTuple
 import pyarrow as pa
 
 Offsets = Mapping[int, int]
-"""Partition -> offset. As a position or a pin: everything *below* the offset is meant."""
+"""Partition -> offset. As a position or a pin it means everything *below* the offset."""
 
 TIMESTAMP = pa.timestamp("ms", tz="UTC")
 
 ROW_VERSIONS = pa.schema(
     [
-        pa.field("key", pa.binary()),  # null: no version, but on its way to the quarantine
+        pa.field("key", pa.binary()),  # null: not a version; it will go to the quarantine
         pa.field("partition", pa.int32(), nullable=False),
         pa.field("offset", pa.int64(), nullable=False),
         pa.field("timestamp", pa.int64(), nullable=False),  # milliseconds, as Kafka has them
         pa.field("value", pa.binary()),  # null: a tombstone
     ]
 )
-"""A batch of row versions in columns: the form in which they reach an engine."""
+"""The schema of batches of row versions that engines take."""
 
 
 class Status(IntEnum):
-    """What became of one looked-up row. The numbers are stored in Arrow columns: never renumber."""
+    """The result for one looked-up key. The numbers are stored in Arrow columns: never renumber."""
 
     HIT = 0
     MISS = 1
@@ -37,7 +37,7 @@ class Status(IntEnum):
 
 
 class Seq(NamedTuple):
-    """Names a publication of a store: all up to it is visible at once, in all tables. Comparable within a store."""
+    """Identifies a publication of a store, which covers all tables. Comparable within a store."""
 
     store: str
     generation: int
@@ -55,7 +55,7 @@ class RowVersion(NamedTuple):
 
 
 class HistoryFloor(NamedTuple):
-    """From this offset and this time (milliseconds) on, the history of a partition is known to be whole."""
+    """From this offset and this time (milliseconds) on, the history of a partition is known to be complete."""
 
     offset: int
     timestamp: int
@@ -65,9 +65,9 @@ class HistoryFloor(NamedTuple):
 class Found:
     """The answers of one look-up, one for each key, in the order of the keys.
 
-    `values` is null where there is no row: where the status is neither hit nor stale, and where it is stale but newer
-    records may be all that is missing. The position (`partition`, `offset`, `timestamp`) is
-    that of the version that answered, a tombstone's too, and null where no version did.
+    `values` is null if there is no row: if the status is neither hit nor stale, or if it is a stale miss or tombstone.
+    The position (`partition`, `offset`, `timestamp`) is that of the version that answered, even of a tombstone, and
+    null if no version did.
     """
 
     values: pa.StructArray

@@ -1,7 +1,7 @@
-"""A cache in front of anything slow: refresh-after-write, as Caffeine does it, over cachetools' LRU.
+"""A refresh-after-write cache in front of anything slow, like Caffeine's, over cachetools' LRU.
 
 Usable on its own with any loader: `open_cache(loader, policy)` in a `with` block, `preload` before anyone relies on it.
-`protocol` and `policy` say what it promises; `RefreshAfterWriteCache` takes an executor and a clock of the caller's.
+`protocol` and `policy` say what it promises; `RefreshAfterWriteCache` takes the caller's executor and clock.
 """
 
 from stores.backoff import Backoff

@@ -1,4 +1,4 @@
-"""The entries of a cache, with an index that readers use without a lock, over cachetools' LRU."""
+"""The entries of a cache, over cachetools' LRU, with an index that readers use without a lock."""
 
 from typing import Generic
 
@@ -7,30 +7,30 @@ from cachetools import LRUCache
 from stores.cache.protocol import Absent, K, V
 
 _SLACK = 8
-"""An entry is moved to the recent end at most once per 1/8 of the cache's size of new entries."""
+"""While new entries worth 1/8 of the cache's size are added, an entry is moved to the recent end at most once."""
 
 
 class Entry(Generic[V]):
-    """One value and its clocks. Its identity matters: a reload replaces the entry that it started from, no other."""
+    """One value and its times. Its identity matters: a reload replaces only the entry that it started from."""
 
     __slots__ = ("expires_at", "failures", "fresh_until", "move_after", "value")
 
     def __init__(self, value: V | Absent, fresh_until: float, expires_at: float) -> None:
         self.value = value
         self.fresh_until = fresh_until
-        """Before this a hit has nothing to do. Later there is a reload to start, or the entry has expired."""
+        """Before this time a hit needs nothing else. Later a reload must be started, or the entry has expired."""
         self.expires_at = expires_at
         self.failures = 0
-        """Reloads that failed in a row."""
+        """The number of reloads that failed in a row."""
         self.move_after = 0
 
 
 class Entries(Generic[K, V]):
     """All methods but `index`'s look-up need the cache's lock: cachetools is not thread-safe, its reads mutate.
 
-    Readers look into `index`, a plain dict, so a hit takes no lock. They report a read only when the entry's place in
-    the LRU order may matter: nothing is evicted unless something is added, so an entry that was moved less than 1/8 of
-    the size in new entries ago stays where it is. The order is exact up to that many additions.
+    Readers look into `index`, a plain dict, so a hit takes no lock. They report a read only if the entry's place in the
+    LRU order may matter: nothing is evicted unless something is added, so an entry is not moved again until new entries
+    worth 1/8 of the size were added. The LRU order is exact up to that many additions.
     """
 
     def __init__(self, max_entries: int) -> None:
@@ -53,7 +53,7 @@ class Entries(Generic[K, V]):
         self.index[key] = entry
 
     def touch(self, key: K, entry: Entry[V]) -> None:
-        """The entry has been read."""
+        """Call it when the entry has been read."""
         if self.index.get(key) is entry:
             entry.move_after = self.added + self._slack
             self._order[key]  # cachetools moves it
@@ -68,7 +68,7 @@ class Entries(Generic[K, V]):
 
 
 class _Evicting(LRUCache[K, Entry[V]]):
-    """Tells its owner what it evicts."""
+    """Removes evicted keys from its owner's index."""
 
     def __init__(self, max_entries: int, owner: Entries[K, V]) -> None:
         super().__init__(max_entries)

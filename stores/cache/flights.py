@@ -1,4 +1,4 @@
-"""Loads that are under way: at most one a key, whoever asked for it."""
+"""Loads that are under way: at most one per key."""
 
 import threading
 from typing import Generic
@@ -8,19 +8,19 @@ from stores.cache.protocol import ABSENT, Absent, K, V
 
 
 class Flight(Generic[K, V]):
-    """One load of one key. All but waiting needs the cache's lock until it has ended; then nothing changes."""
+    """One load of one key. All but `wait` needs the cache's lock until it has ended; then it never changes."""
 
     __slots__ = ("_ended", "base", "error", "in_background", "key", "thread", "valid", "value")
 
     def __init__(self, key: K, base: Entry[V] | None, *, in_background: bool) -> None:
         self.key = key
         self.base = base
-        """What was there when the load began, or when the last reader joined: the only entry it replaces."""
+        """The entry when the load began, or when the last reader joined: the only one that the load may replace."""
         self.in_background = in_background
         self.thread = None if in_background else threading.get_ident()
-        """Who runs it; None while it waits for a worker."""
+        """The thread that runs it; None while it waits for a worker."""
         self.valid = True
-        """False once the key was invalidated or put: what comes back is too old to keep or to give to a new reader."""
+        """False once the key was invalidated or put: the result is too old to keep or to give to a new reader."""
         self.value: V | Absent = ABSENT
         self.error: BaseException | None = None
         self._ended = threading.Event()
@@ -32,7 +32,7 @@ class Flight(Generic[K, V]):
         self._ended.set()
 
     def wait(self, seconds: float) -> bool:
-        """Whether it has ended in this time."""
+        """Whether it ended within this time."""
         return self._ended.wait(max(seconds, 0))
 
 
@@ -46,7 +46,7 @@ class Flights(Generic[K, V]):
         return key in self._by_key
 
     def running(self, key: K) -> Flight[K, V] | None:
-        """The flight that a reader has to wait for. One that still waits for a worker is none: the reader is faster."""
+        """The flight that a reader has to wait for. Not one that still waits for a worker: the reader is faster."""
         flight = self._by_key.get(key)
         return flight if flight is not None and flight.thread is not None else None
 
@@ -54,7 +54,7 @@ class Flights(Generic[K, V]):
         return [flight for flight in self._by_key.values() if flight.thread is not None]
 
     def add(self, flight: Flight[K, V]) -> Flight[K, V]:
-        """Replaces one that waits for a worker, which then will not start."""
+        """Adds a flight. It replaces one that still waits for a worker; that one will not start."""
         self._by_key[flight.key] = flight
         return flight
 
@@ -66,7 +66,7 @@ class Flights(Generic[K, V]):
             del self._by_key[flight.key]
 
     def overtake(self, key: K) -> None:
-        """The key has changed. A running load stays known, so that no second one starts beside it, but has lost."""
+        """The key has changed. A running load stays registered, so that no second one starts, but becomes invalid."""
         flight = self._by_key.get(key)
         if flight is None:
             return

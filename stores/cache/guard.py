@@ -1,4 +1,4 @@
-"""The lock of a cache, which also knows whether the cache may still be used here."""
+"""The lock of a cache, which also checks that the cache is open and belongs to this process."""
 
 import os
 import threading
@@ -8,7 +8,7 @@ from stores.errors import Fatal
 
 
 class Guard:
-    """`with guard:` takes the lock and refuses a closed cache, and one that this process inherited.
+    """`with guard:` takes the lock. It raises if the cache is closed, or was inherited by a fork.
 
     `guard.lock` is the bare lock, for loads that end after the cache was closed.
     """
@@ -20,7 +20,7 @@ class Guard:
 
     @property
     def is_inherited(self) -> bool:
-        """The fork left workers behind, and perhaps the lock in the hands of a thread that is not here."""
+        """After a fork the workers are missing, and a thread that does not exist here may hold the lock."""
         return os.getpid() != self._process
 
     def __enter__(self) -> None:

@@ -1,4 +1,4 @@
-"""A cache with workers of its own, for the time of a `with` block."""
+"""A cache with its own workers, for the duration of a `with` block."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +13,8 @@ from stores.cache.refresh_after_write import RefreshAfterWriteCache
 def open_cache(
     loader: Loader[K, V], policy: Policy, *, workers: int = 2, close_deadline_s: float = 30.0
 ) -> Iterator[RefreshAfterWriteCache[K, V]]:
-    """No thread of it is left after the block. Raises Retryable there when a load does not end by the deadline."""
+    """After the block none of its threads is left. The end of the block raises Retryable if a load does not end by the
+    deadline."""
     # Reloads wait in an unbounded queue, which holds at most one for each entry.
     pool = ThreadPoolExecutor(workers, thread_name_prefix="enrich-reload")
     cache = RefreshAfterWriteCache(loader, policy, pool)

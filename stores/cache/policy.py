@@ -10,18 +10,18 @@ from stores.errors import ConfigError
 class Policy:
     max_entries: int
     refresh_s: float | None = None
-    """From this age on, a read starts a reload behind the scenes. None: entries change by invalidation and put only."""
+    """From this age on, a read starts a reload in the background. None: only `invalidate` and `put` change entries."""
     expire_s: float | None = None
-    """From this age on, an entry is not served any more. None: never."""
+    """From this age on, an entry is not served any more. None: it never expires."""
     absent_expire_s: float | None = None
-    """How long it is remembered that a key has no value; such entries are not refreshed. None: not remembered."""
+    """How long it is cached that a key has no value; such entries are not refreshed. None: it is not cached."""
     load_deadline_s: float = 30.0
     """How long a read waits for another thread's load of its key."""
     backoff: Backoff = field(default_factory=Backoff)
 
     def __post_init__(self) -> None:
         if self.max_entries < 1:
-            raise ConfigError(f"a cache of {self.max_entries} entries cannot be", next_step="allow at least one")
+            raise ConfigError(f"a cache cannot have {self.max_entries} entries", next_step="allow at least one")
         for name in ("refresh_s", "expire_s", "absent_expire_s", "load_deadline_s"):
             seconds = getattr(self, name)
             if seconds is not None and not seconds > 0:

@@ -1,4 +1,4 @@
-"""Filling a cache with every entry before anyone relies on it, without undoing what happens meanwhile."""
+"""Fills a cache with all entries before anyone relies on it, without undoing concurrent changes."""
 
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -10,11 +10,11 @@ from stores.cache.protocol import K, MonotonicClock, V
 from stores.errors import ConfigError, Retryable
 
 _CHUNK = 1_000
-"""Entries that are put under one hold of the lock, about a millisecond."""
+"""How many entries are put while the lock is held once: about a millisecond."""
 
 
 class Filling(Generic[K, V]):
-    """What has changed in a cache since a preload began: the preload's rows of these keys may be too old."""
+    """The keys that have changed in a cache since a preload began: the preload's rows of these may be too old."""
 
     def __init__(self, add: Callable[[Sequence[tuple[K, V]]], None]) -> None:
         self.add = add
@@ -36,16 +36,16 @@ class Filling(Generic[K, V]):
 
 class Fillable(Protocol[K, V]):
     def filling(self) -> AbstractContextManager[Filling[K, V]]:
-        """Entries added inside the block give way to everything that happened to their keys since it began."""
+        """Entries added inside the block never overwrite a change that happened to their key since it began."""
 
 
 @dataclass(frozen=True, slots=True)
 class Preloaded:
-    """How far a preload is."""
+    """The progress of a preload."""
 
     read: int
     kept: int
-    """Fewer than read where keys were changed meanwhile."""
+    """Fewer than `read` if keys were changed meanwhile."""
     seconds: float
     expected: int | None
 
@@ -65,11 +65,11 @@ def preload(
 ) -> Preloaded:
     """Puts every entry into the cache; once it returns the cache is ready.
 
-    `entries` is the loader's way to enumerate, called once the cache takes notice of changes: what was read earlier
-    could be older than an invalidation that nobody remembers. Progress is reported after each thousand.
+    `entries` enumerates the loader's entries. It is called only after the cache has begun to record changes: rows read
+    earlier could be older than an unrecorded invalidation. Progress is reported after each thousand.
 
-    Raises Retryable once the deadline has passed (what was read stays), ConfigError when the cache is too small for
-    all, and what the loader raises. An iterator that blocks cannot be interrupted: its driver needs a timeout.
+    Raises Retryable once the deadline has passed (entries read so far stay), ConfigError if the cache is too small, and
+    what the loader raises. An iterator that blocks cannot be interrupted: its driver needs a timeout.
     """
     began = clock()
     read = 0

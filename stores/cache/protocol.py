@@ -1,4 +1,4 @@
-"""What a refresh-after-write cache promises, and the little that it needs from outside."""
+"""The interface of a refresh-after-write cache, and the few things that it needs from outside."""
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ _V_co = TypeVar("_V_co", covariant=True)
 
 
 class Absent(Enum):
-    """Says that a key has no value; None may be one."""
+    """Means that a key has no value; None may be a value."""
 
     ABSENT = "absent"
 
@@ -27,22 +27,22 @@ class MonotonicClock(Protocol):
 
 
 class Executor(Protocol):
-    """Where reloads run: bounded, and not in the thread that submits. `ThreadPoolExecutor` is one."""
+    """Runs reloads: with a bounded number of threads, never in the submitting one. `ThreadPoolExecutor` is one."""
 
     def submit(self, task: Callable[[], None], /) -> object:
-        """Raises RuntimeError when it takes no more tasks."""
+        """Raises RuntimeError if it accepts no more tasks."""
 
 
 class Loader(Protocol[_K_contra, _V_co]):
-    """Fetches what the cache does not have. Called in many threads, for one key at most once at a time."""
+    """Loads missing entries. Called in many threads, but for one key only once at a time."""
 
     def load(self, key: _K_contra, /) -> _V_co | Absent:
-        """May raise anything. Must end by itself (a driver's timeout): a running load cannot be interrupted."""
+        """May raise anything. Needs its own timeout (the driver's): a running load cannot be interrupted."""
 
 
 @runtime_checkable
 class BatchLoader(Protocol[K, _V_co]):
-    """A loader that fetches many keys at the price of few."""
+    """A loader that can load many keys in one call."""
 
     def load(self, key: K, /) -> _V_co | Absent: ...
 
@@ -52,20 +52,20 @@ class BatchLoader(Protocol[K, _V_co]):
 
 @dataclass(frozen=True, slots=True)
 class CacheStatistics:
-    """What a cache has done since it was made. Keys are counted, also where a batch is loaded in one call."""
+    """What a cache has done since it was created. Keys are counted, even if a batch is loaded in one call."""
 
     hits: int = 0
-    """Reads answered by an entry, a negative one included."""
+    """Reads answered by an entry, including a cached absence."""
     misses: int = 0
     """Reads that loaded, or waited for a load."""
     loads: int = 0
     """Loads that a reader waited for and that succeeded."""
     load_failures: int = 0
     reloads: int = 0
-    """Loads behind the scenes that succeeded."""
+    """Background loads that succeeded."""
     reload_failures: int = 0
     discarded: int = 0
-    """Loaded values that were not kept, because an invalidation or a put came in between."""
+    """Loaded values that were not kept because of an invalidation or a put meanwhile."""
     evictions: int = 0
     load_s: float = 0.0
     """Time spent in the loader, failures included."""
@@ -73,20 +73,20 @@ class CacheStatistics:
 
 
 class Cache(Protocol[K, V]):
-    """Keys and their values, loaded when asked for, reloaded behind the scenes, bounded in number. Thread-safe."""
+    """Keys and their values, loaded on demand, reloaded in the background, bounded in number. Thread-safe."""
 
     def get(self, key: K, /) -> V | Absent:
-        """The value, loaded if need be.
+        """The value, loaded if necessary.
 
-        Raises what the loader raises when it has to load, and Retryable when another thread's load of this key does
-        not end within the deadline.
+        Raises what the loader raises, and Retryable if another thread's load of this key does not end within the
+        deadline.
         """
 
     def get_many(self, keys: Iterable[K], /) -> dict[K, V]:
-        """The values of those keys that have one; raises as `get` does. What was loaded before an error is kept."""
+        """The values of those keys that have one; raises as `get` does. Values loaded before an error are kept."""
 
     def put(self, key: K, value: V, /) -> None:
-        """From now on, reads see this value; a load in flight loses."""
+        """From now on, reads see this value; the result of a running load is discarded."""
 
     def invalidate(self, key: K, /) -> None:
         """No read that begins after this returns a value loaded before it."""

@@ -1,4 +1,4 @@
-"""The cache itself: hits without a lock, everything else under one; loaders and waits never run while it is held."""
+"""The cache itself: hits take no lock, everything else takes one. It is never held during a load or a wait."""
 
 import random
 import threading
@@ -19,10 +19,10 @@ from stores.errors import Fatal, Retryable
 
 
 class RefreshAfterWriteCache(Generic[K, V]):
-    """As Caffeine does it: the first read after the interval gets the old value at once and starts one reload.
+    """Like Caffeine: the first read after the refresh interval gets the old value at once and starts one reload.
 
-    Belongs to the process that made it: a forked child has neither its workers nor a lock it could trust, and is told
-    so at its first miss.
+    It belongs to the process that created it: a forked child has neither its workers nor a lock it could trust, and
+    gets Fatal at its first miss.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class RefreshAfterWriteCache(Generic[K, V]):
     # Reads
 
     def get(self, key: K, /) -> V | Absent:
-        # The hit path. A lock here would cost as much as all the rest, see docs/adr/0007.
+        # The hit path. A lock here would cost as much as everything else, see docs/adr/0007.
         try:
             entry = self._index[key]
         except KeyError:
@@ -91,7 +91,7 @@ class RefreshAfterWriteCache(Generic[K, V]):
                 self._entries.touch(key, entry)
 
     def _resolve(self, keys: Sequence[K]) -> dict[K, V | Absent]:
-        """Answers keys without a fresh entry: by the old value and a reload, a load, or another reader's load."""
+        """Answers keys without a fresh entry: with the old value and a reload, a load, or another reader's load."""
         answers: dict[K, V | Absent] = {}
         deadline = self._clock() + self._load_deadline_s
         pending, first = keys, True
@@ -111,19 +111,19 @@ class RefreshAfterWriteCache(Generic[K, V]):
                         state.hits += first
                         if now >= entry.fresh_until and key not in state.flights:
                             due.append(state.flights.add(Flight(key, entry, in_background=True)))
-                            entry.fresh_until = entry.expires_at  # until the reload ends, hits have nothing to do
+                            entry.fresh_until = entry.expires_at  # until the reload ends, hits start no other
                         continue
                     state.misses += first
                     flight = state.flights.running(key)
                     if flight is None:
                         own.append(state.flights.add(Flight(key, entry, in_background=False)))
                     elif flight.valid:
-                        flight.base = entry  # what it brings is for this reader too: keep it though its entry is gone
+                        flight.base = entry  # this reader needs the result too: keep it although the old entry is gone
                         joined.append(flight)
                     else:
                         overtaken.append(flight)
             self._submit(due)
-            # Own loads come before any wait: others may wait for them, and a wait that fails would leave them hanging.
+            # Do own loads before any wait: others may wait for them, and a failed wait would leave them hanging.
             self._load_here(own)
             for flight in own:
                 answers[flight.key] = flight.value
@@ -151,13 +151,13 @@ class RefreshAfterWriteCache(Generic[K, V]):
     # Loads
 
     def _groups(self, flights: Sequence[Flight[K, V]]) -> Iterable[Sequence[Flight[K, V]]]:
-        """What the loader is asked in one call."""
+        """The groups of flights that the loader gets in one call each."""
         if self._load_all is not None and flights:
             return (flights,)
         return ((flight,) for flight in flights)
 
     def _load_here(self, flights: Sequence[Flight[K, V]]) -> None:
-        """Loads for the calling reader. The first failure ends it, also for those who wait for the batch's rest."""
+        """Loads for the calling reader. The first failure fails all of these flights, also for readers that wait."""
         for group in self._groups(flights):
             try:
                 self._load(group)
@@ -169,11 +169,11 @@ class RefreshAfterWriteCache(Generic[K, V]):
         for group in self._groups(flights):
             try:
                 self._executor.submit(partial(self._reload, group))
-            except RuntimeError as error:  # it was shut down: the entries stay, the statistics tell
+            except RuntimeError as error:  # it was shut down: the entries stay, the failure is counted
                 self._fail(group, error)
 
     def _reload(self, flights: Sequence[Flight[K, V]]) -> None:
-        """Runs in a worker, if need be long after the submission."""
+        """Runs in a worker, possibly long after the submission."""
         with self._guard.lock:
             wanted = [flight for flight in flights if self._state.flights.has(flight)]
             for flight in wanted:
@@ -204,7 +204,7 @@ class RefreshAfterWriteCache(Generic[K, V]):
                 self._state.land(flight, value, ended)
 
     def _fail(self, flights: Sequence[Flight[K, V]], error: BaseException) -> None:
-        """Ends those that have not landed."""
+        """Ends the flights that have not landed."""
         now = self._clock()
         with self._guard.lock:
             for flight in flights:
@@ -231,7 +231,7 @@ class RefreshAfterWriteCache(Generic[K, V]):
 
     @contextmanager
     def filling(self) -> Iterator[Filling[K, V]]:
-        """For `preload`: entries added inside the block give way to all that happened to their keys since it began."""
+        """For `preload`: entries added inside the block never overwrite a change of their key since it began."""
 
         def add(rows: Sequence[tuple[K, V]]) -> None:
             with self._guard:
@@ -249,15 +249,15 @@ class RefreshAfterWriteCache(Generic[K, V]):
     # Life
 
     def statistics(self) -> CacheStatistics:
-        return self._state.statistics()  # without the lock, so that it never waits: each figure is right by itself
+        return self._state.statistics()  # without the lock, so that it never waits: counts may be of different moments
 
     def close(self, deadline_s: float = 30.0) -> None:
-        """Forgets everything, drops reloads that wait for a worker and waits for the loads that run.
+        """Drops all entries and the reloads that wait for a worker, and waits for running loads.
 
-        Raises Retryable when one of them does not end in time; its thread then lives on until its loader returns.
+        Raises Retryable if one of these does not end in time; its thread then lives until its loader returns.
         """
         if self._guard.is_inherited:
-            return  # nothing of it lives in this process
+            return  # this process has none of its threads
         end = self._clock() + deadline_s
         with self._guard.lock:
             self._guard.closed = True

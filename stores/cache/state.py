@@ -1,4 +1,4 @@
-"""All that a cache holds, and the rules by which loads, puts and invalidations change it."""
+"""The state of a cache, and the rules by which loads, puts and invalidations change it."""
 
 from collections.abc import Callable, Iterable
 from typing import Generic
@@ -13,7 +13,7 @@ _NEVER = float("inf")
 
 
 class State(Generic[K, V]):
-    """Every method that changes something needs the cache's lock; hits use `entries.index` and `hits` without."""
+    """Every method that changes something needs the cache's lock; hits use `entries.index` and `hits` without it."""
 
     def __init__(self, policy: Policy, chance: Callable[[], float]) -> None:
         self._policy = policy
@@ -21,7 +21,7 @@ class State(Generic[K, V]):
         self.entries: Entries[K, V] = Entries(policy.max_entries)
         self.flights: Flights[K, V] = Flights()
         self.fillings: set[Filling[K, V]] = set()
-        # `+=` on an attribute is one step under CPython's GIL; without a GIL hits would be slightly too low.
+        # `+=` without the lock: without a GIL, hits would be slightly too low.
         self.hits = 0
         self.misses = self._loads = self._load_failures = self._reloads = self._reload_failures = self._discarded = 0
         self.load_s = 0.0
@@ -30,7 +30,7 @@ class State(Generic[K, V]):
 
     def land(self, flight: Flight[K, V], value: V | Absent, now: float) -> None:
         flight.value = value
-        self._tell_fillings(flight.key)  # also when it is not kept: its reader must not see an older row afterwards
+        self._tell_fillings(flight.key)  # even if it is not kept: its reader must not see an older row afterwards
         if flight.in_background:
             self._reloads += 1
         else:
@@ -41,7 +41,7 @@ class State(Generic[K, V]):
         else:
             self._discarded += 1
             if present is not None and now < present.expires_at:
-                flight.value = present.value  # a put: the next read will see it, so this one must not be ahead of it
+                flight.value = present.value  # a put: the next read will see it, so this one must return it too
         self.flights.remove(flight)
         flight.end()
 
@@ -55,7 +55,7 @@ class State(Generic[K, V]):
         self._reload_failures += 1
         entry = self.entries.index.get(flight.key)
         if entry is not None and entry is flight.base:
-            # Value and expiry stay as they are; only the next attempt waits.
+            # Value and expiry stay; only the next reload is delayed.
             entry.failures += 1
             delay = self._policy.backoff.delay_s(entry.failures, self._chance())
             entry.fresh_until = min(entry.expires_at, now + delay)
@@ -80,7 +80,8 @@ class State(Generic[K, V]):
             filling.skip_all()
 
     def add(self, filling: Filling[K, V], rows: Iterable[tuple[K, V]], now: float) -> None:
-        """A preload's rows. Those whose key has changed since it began, or is being loaded, may be too old."""
+        """Adds a preload's rows, except those whose key has changed since it began or is being loaded: these may be too
+        old."""
         index, most = self.entries.index, self._policy.max_entries
         for key, value in rows:
             if filling.has_changed(key) or self.flights.running(key) is not None:

@@ -1,7 +1,7 @@
-"""The RocksDB engine: the durable truth of a store, raw bytes as the topics have them, and a way to read them.
+"""The RocksDB engine: the durable copy of all tables, with the raw bytes of the topics.
 
-One process writes (`RocksStore`), any number read (`RocksReader`, opened after fork). All tables stand in one database,
-so that one write shows a publication of all of them at once. Why it looks as it does: docs/adr/0006.
+One process writes (`RocksStore`), any number read (`RocksReader`, opened after fork). All tables are in one database,
+so that one write publishes changes of all of them at once. The design is explained in docs/adr/0006.
 Only `database.py` talks to RocksDB; its errors are mapped to our tree there and nowhere else.
 """
 

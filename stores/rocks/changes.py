@@ -1,7 +1,7 @@
-"""The change feed: which keys each publication changed, so that a cache forgets just these.
+"""The change feed: which keys each publication changed, so that a cache needs to forget only these.
 
-A ring: the entry of a publication overwrites the one a whole turn before it, in the publication's own write. So nothing
-has to be removed, and whoever looks for an entry that is gone finds another counter in its place.
+A ring: each publication overwrites the entry of the one `ENTRIES` before it, in its own write. So nothing has to be
+removed, and a reader that looks for an overwritten entry finds another counter in its place.
 """
 
 import struct
@@ -15,9 +15,10 @@ from stores.rocks.layout import CHANGES
 from stores.table import Seq
 
 ENTRIES = 1024
-"""At 35 publications a second half a minute. Whoever looks at the store less often starts anew."""
+"""Half a minute at 35 publications per second. A reader that comes less often must forget everything."""
 _LARGEST = 32 * 1024
-"""Bytes of an entry. What changes more is told as everything: to forget so many keys costs as much as to forget all."""
+"""Bytes of an entry. Larger changes are written as EVERYTHING: forgetting so many keys costs as much as forgetting all.
+"""
 
 _COUNTER = struct.Struct("<q")
 _TABLE = struct.Struct("<HI")  # length of the name, number of keys; then the name, the lengths of the keys, the keys
@@ -33,7 +34,7 @@ EVERYTHING: Final = Everything.EVERYTHING
 TableChanges = frozenset[bytes] | Everything
 """Keys as the table stores them (for a cidr table see network_rows.py), those included that are now deleted."""
 Changes = Mapping[str, TableChanges] | Everything
-"""Of tables that it does not name nothing has changed."""
+"""Tables that it does not name have not changed."""
 
 
 class Rows(Protocol):
@@ -52,7 +53,7 @@ def entry(counter: int, changed: Mapping[str, pa.BinaryArray | Everything]) -> d
 
 
 def changes_between(stored: Rows, since: Seq, now: Seq) -> Changes:
-    """What changed after one seq up to another; everything where an entry between them is gone."""
+    """What changed after `since`, up to `now`; EVERYTHING if an entry between them is gone."""
     if since[:2] != now[:2] or not 0 <= now.counter - since.counter <= ENTRIES:
         return EVERYTHING
     counters = range(since.counter + 1, now.counter + 1)
@@ -71,7 +72,7 @@ def changes_between(stored: Rows, since: Seq, now: Seq) -> Changes:
 
 def _table(name: str, keys: pa.BinaryArray | Everything, room: int) -> bytes:
     raw = name.encode()
-    # Measured first in one go: a batch of 10,000 keys must not become Python objects only to be told as everything.
+    # Check the size first: a batch of 10,000 keys must not become Python objects only to be written as EVERYTHING.
     if keys is not EVERYTHING and keys.nbytes <= room:
         distinct = list(dict.fromkeys(keys.to_pylist()))
         lengths = struct.pack(f"<{len(distinct)}I", *map(len, distinct))

@@ -1,6 +1,6 @@
 """RocksDB as this engine uses it: explicit options, no write-ahead log, errors of our own tree.
 
-The options are not taste. Without `raw_mode` and without options for "default", opening would unpickle what it finds
+The options are necessary. Without `raw_mode` and without options for "default", opening would unpickle what it finds
 in a directory; with a write-ahead log, a secondary would serve stale rows (RocksDB #14444). See facts-store.md.
 """
 
@@ -31,13 +31,13 @@ from stores.rocks.errors import mapped
 
 _MIB = 1 << 20
 _KEYS_AT_A_TIME = 1024
-"""RocksDB holds the block of every key of one call: 10,000 keys at once took 40 MiB beside the cache (measured)."""
+"""A multi-get pins the block of each of its keys: 10,000 keys at once took 40 MiB beside the cache (measured)."""
 _MEMORY = {
     "block_cache": "rocksdb.block-cache-usage",
     "memtables": "rocksdb.cur-size-all-mem-tables",
     "table_readers": "rocksdb.estimate-table-readers-mem",
 }
-"""Index and filters are outside the block cache, with the table readers: they grow with the rows."""
+"""Index and filters count as table readers, not as block cache: they grow with the rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +62,15 @@ def _options(sizes: Sizes, *, create: bool = False) -> Options:
     options.set_block_based_table_factory(blocks)
     options.set_compression_type(DBCompressionType.lz4())
     options.set_write_buffer_size(sizes.write_buffer)
-    # Every file is opened when the database is: a missing or cut file shows at once, and a secondary keeps the files
+    # Open every file with the database: a missing or truncated file shows at once, and a secondary keeps the files
     # that a compaction of the primary removes.
     options.set_max_open_files(-1)
     # Each publication is one small file in level 0. Every compaction of these rewrites the level below, so that is kept
-    # small. Measured over 1 M rows, 35 publications/s of 20 rows, bytes written for each byte published: 14 (19 with
-    # 8 files and 8 MiB). Universal compaction writes 5, but a bulk load's removal of old rows would rewrite all tables.
+    # small. Measured write amplification over 1 M rows, 35 publications/s of 20 rows: 14 (19 with 8 files and 8 MiB).
+    # Universal compaction has 5, but a bulk load's removal of old rows would rewrite all tables.
     options.set_level_zero_file_num_compaction_trigger(16)
-    # From so many files on a flush would wait for compaction. The usual 20 are reached in 0.1 s when the processor is
-    # busy; every publication then waited 1 to 2 s (measured, beside a bulk load). A reader probes a few more instead.
+    # With so many files a flush would wait for compaction. The default of 20 is reached in 0.1 s when the CPU is busy;
+    # every publication then waited 1 to 2 s (measured, beside a bulk load). Instead readers probe a few more files.
     options.set_level_zero_slowdown_writes_trigger(200)
     options.set_level_zero_stop_writes_trigger(400)
     options.set_level_compaction_dynamic_level_bytes(True)
@@ -117,7 +117,7 @@ class Database:
             return cls(Rdict(str(path), options, column_families={"default": options}, access_type=access), path)
 
     def get_many(self, keys: list[bytes]) -> list[bytes | None]:
-        """The rows of the keys, None where there is none. Fastest when the keys are in their order."""
+        """The rows of the keys, None for a missing one. Fastest with sorted keys."""
         rows: list[bytes | None] = []
         with mapped(self.path):
             for start in range(0, len(keys), _KEYS_AT_A_TIME):
@@ -131,7 +131,7 @@ class Database:
         deletes: Sequence[bytes] = (),
         ranges: Sequence[tuple[bytes, bytes]] = (),
     ) -> None:
-        """One atomic write, in memory until `flush`: ranges of keys deleted, then keys, then rows put."""
+        """One atomic write, in memory until `flush`: first deletes the ranges, then the keys, then puts the rows."""
         batch = WriteBatch(raw_mode=True)
         with mapped(self.path):
             for begin, end in ranges:
@@ -154,8 +154,8 @@ class Database:
             self._rdict.ingest_external_file([str(file) for file in files], options)
 
     def compact(self, begin: bytes, end: bytes) -> None:
-        """Gives the space of deleted rows back, which may take minutes. `close`, in another thread, ends it at once:
-        it is of use, but nobody needs it."""
+        """Frees the space of deleted rows, which may take minutes. `close` in another thread ends it at once: it is
+        useful, but never necessary."""
         with self._idle:
             if not self._is_open:
                 return
@@ -169,12 +169,12 @@ class Database:
                 self._idle.notify_all()
 
     def memory(self) -> dict[str, int]:
-        """Bytes that RocksDB holds now, by what they are for."""
+        """Bytes that RocksDB holds in memory now, by purpose."""
         with mapped(self.path):
             return {name: self._rdict.property_int_value(label) or 0 for name, label in _MEMORY.items()}
 
     def files(self) -> list[tuple[bytes, bytes, int]]:
-        """Of each file the first key, the last one, and its bytes."""
+        """First key, last key and size in bytes of each file."""
         with mapped(self.path):
             return [(file["start_key"], file["end_key"], file["size"]) for file in self._rdict.live_files()]
 
@@ -183,7 +183,7 @@ class Database:
             self._rdict.try_catch_up_with_primary()
 
     def scan(self, begin: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """All rows from `begin` to before `end`. Raises CorruptState where RocksDB's own iteration stops silently."""
+        """All rows with `begin` <= key < `end`. Raises CorruptState where RocksDB's own iteration just ends."""
         with mapped(self.path):
             cursor = self._cursor(end)
             cursor.seek(begin)
@@ -195,7 +195,7 @@ class Database:
     def scan_in_pieces(
         self, begin: bytes, end: bytes, most_rows: int, most_bytes: int
     ) -> Iterator[tuple[list[bytes], list[bytes]]]:
-        """The same in lists of keys and of values, of bounded length and size: half the work a row."""
+        """The same in lists of keys and of values, of bounded length and size: half the work per row."""
         with mapped(self.path):
             cursor = self._cursor(end)
             cursor.seek(begin)
@@ -218,7 +218,7 @@ class Database:
     def scan_back(self, begin: bytes, last: bytes) -> Iterator[tuple[bytes, bytes]]:
         """All rows from `last` (included) back to `begin`."""
         with mapped(self.path):
-            # Not by an option: in rocksdict 0.3.29 `set_iterate_lower_bound` sets the upper bound.
+            # Not with an option: in rocksdict 0.3.29 `set_iterate_lower_bound` sets the upper bound.
             cursor = self._cursor(last + b"\0")
             cursor.seek_for_prev(last)
             while cursor.valid() and (key := cursor.key()) >= begin:
@@ -244,13 +244,13 @@ class Database:
             # The driver cannot be closed while one of its calls runs.
             self._rdict.cancel_all_background(wait=False)
             self._idle.wait_for(lambda: not self._compactions)
-            # It closes, and says that it was shut down before a last flush. Whatever counts was flushed when written.
+            # This closes it, and raises because there was no last flush. All data that counts was flushed when written.
             with suppress(Fatal), mapped(self.path):
                 self._rdict.close()
 
 
 class SortedFile:
-    """A file of rows in ascending order of their keys, made beside the database and then taken into it."""
+    """An SST file with rows in ascending order of their keys, written beside the database and then ingested."""
 
     def __init__(self, path: Path, sizes: Sizes) -> None:
         self.path = path

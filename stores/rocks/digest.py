@@ -1,5 +1,5 @@
-"""A digest of a table's newest versions that does not depend on their order: a sum modulo 2^64, so that a publication
-adds what came and takes away what went. Stable for ever: it is stored."""
+"""A digest of a table's newest versions that does not depend on their order: a sum modulo 2^64. A publication adds the
+new versions and subtracts the replaced ones. It is stored, so it must never change."""
 
 import zlib
 from collections.abc import Sequence

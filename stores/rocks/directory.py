@@ -1,7 +1,7 @@
-"""Which file of a store's directory is what.
+"""The files of a store's directory.
 
 db/          the database          watermark    see watermark.py
-bulk/        sorted runs and files of bulk loads; nothing in it outlives its writer
+bulk/        sorted runs and files of bulk loads; the next writer deletes it
 readers/     one directory for each secondary instance, named by its process
 """
 
@@ -27,7 +27,7 @@ class Directory:
         return self.path / "db"
 
     def prepare(self, *, may_make: bool) -> bool:
-        """Whether a store must be made here. Raises CorruptState for one of which a part, or all, is missing."""
+        """Whether a new store must be created here. Raises CorruptState if a store is missing, or part of it."""
         if may_make:
             with mapped_files(self.path):
                 self.database.mkdir(parents=True, exist_ok=True)
@@ -35,7 +35,7 @@ class Directory:
             has_files = self.database.exists() and any(self.database.iterdir())
         has_watermark = watermark.is_there(self.path)
         if has_files != has_watermark:
-            # Making a store ends with its watermark: either it was interrupted, or something was deleted since.
+            # The watermark is written last: either the creation was interrupted, or something was deleted since.
             missing = "watermark" if has_files else "database"
             raise CorruptState(f"the store's {missing} is missing", where=str(self.path), next_step="rebuild the store")
         if not has_files and not may_make:
@@ -43,7 +43,7 @@ class Directory:
         return not has_files
 
     def new_work(self) -> Path:
-        """A directory for one bulk load, on the file system of the database: files move into it without a copy."""
+        """A directory for one bulk load, on the database's file system: RocksDB ingests its files without a copy."""
         bulk = self.path / "bulk"
         with mapped_files(bulk):
             bulk.mkdir(exist_ok=True)
@@ -56,7 +56,7 @@ class Directory:
             return Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-", dir=readers))
 
     def sweep(self) -> None:
-        """Removes what former processes left. Only the writer may: it knows that no other bulk load is running."""
+        """Removes what earlier processes left. Only the writer may: it knows that no other bulk load is running."""
         shutil.rmtree(self.path / "bulk", ignore_errors=True)
         readers = self.path / "readers"
         with contextlib.suppress(FileNotFoundError), files.mapped_files(readers):

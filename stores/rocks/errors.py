@@ -1,6 +1,6 @@
-"""RocksDB's errors, which reach Python as bare `Exception`s with a text, mapped to our tree: one boundary.
+"""Maps RocksDB's errors, which reach Python as bare `Exception`s with a text, to our tree. This is the only place.
 
-The driver's own files beside the database fail with an `OSError`, or with the text of one.
+Operations on the driver's own files beside the database fail with an `OSError`, or with the text of one.
 """
 
 import errno
@@ -18,7 +18,7 @@ _LOCKED = ("lock hold by current process", "while lock file")
 _HOST = ("permission denied", "read-only file system")
 _NO_ROOM = {"too many open files": errno.EMFILE, "cannot allocate memory": errno.ENOMEM}
 _DAMAGE = ("corruption", "invalid argument", "not found", "io error", "not implemented", "not supported")
-# The driver makes and looks through the directory by itself, beside RocksDB; somebody deletes it meanwhile.
+# The driver itself, not RocksDB, creates and lists the directory. These are its errors if it is deleted meanwhile.
 _DELETED = ("os error 2)", "os error 17)", "code: 2,", "code: 17,")
 _PASSING = (
     "resource busy",
@@ -31,7 +31,7 @@ _PASSING = (
 
 @contextmanager
 def mapped(path: Path) -> Iterator[None]:
-    """Raises what RocksDB raises inside as an error of our tree that names the path."""
+    """Turns RocksDB's errors inside the block into errors of our tree that name the path."""
     try:
         yield
     except Exception as error:  # nothing more exact is raised; see `translated`
@@ -42,7 +42,7 @@ def mapped(path: Path) -> Iterator[None]:
 
 
 def translated(error: Exception, path: Path) -> EnrichError | None:
-    """What the caller should do about an error of the driver; None for what is not the driver's."""
+    """The error of our tree for an error of the driver; None if the error is not the driver's."""
     if isinstance(error, DbClosedError):
         return Fatal("the store was used after it was closed", where=str(path))
     text = str(error)
@@ -56,7 +56,7 @@ def translated(error: Exception, path: Path) -> EnrichError | None:
     where = str(path)
     if any(sign in low for sign in _DISK_FULL):
         return Retryable(
-            f"the disk is full: {text}", where=where, next_step="free space there; the store goes on by itself"
+            f"the disk is full: {text}", where=where, next_step="free space there; the store then recovers"
         )
     for sign, number in _NO_ROOM.items():
         if sign in low:
@@ -74,11 +74,11 @@ def translated(error: Exception, path: Path) -> EnrichError | None:
 
 @contextmanager
 def mapped_files(path: Path) -> Iterator[None]:
-    """The same for files beside the database. A missing one is damage: a store has all of its own, or was deleted."""
+    """The same for files beside the database. A missing one is damage: part of the store was deleted, or all of it."""
     with files.mapped_files(path):
         try:
             yield
-        # The second: a directory that is deleted while it is being made.
+        # FileExistsError: a directory that is deleted while it is being created.
         except (FileNotFoundError, FileExistsError) as error:
             raise _damaged(str(error), path) from error
 

@@ -1,14 +1,14 @@
-"""How rows stand in the database: keys with a tag and a table's number in front, values as a header and raw bytes.
+"""The layout of rows in the database: keys begin with a tag and a table id, values are a header and raw bytes.
 
-    M name                                                what is known of the store and of each table (JSON)
+    M name                                                the state of the store and of each table (JSON)
     L table key                                           the newest version of each partition that has the key
     H table escaped-key timestamp partition offset        a version that a newer one superseded
-    Q table due escaped-key timestamp partition offset    when that version may go -> offset, timestamp of its successor
+    Q table due escaped-key timestamp partition offset    when it may be removed -> offset, timestamp of its successor
     X table partition offset timestamp                    a record in quarantine (quarantine.py)
     C place-in-the-ring                                   which keys a publication changed (changes.py)
 
-History is ordered by time, so that an as-of question is one seek. Within one partition of a key that order is also the
-order of offsets, unless timestamps went back: then the entry of the newest version says so (`UNORDERED`).
+History is ordered by time, so that an as-of look-up is one seek. Within one partition of a key this is also the order
+of offsets, unless timestamps went back: then the entry of the newest version is marked `UNORDERED`.
 """
 
 import struct
@@ -27,9 +27,9 @@ OF_TABLES = (LATEST, HISTORY, QUEUE, QUARANTINE)
 
 TOMBSTONE = 1
 HAS_HISTORY = 2
-"""Versions of this key and partition were moved to the history at some time; without it nobody need look there."""
+"""Versions of this key and partition may be in the history. Without this flag it need not be searched."""
 UNORDERED = 4
-"""A version of this key and partition came with an earlier timestamp than one before it."""
+"""A version of this key and partition had an earlier timestamp than one before it."""
 STICKY = HAS_HISTORY | UNORDERED
 
 HEADER = struct.Struct("<BiqqqI")  # flags, partition, offset, timestamp, arrived, length of the payload
@@ -43,7 +43,7 @@ HEADERS = np.dtype(
         ("size", "<u4"),
     ]
 )
-"""The same for many rows at once."""
+"""The same header as a numpy type, for many rows at once."""
 _PLACE = struct.Struct(">QIQ")  # timestamp (shifted: it may be negative), partition, offset
 _QUARANTINE_PLACE = struct.Struct(">IQQ")  # partition, offset, timestamp (shifted)
 _SUCCESSOR = struct.Struct("<qq")
@@ -73,7 +73,7 @@ def encode(entries: Iterable[Entry]) -> bytes:
 
 
 def decode(value: bytes) -> list[Entry]:
-    """The entries of a row: one, unless the key stands in two partitions, which is a fault of its topic."""
+    """The entries of a row: one, unless the key is in several partitions, which is a fault of its topic."""
     flags, partition, offset, timestamp, arrived, length = HEADER.unpack_from(value)
     if length + HEADER.size == len(value):
         return [Entry(timestamp, partition, offset, arrived, flags, value[HEADER.size :])]
@@ -103,7 +103,7 @@ def table_ranges(table_id: int) -> list[tuple[bytes, bytes]]:
 
 
 def table_ids(scan: Callable[[bytes, bytes], Iterator[tuple[bytes, bytes]]]) -> set[int]:
-    """The tables that have a row, found by a few seeks."""
+    """The ids of tables that have any row, found by a few seeks."""
     found = set()
     for tag in OF_TABLES:
         begin = tag
@@ -114,7 +114,7 @@ def table_ids(scan: Callable[[bytes, bytes], Iterator[tuple[bytes, bytes]]]) -> 
 
 
 def escaped(key: bytes) -> bytes:
-    """A form of the key, in the same order, of which none is the beginning of another."""
+    """An order-preserving encoding in which no key is a prefix of another."""
     return key.replace(b"\0", b"\0\xff") + b"\0\0"
 
 
@@ -135,7 +135,7 @@ def history_key(table_id: int, key: bytes, entry: Entry) -> bytes:
 
 
 def up_to(timestamp: int) -> bytes:
-    """The last place of a timestamp."""
+    """The last place with this timestamp."""
     return (timestamp + _SHIFT).to_bytes(8, "big") + LAST_PLACE[8:]
 
 
@@ -144,11 +144,11 @@ def due_prefix(table_id: int, due: int) -> bytes:
 
 
 def queue_row(table_id: int, key: bytes, old: Entry, successor: Entry, history_ms: int) -> tuple[bytes, bytes]:
-    """When a version may go: once its successor hides it from every time and pin since the horizon.
+    """When a version may be removed: once its successor hides it from every as-of time and pin since the horizon.
 
     The horizon must have reached the successor's timestamp, and passed the moment at which it arrived: a pin may have
-    been taken at that moment, just before. A table without history answers no time, so there only the second holds: a
-    producer that counts in microseconds would otherwise have all its versions kept for ever.
+    been taken just before, at that same moment. A table without history has no as-of look-ups, so only the second
+    condition applies: otherwise the versions of a producer that writes microseconds would be kept for ever.
     """
     due = max(successor.timestamp, successor.arrived + 1) if history_ms else successor.arrived + 1
     suffix = escaped(key) + place(old.timestamp, old.partition, old.offset)
@@ -165,7 +165,7 @@ def parse_quarantine_place(place: bytes) -> tuple[int, int, int]:
 
 
 class Due(NamedTuple):
-    """A version that may go: its row in the history, and what the floor of its partition must rise over."""
+    """A version that may be removed: its key in the history, and the successor over which the floor must rise."""
 
     history_key: bytes
     partition: int

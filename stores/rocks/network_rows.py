@@ -1,4 +1,4 @@
-"""Networks as keys of rows: the length, then the address with its host bits zero."""
+"""Networks as keys of rows: the prefix length, then the address with its host bits zero."""
 
 import ipaddress
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ def network_key(network: Network) -> bytes:
 
 
 def network_text(key: bytes) -> bytes:
-    """The network as people write it. IPv4 networks stand among the v4-mapped ones (::ffff:0:0/96)."""
+    """The network as people write it. IPv4 networks are stored as v4-mapped ones (::ffff:0:0/96)."""
     length, address = key[0], int.from_bytes(key[1:], "big")
     if length >= 96 and address >> 32 == 0xFFFF:
         return str(ipaddress.IPv4Network((address & 0xFFFF_FFFF, length - 96))).encode()
@@ -19,7 +19,7 @@ def network_text(key: bytes) -> bytes:
 
 
 def networks_around(address: bytes, lengths: Iterable[int]) -> list[bytes] | None:
-    """The keys of the networks of these lengths that an address is in; None for what is no address."""
+    """The keys of the networks of these lengths that contain the address; None if it is not an address."""
     try:
         number = parse_address(address)
     except ValueError:

@@ -19,11 +19,11 @@ _NO_KEY, _NO_VALUE = 1, 2
 
 @dataclass(frozen=True, slots=True)
 class QuarantineState:
-    """How much is in the quarantine of a table at one seq. `kept` and `not_kept` say how many for each reason."""
+    """How much is in the quarantine of a table at one seq. `kept` and `not_kept` are counts by reason."""
 
     kept: Mapping[str, int] = field(default_factory=dict)
     not_kept: Mapping[str, int] = field(default_factory=dict)
-    """Came when the quarantine was full: counted since the table was last loaded."""
+    """Records that came when the quarantine was full: counted since the table was last loaded."""
     size: int = 0
     digest: int = 0
 
@@ -33,23 +33,23 @@ class QuarantineState:
 
     @property
     def records(self) -> int:
-        """All of them, kept or not."""
+        """All records, kept or not."""
         return self.kept_records + sum(self.not_kept.values())
 
 
 def quarantine_rows(scan: Scan, table_id: int) -> Iterator[tuple[bytes, bytes]]:
-    """Places and rows of what a table's quarantine keeps, in the order of partitions and offsets."""
+    """The places and rows of the records that a table's quarantine keeps, by partition and offset."""
     begin = prefix(QUARANTINE, table_id)
     return ((key[len(begin) :], row) for key, row in scan(begin, end_of(begin)))
 
 
 def quarantined_records(scan: Scan, table: str, table_id: int) -> Iterator[Quarantined]:
-    """The same as records."""
+    """The records that a table's quarantine keeps, by partition and offset."""
     return (_decode(table, place, row) for place, row in quarantine_rows(scan, table_id))
 
 
 def quarantine_digest(rows: Iterable[tuple[bytes, bytes]]) -> int:
-    """Of places and rows, every byte of them."""
+    """The digest of places and rows, over every byte."""
     listed = [place + row for place, row in rows]
     nothing = np.zeros(len(listed), np.int64)
     return digest_of(listed, nothing, nothing)

@@ -1,4 +1,4 @@
-"""What is known of a store and its tables at one seq: the rows that every publication writes together with its data."""
+"""The state of a store and its tables at one seq. Every publication writes it, together with its data."""
 
 import functools
 import json
@@ -29,11 +29,11 @@ class TableState:
     floors: Mapping[int, HistoryFloor] = field(default_factory=dict)
     complete_through: int | None = None
     rows: int = 0
-    """How many keys there are, deleted ones too."""
+    """The number of keys, tombstones included."""
     split_keys: int = 0
-    """How many keys stand in more than one partition: a fault of the topic."""
+    """The number of keys that are in more than one partition: a fault of the topic."""
     digest: int = 0
-    """Of the newest version of each key and partition: see digest.py."""
+    """The digest of the newest version of each key and partition: see digest.py."""
     lengths: tuple[int, ...] = ()
     """The lengths of the networks that a cidr table has ever held, longest first."""
     notes: Mapping[str, str] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class StoreState:
         return replace(self, seq=seq, tables={**self.tables, **{table.name: table for table in changed}})
 
     def rows(self, *names: str) -> dict[bytes, bytes]:
-        """The rows that a write of these tables must carry."""
+        """The state rows that a write of these tables must include."""
         store = {
             "format": FORMAT,
             "store": self.seq.store,
@@ -77,11 +77,11 @@ def table_row(name: str) -> bytes:
 
 
 def read_state(database: Database) -> StoreState:
-    """Raises CorruptState when it is not there, not whole, or of an older format; ConfigError for a newer one."""
+    """Raises CorruptState if the state is missing, incomplete or of an older format; ConfigError for a newer one."""
     where = str(database.path)
     rows = dict(database.scan(META, end_of(META)))
     if STORE_ROW not in rows:
-        raise CorruptState("the store has lost what it knew of itself", where=where, next_step="rebuild it")
+        raise CorruptState("the store's own state row is missing", where=where, next_step="rebuild it")
     try:
         store: dict[str, Any] = json.loads(rows[STORE_ROW])
         _require_format(store["format"], where)
@@ -126,7 +126,7 @@ def _table_bytes(table: TableState) -> bytes:
 
 @functools.lru_cache(maxsize=256)
 def _table(key: bytes, value: bytes) -> TableState:
-    # Kept, because a reader reads all tables at each snapshot, and most did not change.
+    # Cached, because a reader reads the state of all tables at each snapshot, and most have not changed.
     fields: dict[str, Any] = json.loads(value)
     return TableState(
         name=key.removeprefix(_TABLE_ROWS).decode(),

@@ -34,8 +34,8 @@ _EXPIRED_IN_ONE_PASS = 50_000
 class RocksStore:
     """A store open for writing. Safe to use from several threads: a bulk load runs beside publications.
 
-    A write that fails (a full disk, say) leaves nothing behind: the next one opens the database anew, which drops what
-    was not acknowledged, and goes on from what was.
+    A failed write (a full disk, say) leaves nothing behind: the next write opens the database again, which drops what
+    was not acknowledged, and continues from what was.
     """
 
     def __init__(
@@ -47,10 +47,10 @@ class RocksStore:
         sizes: Sizes | None = None,
         room: Room | None = None,
     ) -> None:
-        """Opens the store, or makes one where the directory is empty or missing.
+        """Opens the store, or creates one if the directory is empty or missing.
 
-        Raises CorruptState for a store to be rebuilt (damaged, older format), ConfigError for a newer format, Fenced
-        while another process writes it.
+        Raises CorruptState for a store that must be rebuilt (damaged, older format), ConfigError for a newer format,
+        Fenced while another process writes it.
         """
         self._directory = Directory(directory)
         self._specs = dict(tables)
@@ -61,11 +61,11 @@ class RocksStore:
         self._is_broken = False
         self._mirror: Mirror | None = None
         self._loading: set[int] = set()
-        # Its one thread starts with its first work: forking goes before threads.
+        # Its thread starts with the first task, so that the process can still fork before that.
         self._tidying = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tidying")
         self._database, self._state = self._opened(may_make=True)
         with contextlib.ExitStack() as when_it_fails:
-            # Whoever tries again must not find the lock held by this attempt.
+            # A retry must not find the database locked by this attempt.
             when_it_fails.callback(lambda: self._database.close())
             self._watermark = Watermark(directory, self._state.seq)
             when_it_fails.callback(self._watermark.close)
@@ -76,7 +76,7 @@ class RocksStore:
 
     @property
     def path(self) -> Path:
-        """Where readers open it."""
+        """The directory that readers open."""
         return self._directory.path
 
     @property
@@ -85,18 +85,18 @@ class RocksStore:
 
     @property
     def tables(self) -> Mapping[str, TableState]:
-        """What is known of each table now: positions, floors, counts."""
+        """The current state of each table: positions, floors, counts."""
         return self._state.tables
 
     def mirror(self, mirror: Mirror) -> StoreState:
-        """Tells it of every publication from now on. Returns what has been published until now."""
+        """Passes every publication from now on to the mirror. Returns the state as of now."""
         with self._lock:
             self._mirror = mirror
             return self._state
 
     def prepare(self, table: str, update: TableUpdate, decoder: Decoder | None = None) -> Prepared:
-        """Decodes an update, by `decoder` if one is given. `publish` takes the outcome in its place: then nothing that
-        a decoder does, waiting and failing among it, concerns other tables. Raises what the decoder raises."""
+        """Decodes an update, with `decoder` if one is given. `publish` takes the result instead of the update: then a
+        decoder that waits or fails does not affect other tables. Raises what the decoder raises."""
         spec = self._specs[self._known(table)]
         if decoder is not None:
             spec = replace(spec, decoder=decoder)
@@ -105,7 +105,7 @@ class RocksStore:
     def publish(self, updates: Mapping[str, TableUpdate | Prepared]) -> Publication:
         """See `Writer`. Returns once the publication is on disk; raises Retryable when the disk is full.
 
-        What a decoder raises, it raises before anything is written.
+        If a decoder raises, nothing has been written.
         """
         prepared = {n: u if isinstance(u, Prepared) else self.prepare(n, u) for n, u in updates.items()}
         self._require_tables(prepared)
@@ -114,12 +114,12 @@ class RocksStore:
                 moved = [name for name, one in prepared.items() if not one.fits(self._state.tables[name])]
                 if not moved:
                     return self._published(prepared)
-            # Loads of these tables were shown meanwhile. Decoded again without the lock, as all is.
+            # Loads of these tables were swapped in meanwhile. Decode again, without the lock.
             for name in moved:
                 prepared[name] = self.prepare(name, prepared[name].update, prepared[name].spec.decoder)
 
     def remove_expired(self) -> Publication:
-        """See `Writer`. A bounded piece of work: what is left over goes in the next pass."""
+        """See `Writer`. The work is bounded: the next pass removes what is left."""
         with self._writing():
             deletes: list[bytes] = []
             changed: list[TableState] = []
@@ -135,9 +135,9 @@ class RocksStore:
             return Publication(self.seq)
 
     def purge(self, table: str, places: Iterable[QuarantinePlace], *, not_kept: bool = False) -> Publication:
-        """Removes these records from the table's quarantine; places that it does not keep are passed over.
+        """Removes these records from the table's quarantine; unknown places are ignored.
 
-        `not_kept`: the number of those that it had no room for is set to zero as well.
+        `not_kept`: also sets the counts of records that it had no room for to zero.
         """
         with self._writing():
             self._known(table)
@@ -147,14 +147,14 @@ class RocksStore:
             return Publication(self.seq)
 
     def bulk(self, table: str, *, budget: int | None = None) -> BulkLoad:
-        """Loads a table anew beside the rows that it holds, which go on answering until `finish` swaps them.
+        """Loads a table anew beside its old rows, which keep answering until `finish` swaps in the new ones.
 
-        Publications go on meanwhile. `budget`: bytes of rows that the load may hold in memory, if not the usual.
+        Publications go on meanwhile. `budget`: bytes of rows that the load may hold in memory, if not the default.
         """
         return BulkLoad(self, self._specs[self._known(table)], self.reserve(table, budget=budget))
 
     def reserve(self, table: str, *, budget: int | None = None) -> Reserved:
-        """What `bulk` begins with, for a load that another process prepares. See `Target` for how it goes on."""
+        """The first step of `bulk`, for a load that another process prepares. See `Target` for the next steps."""
         with self._writing():
             self._known(table)
             table_id = self._new_table_id()
@@ -170,32 +170,32 @@ class RocksStore:
             )
 
     def memory(self) -> Mapping[str, int]:
-        """Bytes that the database holds in memory now, by what they are for."""
+        """Bytes that the database holds in memory now, by purpose."""
         with self._lock:
             return self._database.memory()
 
     def close(self) -> None:
         self._tidying.shutdown(wait=False, cancel_futures=True)
         with self._lock, contextlib.ExitStack() as closing:
-            closing.callback(self._tidying.shutdown)  # the database ends what is under way
+            closing.callback(self._tidying.shutdown)  # runs after the close, which ends a running compaction
             closing.callback(self._watermark.close)
             closing.callback(self._database.close)
 
     # What a bulk load needs of the store.
 
     def ingest(self, files: Sequence[Path]) -> None:
-        """Takes sorted files in. Their rows belong to a table's number that nobody reads yet."""
+        """Ingests sorted files. Their rows belong to a table id that nobody reads yet."""
         with self._writing():
             self._database.ingest(files)
 
     def write_unseen(self, puts: Mapping[bytes, bytes]) -> None:
-        """Writes rows of a table's number that nobody reads yet. They are on disk when this returns."""
+        """Writes rows of a table id that nobody reads yet. They are on disk when this returns."""
         with self._writing():
             self._database.write(puts)
             self._database.flush()
 
     def swap(self, table: TableState, masked: int, aside: SetAside, waiting: Waiting) -> Publication:
-        """Shows a table under its new number and removes the rows of the old one, in one write."""
+        """Gives a table its new table id and removes the rows of the old one, in one write."""
         with self._writing():
             old = self._state.tables[table.name]
             aside = carried_over(self._database, old, waiting, aside)
@@ -211,7 +211,7 @@ class RocksStore:
     def abandon(self, table_id: int) -> None:
         """Removes the rows of a bulk load that will not be finished.
 
-        Unless readers have them: a load may fail in its very last steps, once it was shown."""
+        If they are already visible to readers, they stay: a load may fail in its very last steps, after the swap."""
         with self._writing():
             if table_id not in {table.table_id for table in self._state.tables.values()}:
                 self._database.write({}, ranges=table_ranges(table_id))
@@ -221,8 +221,7 @@ class RocksStore:
     # Inside.
 
     def _give_space_back(self, table_id: int) -> None:
-        # What it meets is nobody's failure: RocksDB's own compactions come to these rows later, and damage shows when
-        # it is read.
+        # Errors can be ignored: RocksDB's own compactions free these rows later, and damage shows when it is read.
         with contextlib.suppress(Exception):
             for begin, end in table_ranges(table_id):
                 self._database.compact(begin, end)
@@ -269,10 +268,10 @@ class RocksStore:
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
-        """Alone with a database that holds what was acknowledged and, unseen, what bulk loads have ready."""
+        """Exclusive access to a database with exactly what was acknowledged, and invisible rows of bulk loads."""
         with self._lock:
             if self._is_broken:
-                # What a failed write left in memory must not be read as if it had been published.
+                # The data of a failed write is still in memory and must not be read as if it had been published.
                 with contextlib.suppress(EnrichError):
                     self._database.close()
                 self._database, self._state = self._opened(may_make=False)
@@ -296,7 +295,7 @@ class RocksStore:
     ) -> None:
         """Publishes: one write, one flush, and only then the watermark and the state that acknowledge it.
 
-        `arrived`: the new versions, by table; `replaced`: the tables of which all rows are others.
+        `arrived`: the new versions, by table; `replaced`: the tables whose rows were all replaced.
         """
         came = arrived or {}
         state = self._state.with_tables(changed)
@@ -351,7 +350,7 @@ class RocksStore:
                 added.append(TableState(name, self._new_table_id(), spec.key))
             elif table.key is not spec.key:
                 raise CorruptState(
-                    f"table `{name}` was stored with {table.key} keys, it is to have {spec.key} keys",
+                    f"table `{name}` was stored with {table.key} keys, but is now configured with {spec.key} keys",
                     where=str(self._directory.path),
                     next_step="rebuild the store",
                 )
@@ -360,7 +359,7 @@ class RocksStore:
                 self._show(added, {})
 
     def _remove_orphans(self) -> None:
-        """Removes the rows of bulk loads that a former process did not finish."""
+        """Removes the rows of bulk loads that an earlier process did not finish."""
         used = {table.table_id for table in self._state.tables.values()}
         with self._writing():
             for table_id in table_ids(self._database.scan):

@@ -1,8 +1,9 @@
-"""A small file beside the database that holds the newest counter ever acknowledged.
+"""A small file beside the database with the newest seq that was acknowledged.
 
-A MANIFEST that lost its end opens without an error, as the store was some time ago, or empty. That cannot be seen from
-inside the database; it can from here. The file is written after the database is on disk, so that a crash leaves it
-behind, never ahead: a database behind it is damaged. One write in place, so a full disk does not stop it.
+A RocksDB MANIFEST that lost its end opens without an error, with an older state of the store or an empty one. That
+cannot be detected from inside the database, but with this file. It is written after the database is on disk, so after a
+crash it is behind, never ahead: a database that is behind it is damaged. It is overwritten in place, so a full disk
+does not matter.
 """
 
 import os
@@ -24,10 +25,10 @@ _ATTEMPTS = 20
 
 
 class Watermark:
-    """The writer's hand on the file."""
+    """The writer's side of the file."""
 
     def __init__(self, directory: Path, seq: Seq) -> None:
-        """Makes the file, or takes over the one that is there."""
+        """Creates the file, or opens the existing one."""
         self._path = directory / _NAME
         with mapped_files(self._path):
             self._file = os.fdopen(
@@ -49,9 +50,9 @@ def is_there(directory: Path) -> bool:
 
 
 def read_watermark(directory: Path) -> Seq:
-    """Raises Retryable when there is none (no store, or one being made), CorruptState when it cannot be read."""
+    """Raises Retryable if there is none (no store, or one being made), CorruptState if it cannot be read."""
     path = directory / _NAME
-    for _ in range(_ATTEMPTS):  # a read may fall into a write; a damaged file stays damaged
+    for _ in range(_ATTEMPTS):  # a read may happen during a write; a damaged file stays damaged
         try:
             with files.mapped_files(path):
                 raw = path.read_bytes()

@@ -1,9 +1,8 @@
-"""Snapshots of tables: all row versions of a table at one seq, in files that any host can verify and take in.
+"""Snapshots of tables: all row versions of a table at one seq, in files that any host can verify and import.
 
-A snapshot is a directory with Arrow files and a manifest that vouches for each of them. It is made by a reader, beside
-whatever the writer does, and is independent of how an engine lays its rows out. Whoever made it is not trusted: nothing
-in it is executed, and nothing is taken into memory whose size was not checked before. Why it looks as it does:
-docs/adr/0011.
+A snapshot is a directory with Arrow files and a manifest with a checksum for each of them. A reader makes it, while the
+writer goes on; it does not depend on an engine's layout of rows. Its maker is not trusted: nothing in it is executed,
+and the size of everything is checked before it is read into memory. The design is explained in docs/adr/0011.
 """
 
 from stores.snapshots.export import Origin, export_table

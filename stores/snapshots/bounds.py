@@ -1,8 +1,8 @@
-"""How much memory a record batch of an Arrow stream will take, known before anything is decompressed.
+"""Computes how much memory a record batch of an Arrow stream will take, before anything is decompressed.
 
-Arrow allocates what a compressed buffer claims, and a few bytes may claim gigabytes. pyarrow does not tell the claims,
-so they are read from the message here. The layout is that of Arrow's format/Message.fbs, which is stable; the
-flatbuffer itself has been verified by Arrow when the message was opened.
+Arrow allocates as much as a compressed buffer claims, and a few bytes may claim gigabytes. pyarrow does not expose the
+claims, so this module reads them from the message. The layout is that of Arrow's format/Message.fbs, which is stable;
+Arrow has verified the flatbuffer itself when it opened the message.
 """
 
 import struct
@@ -18,7 +18,7 @@ _NOT_COMPRESSED = -1
 
 
 def decompressed_size(message: pa.ipc.Message) -> int:
-    """Bytes of all buffers of a record batch. Raises ValueError for a message that no writer makes."""
+    """Bytes of all buffers of a record batch. Raises ValueError for a message that no Arrow writer makes."""
     try:
         return _size(memoryview(message.metadata), memoryview(message.body))
     except struct.error as error:
@@ -43,7 +43,7 @@ def _size(metadata: memoryview, body: memoryview) -> int:
 
 
 def _field(metadata: memoryview, table: int, number: int) -> int:
-    """Where a field of a table stands; the table itself when it has no such field."""
+    """The position of a flatbuffer table's field; that of the table itself if it has no such field."""
     (back,) = struct.unpack_from("<i", metadata, table)
     known = table - back
     entry = 4 + 2 * number

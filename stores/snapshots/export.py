@@ -1,4 +1,4 @@
-"""Writes a snapshot of a table. A reader does: the writer need not stand still, or even know."""
+"""Writes a snapshot of a table, with a reader: the writer is not blocked and need not know."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -19,7 +19,7 @@ from stores.table import HistoryFloor, Offsets, Seq
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Whose rows a snapshot holds, as far as an engine does not know it."""
+    """Where the rows of a snapshot come from: what the engine itself does not know."""
 
     pipeline: str
     table: str
@@ -32,7 +32,7 @@ class Origin:
 
 
 class TableState(Protocol):
-    """What is known of a table at one seq."""
+    """The state of a table at one seq."""
 
     @property
     def key(self) -> KeyKind: ...
@@ -47,13 +47,13 @@ class TableState(Protocol):
 
 
 class Source(Protocol):
-    """A table at one seq, read whole."""
+    """All rows of a table at one seq."""
 
     @property
     def state(self) -> TableState: ...
 
     def newest(self) -> Iterator[pa.RecordBatch]:
-        """The newest version of each key and partition. Raises CorruptState when these are not all."""
+        """The newest version of each key and partition. Raises CorruptState at the end if some are missing."""
 
     def past(self) -> Iterator[pa.RecordBatch]:
         """All other versions that are kept."""
@@ -65,9 +65,9 @@ class Source(Protocol):
 def export_table(
     source: Source, origin: Origin, location: Path, *, tell: Callable[[int], None] = lambda _: None
 ) -> Snapshot:
-    """Makes a snapshot below the location. `tell` hears of the versions as they are written.
+    """Writes a snapshot below the location. `tell` is called with the number of versions in each written batch.
 
-    Raises CorruptState for a damaged store and Retryable for a full disk; then there is nothing that looks like one.
+    Raises CorruptState for a damaged store and Retryable for a full disk; then nothing is left that looks like one.
     """
     empty = _manifest(source.state, origin, [])
     folder = location / origin.pipeline / origin.table

@@ -25,22 +25,22 @@ COLUMNS = pa.schema(
         pa.field("value", pa.binary()),
     ]
 )
-"""`ROW_VERSIONS` as it was when this format was made. What is stored does not change with what engines take."""
+"""`ROW_VERSIONS` as it was when this format was defined. The stored form must not change with that schema."""
 
 _SCHEMA_MESSAGES = ("a40a43dc782ae68570c9ee88eaacc80c1007d33f5abae9151e835d59b2b85914",)
-"""SHA-256 of the message with which a stream of these columns begins, as every Arrow so far has written it. A newer one
-may lay the same columns out in another way: then its own is added."""
+"""SHA-256 of the schema message of these columns, as every Arrow release so far has written it. If a newer release
+writes it differently, add its digest."""
 
 LARGEST_BATCH = 256 << 20
-"""Bytes of row versions that are in memory at once, at most. A batch is far smaller unless a row is that large."""
+"""Bytes of row versions in memory at once, at most. A batch is far smaller unless a single row is that large."""
 _FILE_SIZE = 64 << 20
-# Measured over 1 M JSON rows of 100 bytes: no more processor time than lz4 or none, and a third of the size of lz4.
+# Measured over 1 M JSON rows of 100 bytes: no more CPU time than lz4 or no compression, and a third of lz4's size.
 _COMPRESSION = "zstd"
 
 
 @contextmanager
 def file_errors(path: Path) -> Iterator[None]:
-    """What the operating system raises inside leaves as an error of our tree that names the path."""
+    """Turns OSErrors inside the block into errors of our tree that name the path."""
     try:
         yield
     except OSError as error:
@@ -56,7 +56,7 @@ def file_errors(path: Path) -> Iterator[None]:
 def write_versions(
     directory: Path, kind: str, batches: Iterator[pa.RecordBatch], tell: Callable[[int], None]
 ) -> list[DataFile]:
-    """Writes `kind`-00000.arrows and so on. All are on disk when it returns. `tell` hears how many versions came."""
+    """Writes `kind`-00000.arrows and so on. All are on disk when it returns. `tell`: see `export_table`."""
     files: list[DataFile] = []
     batch = next(batches, None)
     while batch is not None:
@@ -78,7 +78,7 @@ def write_versions(
 
 
 def read_versions(directory: Path, file: DataFile) -> Iterator[pa.RecordBatch]:
-    """The row versions of a file. Raises CorruptState, at the latest at the end, unless it is what the manifest says:
+    """The row versions of a file. Raises CorruptState, at the end at the latest, if the file differs from the manifest:
     use nothing before it is exhausted."""
     path = directory / file.name
     versions = 0
@@ -89,7 +89,7 @@ def read_versions(directory: Path, file: DataFile) -> Iterator[pa.RecordBatch]:
                 raise ValueError(f"it has {length} bytes, {file.length} are expected")
             hashed = _HashedReading(raw)
             messages = pa.ipc.MessageReader.open_stream(pa.PythonFile(hashed, mode="r"))
-            # Not by Arrow: it crashes over schemas with certain bytes changed.
+            # Arrow must not parse the schema: it crashes on some damaged ones.
             if _digest_of(messages.read_next_message().metadata) not in {*_SCHEMA_MESSAGES, schema_digest()}:
                 raise ValueError("it does not hold row versions")
             for batch in _batches(messages):
@@ -99,7 +99,7 @@ def read_versions(directory: Path, file: DataFile) -> Iterator[pa.RecordBatch]:
                 raise ValueError(f"it holds {versions} row versions, {file.versions} are expected")
             if hashed.rest_of_file() != file.sha256:
                 raise ValueError("its SHA-256 differs from the manifest's")
-    # pa.ArrowInvalid is a ValueError, as most is that Arrow raises over bytes that are no stream.
+    # pa.ArrowInvalid is a ValueError, like most errors that Arrow raises for bytes that are not a stream.
     except (StopIteration, ValueError, TypeError, OSError, MemoryError, NotImplementedError) as error:
         raise CorruptState(
             f"a file of the snapshot is damaged: {error or 'it ends early'}",
@@ -109,7 +109,7 @@ def read_versions(directory: Path, file: DataFile) -> Iterator[pa.RecordBatch]:
 
 
 def schema_digest() -> str:
-    """Of the message with which a stream begins, as this Arrow writes it."""
+    """The digest of the schema message as this Arrow release writes it."""
     return _digest_of(pa.ipc.read_message(COLUMNS.serialize()).metadata)
 
 
@@ -136,7 +136,7 @@ def _batches(messages: pa.ipc.MessageReader) -> Iterator[pa.RecordBatch]:
 
 @contextmanager
 def opened(path: Path) -> Iterator[io.FileIO]:
-    """A regular file: neither a link out of the directory nor a pipe that never ends. Raises OSError otherwise."""
+    """Opens a regular file. Raises OSError for others: a link may lead out of the directory, a pipe may never end."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -169,7 +169,7 @@ class _HashedWriting:
 
 
 class _HashedReading(io.RawIOBase):
-    """The file-like object that Arrow reads from. It asks for as much as the file claims: that is bounded here."""
+    """The file-like object that Arrow reads from. Arrow asks for as much as the file claims: that is bounded here."""
 
     def __init__(self, file: io.FileIO) -> None:
         self._file = file
@@ -186,7 +186,7 @@ class _HashedReading(io.RawIOBase):
         return data
 
     def rest_of_file(self) -> str:
-        """The digest, once what follows the stream is hashed as well."""
+        """The digest, after also hashing what follows the stream."""
         while data := self._file.read(1 << 20):
             self._hash.update(data)
         return self._hash.hexdigest()

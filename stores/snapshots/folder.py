@@ -1,7 +1,6 @@
-"""Where snapshots stand: LOCATION/<pipeline>/<table>/<time>-<store>-<seq>, the newest last in the order of names.
+"""The directories of snapshots: LOCATION/<pipeline>/<table>/<time>-<store>-<seq>, the newest has the last name.
 
-A directory whose name begins with a dot is one that is being written or removed. It becomes, or stops being, a
-snapshot by one rename.
+A directory whose name begins with a dot is being written or removed. One rename turns it into a snapshot, or back.
 """
 
 import os
@@ -21,11 +20,12 @@ from stores.snapshots.snapshot import Snapshot, open_snapshot
 
 _NAME = re.compile(r"\d{8}T\d{6}\.\d{3}Z-[0-9a-f]{8}-\d+\.\d+")
 _ABANDONED_S = 3600
-"""Nobody has written to a directory for so long: its process is gone. By time, since it may be another host's."""
+"""If nobody has written to a directory for so long, its process is taken for dead. By time, since the process may be on
+another host."""
 
 
 def newest_first(folder: Path) -> Iterator[Snapshot | CorruptState | ConfigError]:
-    """The snapshots of a table by the times in their names; for one without a good manifest, what is wrong with it."""
+    """The snapshots of a table by the times in their names; for one without a good manifest, the error."""
     for name in _names(folder):
         try:
             yield open_snapshot(folder / name)
@@ -34,11 +34,11 @@ def newest_first(folder: Path) -> Iterator[Snapshot | CorruptState | ConfigError
 
 
 def remove_older(folder: Path, keep: int) -> list[Path]:
-    """Removes all but the newest ones. Returns what went."""
+    """Removes all but the newest `keep` ones. Returns the removed paths."""
     gone = []
     for name in _names(folder)[keep:]:
         hidden = folder / f".{name}.{uuid.uuid4().hex[:8]}"
-        with file_errors(folder / name), suppress(FileNotFoundError):  # another export may tidy up as well
+        with file_errors(folder / name), suppress(FileNotFoundError):  # another export may remove it too
             (folder / name).rename(hidden)
             shutil.rmtree(hidden)
             gone.append(folder / name)
@@ -86,7 +86,7 @@ def _names(folder: Path) -> list[str]:
 
 
 def _sweep(folder: Path) -> None:
-    """Removes what ended processes left half written or half removed."""
+    """Removes directories that ended processes left half written or half removed."""
     for path in folder.iterdir():
         if path.name.startswith("."):
             with suppress(OSError):

@@ -1,7 +1,7 @@
-"""The manifest of a snapshot: whose rows these are, up to where, and length and SHA-256 of every file.
+"""The manifest of a snapshot: where its rows come from, up to which offsets, and length and SHA-256 of every file.
 
-It is JSON in one fixed form. A reader renders what it has understood and compares the bytes, so that nothing in the
-file can go unread, be said twice, or be understood differently elsewhere.
+It is JSON in one canonical form. A reader renders what it has parsed and compares the bytes: so nothing in the file can
+be ignored, appear twice, or be interpreted in another way.
 """
 
 import hashlib
@@ -36,24 +36,24 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """Up to where a partition of the topic is in the snapshot, and from where on its history is whole."""
+    """Up to which offset a partition is in the snapshot, and from where on its history is complete."""
 
     partition: int
     position: int
     floor_offset: int | None
-    """None: from its first record on."""
+    """None: the history is complete from the first record on."""
     floor_timestamp: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a snapshot holds. Times are milliseconds since the epoch."""
+    """The content of a snapshot. Times are milliseconds since the epoch."""
 
     pipeline: str
     table: str
     topic: str
     definition: str
-    """A digest of what decides which records become rows: only a table of the same definition may take them."""
+    """A digest of what decides which rows records become: only a table with the same definition may import them."""
     key: KeyKind
     seq: Seq
     taken_at: int
@@ -62,7 +62,7 @@ class Manifest:
     digest: str
     partitions: tuple[Partition, ...]
     notes: Mapping[str, str]
-    """What the agent noted with the positions, such as the topic's id."""
+    """The agent's notes for the positions, such as the topic's id."""
     files: tuple[DataFile, ...]
 
     @property
@@ -87,10 +87,10 @@ class Manifest:
 
 
 def parse_manifest(raw: bytes, path: Path) -> Manifest:
-    """Raises CorruptState for anything but what `as_bytes` made, ConfigError for a newer format."""
+    """Raises CorruptState for anything that `as_bytes` did not make, ConfigError for a newer format."""
     try:
         fields = json.loads(raw)
-        # Of every format, also of those to come: else a flipped bit would make a damaged file a newer one.
+        # Check this first, whatever the format: a flipped bit must not make a damaged file look like a newer format.
         unsigned = {name: value for name, value in fields.items() if name != "sha256"}
         if fields["sha256"] != hashlib.sha256(_rendered(unsigned)).hexdigest():
             _refuse(path, "its own checksum is wrong")
@@ -102,7 +102,7 @@ def parse_manifest(raw: bytes, path: Path) -> Manifest:
                 next_step="use the newer release, or export again with this one",
             )
         manifest = _manifest(fields)
-    # RecursionError: JSON may be nested deeper than Python's parser goes.
+    # RecursionError: JSON may be nested deeper than Python's parser can go.
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         _refuse(path, repr(error))
     if manifest.as_bytes() != raw:
@@ -148,14 +148,14 @@ def _manifest(fields: Mapping[str, Any]) -> Manifest:
 def _text(value: object) -> str:
     if not isinstance(value, str):
         raise ValueError("text is expected")
-    value.encode()  # half of a surrogate pair passes through JSON, and no further
+    value.encode()  # JSON may contain half of a surrogate pair, which raises here
     return value
 
 
 def _matching(pattern: re.Pattern[str], value: object) -> str:
     text = _text(value)
     if pattern.fullmatch(text) is None:
-        raise ValueError(f"{text[:100]!r} cannot stand there")
+        raise ValueError(f"{text[:100]!r} is not a valid value")
     return text
 
 
@@ -166,7 +166,7 @@ def _number(value: object) -> int:
 
 
 def _time(value: object) -> int:
-    # Of a record, so it may lie before 1970.
+    # The time of a record, so it may be before 1970.
     if type(value) is not int or not -_MOST - 1 <= value <= _MOST:
         raise ValueError("a time is expected")
     return value

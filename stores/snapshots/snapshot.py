@@ -1,4 +1,4 @@
-"""A snapshot on disk, opened by its manifest and read with every byte checked."""
+"""A snapshot on disk: opened by its manifest, and every byte is checked when it is read."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,9 +19,9 @@ class Snapshot:
     manifest: Manifest
 
     def versions(self) -> Iterator[pa.RecordBatch]:
-        """All row versions (`ROW_VERSIONS`), a bounded piece at a time, in no particular order.
+        """All row versions (`ROW_VERSIONS`) in bounded batches, in no particular order.
 
-        Raises CorruptState, at the latest at the end: show nothing to anybody before it is exhausted.
+        Raises CorruptState, at the end at the latest: publish nothing before it is exhausted.
         """
         for file in self.manifest.files:
             for batch in read_versions(self.path, file):
@@ -29,21 +29,21 @@ class Snapshot:
                 yield batch
 
     def _require_below_positions(self, batch: pa.RecordBatch, file: str) -> None:
-        # A version at or above a position would hide the one that the topic has there.
+        # A version at or above a position would hide the topic's own version there.
         partitions, offsets = (batch.column(name).to_numpy() for name in ("partition", "offset"))
         ends = np.zeros(len(batch), np.int64)
         for partition, position in self.manifest.positions.items():
             ends[partitions == partition] = position
         if ((offsets < 0) | (offsets >= ends)).any():
             raise CorruptState(
-                "a row version of the snapshot lies outside its positions",
+                "a row version of the snapshot is outside its positions",
                 where=str(self.path / file),
                 next_step="use another one",
             )
 
 
 def open_snapshot(path: Path) -> Snapshot:
-    """Reads the manifest and nothing else. Raises ConfigError where there is none, CorruptState for a damaged one."""
+    """Reads only the manifest. Raises ConfigError if there is none, CorruptState for a damaged one."""
     file = path / manifests.NAME
     try:
         with opened(file) as raw_file:

@@ -1,4 +1,4 @@
-"""Bulk loads: sorted runs beside the rows that go on answering, swapped in as a whole.
+"""Bulk loads: rows are sorted and written beside the old ones, which keep answering, and are swapped in as a whole.
 
-It may use the rows and the database of the engine, and what `write` folds.
+It may import the engine's rows and database, and parts of `write`.
 """

@@ -1,8 +1,8 @@
-"""Loads a whole table beside the rows that it holds, and swaps them in one small write.
+"""Loads a whole table beside its old rows, and swaps the new ones in with one small write.
 
-The rows go into sorted files that RocksDB takes in as they are, under a number of the table that nobody reads yet.
-One write then gives the table this number, together with positions, count, digest and seq: readers see all or nothing.
-Whatever happens before leaves rows that nobody can see; the next writer removes them.
+The rows go into sorted files, which RocksDB ingests as they are, under a new table id that nobody reads yet. One write
+then gives the table this id, together with positions, count, digest and seq: readers see all or nothing. A failure
+before that leaves rows that nobody can see; the next writer removes them.
 """
 
 import contextlib
@@ -39,10 +39,10 @@ class Target(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Reserved:
-    """What a store sets apart for one load. It can be handed to another process."""
+    """What a store reserves for one load. It can be passed to another process."""
 
     table: TableState
-    """Empty, under a number that nobody reads yet."""
+    """Empty, with a new table id that nobody reads yet."""
     waiting: Waiting
     work: Path
     """A directory for the load's files, on the file system of the database."""
@@ -54,7 +54,7 @@ class Reserved:
 
 
 class BulkLoad:
-    """One load of one table. For one thread; publications of the store go on beside it."""
+    """One load of one table. For one thread. The store can publish meanwhile."""
 
     def __init__(self, target: Target, spec: TableSpec, reserved: Reserved) -> None:
         self._target = target
@@ -69,8 +69,8 @@ class BulkLoad:
         self._waiting = reserved.waiting
 
     def add(self, versions: pa.RecordBatch) -> Sequence[Quarantined]:
-        """Takes records (`ROW_VERSIONS`) in any order. Returns those that cannot become a version: `finish` shows them
-        in the table's quarantine.
+        """Takes records (`ROW_VERSIONS`) in any order. Returns those that cannot become a version: `finish` puts them
+        into the table's quarantine.
 
         Raises Retryable when the disk is full: abandon the load and begin again.
         """
@@ -88,9 +88,9 @@ class BulkLoad:
         complete_through: int | None = None,
         notes: Mapping[str, str] | None = None,
     ) -> Publication:
-        """Shows the new rows in place of all that the table held. Its positions and floors are then these.
+        """Replaces all rows of the table with the new ones, and its positions and floors with these.
 
-        The quarantine keeps what was in it and did not come again: the topic has it no more.
+        The quarantine keeps its old records that the load did not meet: the topic no longer has them.
 
         The floors say from where on the load saw every version. Versions hidden below them are dropped.
         When it raises, the load is abandoned: begin again.
@@ -125,9 +125,9 @@ class BulkLoad:
         return published
 
     def abandon(self) -> None:
-        """Gives up; the table stays as it is."""
+        """Gives up; the table is unchanged."""
         shutil.rmtree(self._work, ignore_errors=True)
-        # On a full disk the unseen rows cannot be removed now. Then the next writer removes them.
+        # If the disk is full, the invisible rows cannot be removed now. Then the next writer removes them.
         with contextlib.suppress(EnrichError):
             self._target.abandon(self._table.table_id)
 

@@ -1,4 +1,4 @@
-"""From sorted row versions to the rows of a new table, in columns: no Python object for a row until it is written."""
+"""Turns sorted row versions into the rows of a new table, in columns: no Python objects until a row is written."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -33,7 +33,7 @@ Flags = npt.NDArray[np.bool_]
 
 @dataclass(slots=True)
 class BulkRows:
-    """Gathers what is known of a table while its rows go by in sorted ranges."""
+    """Collects the table's counts, digest and floors while its rows pass in sorted ranges."""
 
     table_id: int
     history_ms: int
@@ -41,16 +41,16 @@ class BulkRows:
     is_cidr: bool
     given_floors: Mapping[int, HistoryFloor]
     floors: dict[int, HistoryFloor]
-    """The given ones, raised over every version that is dropped above them."""
+    """The given floors, raised over every version that is dropped above them."""
     rows: int = 0
     split_keys: int = 0
     digest: int = 0
     lengths: set[int] = field(default_factory=set)
     history: dict[bytes, bytes] = field(default_factory=dict)
-    """Rows of the history and its queue, to be written by the caller, who empties it."""
+    """Rows of the history and of the expiry queue. The caller writes them and then empties this."""
 
     def latest(self, versions: pa.Table) -> Iterator[tuple[list[bytes], list[bytes]]]:
-        """Keys and values of the rows with the newest versions, in order, a piece at a time."""
+        """Keys and values of the rows of the newest versions, in order, one piece at a time."""
         versions = versions.combine_chunks()
         keys, partition, offset, time = (
             versions.column("key").chunk(0),
@@ -83,7 +83,7 @@ class BulkRows:
     def _rows(
         self, keys: list[bytes], values: list[bytes], split: npt.NDArray[np.int64]
     ) -> tuple[list[bytes], list[bytes]]:
-        """One row for each key. `split`: places of versions whose key is that of the place before."""
+        """One row for each key. `split`: the indexes of versions with the same key as the one before."""
         for at in reversed(split.tolist()):
             if at - 1 not in split:
                 self.split_keys += 1
@@ -98,7 +98,7 @@ class BulkRows:
     def _superseded(self, versions: pa.Table, same_place: Flags) -> npt.NDArray[np.uint8]:
         """Drops or keeps the versions that are followed by one of the same key and partition.
 
-        Returns what the flags of the newest versions must say of it.
+        Returns the resulting flags of the newest versions.
         """
         partition, offset, time = (versions.column(name).to_numpy() for name in ("partition", "offset", "timestamp"))
         old = np.flatnonzero(same_place)
@@ -154,10 +154,10 @@ class BulkRows:
 
 
 def _hiding(time: npt.NDArray[np.int64], same_place: Flags) -> npt.NDArray[np.int64]:
-    """For each version the place of the first later one of its key and partition that hides it: whose time is not
-    before its own. -1 where there is none.
+    """For each version the index of the first later one of its key and partition that hides it, which is one whose time
+    is not earlier. -1 if there is none.
 
-    One passage, however many versions a key has: what those in between are hidden by is known by then.
+    One pass from the end, however many versions a key has: for later versions the answer is known already.
     """
     hiding = np.where(same_place & (time[:-1] <= time[1:]), np.arange(1, len(time)), -1)
     places = hiding.tolist()

@@ -1,4 +1,4 @@
-"""Sorts more row versions than memory holds: sorted runs in files, merged a range of keys at a time."""
+"""External merge sort of row versions: sorted runs in files, merged one range of keys at a time."""
 
 import bisect
 import itertools
@@ -13,20 +13,20 @@ from stores.rocks.errors import mapped_files
 
 _ORDER = ["key", "partition", "offset"]
 _PIECES_OF_A_RUN = 64
-"""A range takes a few pieces of each run: as much is read beyond what it needs as one piece holds."""
+"""Pieces in a run. A range reads whole pieces of each run, so about one piece of each is read in excess."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """Sorted versions in a file. Read a few pieces at a time: were it mapped, all of it would count as our memory."""
+    """Sorted versions in a file. Read a few pieces at a time: a mapped file would count as our memory in full."""
 
     path: Path
     first_keys: list[bytes]
-    """Of each piece."""
+    """The first key of each piece."""
 
     def between(self, begin: bytes | None, end: bytes | None) -> pa.Table:
-        """The versions whose keys are at `begin` or after, and before `end`."""
-        # The piece before may end with the key that a piece begins with.
+        """The versions with `begin` <= key < `end`."""
+        # The piece before may end with the same key that this piece begins with.
         first = 0 if begin is None else max(0, bisect.bisect_left(self.first_keys, begin) - 1)
         last = len(self.first_keys) if end is None else bisect.bisect_left(self.first_keys, end)
         with mapped_files(self.path), pa.OSFile(str(self.path)) as file:
@@ -39,7 +39,7 @@ class _Run:
 
 
 class SortedRuns:
-    """Row versions come in any order and go out by (key, partition, offset); all of a key go out together."""
+    """Takes row versions in any order, returns them by (key, partition, offset). A key is never split over ranges."""
 
     def __init__(self, work: Path, budget: int) -> None:
         self._work = work
@@ -52,7 +52,7 @@ class SortedRuns:
     def add(self, versions: pa.RecordBatch) -> None:
         self._pending.append(versions)
         self._pending_bytes += versions.nbytes
-        # Sorting holds a second copy, so a run is half of what may be held.
+        # Sorting makes a second copy, so a run may only have half of the budget.
         if self._pending_bytes > self._budget // 2:
             self._spill()
 
@@ -65,7 +65,7 @@ class SortedRuns:
         if self._pending:
             self._spill()
         ranges = itertools.pairwise([None, *self._splits(), None])
-        # The next range is sorted, which leaves the interpreter to others, while the caller works on this one.
+        # A thread sorts the next range, without the GIL, while the caller works on this one.
         with ThreadPoolExecutor(1, thread_name_prefix="sort") as thread:
             coming = thread.submit(self._sorted_range, *next(ranges))
             for begin, end in ranges:
@@ -96,18 +96,18 @@ class SortedRuns:
         self._runs.append(_Run(path, first_keys))
 
     def _splits(self) -> list[bytes]:
-        """Keys that cut all runs together into ranges of about the same size."""
+        """Keys that divide all runs together into ranges of about the same size."""
         ranges = max(1, -(-self._bytes * 2 // self._budget))
         keys = sorted(key for run in self._runs for key in run.first_keys)
         return sorted({keys[len(keys) * part // ranges] for part in range(1, ranges)})
 
 
 def _sorted(versions: pa.Table) -> pa.Table:
-    # Here, so that readers do without it: it takes 36 MiB and a thread.
+    # Imported here, so that readers need not load it: it takes 36 MiB and a thread.
     import polars as pl
 
-    # polars sorts 1 M rows in 0.13 s, Arrow in 0.36 s (and takes them in 0.17 s). Its stable sort finds what is
-    # in order already: sorted runs, one after the other, take two thirds of the time.
+    # polars sorts 1 M rows in 0.13 s, Arrow in 0.36 s (and takes them in 0.17 s). Its stable sort detects parts that
+    # are in order already: sorted runs, one after the other, take two thirds of the time.
     return pl.DataFrame(versions).sort(_ORDER, maintain_order=True).to_arrow()
 
 

@@ -1,4 +1,4 @@
-"""The readers: a secondary of the database at one seq, its tables, their past, and whether all of it is whole.
+"""The readers: a secondary instance of the database at one seq, its tables, their history, and verification.
 
-It may use what stands beside it in stores/rocks; of `write` nothing.
+It may import the modules of stores/rocks beside it, and nothing of `write`.
 """

@@ -1,4 +1,4 @@
-"""What each question of a look-up found, in columns: built at once from raw rows, or from entries one by one."""
+"""The result of each question of a look-up, in columns: made from raw rows all at once, or from single entries."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ Answer = tuple[Status, Entry | None]
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """One element a question. Null where nothing answered; the payload is null but for hits."""
+    """One element per question. Null if no version answered; only hits have a payload."""
 
     status: pa.Array
     partition: pa.Array
@@ -25,7 +25,7 @@ class Answered:
 
 
 def answered(answers: Sequence[Answer]) -> Answered:
-    """Of entries that were chosen one by one."""
+    """From entries that were chosen one by one."""
     entries = [entry for _, entry in answers]
     hits = [entry if status is Status.HIT else None for status, entry in answers]
     return Answered(
@@ -38,7 +38,7 @@ def answered(answers: Sequence[Answer]) -> Answered:
 
 
 def newest(rows: Sequence[bytes | None]) -> Answered:
-    """The newest versions, from rows of the database as they are: no Python object for a row's parts."""
+    """The newest versions, straight from the database's rows: without Python objects for a row's parts."""
     values = pa.array(rows, pa.binary())
     is_there = values.is_valid().to_numpy(zero_copy_only=False)
     headers = np.zeros(len(values), HEADERS)
@@ -61,7 +61,7 @@ def newest(rows: Sequence[bytes | None]) -> Answered:
 
 
 def _split(values: pa.BinaryArray) -> tuple[npt.NDArray[np.void], pa.BinaryArray] | None:
-    """Headers and payloads of rows of one version each. None when a row has several, or is not whole."""
+    """Headers and payloads of rows with one version each. None if a row has several, or is incomplete."""
     size = HEADERS.itemsize
     _, offsets, data = values.buffers()
     bounds = np.frombuffer(offsets, np.int32)[values.offset : values.offset + len(values) + 1]
@@ -75,7 +75,7 @@ def _split(values: pa.BinaryArray) -> tuple[npt.NDArray[np.void], pa.BinaryArray
         return None
     is_payload = np.ones(len(content), np.bool_)
     is_payload[places] = False
-    # What is left when all headers are taken out.
+    # The payloads are what is left without the headers.
     ends = (bounds - size * np.arange(len(bounds))).astype(np.int32)
     buffers = [None, pa.py_buffer(ends), pa.py_buffer(content[is_payload])]
     return headers, pa.BinaryArray.from_buffers(pa.binary(), len(values), buffers)

@@ -14,10 +14,10 @@ from stores.table import Found, Offsets, Seq
 
 
 class CachedReader:
-    """Answers as its reader does. Pays where the same keys are asked again and again: see docs/adr/0012."""
+    """Answers as its reader does. It pays off if the same keys are asked again and again: see docs/adr/0012."""
 
     def __init__(self, reader: RocksReader, *, most: int = 20_000) -> None:
-        """`most`: answers that are kept of each table."""
+        """`most`: how many answers are kept for each table."""
         self._reader = reader
         self._most = most
         self._kept: dict[str, KeptAnswers] = {}
@@ -42,7 +42,7 @@ class CachedReader:
             return
         for name, keys in changes.items():
             kept = self._kept_of(name)
-            # What an address finds may change with any network around it.
+            # The answer for an address may change with any network that contains it.
             if keys is EVERYTHING or (keys and self._reader.key_kind(name) is KeyKind.CIDR):
                 kept.forget_all()
             else:
@@ -67,11 +67,11 @@ class CachedSnapshot:
 
 @dataclass(frozen=True)
 class CachedTable(ViewWrapper):
-    """Questions about the past go through: they are as many as there are times and pins."""
+    """Look-ups with a time or a pin are not cached: there are too many different ones."""
 
     kept: KeptAnswers
     require_current: Callable[[], object]
-    """Raises where the view would refuse. What is kept is of the newest snapshot."""
+    """Raises if the view would refuse: cached answers belong to the newest snapshot."""
 
     def lookup(
         self,

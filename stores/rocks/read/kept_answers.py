@@ -1,6 +1,6 @@
-"""Answers to questions about now, kept as they were given: decoded, in columns, found again by one look into a dict.
+"""A cache of answers to look-ups without a time or pin: decoded, in columns, found by one look into a dict.
 
-RocksDB keeps its blocks in memory anyway; what costs is all that follows. So answers are kept and not rows: see
+RocksDB caches its blocks anyway; everything after that is what costs time. So answers are cached and not rows: see
 docs/adr/0012.
 """
 
@@ -17,12 +17,13 @@ from stores.protocol import TableView
 from stores.table import Found
 
 _RECENT = 4_096
-"""So many of the newest answers stand in an array of their own at least: to add one means to copy its array."""
+"""The newest answers, at least so many, are in an array of their own: adding one copies its array."""
 _VALUES, *_OTHERS = "values", "status", "partition", "offset", "timestamp"
 
 
 class KeptAnswers:
-    """Those of one table, at most `most`. For one thread, which says what has changed before it asks a newer view."""
+    """The answers of one table, at most `most`. For one thread. Before it asks a newer view, it must call `forget` with
+    the keys that have changed."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -46,7 +47,7 @@ class KeptAnswers:
         self._size = 0
 
     def find(self, view: TableView, keys: pa.Array, columns: Sequence[str]) -> Found:
-        """What the view answers. It is asked for the keys that are not here."""
+        """The view's answer. The view is asked only for the keys that are not cached."""
         require_columns(view.columns, columns)
         encoded = key_bytes(keys).dictionary_encode(null_encoding="encode")
         distinct: list[bytes | None] = encoded.dictionary.to_pylist()
@@ -54,7 +55,7 @@ class KeptAnswers:
             return view.lookup(keys, columns)
         places, missing = self._known(distinct)
         if self._size + len(missing) > self._most:
-            # Nothing is evicted by itself, which would cost each hit its share. What is hot is soon here again.
+            # Single answers are not evicted: keeping track would slow down each hit. Hot keys are soon cached again.
             self.forget_all()
             places, missing = self._known(distinct)
         self.hits += len(distinct) - len(missing)
@@ -67,7 +68,7 @@ class KeptAnswers:
         return self._gathered(np.array(places, np.int64), encoded.indices.to_numpy(), columns)
 
     def _known(self, keys: list[bytes | None]) -> tuple[list[int], list[int]]:
-        """Where the answers stand (-1: nowhere), and which of the keys have none."""
+        """The index of each key's answer (-1 if it is not cached), and which keys are not cached."""
         get = self._places.get
         places = [get(key, -1) for key in keys]
         return places, [at for at, place in enumerate(places) if place < 0]
@@ -82,7 +83,7 @@ class KeptAnswers:
             self._recent = recent
 
     def _gathered(self, places: npt.NDArray[np.int64], which: npt.NDArray[np.int32], columns: Sequence[str]) -> Found:
-        """The answers at the places, each as often as `which` names it."""
+        """The answers at these places, each as often as `which` names it."""
         split = 0 if self._settled is None else len(self._settled)
         is_recent = places >= split
         both = ((self._settled, places[~is_recent]), (self._recent, places[is_recent] - split))
@@ -91,7 +92,7 @@ class KeptAnswers:
         ranks[np.argsort(is_recent, kind="stable")] = np.arange(len(places))
         wanted = pa.array(ranks[which])
         rows = kept.field(_VALUES)
-        is_row = rows.is_valid().take(wanted)  # columns that are chosen of a row no longer say whether there is one
+        is_row = rows.is_valid().take(wanted)  # choosing columns loses the validity of the row
         return Found(
             chosen(rows, columns).take(pc.if_else(is_row, wanted, None)),
             *(kept.field(name).take(wanted) for name in _OTHERS),

@@ -1,4 +1,4 @@
-"""Finds the version of a key that a time and a pin see, reading as little history as the question allows."""
+"""Finds the version of a key for an as-of time and a pin, reading as little history as possible."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class Past:
     def _as_of(self, key: bytes, latest: Sequence[Entry], time: int, pin: Offsets | None) -> Entry | None:
         best = max((entry for entry in latest if entry.timestamp <= time and _is_under(entry, pin)), default=None)
         if any(entry.flags & HAS_HISTORY for entry in latest):
-            # The first one met going back from the time is the one with the greatest place; a pin skips a few.
+            # Going back from the time, the first one met has the greatest place; a pin may skip a few.
             for entry in self._back_from(key, up_to(time)):
                 if best is not None and entry < best:
                     break

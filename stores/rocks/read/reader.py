@@ -1,4 +1,4 @@
-"""A worker's view of a store: a secondary instance, which stands still until it is told to catch up."""
+"""A worker's view of a store: a secondary instance, which changes only when `catch_up` is called."""
 
 import contextlib
 import os
@@ -51,9 +51,9 @@ class RocksReader:
         return RocksSnapshot(self, self._taken, self._state)
 
     def verify(self) -> Mapping[str, Verified]:
-        """Reads all rows of the newest publication. Raises CorruptState when a table does not hold what it should.
+        """Reads all rows of the newest publication. Raises CorruptState if a table's rows are not what they should be.
 
-        It keeps nobody waiting: the agent runs it in the background after a start.
+        It blocks nobody: the agent runs it in the background after a start.
         """
         state = self.snapshot()._state
         return {name: verify(self._open(), state.tables[name]) for name in self._specs}
@@ -66,7 +66,7 @@ class RocksReader:
         return self._specs[table].key
 
     def require_current(self, taken: int) -> Database:
-        """The database, while it still stands where the snapshot was taken."""
+        """The database, as long as it is still at the snapshot's seq."""
         if taken != self._taken:
             raise superseded_snapshot()
         self._require_own_process()
@@ -78,11 +78,12 @@ class RocksReader:
         return RocksTable(self._specs[name], state.tables[name], lambda: self.require_current(taken))
 
     def _newest(self) -> StoreState:
-        """Catches up. What went back, or lags behind what was acknowledged, is opened anew before it is believed."""
+        """Catches up. If the state went back or is behind what was acknowledged, the database is opened again, and only
+        then taken for damaged."""
         attempts = 0
         while True:
             attempts += 1
-            # Read before catching up: the writer flushes first, so a whole database is never behind it.
+            # Read it before catching up: the writer flushes first, so an undamaged database is never behind it.
             acknowledged = read_watermark(self._directory.path)
             if acknowledged.store != self._seen.store:
                 raise Retryable(
@@ -94,7 +95,7 @@ class RocksReader:
                 database.catch_up()
                 state = read_state(database)
             except (CorruptState, Retryable) as error:
-                # A file that the primary removed between naming and opening looks like damage, but passes.
+                # A file that the primary removed after naming it, before we opened it: looks like damage, but passes.
                 problem = error
             else:
                 if state.seq.store == acknowledged.store and state.seq >= max(self._seen, acknowledged):
@@ -148,5 +149,5 @@ class RocksSnapshot:
         self._reader.require_current(self._taken)
 
     def changes_since(self, seq: Seq) -> Changes:
-        """The keys whose newest version may be another than at that seq, by table; everything where that is unknown."""
+        """The keys whose newest version may have changed since that seq, by table; EVERYTHING if that is unknown."""
         return changes_between(self._reader.require_current(self._taken), seq, self.seq)

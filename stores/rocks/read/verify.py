@@ -1,5 +1,5 @@
-"""Compares what a table holds with what it should hold. RocksDB's checksums find damage inside a file when it is read;
-this finds rows that are no longer there at all."""
+"""Compares a table's rows with what publications recorded. RocksDB's checksums find damage inside a file when it is
+read; this also finds rows that are missing altogether."""
 
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -19,7 +19,7 @@ _ROWS_AT_A_TIME = 1 << 14
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What a scan of a table found, as it should be."""
+    """What a scan of a table has found."""
 
     rows: int
     digest: int
@@ -30,7 +30,7 @@ class Verified:
 
 
 def verify(database: Database, table: TableState) -> Verified:
-    """Raises CorruptState when count or digest differ from what the publications said."""
+    """Raises CorruptState if count or digest differ from what publications recorded."""
     begin = prefix(LATEST, table.table_id)
     rows = database.scan(begin, end_of(begin))
     found = Verified(0, 0)
@@ -41,7 +41,7 @@ def verify(database: Database, table: TableState) -> Verified:
 
 
 def require_whole(found: Verified, table: TableState, path: Path) -> None:
-    """Raises CorruptState when a scan did not find what the publications said."""
+    """Raises CorruptState if the scan's result differs from what publications recorded."""
     if (found.rows, found.digest) != (table.rows, table.digest):
         raise CorruptState(
             f"table `{table.name}` holds {found.rows} rows with digest {found.digest:016x}, "
@@ -74,7 +74,7 @@ def digest_of_rows(rows: list[tuple[bytes, bytes]]) -> int:
     sizes = np.fromiter((len(value) for _, value in rows), np.int64, len(rows))
     if (headers["size"] + size == sizes).all():
         return digest_of([key[3:] for key, _ in rows], headers["partition"], headers["offset"])
-    # Some keys stand in several partitions.
+    # Some keys are in several partitions.
     keys, partitions, offsets = zip(
         *((key[3:], entry.partition, entry.offset) for key, value in rows for entry in decode(value)), strict=True
     )

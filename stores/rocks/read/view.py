@@ -1,4 +1,4 @@
-"""Answers look-ups on one table at one seq: one batched get for the distinct keys, one decode for the distinct rows."""
+"""Answers look-ups on one table at one seq: one multi-get for the distinct keys, one decode for the distinct rows."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class RocksTable:
     _spec: TableSpec
     _table: TableState
     _database: Callable[[], Database]
-    """Refuses once the reader has moved on."""
+    """Raises once the reader has taken a newer snapshot."""
 
     @property
     def columns(self) -> pa.Schema:
@@ -57,14 +57,14 @@ class RocksTable:
         as_of: pa.Array | None = None,
         pin: Offsets | None = None,
     ) -> Found:
-        """See `TableView`. Raises CorruptState where the database is damaged."""
+        """See `TableView`. Raises CorruptState if the database is damaged."""
         database = self._database()
         require_columns(self.columns, columns)
         require_reached(self.positions, pin)
         probes = key_bytes(keys)
         if as_of is None:
-            # Without a time the answer depends on the key alone: look each distinct key up once, in the order in which
-            # they stand in the database (a third faster).
+            # Without a time the answer depends on the key alone: look each distinct key up once, in the order of the
+            # database (a third faster).
             encoded = probes.dictionary_encode()
             order = pc.sort_indices(encoded.dictionary)
             distinct = encoded.dictionary.take(order).to_pylist()
@@ -85,7 +85,7 @@ class RocksTable:
         return self._gather(answered(answers), which, columns)
 
     def scan(self, prefix_: bytes = b"") -> Iterator[RowVersion]:
-        """See `RawRows`. For a cidr table the prefix is one of the network's text, the order that of the networks."""
+        """See `RawRows`. In a cidr table the prefix is one of the network's text, and the order is by network."""
         database = self._database()
         begin = prefix(LATEST, self._table.table_id)
         is_cidr = self._spec.key is KeyKind.CIDR
@@ -114,7 +114,7 @@ class RocksTable:
         return quarantined_records(self._database().scan, self._table.name, self._table.table_id)
 
     def whole(self) -> WholeTable:
-        """All its rows as they are stored: for snapshots of it, and to compare it with its topic."""
+        """All rows as stored: for snapshots, and for the comparison with the topic."""
         return WholeTable(self._table, self._database)
 
     def _stored_key(self, key: bytes) -> bytes:
@@ -154,7 +154,7 @@ class RocksTable:
             return Status.BAD_KEY, None
         if is_expired(self.floors, time, pin):
             return Status.EXPIRED, None
-        # Longest network first; one that is deleted does not hide a shorter one that is not.
+        # Longest prefix first; a deleted network does not hide a shorter one that is not deleted.
         deleted: Entry | None = None
         for key in candidates:
             entry = past.visible(key, rows[key], time, pin)
@@ -164,7 +164,7 @@ class RocksTable:
         return (Status.MISS, None) if deleted is None else (Status.DELETED, deleted)
 
     def _gather(self, answers: Answered, which: pa.Array, columns: Sequence[str]) -> Found:
-        """`which`: the answer to each key; null for a key of which a part is null."""
+        """`which`: the index of each key's answer; null for a key that is null or has a null part."""
         hits = answers.payload.is_valid()
         row_of = pc.if_else(hits, pc.subtract(pc.cumulative_sum(hits.cast(pa.int64())), 1), None)
         return Found(
@@ -178,7 +178,7 @@ class RocksTable:
     def _decoded(self, answers: Answered, hits: pa.BooleanArray) -> pa.StructArray:
         decoded = self._spec.decoder.decode(answers.payload.filter(hits))
         for index, reason in decoded.bad.items():
-            # It could be decoded when it was published, so it is no longer what was published.
+            # It could be decoded when it was published, so its bytes must have changed.
             partition, offset = (column.filter(hits)[index] for column in (answers.partition, answers.offset))
             raise CorruptState(
                 f"a row of table `{self._table.name}` cannot be decoded: {reason}",

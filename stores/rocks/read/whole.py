@@ -1,4 +1,4 @@
-"""A table read whole, in columns: what snapshots are made of, and what is compared with a topic."""
+"""Reads a whole table, in columns: for snapshots, and for the comparison with a topic."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -39,19 +39,19 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class WholeTable:
-    """One table at one seq, for as long as the snapshot that it was taken from answers."""
+    """One table at one seq. It can be read as long as the snapshot that it was taken from answers."""
 
     state: TableState
     _database: Callable[[], Database]
 
     def verify(self) -> Verified:
-        """Raises CorruptState when it does not hold what the publications said."""
+        """Raises CorruptState if its rows differ from what publications recorded."""
         return verify(self._database(), self.state)
 
     def newest(self) -> Iterator[pa.RecordBatch]:
         """The newest version of each key and partition (`ROW_VERSIONS`), tombstones too.
 
-        Raises CorruptState at the end when these are not all that the table should hold: use nothing before.
+        Raises CorruptState at the end if rows are missing: use nothing before it is exhausted.
         """
         found = Verified(0, 0)
         for piece in self._pieces(LATEST):
@@ -77,7 +77,7 @@ class WholeTable:
                 yield _versions(pa.array(stored, pa.binary()), rows)
 
     def quarantined(self) -> Iterator[pa.RecordBatch]:
-        """The records that could not become row versions. Whoever takes them in finds out again why."""
+        """The records that could not become row versions, without the reason: an import finds it out again."""
         records = quarantined_records(self._database().scan, self.state.name, self.state.table_id)
         for piece in _in_pieces(records, lambda record: len(record.key or b"") + len(record.value or b"")):
             columns = ([getattr(record, field.name) for record in piece] for field in ROW_VERSIONS)
@@ -87,13 +87,13 @@ class WholeTable:
             )
 
     def bytes_on_disk(self) -> int:
-        """About: a file that begins with rows of one table and ends with those of another counts half for each."""
+        """An estimate: a file that begins with rows of one table and ends with another's counts half for each."""
         table_id = self.state.table_id.to_bytes(2, "big")
         ends = [(key, size) for begin, end, size in self._database().files() for key in (begin, end)]
         return sum(size for key, size in ends if key[:1] in OF_TABLES and key[1:_TAG] == table_id) // 2
 
     def entries(self) -> Iterator[tuple[bytes, list[Entry]]]:
-        """Each key, as it is stored, with the newest entry of each of its partitions, in the order of the keys."""
+        """Each key as stored, with the newest entry of each of its partitions, in the order of the keys."""
         begin = prefix(LATEST, self.state.table_id)
         for key, row in self._database().scan(begin, end_of(begin)):
             yield key[_TAG:], decode(row)
@@ -109,7 +109,7 @@ class WholeTable:
 
 
 def _in_pieces(rows: Iterable[T], size_of: Callable[[T], int]) -> Iterator[list[T]]:
-    """Of bounded length and size, if no single one is larger."""
+    """Lists of bounded length and size, unless a single row is larger."""
     piece: list[T] = []
     size = 0
     for row in rows:
@@ -127,7 +127,7 @@ def _versions(keys: pa.BinaryArray, rows: list[bytes]) -> pa.RecordBatch:
     sizes = np.fromiter((len(row) for row in rows), np.int64, len(rows))
     if (headers["size"] + HEADER.size != sizes).any():
         return _versions(*_one_each(keys, rows))
-    # Not by pc.binary_slice: in Arrow 26 it raises where nothing is left of a value.
+    # Not pc.binary_slice: in Arrow 26 it raises if nothing is left of a value.
     payloads = pa.array([row[HEADER.size :] for row in rows], pa.binary())
     is_tombstone = pa.array((headers["flags"] & TOMBSTONE).astype(bool))
     return pa.RecordBatch.from_arrays(
@@ -141,7 +141,7 @@ def _versions(keys: pa.BinaryArray, rows: list[bytes]) -> pa.RecordBatch:
 
 
 def _one_each(keys: pa.BinaryArray, rows: list[bytes]) -> tuple[pa.BinaryArray, list[bytes]]:
-    """A row for each entry: some keys stand in several partitions."""
+    """One row for each entry: some keys are in several partitions."""
     apart = [_apart(row) for row in rows]
     which = [index for index, entries in enumerate(apart) for _ in entries]
     return keys.take(pa.array(which)), [entry for entries in apart for entry in entries]

@@ -1,4 +1,4 @@
-"""What a publication is made of: what came, folded into the rows, set aside, expired.
+"""The parts of a publication: incoming records, folding them into rows, quarantine, expiry.
 
-It may use the database and the layout of the engine; of `read` nothing. `store.py` puts it together.
+It may import the engine's database and layout, and nothing of `read`. `store.py` puts the parts together.
 """

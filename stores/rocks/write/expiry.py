@@ -1,4 +1,4 @@
-"""Removes the versions that no question within a table's history can ask for, reading only those that are due."""
+"""Removes versions that no look-up within a table's history can return. It reads only those that are due."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,14 +12,14 @@ from stores.rocks.state import TableState
 
 @dataclass(frozen=True, slots=True)
 class Expired:
-    """What one pass removes from one table, and what is then known of it."""
+    """What one pass removes from one table, and the table's state afterwards."""
 
     table: TableState
     deletes: Sequence[bytes]
 
 
 def expired(database: Database, table: TableState, horizon: int, limit: int) -> Expired:
-    """At most `limit` versions of those that are due at the horizon, the longest due first."""
+    """At most `limit` of the versions that are due at the horizon, the longest due first."""
     rows = database.scan(prefix(QUEUE, table.table_id), due_prefix(table.table_id, horizon + 1))
     deletes: list[bytes] = []
     floors = dict(table.floors)

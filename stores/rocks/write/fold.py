@@ -1,4 +1,4 @@
-"""Folds new row versions into the rows of a table: what to write, and what is then known of the table."""
+"""Folds new row versions into the rows of a table: returns what to write, and the table's new state."""
 
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass, field, replace
@@ -28,7 +28,7 @@ from stores.table import HistoryFloor
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A row version on its way in, its key as the table stores it."""
+    """A new row version, with its key as the table stores it."""
 
     key: bytes
     partition: int
@@ -47,7 +47,7 @@ class Rows(Protocol):
 
 @dataclass(slots=True)
 class Folding:
-    """One batch of one table on its way into the database."""
+    """Folds one batch of one table."""
 
     stored: Rows
     table: TableState
@@ -92,7 +92,7 @@ class Folding:
         flags = tombstone | (old.flags & STICKY)
         waiting = self._waiting_for(record.key, old) if flags & UNORDERED else []
         if old.timestamp > new.timestamp:
-            # Nothing hides the old one from the times after its own, until a version with such a time comes.
+            # No version hides the old one from as-of times after its own, until one with such a time comes.
             self._keep(record.key, old)
             self._waiting.setdefault((record.key, record.partition), waiting).append(old)
             return new._replace(flags=flags | HAS_HISTORY | UNORDERED)
@@ -107,7 +107,7 @@ class Folding:
         return new._replace(flags=flags | HAS_HISTORY)
 
     def _waiting_for(self, key: bytes, old: Entry) -> list[Entry]:
-        """The versions that no later one hides yet, and perhaps others: to let those go twice is no harm."""
+        """The versions that no later one hides yet, and perhaps others: queueing those twice does no harm."""
         place = (key, old.partition)
         if place not in self._waiting:
             start = history_prefix(self.table.table_id, key)

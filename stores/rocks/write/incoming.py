@@ -1,4 +1,4 @@
-"""What of a batch becomes row versions: records already in are skipped, undecodable ones set aside, networks masked."""
+"""Turns a batch into row versions: skips records already stored, quarantines undecodable ones, masks networks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from stores.table import Offsets
 
 @dataclass(frozen=True, slots=True)
 class Incoming:
-    """The row versions of a batch, keys as the table stores them, each partition's in the order of offsets."""
+    """The row versions of a batch, with keys as the table stores them; each partition's are in the order of offsets."""
 
     versions: pa.RecordBatch
     rows: pa.StructArray
@@ -27,7 +27,7 @@ class Incoming:
 
 def incoming(name: str, spec: TableSpec, versions: pa.RecordBatch, positions: Offsets, now: int) -> Incoming:
     versions = _ordered(_beyond(versions, positions))
-    # Decoded to learn whether it can be: an undecodable record is no version, so it must not hide the one before it.
+    # Decode now: an undecodable record is not a version, so it must not hide the one before it.
     decoded = spec.decoder.decode(versions.column("value"))
     reasons = dict(decoded.bad)
     without_key = versions.column("key").is_null()
@@ -56,7 +56,7 @@ def incoming(name: str, spec: TableSpec, versions: pa.RecordBatch, positions: Of
 
 
 def _beyond(versions: pa.RecordBatch, positions: Offsets) -> pa.RecordBatch:
-    """Without the versions below the positions: they are already in."""
+    """The versions that are not below the positions: those below are already stored."""
     if not positions or not len(versions):
         return versions
     partitions = versions.column("partition").to_numpy()

@@ -1,4 +1,4 @@
-"""Whoever keeps the same tables in another form beside the database, and is told of every publication in its order."""
+"""The interface of a mirror, which keeps the same tables in another form and gets every publication in order."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,14 +14,14 @@ class TableChange:
     """What a publication changed in a table."""
 
     state: TableState
-    """After it."""
+    """The state after it."""
     came: Incoming | None = None
     """The new versions, if there are any."""
     is_replaced: bool = False
-    """All rows are others: a bulk load was swapped in."""
+    """Whether all rows were replaced: a bulk load was swapped in."""
 
 
 class Mirror(Protocol):
     def follow(self, seq: Seq, changes: Mapping[str, TableChange]) -> None:
-        """Called once the publication is on disk and before another one can begin. Whatever goes wrong with the mirror
-        is the mirror's to mend: an error from here would be taken for one of the database."""
+        """Called once the publication is on disk and before another one can begin. A mirror must handle its own errors:
+        an exception from here would be taken for an error of the database."""

@@ -1,6 +1,6 @@
 """An update whose records are decoded already.
 
-A decoder may wait for a server, or fail: neither may happen while the store is being written, where all tables wait."""
+A decoder may wait for a server, or fail. Neither may happen while the store is being written: all tables would wait."""
 
 from dataclasses import dataclass
 
@@ -12,14 +12,14 @@ from stores.table import Offsets
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """Stands for its update, as long as the table is where it was."""
+    """Replaces its update, as long as the table's positions have not changed."""
 
     update: TableUpdate
     came: Incoming
     spec: TableSpec
-    """What decoded it."""
+    """The spec whose decoder was used."""
     positions: Offsets
-    """Of the table: what lay below them was left out."""
+    """The table's positions at that time: records below them were left out."""
 
     @classmethod
     def of(cls, update: TableUpdate, table: TableState, spec: TableSpec, now: int) -> "Prepared":

@@ -1,7 +1,7 @@
-"""What of a table's quarantine is written: by a publication, by the swap of a bulk load, by a purge.
+"""Changes to a table's quarantine: by a publication, by the swap of a bulk load, by a purge.
 
-A quarantine has room for so much. What comes when it is full is counted, by reason as well, but its bytes stay in the
-topic only: a topic of which every record is bad must not fill the disk, and what came first shows best what went wrong.
+A quarantine is bounded. Records that come when it is full are only counted, by reason; their bytes are in the topic
+only. A topic whose records are all bad must not fill the disk, and the first records show best what went wrong.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,7 +26,7 @@ from stores.rocks.write.fold import Rows
 
 OTHER_REASONS = "other reasons"
 _REASONS = 32
-"""So many are counted one by one: they stand in a row that each publication writes, and topics may hold anything."""
+"""At most so many reasons are counted separately: each publication writes the counts, and topics may hold anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Room:
 
     records: int = 10_000
     size: int = 16 << 20
-    """In bytes. A rebuild writes them all anew, in one write."""
+    """In bytes. A rebuild writes them all again, in one write."""
 
 
 _UNBOUNDED = Room(1 << 62, 1 << 62)
@@ -43,15 +43,15 @@ _UNBOUNDED = Room(1 << 62, 1 << 62)
 
 @dataclass(slots=True)
 class SetAside:
-    """Records on their way into a quarantine. `state` is of all that it then holds."""
+    """Records to be added to a quarantine. `state` is the quarantine's state with them."""
 
     room: Room
     state: QuarantineState = field(default_factory=QuarantineState)
     rows: dict[bytes, bytes] = field(default_factory=dict)
-    """Place -> row: what is to be written."""
+    """Place -> row: the rows to write."""
 
     def add(self, records: Sequence[Quarantined], are_there: Callable[[list[bytes]], list[bool]] | None = None) -> None:
-        """Takes records in. Those of which `are_there` knows the place are already kept."""
+        """Adds records. `are_there` says which places the quarantine already has; these are skipped."""
         places = [quarantine_place(*record.place) for record in records]
         known = [False] * len(places) if are_there is None else are_there(places)
         self._add(
@@ -61,11 +61,11 @@ class SetAside:
         )
 
     def add_rows(self, rows: Iterable[tuple[bytes, bytes]]) -> None:
-        """Takes in what another quarantine kept: places and rows."""
+        """Adds the records (places and rows) that another quarantine kept."""
         self._add((place, row, reason_of(row)) for place, row in rows)
 
     def count(self, not_kept: Mapping[str, int]) -> None:
-        """Takes in what another quarantine had no room for."""
+        """Adds the counts of records that another quarantine had no room for."""
         counts = dict(self.state.not_kept)
         for reason, number in not_kept.items():
             _count(counts, reason, number)
@@ -95,13 +95,13 @@ class SetAside:
 
 
 class Waiting:
-    """Records in quarantine while their table is loaded anew. What a load meets again, it decides on."""
+    """The quarantined records of a table that is being loaded anew. If the load meets one again, it decides on it."""
 
     def __init__(self, stored: Rows, table_id: int) -> None:
         places = (parse_quarantine_place(place) for place, _ in quarantine_rows(stored.scan, table_id))
         self._offsets = np.array(sorted({offset for _, offset, _ in places}), np.int64)
         self.met: set[tuple[int, int, int]] = set()
-        """Places, among them those of the records met."""
+        """The places of records met. May include places that are not in quarantine: only offsets are compared."""
 
     def meet(self, versions: pa.RecordBatch) -> None:
         if not len(self._offsets):
@@ -114,18 +114,18 @@ class Waiting:
 
 
 def published(stored: Rows, table: TableState, records: Sequence[Quarantined], room: Room) -> SetAside:
-    """What a publication adds to a quarantine."""
+    """The quarantine with the records that a publication adds."""
     aside = SetAside(room, table.quarantine)
     if records:
         keys = prefix(QUARANTINE, table.table_id)
-        # After a load whose positions lie behind what was published meanwhile, records come again.
+        # Records come again after a load whose positions are behind what was published meanwhile.
         aside.add(records, lambda places: [row is not None for row in stored.get_many([keys + p for p in places])])
     return aside
 
 
 def carried_over(stored: Rows, old: TableState, waiting: Waiting, loaded: SetAside) -> SetAside:
-    """The quarantine after a swap: what was kept and the load did not meet, so that the topic has it no more, and then
-    what the load brought. The number of those not kept is the load's: it counted them anew."""
+    """The quarantine after a swap: old records that the load did not meet (the topic no longer has them), then the
+    load's records. The counts of records not kept are the load's: it counted them anew."""
     met = {quarantine_place(*place) for place in waiting.met}
     together = SetAside(loaded.room)
     together.add_rows(row for row in quarantine_rows(stored.scan, old.table_id) if row[0] not in met)
@@ -141,7 +141,7 @@ class Purged:
 
 
 def purged(stored: Rows, table: TableState, places: Iterable[QuarantinePlace], *, not_kept: bool) -> Purged:
-    """What a purge leaves and what it deletes. The counts are made anew from what is left."""
+    """What a purge leaves and what it deletes. The counts are recomputed from what is left."""
     wanted = {quarantine_place(*place) for place in places}
     rows = list(quarantine_rows(stored.scan, table.table_id))
     left = SetAside(_UNBOUNDED)
