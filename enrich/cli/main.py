@@ -26,24 +26,27 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Enrich Kafka streams on Spark from local state.",
 )
-app.add_typer(dev.app, name="dev")
-app.add_typer(agent.app, name="agent")
-app.add_typer(topics.app, name="topics")
-app.add_typer(table.app, name="table")
-app.add_typer(dlq.app, name="dlq")
-app.add_typer(quarantine.app, name="quarantine")
-app.add_typer(sync.app, name="sync")
-quarantine_changes.add_commands(quarantine.app)
+_FIRST, _BEFORE, _RUN = "A first look", "Before you deploy", "Run"
+_TABLES, _REJECTED = "Topics and tables", "What could not be processed"
+
+app.command("demo", rich_help_panel=_FIRST)(demo.demo)
+app.add_typer(dev.app, name="dev", rich_help_panel=_FIRST)
+app.command("doctor", rich_help_panel=_BEFORE)(doctor.doctor)
+app.command("package", rich_help_panel=_BEFORE)(package.package)
+app.add_typer(config.app, name="config", rich_help_panel=_BEFORE)
+app.command("run", rich_help_panel=_RUN)(run.run)
+app.command("stop", rich_help_panel=_RUN)(stop.stop)
+app.add_typer(agent.app, name="agent", rich_help_panel=_RUN)
+app.add_typer(sync.app, name="sync", rich_help_panel=_RUN)
+app.add_typer(topics.app, name="topics", rich_help_panel=_TABLES)
+app.add_typer(table.app, name="table", rich_help_panel=_TABLES)
+app.add_typer(dlq.app, name="dlq", rich_help_panel=_REJECTED)
+app.add_typer(quarantine.app, name="quarantine", rich_help_panel=_REJECTED)
 moves.add_commands(topics.app)
 table_changes.add_commands(table.app)
 table_snapshots.add_commands(table.app)
 table_stats.add_commands(table.app)
-app.add_typer(config.app, name="config")
-app.command("demo")(demo.demo)
-app.command("doctor")(doctor.doctor)
-app.command("run")(run.run)
-app.command("package")(package.package)
-app.command("stop")(stop.stop)
+quarantine_changes.add_commands(quarantine.app)
 
 
 def _print_version(wanted: bool) -> None:
