@@ -5,15 +5,17 @@ PYTHON := .venv/bin/python
 WORKERS := 2
 PYTEST = $(PYTHON) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 15
 
-.PHONY: help setup test soak check demo bench lock clean
+.PHONY: help setup quick test soak check demo bench lock hooks clean
 
 help:
 	@echo "make setup   virtual environment, locked packages, jars"
 	@echo "make demo    the product in a minute, on real servers of its own"
+	@echo "make quick   lint and the tests that need no server, in under a minute"
 	@echo "make test    all checks and tests (SEED=n repeats a run, ARGS=... goes to pytest)"
 	@echo "make soak    the same tests with their long counts"
 	@echo "make check   format, lint, types and layers only"
 	@echo "make bench   all benchmarks, results in bench/RESULTS.md"
+	@echo "make hooks   check format, lint and layers before each commit"
 	@echo "make lock    lock the newest versions of all packages and jars"
 
 setup:
@@ -21,6 +23,10 @@ setup:
 
 check: setup
 	@$(PYTHON) tools/check.py
+
+quick: setup
+	@.venv/bin/ruff check --quiet .
+	@ENRICH_TEST_SEED=$(SEED) $(PYTHON) -m pytest -q -n $(WORKERS) --dist loadfile tests/unit $(ARGS)
 
 test: check
 	@ENRICH_TEST_SEED=$(SEED) $(PYTEST) $(ARGS)
@@ -36,6 +42,9 @@ bench: setup
 
 lock: setup
 	@sh tools/lock.sh
+
+hooks:
+	@git config core.hooksPath tools/hooks
 
 clean:
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis
