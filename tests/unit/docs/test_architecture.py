@@ -54,3 +54,16 @@ def test_every_decision_is_in_the_index_and_every_line_of_the_index_is_a_decisio
     index = (folder / "README.md").read_text()
     linked = re.findall(r"\]\((\d{4}-[\w-]+\.md)\)", index)
     assert sorted(linked) == sorted(path.name for path in folder.glob("0*.md"))
+
+
+def test_every_page_is_linked_from_the_front_page_of_the_docs():
+    front = (ROOT / "docs" / "README.md").read_text()
+    pages = {path.name for path in (ROOT / "docs").glob("*.md")} - {"README.md"}
+    assert {page for page in pages if f"]({page})" not in front} == set()
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda page: page.stem)
+def test_every_link_of_a_page_leads_to_a_file(page):
+    links = re.findall(r"\]\(([^)#\s]+?)(?:#[\w-]*)?\)", page.read_text())
+    ours = [link for link in links if "://" not in link]
+    assert [link for link in ours if not (page.parent / link).exists()] == []
