@@ -1,6 +1,7 @@
-"""Administration: what a person on call and a deployment script do to topics, tables and dead letters.
+"""Administration: what people on call and deployment scripts do to topics, tables and dead letters.
 
-`topics` makes and checks topics, `rows` changes and reads the records of tables, `letters` handles dead letters and
-quarantined records, `moves` takes a table to another topic, `doctor` looks at everything a newcomer gets wrong.
-The command line calls these rooms and renders what they return; nothing else calls them.
+`topics` makes and checks topics, `rows` reads and changes the records of tables, `rejected` handles dead letters and
+quarantined records, `moves` moves a table to another topic, `snapshots` exports and imports a table, `verify` compares
+a table with its topic, `doctor` checks everything that a newcomer gets wrong. Only the command line calls these rooms;
+it renders what they return.
 """

@@ -1,7 +1,7 @@
-"""A census of a topic's keys: a few numbers a record in columns, never the keys themselves.
+"""A census of a topic's keys: a few numbers per record in columns, never the keys themselves.
 
-Keys are told apart by 64 bits of a hash: among ten million keys two share one once in three hundred thousand topics.
-Whoever acts on what it finds looks at the keys themselves first.
+Keys are identified by a 64-bit hash: with ten million keys two of them collide in one of three hundred thousand topics.
+So callers must look at the keys themselves before they act on a result.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ import pyarrow as pa
 from confluent_kafka import Message
 
 _MOST_ROWS = 6_000_000
-"""Above it only every second key is kept on, then every fourth: shares stay right, and memory below 200 MiB."""
+"""Above it only every second key is kept, then every fourth: shares stay right, and memory stays below 200 MiB."""
 
 _ROW = np.dtype(
     [
@@ -30,14 +30,14 @@ Rows = npt.NDArray[np.void]
 
 
 def hashes_of(keys: Sequence[bytes | str | None] | pa.Array) -> npt.NDArray[np.uint64]:
-    """The same number for the same key, in this process."""
+    """A hash for each key. It is the same for the same key only within this process."""
     array = keys if isinstance(keys, pa.Array) else pa.array(keys, pa.binary())
     return pl.Series(pl.from_arrow(array)).hash().to_numpy()
 
 
 @dataclass(slots=True)
 class Shares:
-    """What is known of the keys, or of a sample of them."""
+    """Counts of records and keys, estimated from a sample if there are many."""
 
     records: int
     keys: int
@@ -46,14 +46,14 @@ class Shares:
     superseded: int
     """Records that compaction would remove."""
     sampled: int
-    """One key of so many was looked at."""
+    """One of this many keys was counted."""
 
 
 class Census:
-    """Records are added in the order of their offsets within a partition. Those without a key are counted only."""
+    """Records must be added in offset order within each partition. Those without a key are only counted."""
 
     def __init__(self, *, whole: bool = False) -> None:
-        """`whole`: every key, whatever the memory."""
+        """`whole`: keep every key, however much memory that takes."""
         self._pieces: list[Rows] = []
         self._kept = 0
         self._whole = whole
@@ -82,7 +82,7 @@ class Census:
         self._keep(rows if self._every == 1 else rows[rows["key"] % self._every == 0])
 
     def rows(self) -> Rows:
-        """All of them so far, by key, then in the order in which they came."""
+        """All rows so far, sorted by key, then in the order in which they were added."""
         joined = np.concatenate(self._pieces) if self._pieces else np.empty(0, _ROW)
         joined = joined[np.argsort(joined["key"], kind="stable")]
         self._pieces = [joined]
@@ -99,7 +99,7 @@ class Census:
         return Shares(self.records, keys * self._every, live * self._every, superseded * self._every, self._every)
 
     def split_keys(self) -> npt.NDArray[np.uint64]:
-        """Keys that stand in more than one partition."""
+        """Hashes of keys that are in more than one partition."""
         rows = self.rows()
         same = rows["key"][1:] == rows["key"][:-1]
         elsewhere = rows["partition"][1:] != rows["partition"][:-1]
@@ -115,7 +115,7 @@ class Census:
 
 
 def newest_of(rows: Rows) -> npt.NDArray[np.bool_]:
-    """Of each key and partition the newest record, of rows in the order of `Census.rows`."""
+    """Which rows are the newest of their key and partition. Rows must be in the order of `Census.rows`."""
     order = np.lexsort((rows["offset"], rows["partition"], rows["key"]))
     ordered = rows[order]
     last = np.ones(len(rows), np.bool_)

@@ -1,4 +1,4 @@
-"""The brokers, seen by an administrator: reached, or a reason why not, before anything else is asked of them."""
+"""An administrator's connection to the brokers. It is checked first: connected, or the reason why not."""
 
 import logging
 import time
@@ -20,11 +20,11 @@ _POLL_S = 0.05
 
 
 class Cluster:
-    """One connection for a command. Making it proves that the brokers answer, with these credentials."""
+    """One connection for a command. Creating it proves that the brokers answer and accept the credentials."""
 
     def __init__(self, kafka: KafkaSection, deadline_s: float = DEADLINE_S) -> None:
-        """Raises ConfigError when the brokers refuse us, Unreachable when none answers: after
-        some seconds where none can be reached, else at the deadline."""
+        """Raises ConfigError if the brokers refuse us, and Unreachable if none answers: after some seconds if none can
+        be reached, else at the deadline."""
         self.connection: Connection = librdkafka_settings(kafka)
         self.deadline_s = deadline_s
         heard: list[KafkaError] = []
@@ -37,7 +37,7 @@ class Cluster:
         return len(self.description.nodes)
 
     def ask(self, futures: Mapping[Any, Any], where: str) -> Any:
-        """The answer to a request for one thing."""
+        """Waits for the answer to a request about one resource."""
         (future,) = futures.values()
         with kafka_errors(where):
             try:
@@ -47,7 +47,7 @@ class Cluster:
 
 
 def _reached(admin: Admin, heard: list[KafkaError], deadline_s: float) -> Any:
-    """The librdkafka client tries for ever: what it tells on the way is the only word of a wrong password."""
+    """librdkafka retries for ever: only its error callback reports a wrong password."""
     where = servers_text(admin.connection)
     patience = min(deadline_s, PATIENCE_S)
     future = admin.describe_cluster(request_timeout=deadline_s)
@@ -74,7 +74,7 @@ def _reached(admin: Admin, heard: list[KafkaError], deadline_s: float) -> Any:
 
 @contextmanager
 def _silenced() -> Iterator[None]:
-    """What keeps us from the brokers is raised; the client's own lines would say it a second time."""
+    """Silences librdkafka's log lines: the errors in them are raised anyway."""
     log = logging.getLogger("librdkafka")
     level = log.level
     log.setLevel(logging.CRITICAL)

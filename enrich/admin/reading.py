@@ -1,4 +1,4 @@
-"""Reads what a topic holds now, with a word now and then on how far it is."""
+"""Reads what is in a topic now, and reports progress."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from enrich.admin.cluster import Cluster
 from enrich.admin.rights import needs
 from enrich.kafka import new_store_consumer, read_to_end
 
-Tell = Callable[[str], None]
+Report = Callable[[str], None]
 
 
 def silent(_: str) -> None:
@@ -19,12 +19,12 @@ def silent(_: str) -> None:
 def batches_of(
     cluster: Cluster,
     topic: str,
-    tell: Tell = silent,
+    report: Report = silent,
     *,
     starts: Mapping[int, int] | None = None,
     ends: Mapping[int, int] | None = None,
 ) -> Iterator[list[Message]]:
-    """All committed records between the offsets, which are by default the topic's first and last ones now."""
+    """All committed records between the offsets, by default from the topic's current start to its current end."""
     with needs("DESCRIBE", f"topic {topic}"):
         begin = cluster.topics.start_offsets(topic) if starts is None else starts
         until = cluster.topics.end_offsets(topic) if ends is None else ends
@@ -38,15 +38,15 @@ def batches_of(
             if batch is None:
                 return
             records += len(batch)
-            tell(f"{records:,} records of topic {topic} read")
+            report(f"{records:,} records of topic {topic} read")
             yield batch
     finally:
         consumer.close()
 
 
 @contextmanager
-def counting(what: str) -> Iterator[Tell]:
-    """Progress on a terminal's stderr; nothing anywhere else."""
+def counting(what: str) -> Iterator[Report]:
+    """Shows progress on stderr if it is a terminal, else nothing."""
     from rich.console import Console
 
     console = Console(stderr=True)

@@ -1,4 +1,4 @@
-"""Which right is missing: brokers only say that one is, we know what we asked for."""
+"""Names the missing right: brokers only say that one is missing, but we know which one the request needs."""
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ _REFUSED = "authorization failed"
 
 @contextmanager
 def needs(right: str, resource: str) -> Iterator[None]:
-    """What is done inside takes this right, in Kafka's words; a refusal names it. Raises ConfigError for one."""
+    """The block needs this right, as Kafka names it. If the brokers refuse it, raises a ConfigError that names it."""
     try:
         yield
     except EnrichError as error:
@@ -20,7 +20,7 @@ def needs(right: str, resource: str) -> Iterator[None]:
 
 
 def grant(rights: Collection[str], kind: str, name: str, *, user: str | None = None, prefixed: bool = False) -> str:
-    """The statement by which an administrator gives them."""
+    """The command by which an administrator grants the rights."""
     operations = " ".join(f"--operation {right}" for right in rights)
     pattern = " --resource-pattern-type prefixed" if prefixed else ""
     return f"kafka-acls --add --allow-principal User:{user or '...'} {operations} --{kind} {name}{pattern}"

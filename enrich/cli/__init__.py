@@ -1,5 +1,5 @@
-"""The command `enrich`: one file a command group, thin. Each calls a room below and renders what it returns.
+"""The command `enrich`: one thin file per command group. Commands call the rooms below and render what they return.
 
-Modules here import nothing heavy at the top, so that `enrich --help` stays instant: a command imports what it needs
-when it runs.
+Modules here must not import anything heavy at the top, so that `enrich --help` stays instant: a command imports what
+it needs when it runs.
 """

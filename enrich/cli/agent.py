@@ -1,4 +1,4 @@
-"""`enrich agent`: what the host's agent does, and how to end it."""
+"""`enrich agent`: shows what the host's agent does, and stops it."""
 
 import time
 from pathlib import Path
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help="The process that keeps a pipeline's tables on this host.")
 
 ConfigFile = Annotated[Path, typer.Option("--config", "-c", help="The pipeline's configuration file.")]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON object a table.")]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON object per table.")]
 
 _STOP_S = 30
 
@@ -26,7 +26,7 @@ _MEMORY = "enrich_agent_memory_bytes"
 
 @app.command()
 def status(config: ConfigFile, json: AsJson = False) -> None:
-    """Which tables are ready, how fresh they are and why not; exits with 1 when one is not ready.
+    """Shows which tables are ready, why not, and how fresh they are; exits with 1 if one is not ready.
 
     Example: enrich agent status -c pipeline.yaml
     """
@@ -42,7 +42,7 @@ def status(config: ConfigFile, json: AsJson = False) -> None:
         for table in tables:
             print_json(table)
     elif header is None:
-        typer.echo(f"no agent runs for {paths.folder}; the first reader starts one")
+        typer.echo(f"no agent is running for {paths.folder}; the first reader starts one")
     else:
         _print_people(header, tables)
         _print_memory(gauges)
@@ -52,7 +52,7 @@ def status(config: ConfigFile, json: AsJson = False) -> None:
 
 @app.command()
 def stop(config: ConfigFile) -> None:
-    """Ends the agent; its rows stay, and the next reader starts another. Nothing running is fine as well.
+    """Stops the agent, if one is running. Its rows stay, and the next reader starts another agent.
 
     Example: enrich agent stop -c pipeline.yaml
     """
@@ -113,7 +113,7 @@ def _print_people(header: "Header", tables: list[dict[str, Any]]) -> None:
 
 
 def _gauges(folder: Path) -> Gauges:
-    """The agent's metrics, by name and label; none when it does not answer."""
+    """The agent's metrics, by name and label; empty if it does not answer."""
     from prometheus_client.parser import text_string_to_metric_families
 
     from enrich.base.errors import Unreachable

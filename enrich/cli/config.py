@@ -1,4 +1,4 @@
-"""`enrich config`: is this file good, what does it mean, and what may stand in one."""
+"""`enrich config`: checks a configuration file, shows what it means, and prints the schema of such files."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help="Check, show and describe the configuration file.")
 
 ConfigFile = Annotated[Path, typer.Option("--config", "-c", metavar="FILE", help="The pipeline's YAML file.")]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON object a line, for machines.")]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON object per line, for machines.")]
 
 
 @app.command()
 def check(config: ConfigFile, as_json: AsJson = False) -> None:
-    """Tell everything that is wrong with a configuration file; exit 2 when something is.
+    """Reports everything that is wrong with a configuration file; exits with 2 if something is.
 
     Connects to nothing. Example: enrich config check -c examples/plays.yaml
     """
@@ -54,7 +54,7 @@ def check(config: ConfigFile, as_json: AsJson = False) -> None:
 
 @app.command()
 def show(config: ConfigFile, as_json: AsJson = False) -> None:
-    """Show what a configuration file means: variables replaced, defaults filled in, passwords masked.
+    """Shows what a configuration file means: variables replaced, defaults filled in, passwords masked.
 
     Example: enrich config show -c examples/plays.yaml
     """
@@ -71,13 +71,13 @@ def show(config: ConfigFile, as_json: AsJson = False) -> None:
         return
     from rich.syntax import Syntax
 
-    # Printed as text: a Syntax on its own is cut at the width of the terminal.
+    # Printed as text: rich cuts a Syntax object at the width of the terminal.
     console.print(Syntax("", "yaml", theme="ansi_dark", background_color="default").highlight(text), end="")
 
 
 @app.command()
 def schema() -> None:
-    """Print the JSON Schema of the configuration file, for completion and checks in editors.
+    """Prints the JSON Schema of the configuration file, for completion and checks in editors.
 
     Example: enrich config schema > pipeline.schema.json
     """
@@ -103,7 +103,7 @@ def _console() -> "Console":
 
 
 def _plain(text: str) -> str:
-    """Text from a file, which must not be read as rich's markup."""
+    """Escapes text from a file, which must not be read as rich's markup."""
     from rich.markup import escape
 
     return escape(text)

@@ -1,4 +1,4 @@
-"""`enrich demo`: the product in a minute, on servers of its own that are gone afterwards."""
+"""`enrich demo`: shows the product in a minute, on temporary servers."""
 
 import sys
 import time
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from enrich.demo import Chapter, DemoWorld
 
 _LOOK_S, _GLANCE_S = 6.0, 0.5
-_END = "The demo's servers, its stage and its agent are gone again. Next: examples/demo/pipeline.yaml, enrich dev up"
+_END = "The demo's servers, its stage and its agent have ended. Next: examples/demo/pipeline.yaml, enrich dev up"
 
 
 def demo(
-    json: Annotated[bool, typer.Option("--json", help="One JSON object a chapter.")] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="Without pauses to look at it.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object per chapter.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Without pauses for reading.")] = False,
 ) -> None:
-    """See it work: a stage joins events with three tables while a row changes, Redis stops and the agent is killed.
+    """Shows enrich at work: a stage joins events with three tables while a row changes, Redis stops and the agent dies.
 
     Example: enrich demo
     """
@@ -60,7 +60,7 @@ def _on_terminal(world: "DemoWorld", look_s: float) -> None:
 
 
 class _Panel:
-    """Live figures above what happened so far; drawn by rich."""
+    """Live figures above the chapters so far, drawn by rich."""
 
     def __init__(self, world: "DemoWorld") -> None:
         self._world = world

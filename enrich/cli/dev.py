@@ -1,4 +1,4 @@
-"""`enrich dev`: the embedded stack, real servers without containers."""
+"""`enrich dev`: the embedded stack of real servers without containers."""
 
 import sys
 from datetime import UTC, datetime
@@ -18,7 +18,7 @@ _DEFAULT = Path(".enrich-dev")
 app = typer.Typer(no_args_is_help=True, help="A real Kafka broker, Redis and more on this machine, without containers.")
 
 Directory = Annotated[
-    Path, typer.Option("--dir", metavar="D", help="The stack's directory. Each is a stack of its own.")
+    Path, typer.Option("--dir", metavar="D", help="The stack's directory. Each directory is a separate stack.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="For machines: JSON on stdout.")]
 
@@ -32,13 +32,13 @@ def up(
     ] = None,
     json: Json = False,
     new_ports: Annotated[
-        bool, typer.Option("--new-ports", help="Move a server whose port is taken to another one; data is kept.")
+        bool, typer.Option("--new-ports", help="Move a server whose port is taken to another port; data is kept.")
     ] = False,
     secure: Annotated[
         bool, typer.Option("--secure", help="Also an encrypted listener of the broker, with users and rights.")
     ] = False,
 ) -> None:
-    """Start what does not run, and say where it answers. Data and ports are those of the last time.
+    """Starts the servers that are not running and prints their addresses. Data and ports are kept from the last start.
 
     Example: enrich dev up --with postgres,registry
     """
@@ -58,7 +58,7 @@ def up(
 
 @app.command()
 def down(directory: Directory = _DEFAULT) -> None:
-    """Stop every server. Data and ports are kept for the next `up`.
+    """Stops every server. Data and ports are kept for the next `up`.
 
     Example: enrich dev down
     """
@@ -70,7 +70,7 @@ def down(directory: Directory = _DEFAULT) -> None:
 
 @app.command()
 def status(directory: Directory = _DEFAULT, json: Json = False) -> None:
-    """Ask every server how it is. Exits 1 when one has died or does not answer.
+    """Checks every server; exits with 1 if one has died or does not answer.
 
     Example: enrich dev status --json
     """
@@ -92,10 +92,10 @@ def status(directory: Directory = _DEFAULT, json: Json = False) -> None:
 def logs(
     server: Annotated[str | None, typer.Argument(help="kafka, redis, postgres or registry; all if left out.")] = None,
     directory: Directory = _DEFAULT,
-    lines: Annotated[int, typer.Option("-n", "--lines", min=0, help="How many of the last lines, of each.")] = 50,
-    follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on with what is added, until Ctrl-C.")] = False,
+    lines: Annotated[int, typer.Option("-n", "--lines", min=0, help="Number of last lines of each log.")] = 50,
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Also print new lines, until Ctrl-C.")] = False,
 ) -> None:
-    """Show the last lines of the servers' logs.
+    """Shows the last lines of the servers' logs.
 
     Example: enrich dev logs kafka --follow
     """
@@ -105,7 +105,7 @@ def logs(
 
     names = {path: name for name, path in Stack(directory).logs(server).items()}
     prefixes = {path: "" if server else f"{name:<8} | " for path, name in names.items()}
-    # Positions are taken before the tails are read: a line written in between is shown twice rather than never.
+    # Positions are taken before the tails are read: a line written in between is shown twice, not lost.
     added = added_to(list(names))
     for path in names:
         for line in tail(path, lines):
@@ -120,7 +120,7 @@ def reset(
     directory: Directory = _DEFAULT,
     yes: Annotated[bool, typer.Option("--yes", help="Really delete.")] = False,
 ) -> None:
-    """Stop every server and delete the stack with all its data.
+    """Stops every server and deletes the stack with all its data.
 
     Example: enrich dev reset --yes
     """
@@ -135,7 +135,7 @@ def _show_addresses(addresses: "Addresses", directory: Path) -> None:
 
     console = Console(highlight=False, soft_wrap=True)
     for name, address in addresses.running().items():
-        console.print(f"[bold]{name:<24}[/] {address}")  # no table: it would fold an address that is to be copied
+        console.print(f"[bold]{name:<24}[/] {address}")  # no table: it would fold addresses, which people copy
     option = _option(directory)
     console.print(f"[dim]next: enrich demo · enrich dev status{option} · enrich dev down{option}[/]")
 
@@ -145,7 +145,7 @@ def _show_status(servers: "list[ServerStatus]") -> None:
     from rich.table import Table
 
     table = Table("server", "state", box=None, header_style="dim")
-    table.add_column("address", overflow="fold")  # to be copied: never cut short
+    table.add_column("address", overflow="fold")  # people copy it: it must not be cut
     for column in ("pid", "memory", "since"):
         table.add_column(column, no_wrap=True)
     today = datetime.now(UTC).astimezone().date()

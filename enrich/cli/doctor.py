@@ -1,4 +1,4 @@
-"""`enrich doctor`: is everything as it should be, and if not, what to do."""
+"""`enrich doctor`: checks whether everything is as it should be, and if not, says what to do."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,12 +18,12 @@ _SIGNS = {"good": "[green]ok[/]", "warning": "[yellow]warning[/]", "bad": "[red]
 def doctor(
     config: Annotated[
         Path | None,
-        typer.Option("--config", "-c", help="The pipeline's configuration file; without it, less is known."),
+        typer.Option("--config", "-c", help="The pipeline's configuration file; without it, less is checked."),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object a check.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object per check.")] = False,
     deadline: Annotated[float, typer.Option("--deadline", help="Seconds to wait for each server.", min=0.1)] = 10.0,
 ) -> None:
-    """Looks at everything that is easily wrong, changes nothing; exits with 1 when something is bad.
+    """Checks everything that is easily wrong, and changes nothing; exits with 1 if something is bad.
 
     Example: enrich doctor -c pipeline.yaml
     """

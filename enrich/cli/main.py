@@ -59,18 +59,18 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def common_options(
-    log_format: Annotated[LogFormat, typer.Option(help="How log lines look on stderr.")] = LogFormat.text,
-    log_level: Annotated[LogLevel, typer.Option(help="From which level on lines are shown.")] = LogLevel.warning,
+    log_format: Annotated[LogFormat, typer.Option(help="Format of log lines on stderr.")] = LogFormat.text,
+    log_level: Annotated[LogLevel, typer.Option(help="Lowest level of the lines that are shown.")] = LogLevel.warning,
     version: Annotated[  # noqa: ARG001 - typer calls _print_version for it
         bool,
-        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and leave."),
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
     ] = False,
 ) -> None:
     setup_logs(log_format, log_level)
 
 
 def _terminate(signum: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001 - the signature of a handler
-    # SIGTERM unwinds the stack like Ctrl-C, so that what a command started is stopped again.
+    # SIGTERM unwinds the stack like Ctrl-C, so that a command stops the processes that it started.
     raise SystemExit(128 + signum)
 
 

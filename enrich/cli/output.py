@@ -1,31 +1,31 @@
-"""What a command shows to people: moments, and bytes that a terminal must not obey."""
+"""Times and bytes as commands show them to people."""
 
 from datetime import UTC, datetime
 
 
 def time_text(milliseconds: int | None) -> str:
-    """A moment as people read it, in UTC."""
+    """A time in UTC, as people read it."""
     if milliseconds is None:
         return ""
     try:
         return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(" ", "milliseconds")
-    except (ValueError, OverflowError):  # of a record whose producer counts in microseconds, say: beyond the calendar
+    except (ValueError, OverflowError):  # beyond the calendar, for example of a producer that counts in microseconds
         return f"{milliseconds} ms"
 
 
 def readable(content: bytes | None, when_none: str) -> str:
-    """Bytes for a terminal: as text where they are text that can be shown, else in hex."""
+    """Bytes for a terminal: as text if they are printable text, else in hex."""
     if content is None:
         return when_none
     text = text_of(content)
-    # A terminal obeys control characters, so they are shown as hex too.
+    # Text with control characters is shown in hex too: a terminal would obey them.
     if text is not None and (text.isprintable() or text.replace("\n", "").replace("\t", "").isprintable()):
         return text
     return f"hex {content.hex(' ')}"
 
 
 def text_of(content: bytes | None) -> str | None:
-    """None where the bytes are no UTF-8."""
+    """None if the bytes are not UTF-8."""
     try:
         return None if content is None else content.decode()
     except UnicodeDecodeError:

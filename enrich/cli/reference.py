@@ -1,4 +1,4 @@
-"""The page of all commands, made from their own help: `python -m enrich.cli.reference > docs/commands.md`."""
+"""Makes the page of all commands from their help: `python -m enrich.cli.reference > docs/commands.md`."""
 
 import sys
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ def page() -> str:
 
 
 def examples() -> dict[str, str | None]:
-    """Of each command the example in its help."""
+    """For each command the example in its help."""
     return {name: _example(command) for name, command in _commands(typer.main.get_command(app), "enrich")}
 
 

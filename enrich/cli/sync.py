@@ -1,4 +1,4 @@
-"""`enrich sync`: moves rows between topics and external stores. The work is done by the program `sync_service`."""
+"""`enrich sync`: moves rows between topics and external stores. The program `sync_service` does the work."""
 
 import os
 import sys
@@ -14,14 +14,14 @@ from enrich.base.logs import LogLevel
 app = typer.Typer(no_args_is_help=True, help="Rows between topics and external stores, in both directions.")
 
 ConfigFile = Annotated[Path, typer.Option("--config", "-c", help="The pipeline's configuration file.")]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON object per line.")]
 
 _ANSWER_S = 5.0
 
 
 @app.command()
 def run(context: typer.Context, config: ConfigFile) -> None:
-    """Runs all routes of the section `sync` until it is told to stop; SIGTERM finishes and commits.
+    """Runs all routes of the section `sync` until it is stopped; on SIGTERM it finishes its work and commits.
 
     Example: enrich sync run -c pipeline.yaml
     """
@@ -34,13 +34,13 @@ def reconcile(
     config: ConfigFile,
     routes: Annotated[list[str] | None, typer.Argument(metavar="[ROUTE]...", help="Without any, all.")] = None,
     repair: Annotated[bool, typer.Option("--repair", help="Write what differs.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Also where rows would be deleted.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Also if rows would be deleted.")] = False,
     raise_generation: Annotated[
-        bool, typer.Option("--raise-generation", help="With --repair: all rows again, with newer versions.")
+        bool, typer.Option("--raise-generation", help="With --repair: write all rows again, with newer versions.")
     ] = False,
     json: AsJson = False,
 ) -> None:
-    """Compares topics with the stores they are written to; exits with 1 when something differs that was not repaired.
+    """Compares topics with the stores they are written to; exits with 1 if there is a difference that was not repaired.
 
     Example: enrich sync reconcile users_to_redis --repair -c pipeline.yaml
     """
@@ -54,10 +54,10 @@ def confirm(
     context: typer.Context,
     config: ConfigFile,
     sources: Annotated[list[str], typer.Argument(metavar="SOURCE...", help="Sources that are held.")],
-    yes: Annotated[bool, typer.Option("--yes", help="Delete them; without it, only tell how many.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Delete them; without it, only report how many.")] = False,
     json: AsJson = False,
 ) -> None:
-    """Lets a source delete, once, as many rows as it asks for; to be run where the service has its state_dir.
+    """Allows a source to delete, once, as many rows as it wants to. Run it on the host of the service's state_dir.
 
     Example: enrich sync confirm users_from_pg --yes -c pipeline.yaml
     """
@@ -70,7 +70,7 @@ Routes = Annotated[list[str], typer.Argument(metavar="ROUTE...", help="Routes un
 
 @app.command()
 def pause(context: typer.Context, config: ConfigFile, routes: Routes, json: AsJson = False) -> None:
-    """Lets write-back routes stand still, wherever they run, until they are resumed.
+    """Pauses write-back routes, wherever they run, until they are resumed.
 
     Example: enrich sync pause users_to_pg -c pipeline.yaml
     """
@@ -79,7 +79,7 @@ def pause(context: typer.Context, config: ConfigFile, routes: Routes, json: AsJs
 
 @app.command()
 def resume(context: typer.Context, config: ConfigFile, routes: Routes, json: AsJson = False) -> None:
-    """Lets paused routes go on where they were.
+    """Resumes paused routes where they stopped.
 
     Example: enrich sync resume users_to_pg -c pipeline.yaml
     """
@@ -88,7 +88,7 @@ def resume(context: typer.Context, config: ConfigFile, routes: Routes, json: AsJ
 
 @app.command()
 def resync(context: typer.Context, config: ConfigFile, routes: Routes, json: AsJson = False) -> None:
-    """Lets write-back routes read their topics from the start again and write what the store lacks or has older.
+    """Lets write-back routes read their topics from the start and write the rows that the store lacks or has older.
 
     Example: enrich sync resync users_to_pg -c pipeline.yaml
     """
@@ -97,7 +97,7 @@ def resync(context: typer.Context, config: ConfigFile, routes: Routes, json: AsJ
 
 @app.command()
 def status(config: ConfigFile, json: AsJson = False) -> None:
-    """What the service on this host does, route by route; exits with 1 when a route does not run.
+    """Shows what the service on this host does, route by route; exits with 1 if a route is not running.
 
     Example: enrich sync status -c pipeline.yaml
     """
@@ -118,10 +118,10 @@ def status(config: ConfigFile, json: AsJson = False) -> None:
 
 
 def _become_program(context: typer.Context, *arguments: str) -> NoReturn:
-    """This process becomes the program, so that signals and the exit code are the program's own."""
+    """This process becomes the program, so that it gets the signals and its exit code is the command's."""
     given = context.find_root().params
     options = ["--log-format", str(given["log_format"].value)]
-    if given["log_level"] is not LogLevel.warning:  # which is the commands' default, and too quiet for a service
+    if given["log_level"] is not LogLevel.warning:  # the commands' default, too quiet for a service
         options += ["--log-level", str(given["log_level"].value)]
     os.execv(sys.executable, [sys.executable, "-m", "sync_service", *arguments, *options])  # noqa: S606 - our own program
 

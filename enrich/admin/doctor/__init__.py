@@ -1,4 +1,4 @@
-"""`enrich doctor`: looks at everything that a newcomer gets wrong, changes nothing, and says what to do."""
+"""`enrich doctor`: checks everything that a newcomer gets wrong, changes nothing, and says what to do."""
 
 from enrich.admin.doctor.verdict import Level, Verdict
 

@@ -1,4 +1,4 @@
-"""The consumer groups of a pipeline: may this user be a member of them?"""
+"""Checks whether this user may be a member of a pipeline's consumer groups."""
 
 from collections.abc import Iterator, Mapping
 
@@ -12,7 +12,7 @@ from enrich.config import Pipeline
 
 
 def groups_of(pipeline: Pipeline) -> Mapping[str, str]:
-    """Group -> whose it is. Retry topics, and Spark's own reading, have groups whose names begin with these."""
+    """Group -> owner. The groups of retry topics and of Spark's own consumers have these names as prefixes."""
     groups = {f"enrich.{pipeline.name}.{name}": f"stage {name}" for name in pipeline.stages}
     if pipeline.sync is not None:
         groups |= {f"enrich.sync.{pipeline.name}.{name}": f"route {name}" for name in pipeline.sync.writeback}
@@ -31,7 +31,7 @@ def of_groups(pipeline: Pipeline, cluster: Cluster) -> Iterator[Verdict]:
         try:
             allowed = _may_read(cluster, group)
         except KafkaException as error:
-            yield warning("rights", f"{owner}: group {group}: {error.args[0].str()}", "look at the brokers")
+            yield warning("rights", f"{owner}: group {group}: {error.args[0].str()}", "check the brokers")
             lacking += 1
             continue
         if not allowed:
@@ -53,7 +53,7 @@ def _may_read(cluster: Cluster, group: str) -> bool:
         if code == KafkaError.GROUP_AUTHORIZATION_FAILED:
             return False
         if code == KafkaError.GROUP_ID_NOT_FOUND:
-            return True  # nobody was in it yet, and this user may know that
+            return True  # the group does not exist yet, and this user has the right to learn that
         raise
-    # None: a broker that does not say.
+    # None: the broker does not say.
     return not allowed or AclOperation.READ in allowed or AclOperation.ALL in allowed

@@ -1,4 +1,4 @@
-"""This machine: programs, memory, and the disk on which the stores live."""
+"""Checks of this machine: programs, memory, and the disk of the stores."""
 
 import os
 import platform
@@ -25,13 +25,13 @@ _LEAST_FREE = 1 << 30
 
 
 def of_machine() -> Iterator[Verdict]:
-    """What needs no configuration."""
+    """Checks that need no configuration."""
     found = []
     for name in _PACKAGES:
         try:
             found.append(f"{name} {version(name)}")
         except PackageNotFoundError:
-            yield bad("versions", f"the package {name} is not installed", "install enrich anew: make setup")
+            yield bad("versions", f"the package {name} is not installed", "install enrich again: make setup")
     yield good("versions", f"Python {platform.python_version()}, {', '.join(found)}")
     try:
         yield good("java", f"{find_java()}")
@@ -41,12 +41,12 @@ def of_machine() -> Iterator[Verdict]:
 
 def of_memory(pipeline: Pipeline) -> Verdict:
     budget, there = pipeline.memory.budget, _memory("MemTotal")
-    told = f"the budget is {size_text(budget)}, the host has {there / 2**30:.1f} GiB"
+    what = f"the budget is {size_text(budget)}, the host has {there / 2**30:.1f} GiB"
     if budget > there:
-        return bad("memory", told, "lower memory.budget: the system would kill the agent or the readers")
+        return bad("memory", what, "lower memory.budget: the system would kill the agent or the readers")
     if budget > _memory("MemAvailable"):
-        return warning("memory", f"{told}, and less than that is free now", "stop something, or lower memory.budget")
-    return good("memory", told)
+        return warning("memory", f"{what}, and less than that is free now", "stop something, or lower memory.budget")
+    return good("memory", what)
 
 
 def of_state_dir(pipeline: Pipeline) -> Iterator[Verdict]:
@@ -55,15 +55,15 @@ def of_state_dir(pipeline: Pipeline) -> Iterator[Verdict]:
         folder.mkdir(parents=True, exist_ok=True)
         system = _file_system(folder)
         if any(system.startswith(kind) for kind in _NETWORK):
-            yield bad("state_dir", f"{folder} is on {system}, a network", "name a local disk under state_dir")
+            yield bad("state_dir", f"{folder} is on {system}, a network file system", "set state_dir to a local disk")
         elif system in ("tmpfs", "ramfs"):
-            yield warning("state_dir", f"{folder} is in memory ({system})", "name a disk: its rows count twice else")
+            yield warning("state_dir", f"{folder} is in memory ({system})", "use a disk: else rows take memory twice")
         else:
             yield good("state_dir", f"{folder} is on {system}")
         yield _free(folder)
         yield _speed(folder)
     except OSError as error:
-        yield bad("state_dir", f"{folder} cannot be used: {error.strerror}", "correct state_dir, or its rights")
+        yield bad("state_dir", f"{folder} cannot be used: {error.strerror}", "correct state_dir, or its permissions")
 
 
 def of_agents(pipeline: Pipeline) -> Iterator[Verdict]:
@@ -71,35 +71,35 @@ def of_agents(pipeline: Pipeline) -> Iterator[Verdict]:
     try:
         header = living_agent(mine)
     except Fatal as error:
-        yield bad("agent", str(error), "correct the rights of state_dir")
+        yield bad("agent", str(error), "correct the permissions of state_dir")
         return
     if header is None:
         yield good("agent", "none runs for this configuration; the first reader starts one")
     else:
         waiting = [name for name, state in header.tables.items() if not state.ready]
-        told = f"process {header.pid}"
+        process = f"process {header.pid}"
         if waiting:
-            yield warning("agent", f"{told}; not ready: {', '.join(waiting)}", "see enrich agent status")
+            yield warning("agent", f"{process}; not ready: {', '.join(waiting)}", "run `enrich agent status`")
         else:
-            yield good("agent", f"{told}, all tables ready")
+            yield good("agent", f"{process}, all tables ready")
         for name, state in header.tables.items():
             if state.is_set_aside:
-                what = f"table {name} stands still, {state.tried_again(time.time() * 1000)}: {state.reason}"
-                yield bad("set_aside", what, "mend what the reason names; the table then goes on by itself")
+                what = f"table {name} is set aside, {state.tried_again(time.time() * 1000)}: {state.reason}"
+                yield bad("set_aside", what, "repair what the reason names; the table then continues automatically")
     for folder in sorted(mine.folder.parent.glob("*-*")):
         if folder == mine.folder or not folder.is_dir():
             continue
         other = living_agent(type(mine)(folder))
         if other is not None:
-            what = f"process {other.pid} keeps {folder}, of another configuration or release"
-            yield warning("orphan_agents", what, "it leaves by itself after agent.linger; or end that process")
+            what = f"process {other.pid} is the agent of {folder}, of another configuration or release"
+            yield warning("orphan_agents", what, "it ends automatically after agent.linger; or end that process")
 
 
 def _free(folder: Path) -> Verdict:
     statistics = os.statvfs(folder)
     free = statistics.f_bavail * statistics.f_frsize
-    told = f"{free / 2**30:.1f} GiB are free"
-    return good("disk_space", told) if free > _LEAST_FREE else bad("disk_space", told, "free some space in state_dir")
+    what = f"{free / 2**30:.1f} GiB are free"
+    return good("disk_space", what) if free > _LEAST_FREE else bad("disk_space", what, "free some space in state_dir")
 
 
 def _speed(folder: Path) -> Verdict:
@@ -116,10 +116,10 @@ def _speed(folder: Path) -> Verdict:
         file.flush()
         os.fsync(file.fileno())
         sync_s = time.monotonic() - started
-    told = f"writes {rate / 2**20:,.0f} MiB/s, a sync takes {sync_s * 1000:.1f} ms"
+    what = f"writes {rate / 2**20:,.0f} MiB/s, a sync takes {sync_s * 1000:.1f} ms"
     if rate < _SLOW_BYTES_PER_S or sync_s > _SLOW_SYNC_S:
-        return warning("disk_speed", told, "a faster disk under state_dir makes tables fresher and starts quicker")
-    return good("disk_speed", told)
+        return warning("disk_speed", what, "a faster disk under state_dir makes tables fresher and starts quicker")
+    return good("disk_speed", what)
 
 
 def _memory(name: str) -> int:

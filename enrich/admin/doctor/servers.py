@@ -1,4 +1,4 @@
-"""The servers that a pipeline needs: reached with its credentials, and set as it needs them."""
+"""Checks the servers that a pipeline needs: reachable with its credentials, and configured as it needs them."""
 
 import time
 from collections.abc import Iterator
@@ -37,7 +37,7 @@ def of_kafka(pipeline: Pipeline, deadline_s: float) -> Iterator[Verdict]:
 
 
 def of_redis(pipeline: Pipeline) -> Iterator[Verdict]:
-    """A store that forgets rows by itself is none: every Redis that rows are written to is asked."""
+    """Checks every Redis that rows are written to: it must not evict rows."""
     routes = {} if pipeline.sync is None else pipeline.sync.writeback
     for name, route in routes.items():
         target = route.to.redis
@@ -48,7 +48,7 @@ def of_redis(pipeline: Pipeline) -> Iterator[Verdict]:
             with redis_errors(address.shown), closing(connect(address)) as client:
                 policy = _only(client.config_get("maxmemory-policy"))
             if takes_anyone(address):
-                what = f"route {name}: {address.shown} asks for no password: the one in the url was not looked at"
+                what = f"route {name}: {address.shown} asks for no password: the one in the url was not checked"
                 yield warning("redis", what, "set requirepass there, or leave the password out of the url")
         except EnrichError as error:
             yield bad("redis", f"route {name}: {error.what}", error.next_step)
@@ -94,13 +94,13 @@ def _of_topics(cluster: Cluster, pipeline: Pipeline) -> Iterator[Verdict]:
 
 
 def _of_clock(cluster: Cluster) -> Verdict:
-    """A record of our own, to which the broker gives its time; it is a tombstone and vanishes."""
-    heard: list[Message] = []
+    """Writes a record to which the broker gives its time. It is a tombstone, so compaction removes it."""
+    delivered: list[Message] = []
     refused: list[KafkaError] = []
 
-    def told(error: KafkaError | None, message: Message) -> None:
+    def on_delivery(error: KafkaError | None, message: Message) -> None:
         if error is None:
-            heard.append(message)
+            delivered.append(message)
         else:
             refused.append(error)
 
@@ -111,15 +111,15 @@ def _of_clock(cluster: Cluster) -> Verdict:
         producer = new_producer(cluster.connection)
         with kafka_errors(f"topic {NOTES_TOPIC}"):
             before = time.time()
-            producer.produce(NOTES_TOPIC, None, CLOCK_KEY, on_delivery=told)
+            producer.produce(NOTES_TOPIC, None, CLOCK_KEY, on_delivery=on_delivery)
             producer.flush(cluster.deadline_s)
             after = time.time()
     except EnrichError as error:
-        return warning("clock", f"{unknown}: {error.what}", error.next_step or "look at the brokers")
-    if not heard:
+        return warning("clock", f"{unknown}: {error.what}", error.next_step or "check the brokers")
+    if not delivered:
         reason = refused[0].str() if refused else "no answer in time"
         return warning("clock", f"{unknown}: {reason}", f"grant WRITE on topic {NOTES_TOPIC}")
-    broker = heard[0].timestamp()[1] / 1000
+    broker = delivered[0].timestamp()[1] / 1000
     ahead = broker - after if broker > after else min(0.0, broker - before)
     what = f"the broker's clock differs by {abs(ahead):.1f} s"
     if abs(ahead) <= _TOLERATED_S:

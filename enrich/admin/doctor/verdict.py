@@ -1,4 +1,4 @@
-"""What a look at one thing found."""
+"""The result of one check."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -7,14 +7,14 @@ from enum import StrEnum
 class Level(StrEnum):
     good = "good"
     warning = "warning"
-    """It works, and will not for ever, or not as well as it could."""
+    """It works, but not for ever, or not as well as it could."""
     bad = "bad"
 
 
 @dataclass(frozen=True)
 class Verdict:
     check: str
-    """The same word in every release: scripts know it."""
+    """Must not change between releases: scripts use it."""
     level: Level
     what: str
     next_step: str | None = None

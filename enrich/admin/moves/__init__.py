@@ -1,1 +1,1 @@
-"""`enrich topics rekey|copy`: a table moves to another topic, goes on after any kill, and is compared at the end."""
+"""`enrich topics rekey|copy`: moves a table to another topic, resumes after any kill, and compares both at the end."""

@@ -1,4 +1,4 @@
-"""The end of a move: it is written down that the table lives elsewhere, so that a late writer is noticed."""
+"""The end of a move: records that the table has moved, so that a late writer is noticed."""
 
 from enrich.admin.cluster import Cluster
 from enrich.admin.moves.move import Route
@@ -7,7 +7,7 @@ from enrich.admin.topics.notes import Note, ensure_notes_topic, write_notes
 
 
 def record_move(cluster: Cluster, route: Route, verified: Verified, old_format: str, new_format: str) -> None:
-    """`enrich topics check` of the old topic tells from now on when somebody writes there."""
+    """From now on `enrich topics check` of the old topic reports if somebody still writes there."""
     ensure_notes_topic(cluster)
     ends = {str(partition): offset for partition, offset in verified.ends.items()}
     notes = {

@@ -1,4 +1,4 @@
-"""Moves a table to another topic: records and progress in one transaction, so that it goes on after any kill."""
+"""Moves a table to another topic: records and progress in one transaction, so that it resumes after any kill."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, Message, TopicPartition
 from enrich.admin.cluster import Cluster
 from enrich.admin.moves.split_keys import Found, find_split_keys
 from enrich.admin.moves.transcoding import Transcoder
-from enrich.admin.reading import Tell, batches_of, silent
+from enrich.admin.reading import Report, batches_of, silent
 from enrich.base.errors import BadRecord, Retryable, WouldLoseData
 from enrich.kafka import new_group_consumer, read_to_end
 from enrich.kafka.clients.errors import kafka_errors
@@ -30,7 +30,7 @@ class Route:
 
     @property
     def identity(self) -> str:
-        """Of the transactions and of the group that keeps the progress: whoever has it shuts out the others."""
+        """The transactional id, and the group that keeps the progress. A new run with this id fences an older one."""
         return f"enrich.move.{self.source}.{self.target}"
 
 
@@ -45,23 +45,23 @@ class Moved:
 
 
 class Move:
-    """One run. Made, then `catch_up` as often as wanted."""
+    """One run of a move. `catch_up` may be called as often as wanted."""
 
-    def __init__(self, cluster: Cluster, route: Route, tell: Tell = silent) -> None:
-        """Raises WouldLoseData when the target holds records that this move did not write."""
+    def __init__(self, cluster: Cluster, route: Route, report: Report = silent) -> None:
+        """Raises WouldLoseData if the target has records that this move did not write."""
         self._cluster = cluster
         self._route = route
-        self._tell = tell
+        self._report = report
         self.moved = Moved()
         self._producer = WholeTransactions(cluster.connection, route.identity, deadline_s=cluster.deadline_s)
         self._consumer: Consumer | None = None
         try:
-            # First of all: what a killed run had committed is to be read as its progress.
+            # Must come first: it settles the last transaction of a killed run, before its progress is read.
             self._producer.start()
             self._consumer = new_group_consumer(cluster.connection, route.identity, **_READS)
             self._ids = f"{cluster.topics.topic_id(route.source)}/{cluster.topics.topic_id(route.target)}"
             self._positions = self._progress()
-            self._found: Found = find_split_keys(cluster, route.source, self._positions, tell)
+            self._found: Found = find_split_keys(cluster, route.source, self._positions, report)
             self.moved.split_keys = len(self._found.split)
             self._restore_split_keys()
         except BaseException:
@@ -69,12 +69,12 @@ class Move:
             raise
 
     def catch_up(self) -> int:
-        """Copies all that stands in the source now. Returns how many records that was."""
+        """Copies everything that is in the source now. Returns the number of records."""
         source, before = self._route.source, self.moved.records
         ends = self._cluster.topics.end_offsets(source)
         if len(ends) != self._found.partitions:
             raise Retryable(
-                "partitions were added to the topic meanwhile", where=f"topic {source}", next_step="run it again"
+                "partitions were added to the topic during the move", where=f"topic {source}", next_step="run it again"
             )
         starts = self._cluster.topics.start_offsets(source)
         positions = {partition: max(start, self._positions.get(partition, 0)) for partition, start in starts.items()}
@@ -83,13 +83,13 @@ class Move:
             for message in batch:
                 positions[message.partition() or 0] = (message.offset() or 0) + 1
             self._write(batch, positions)
-            self._tell(f"{self.moved.records:,} records moved")
+            self._report(f"{self.moved.records:,} records moved")
         if self._positions != ends:
             self._write([], ends)
         return self.moved.records - before
 
     def wait_for_quiet(self, quiet_s: float, wait_s: float, clock: Callable[[], float] = time.monotonic) -> bool:
-        """Copies on until nobody has written to the source for so long; False when that did not come."""
+        """Copies until nobody has written to the source for `quiet_s`. False if that did not happen in `wait_s`."""
         end = clock() + wait_s
         last = clock()
         written = self._cluster.topics.written_offsets(self._route.source)
@@ -101,12 +101,12 @@ class Move:
             elif clock() - last >= quiet_s:
                 self.catch_up()
                 return True
-            self._tell(f"waiting for {quiet_s:g} s without a writer")
+            self._report(f"waiting for {quiet_s:g} s without a writer")
             time.sleep(_LOOK_EVERY_S)
         return False
 
     def follow(self) -> None:
-        """Copies until it is interrupted."""
+        """Copies until the process is interrupted."""
         while True:
             self.catch_up()
             time.sleep(_LOOK_EVERY_S)
@@ -125,7 +125,7 @@ class Move:
         positions = {place.partition: place.offset for place in known if place.offset >= 0}
         if positions and any(place.metadata != self._ids for place in known if place.offset >= 0):
             raise WouldLoseData(
-                "one of the topics was made again since the move began",
+                "one of the topics was recreated since the move began",
                 where=f"topics {source}, {target}",
                 next_step="name another target",
             )
@@ -133,33 +133,33 @@ class Move:
             raise WouldLoseData(
                 "the target has records that this move did not write",
                 where=f"topic {target}",
-                next_step="name a topic that is empty, or one that is not there yet",
+                next_step="name a topic that is empty or does not exist yet",
             )
         self.moved.resumed = bool(positions)
         return positions
 
     def _restore_split_keys(self) -> None:
-        """A key may have been found in a second partition only since the last run."""
+        """Writes the rows of split keys again: since the last run a key may have appeared in a second partition."""
         rows = list(self._found.split.rows())
         if rows:
             with self._producer.transaction():
                 self._produce(rows)
 
     def _write(self, batch: Sequence[Message], positions: dict[int, int]) -> None:
-        going = []
+        chosen = []
         for message in batch:
             key = message.key()
             if key is None:
                 self.moved.without_key += 1
             elif key in self._found.split:
-                chosen = self._found.split.take(message)
-                if chosen is not None:
-                    going.append(chosen)
+                newest = self._found.split.take(message)
+                if newest is not None:
+                    chosen.append(newest)
             else:
-                going.append(message)
+                chosen.append(message)
         assert self._consumer is not None  # noqa: S101 - made with the move
         with self._producer.transaction():
-            self._produce(going)
+            self._produce(chosen)
             self._producer.progress(self._route.source, positions, self._consumer, self._ids)
         self._positions = dict(positions)
         self.moved.records += len(batch)

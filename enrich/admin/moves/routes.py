@@ -1,11 +1,11 @@
-"""From what a person names to a route: the new topic is made where it is missing."""
+"""Makes a route from the names that a person gives. Creates the new topic if it is missing."""
 
 import time
 from dataclasses import replace
 
 from enrich.admin.cluster import Cluster
 from enrich.admin.moves.move import Route
-from enrich.admin.moves.transcoding import as_it_is, recoded
+from enrich.admin.moves.transcoding import recoded, unchanged
 from enrich.admin.topics.wanted import DEFAULT_PARTITIONS, Wanted, wanted_topics
 from enrich.base.errors import ConfigError, Retryable
 from enrich.codecs import decoder_for, schemas_of
@@ -16,14 +16,15 @@ _LOOK_EVERY_S = 0.05
 
 
 def rekey_route(pipeline: Pipeline, table: str, target: str, partitions: int | None, cluster: Cluster) -> Route:
-    """The same records in a topic of other partitions. Raises ConfigError for a target that has others than asked."""
+    """The same records in a topic with other partitions. Raises ConfigError for a target with a different number of
+    partitions."""
     source = _topic(pipeline, table)
     wanted = wanted_topics(pipeline)
     if target == source:
         raise ConfigError("a table cannot move to its own topic", where=f"topic {source}", next_step="name another")
     like = wanted.get(target) or replace(wanted[source], name=target)
     _require_target(cluster, like, partitions or like.wishes.partitions or len(cluster.topics.partitions(source)))
-    return Route(source, target, as_it_is)
+    return Route(source, target, unchanged)
 
 
 def copy_route(pipeline: Pipeline, old: str, new: str, cluster: Cluster) -> Route:
@@ -35,7 +36,7 @@ def copy_route(pipeline: Pipeline, old: str, new: str, cluster: Cluster) -> Rout
     like = wanted_topics(pipeline)[target]
     _require_target(cluster, like, like.wishes.partitions or len(cluster.topics.partitions(source)))
     if _encoding(before) == _encoding(after):
-        return Route(source, target, as_it_is)
+        return Route(source, target, unchanged)
     decoder = decoder_for(before, schemas_of(pipeline.kafka.registry))
     encoder = encoder_of_table(after, pipeline.kafka)
     return Route(source, target, recoded(decoder, encoder, before.columns.arrow, after.columns.arrow))
@@ -64,7 +65,9 @@ def _require_target(cluster: Cluster, like: Wanted, partitions: int) -> None:
         return
     if "compact" not in cluster.topics.settings(like.name).get("cleanup.policy", ""):
         raise ConfigError(
-            "the target is not compacted", where=f"topic {like.name}", next_step="name another, or let it be made"
+            "the target is not compacted",
+            where=f"topic {like.name}",
+            next_step="name another, or one that does not exist yet",
         )
     has = len(cluster.topics.partitions(like.name))
     if has != partitions:
@@ -76,7 +79,7 @@ def _require_target(cluster: Cluster, like: Wanted, partitions: int) -> None:
 
 
 def _wait_for_leaders(cluster: Cluster, topic: str) -> None:
-    """A topic that was made this moment is known before each of its partitions can be asked."""
+    """A new topic is known some time before all of its partitions have leaders."""
     end = time.monotonic() + cluster.deadline_s
     while True:
         try:

@@ -1,4 +1,4 @@
-"""Keys that stand in several partitions of the old topic: in the new one each has one place, and the right end."""
+"""Keys that are in several partitions of the old topic. In the new one each is in one, with the right last record."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -9,12 +9,12 @@ from confluent_kafka import Message
 
 from enrich.admin.census import hashes_of
 from enrich.admin.cluster import Cluster
-from enrich.admin.reading import Tell, batches_of
+from enrich.admin.reading import Report, batches_of
 
 
 class SplitKeys:
-    """The newest message of each such key in each partition. Of these the greatest by (timestamp, partition, offset)
-    is the key's, as in every table."""
+    """The newest message of each split key in each partition. The key's row is the greatest of them by (timestamp,
+    partition, offset), as in every table."""
 
     def __init__(self, keys: Iterable[bytes] = ()) -> None:
         self._newest: dict[bytes, dict[int, Message]] = {key: {} for key in keys}
@@ -27,9 +27,9 @@ class SplitKeys:
         return len(self._newest)
 
     def take(self, message: Message) -> Message | None:
-        """The message that the new topic gets for it; None when the key's row does not change."""
+        """The message that the new topic gets; None if the key's row does not change."""
         key = message.key()
-        assert isinstance(key, bytes)  # noqa: S101 - only such keys are in
+        assert isinstance(key, bytes)  # noqa: S101 - there are only such keys
         newest = self._newest[key]
         newest[message.partition() or 0] = message
         best = max(newest.values(), key=_order)
@@ -39,7 +39,7 @@ class SplitKeys:
         return best
 
     def rows(self) -> Iterator[Message]:
-        """What the new topic must have of them so far."""
+        """The rows of these keys that the new topic must have so far."""
         return iter(self._shown.values())
 
 
@@ -49,21 +49,21 @@ def _order(message: Message) -> tuple[int, int, int]:
 
 @dataclass(frozen=True)
 class Found:
-    """What a first reading of the old topic tells."""
+    """The result of a first read of the old topic."""
 
     split: SplitKeys
     partitions: int
 
 
-def find_split_keys(cluster: Cluster, topic: str, copied: Mapping[int, int], tell: Tell) -> Found:
-    """Those there are now, with what was copied of them already: all below these offsets."""
+def find_split_keys(cluster: Cluster, topic: str, copied: Mapping[int, int], report: Report) -> Found:
+    """The current split keys, with their messages that were copied already: those below the offsets `copied`."""
     starts, ends = cluster.topics.start_offsets(topic), cluster.topics.end_offsets(topic)
-    suspects = _suspects(cluster, topic, starts, ends, tell)
+    suspects = _suspects(cluster, topic, starts, ends, report)
     if not len(suspects):
         return Found(SplitKeys(), len(ends))
     places: dict[bytes, set[int]] = {}
     messages: list[Message] = []
-    for batch in batches_of(cluster, topic, tell, starts=starts, ends=ends):
+    for batch in batches_of(cluster, topic, report, starts=starts, ends=ends):
         keys = [message.key() for message in batch]
         for index in np.flatnonzero(np.isin(hashes_of(keys), suspects)).tolist():
             key, message = keys[index], batch[index]
@@ -79,11 +79,11 @@ def find_split_keys(cluster: Cluster, topic: str, copied: Mapping[int, int], tel
 
 
 def _suspects(
-    cluster: Cluster, topic: str, starts: Mapping[int, int], ends: Mapping[int, int], tell: Tell
+    cluster: Cluster, topic: str, starts: Mapping[int, int], ends: Mapping[int, int], report: Report
 ) -> npt.NDArray[np.uint64]:
-    """Hashes that two partitions have. Eight bytes for each key and partition."""
+    """Hashes that are in two partitions. Takes eight bytes of memory for each key and partition."""
     seen: dict[int, npt.NDArray[np.uint64]] = {}
-    for batch in batches_of(cluster, topic, tell, starts=starts, ends=ends):
+    for batch in batches_of(cluster, topic, report, starts=starts, ends=ends):
         hashes = hashes_of([message.key() for message in batch])
         has_key = np.array([message.key() is not None for message in batch])
         partitions = np.array([message.partition() for message in batch])

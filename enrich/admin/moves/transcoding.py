@@ -1,4 +1,4 @@
-"""Values of one table as another one has them."""
+"""Converts values of one table to the encoding of another one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,18 +12,18 @@ from stores.protocol import Decoder
 
 
 class Transcoder(Protocol):
-    """A value for each value; null stays null. Raises BadRecord, whose `where` is the index, for what has none."""
+    """Converts each value; null stays null. Raises BadRecord, whose `where` is the index, for one it cannot convert."""
 
     def __call__(self, values: Sequence[bytes | None]) -> list[bytes | None]: ...
 
 
-def as_it_is(values: Sequence[bytes | None]) -> list[bytes | None]:
+def unchanged(values: Sequence[bytes | None]) -> list[bytes | None]:
     return list(values)
 
 
 @dataclass(frozen=True)
 class Recoded:
-    """Decoded as the old table has them, encoded as the new one does."""
+    """Decodes in the old table's format and encodes in the new one's."""
 
     decoder: Decoder
     encoder: Encoder

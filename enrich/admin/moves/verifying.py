@@ -1,4 +1,4 @@
-"""Whether the new topic gives the same rows as the old one: key for key, by 64 bits of key and of value each."""
+"""Checks that the new topic gives the same rows as the old one: key by key, by 64-bit hashes of key and value."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,8 +9,8 @@ import numpy.typing as npt
 from enrich.admin.census import hashes_of
 from enrich.admin.cluster import Cluster
 from enrich.admin.moves.move import Route
-from enrich.admin.moves.transcoding import Transcoder, as_it_is
-from enrich.admin.reading import Tell, batches_of, silent
+from enrich.admin.moves.transcoding import Transcoder, unchanged
+from enrich.admin.reading import Report, batches_of, silent
 
 _ROW = np.dtype(
     [("key", "<u8"), ("partition", "<i4"), ("offset", "<i8"), ("time", "<i8"), ("value", "<u8"), ("lives", "?")]
@@ -22,19 +22,19 @@ _NAMED = 3
 
 @dataclass(frozen=True)
 class Verified:
-    """How many keys both topics have, and those that differ."""
+    """How many keys the old topic has, and how many differ."""
 
     keys: int
     differences: int
     examples: tuple[str, ...]
     ends: dict[int, int]
-    """Where the old topic ended when it was compared."""
+    """The old topic's end offsets when it was compared."""
 
 
-def verify(cluster: Cluster, route: Route, tell: Tell = silent) -> Verified:
+def verify(cluster: Cluster, route: Route, report: Report = silent) -> Verified:
     ends = cluster.topics.end_offsets(route.source)
-    old = _living(cluster, route.source, route.transcode, tell, ends)
-    new = _living(cluster, route.target, as_it_is, tell, None)
+    old = _living(cluster, route.source, route.transcode, report, ends)
+    new = _living(cluster, route.target, unchanged, report, None)
     pairs = np.dtype([("key", "<u8"), ("value", "<u8")])
     ours, theirs = np.empty(len(old), pairs), np.empty(len(new), pairs)
     for rows, made in ((old, ours), (new, theirs)):
@@ -43,10 +43,10 @@ def verify(cluster: Cluster, route: Route, tell: Tell = silent) -> Verified:
     return Verified(len(old), len(differing), _names(cluster, route, differing), ends)
 
 
-def _living(cluster: Cluster, topic: str, transcode: Transcoder, tell: Tell, ends: dict[int, int] | None) -> _Rows:
-    """Of each key the row that a table would have; deleted ones are left out."""
+def _living(cluster: Cluster, topic: str, transcode: Transcoder, report: Report, ends: dict[int, int] | None) -> _Rows:
+    """For each key the row that a table would have. Deleted keys are left out."""
     rows, pieces, waiting = np.empty(0, _ROW), [], 0
-    for batch in batches_of(cluster, topic, tell, ends=ends):
+    for batch in batches_of(cluster, topic, report, ends=ends):
         keyed = [message for message in batch if message.key() is not None]
         piece = np.empty(len(keyed), _ROW)
         values = transcode([_bytes(message.value()) for message in keyed])
@@ -67,7 +67,7 @@ def _living(cluster: Cluster, topic: str, transcode: Transcoder, tell: Tell, end
 
 
 def _last(rows: _Rows, order: Sequence[str], same: int) -> _Rows:
-    """In this order the last row of those whose first `same` columns are equal."""
+    """For each group of rows whose first `same` columns are equal, the last one in this order."""
     ordered = rows[np.lexsort([rows[name] for name in reversed(order)])]
     if not len(ordered):
         return ordered

@@ -1,4 +1,4 @@
-"""Which letters a command is about: those that are there, and of them a selection."""
+"""The dead letters that a command works on: those in the DLQs, filtered by a selection."""
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from confluent_kafka import Message
 
 from enrich.admin.census import Census, newest_of
 from enrich.admin.cluster import Cluster
-from enrich.admin.reading import Tell, batches_of, silent
+from enrich.admin.reading import Report, batches_of, silent
 from enrich.admin.rejected.letter import Letter, letter_of
 from enrich.base.errors import ConfigError
 from enrich.config import Pipeline
@@ -16,12 +16,12 @@ from enrich.config import Pipeline
 
 @dataclass(frozen=True)
 class Selection:
-    """All letters that match everything that is given."""
+    """Selects the letters that match all given criteria."""
 
     names: frozenset[str] = frozenset()
-    """Of letters, or places: all letters of the record that stood there."""
+    """Names of letters, or TOPIC/PARTITION/OFFSET of a record: selects all letters of that record."""
     reason: str | None = None
-    """A part of the reason."""
+    """A substring of the reason."""
     stage: str | None = None
 
     @property
@@ -40,14 +40,14 @@ ALL = Selection()
 
 
 def dlqs_of(pipeline: Pipeline) -> list[str]:
-    """The pipeline's topics for dead letters."""
+    """The pipeline's DLQ topics."""
     routes = {} if pipeline.sync is None else pipeline.sync.writeback
     stages = [stage.dlq for stage in pipeline.stages.values() if stage.dlq is not None]
     return list(dict.fromkeys([*stages, *(route.dlq for route in routes.values())]))
 
 
 def chosen_dlqs(pipeline: Pipeline, given: Collection[str]) -> list[str]:
-    """Those that are named, or all. Raises ConfigError for another topic, whose records might be somebody's data."""
+    """The named DLQs, or all. Raises ConfigError for any other topic, whose records might be somebody's data."""
     known = dlqs_of(pipeline)
     for name in given:
         if name not in known:
@@ -58,35 +58,35 @@ def chosen_dlqs(pipeline: Pipeline, given: Collection[str]) -> list[str]:
     return list(given) or known
 
 
-def _pass_over(_: Message) -> None:
-    """A record that is none of ours."""
+def _ignore(_: Message) -> None:
+    """For records that are no letters."""
 
 
 def letters(
     cluster: Cluster,
     dlq: str,
     selection: Selection = ALL,
-    tell: Tell = silent,
+    report: Report = silent,
     *,
-    other: Callable[[Message], None] = _pass_over,
+    other: Callable[[Message], None] = _ignore,
 ) -> Iterator[Letter]:
-    """The letters that stand in the DLQ now: of each name the newest, unless it was purged or replayed.
+    """The letters that are in the DLQ now: the newest of each name, unless it was purged or replayed.
 
-    `other` hears of records that are no letters: somebody else's, or of an older form. The topic is read twice, so that
-    no more than a few bytes a letter are held.
+    `other` is called with records that are no letters: somebody else's, or of an older form. The topic is read twice,
+    so that only a few bytes per letter are held in memory.
     """
     if not cluster.topics.exists(dlq):
         return
     starts, ends = cluster.topics.start_offsets(dlq), cluster.topics.end_offsets(dlq)
     census = Census(whole=True)
-    for batch in batches_of(cluster, dlq, tell, starts=starts, ends=ends):
+    for batch in batches_of(cluster, dlq, report, starts=starts, ends=ends):
         census.add(batch)
     rows = census.rows()
     live = rows[newest_of(rows) & ~rows["is_tombstone"]] if len(rows) else rows
     if not len(live) and not census.null_keys:
         return
     offsets = {int(p): np.sort(live["offset"][live["partition"] == p]) for p in np.unique(live["partition"])}
-    for batch in batches_of(cluster, dlq, tell, starts=starts, ends=ends):
+    for batch in batches_of(cluster, dlq, report, starts=starts, ends=ends):
         for message in batch:
             if message.key() is None:
                 other(message)

@@ -1,4 +1,4 @@
-"""A letter's value as far as it can be decoded: each column by itself, in the format of where it came from."""
+"""Decodes a letter's value as far as possible, column by column, in the format of its original topic."""
 
 from enrich.admin.rejected.letter import Letter
 from enrich.codecs import Piece, pieces_of, schemas_of
@@ -6,7 +6,7 @@ from enrich.config import Columns, Pipeline, Source, SyncWriteback, Table
 
 
 def decoded_pieces(pipeline: Pipeline, letter: Letter) -> list[Piece]:
-    """Nothing where the configuration does not say which fields there should be."""
+    """The decoded columns. Empty if the configuration does not say which columns there should be."""
     section = _section(pipeline, letter)
     if section is None or not letter.value:
         return []

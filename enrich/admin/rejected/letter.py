@@ -1,4 +1,4 @@
-"""A dead letter as it stands in its DLQ, taken apart again."""
+"""A dead letter, parsed from its record in the DLQ."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from enrich.kafka.writing.dead_letters import HeaderList
 REPLAYS = "enrich.replays"
 """The header that counts how often a record was replayed."""
 
-# What `dead_letter` adds. `enrich.version` and the count of replays belong to the record itself.
+# The headers that `dead_letter` adds. `enrich.version` and the count of replays belong to the original record.
 _ADDED = frozenset(
     f"enrich.{name}"
     for name in ("reason", "stage", "lookup", "topic", "partition", "offset", "key", "length", "sha256")
@@ -23,7 +23,7 @@ class Letter:
 
     dlq: str
     name: str
-    """Its key in the DLQ: its place, and for a stage's letter which stage and topic id it is of."""
+    """Its key in the DLQ: topic, partition and offset of its record, and for a stage's letter stage and topic id."""
     topic: str
     partition: int
     offset: int
@@ -33,17 +33,17 @@ class Letter:
     key: bytes | None
     value: bytes
     length: int
-    """Of the original value, which the letter holds only as far as the DLQ takes."""
+    """Length of the original value. The letter has only as much of it as fits into a record of the DLQ."""
     headers: HeaderList
-    """The original ones."""
+    """The original headers."""
     timestamp: int
     replays: int
     lacks_key_or_headers: bool = False
-    """The DLQ did not take the key or the headers whole either."""
+    """The key or the headers did not fit either."""
 
     @property
     def place(self) -> str:
-        """`topic/partition/offset` of where it came from."""
+        """`topic/partition/offset` of the original record."""
         return f"{self.topic}/{self.partition}/{self.offset}"
 
     @property
@@ -52,27 +52,27 @@ class Letter:
 
 
 def letter_of(dlq: str, message: Message) -> Letter | None:
-    """None for what is no dead letter: somebody else's record, which is left alone."""
+    """None for a record that is not a dead letter of ours."""
     headers, name = headers_of(message), message.key()
-    told = {key: content for key, content in headers if content is not None}
+    fields = {key: content for key, content in headers if content is not None}
     value = message.value()
     try:
         return Letter(
             dlq,
             (name if isinstance(name, bytes) else str(name).encode()).decode(),
-            told["enrich.topic"].decode(),
-            int(told["enrich.partition"]),
-            int(told["enrich.offset"]),
-            told["enrich.reason"].decode(errors="replace"),
-            told["enrich.stage"].decode(errors="replace"),
-            None if "enrich.lookup" not in told else told["enrich.lookup"].decode(errors="replace"),
-            told.get("enrich.key"),
+            fields["enrich.topic"].decode(),
+            int(fields["enrich.partition"]),
+            int(fields["enrich.offset"]),
+            fields["enrich.reason"].decode(errors="replace"),
+            fields["enrich.stage"].decode(errors="replace"),
+            None if "enrich.lookup" not in fields else fields["enrich.lookup"].decode(errors="replace"),
+            fields.get("enrich.key"),
             value.encode() if isinstance(value, str) else value or b"",
-            int(told["enrich.length"]),
+            int(fields["enrich.length"]),
             [(key, content) for key, content in headers if key not in _ADDED],
             message.timestamp()[1],
-            int(told.get(REPLAYS, b"0")),
-            not {"enrich.key_length", "enrich.headers_left_out"}.isdisjoint(told),
+            int(fields.get(REPLAYS, b"0")),
+            not {"enrich.key_length", "enrich.headers_left_out"}.isdisjoint(fields),
         )
     except (KeyError, ValueError):
         return None

@@ -1,15 +1,15 @@
-"""Whether a key got anything since: a letter that went back into a table would then hide what is right."""
+"""Whether a key has a newer record: a letter that is replayed into a table's topic would then hide the newer row."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from enrich.admin.cluster import Cluster
-from enrich.admin.reading import Tell, batches_of, silent
+from enrich.admin.reading import Report, batches_of, silent
 
 
 @dataclass(frozen=True, slots=True)
 class RecordId:
-    """Where a record stands."""
+    """Topic, partition and offset of a record."""
 
     topic: str
     partition: int
@@ -21,7 +21,7 @@ class RecordId:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """A record that somebody wants back in its table, and the time that its letter was written."""
+    """A rejected record that is to be replayed, and the time when its letter was written."""
 
     key: bytes
     partition: int
@@ -30,11 +30,12 @@ class Origin:
 
 
 def newer_records(
-    cluster: Cluster, topic: str, origins: Collection[Origin], tell: Tell = silent
+    cluster: Cluster, topic: str, origins: Collection[Origin], report: Report = silent
 ) -> Mapping[Origin, RecordId]:
-    """Of those whose key has a later record, the latest one.
+    """For each origin whose key has a newer record, the newest one.
 
-    In the same partition the offset decides. In another one, where no offset can, whatever is not older counts.
+    In the same partition the offset decides. In another partition offsets do not compare: there every record counts
+    that is not older by its time.
     """
     by_key: dict[bytes, list[Origin]] = {}
     for origin in origins:
@@ -47,7 +48,7 @@ def newer_records(
         partition: max(start, min(_wanted_from(partition, origins), default=start))
         for partition, start in starts.items()
     }
-    for batch in batches_of(cluster, topic, tell, starts=first):
+    for batch in batches_of(cluster, topic, report, starts=first):
         for message in batch:
             key = message.key()
             if key not in by_key:
@@ -61,5 +62,5 @@ def newer_records(
 
 
 def _wanted_from(partition: int, origins: Collection[Origin]) -> list[int]:
-    """From where on a partition is read; all of it, when a key might have come from another one."""
+    """The offsets from which a partition is read: the whole partition, if an origin is in another one."""
     return [origin.offset + 1 if origin.partition == partition else 0 for origin in origins]

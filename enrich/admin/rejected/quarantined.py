@@ -1,4 +1,4 @@
-"""Replays and purges the quarantine of a table on this host. Only the agent, the store's writer, takes records out."""
+"""Replays and purges the quarantine of a table on this host. Only the agent, the store's writer, removes records."""
 
 import json
 import os
@@ -20,6 +20,7 @@ from enrich.host.tables import TopicTable
 from enrich.kafka.writing.whole_transactions import whole_transaction
 from stores.protocol import Quarantined
 
+# These texts are keys in the JSON of `enrich quarantine replay`: they must not change.
 STILL_BAD = "it still cannot become a row"
 NEWER = "its key has something newer in the topic"
 _LOOK_EVERY_S = 0.05
@@ -28,7 +29,7 @@ _LOOK_EVERY_S = 0.05
 def replayable(
     cluster: Cluster, table: TopicTable, records: Sequence[Quarantined]
 ) -> tuple[list[Quarantined], dict[str, list[Quarantined]], dict[Quarantined, RecordId]]:
-    """Those that can go back into the topic, those that cannot, by reason, and where the newer record of a key is."""
+    """Records that can go back into the topic, those that cannot, by reason, and the newer records of their keys."""
     bad = table.spec.decoder.decode(pa.array([record.value for record in records], pa.binary())).bad
     origins = {
         Origin(record.key, record.partition, record.offset, record.timestamp): record
@@ -48,7 +49,8 @@ def replayable(
 
 
 def send_back(cluster: Cluster, table: TopicTable, records: Sequence[Quarantined]) -> None:
-    """All at once. After a kill right afterwards the same records have something newer: themselves."""
+    """Writes the records in one transaction. If it is killed right after that, a second replay writes none again: each
+    key then has a newer record, the replayed one."""
     identity = f"enrich.quarantine.{table.topic}"
     with whole_transaction(cluster.connection, identity, cluster.deadline_s) as producer:
         for record in records:
@@ -56,7 +58,7 @@ def send_back(cluster: Cluster, table: TopicTable, records: Sequence[Quarantined
 
 
 def purge_quarantine(pipeline: Pipeline, table: str, records: Sequence[Quarantined], deadline_s: float) -> None:
-    """Returns once they are gone from this host's store. Raises Unreachable at the deadline."""
+    """Returns once the records are gone from this host's store. Raises Unreachable at the deadline."""
     places = {record.place for record in records}
     if not places:
         return
@@ -75,7 +77,7 @@ def purge_quarantine(pipeline: Pipeline, table: str, records: Sequence[Quarantin
                 return
             time.sleep(_LOOK_EVERY_S)
         raise Unreachable(
-            f"the agent did not purge the records within {deadline_s:g} s", next_step="see `enrich agent status`"
+            f"the agent did not purge the records within {deadline_s:g} s", next_step="run `enrich agent status`"
         )
     finally:
         reader.close()

@@ -1,4 +1,4 @@
-"""Sends letters back to where they came from: record and tombstone of the letter in one transaction, so never twice."""
+"""Sends letters back to their topics: record and tombstone of the letter in one transaction, so never twice."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from enrich.admin.cluster import Cluster
-from enrich.admin.reading import Tell, silent
+from enrich.admin.reading import Report, silent
 from enrich.admin.rejected.choosing import Selection, letters
 from enrich.admin.rejected.letter import REPLAYS, Letter
 from enrich.admin.rejected.newer import Origin, RecordId, newer_records
@@ -14,6 +14,7 @@ from enrich.kafka.writing.whole_transactions import WholeTransactions, whole_tra
 
 _AT_A_TIME = 1_000
 
+# These texts are keys in the JSON of `enrich dlq replay`: they must not change.
 CUT = "its value was cut, since the DLQ does not take it whole"
 EMPTY = "whether its value was empty or null the letter does not tell"
 NO_KEY = "it has no key, and the topic is compacted"
@@ -26,35 +27,35 @@ class Replayed:
 
     replayed: int = 0
     skipped: dict[str, int] = field(default_factory=dict)
-    """By reason."""
+    """Reason -> number of letters."""
     overwrites: list[tuple[Letter, RecordId]] = field(default_factory=list)
-    """With `force`: letters that went back although their key has something newer."""
+    """With `force`: letters that were replayed although their key has a newer record."""
 
     def skip(self, reason: str) -> None:
         self.skipped[reason] = self.skipped.get(reason, 0) + 1
 
 
 class Replay:
-    """Letters of one DLQ. A second replay of the same DLQ shuts out the first."""
+    """A replay of letters of one DLQ. A second replay of the same DLQ fences the first."""
 
-    def __init__(self, cluster: Cluster, dlq: str, *, force: bool = False, tell: Tell = silent) -> None:
+    def __init__(self, cluster: Cluster, dlq: str, *, force: bool = False, report: Report = silent) -> None:
         self._cluster = cluster
         self._dlq = dlq
         self._force = force
-        self._tell = tell
+        self._report = report
         self._compacted: dict[str, bool | None] = {}
         self.outcome = Replayed()
 
     def run(self, selection: Selection, *, dry: bool = False) -> Replayed:
-        """After a kill the same call goes on: what was replayed is no letter any more."""
+        """After a kill the same call continues: replayed letters have a tombstone and are not found again."""
         if not self._cluster.topics.exists(self._dlq):
             return self.outcome
         identity = f"enrich.dlq.{self._dlq}"
         producer = WholeTransactions(self._cluster.connection, identity, deadline_s=self._cluster.deadline_s)
         with closing(producer):
-            # Before anything is read: what a killed replay had committed is in the topic from now on.
+            # Must come before anything is read: it settles the last transaction of a killed replay.
             producer.start()
-            found = letters(self._cluster, self._dlq, selection, self._tell)
+            found = letters(self._cluster, self._dlq, selection, self._report)
             while some := list(islice(found, _AT_A_TIME)):
                 ready = list(self._ready(some))
                 if not dry and ready:
@@ -62,7 +63,7 @@ class Replay:
                         for letter in ready:
                             self._send(producer, letter)
                 self.outcome.replayed += len(ready)
-                self._tell(f"{self.outcome.replayed:,} letters replayed")
+                self._report(f"{self.outcome.replayed:,} letters replayed")
             producer.settle()
         return self.outcome
 
@@ -86,7 +87,7 @@ class Replay:
                 yield letter
 
     def _newer(self, some: Sequence[Letter]) -> dict[str, RecordId]:
-        """By name, for the letters of tables' topics."""
+        """The newer record by letter name, for letters of compacted topics."""
         found: dict[str, RecordId] = {}
         for topic in {letter.topic for letter in some if self._is_compacted(letter.topic)}:
             names = {
@@ -94,9 +95,9 @@ class Replay:
                 for letter in some
                 if letter.topic == topic and letter.key is not None
             }
-            for origin, place in newer_records(self._cluster, topic, names, self._tell).items():
+            for origin, place in newer_records(self._cluster, topic, names, self._report).items():
                 found[names[origin]] = place
-            # Of two letters of one key the later is newer than the other.
+            # If two letters have the same key, the later one is the newer record of the earlier one.
             latest: dict[tuple[bytes, int], Origin] = {}
             for origin in sorted(names, key=lambda one: one.offset):
                 before = latest.get((origin.key, origin.partition))
@@ -120,7 +121,7 @@ class Replay:
 
 
 def purge(cluster: Cluster, dlq: str, names: Sequence[str]) -> None:
-    """Removes exactly these letters, all at once. Their bytes go when the brokers compact the topic."""
+    """Removes exactly these letters in one transaction. The brokers free their bytes at the next compaction."""
     identity = f"enrich.dlq.{dlq}"
     with whole_transaction(cluster.connection, identity, cluster.deadline_s) as producer:
         keys = [name.encode() for name in names]

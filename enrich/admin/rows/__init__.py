@@ -1,1 +1,1 @@
-"""Rows of a table's topic: read, written, deleted, loaded from files, and a table loaded anew."""
+"""Reads, writes and deletes rows of a table's topic, loads them from files, and rebuilds a table."""

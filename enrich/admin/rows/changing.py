@@ -1,4 +1,4 @@
-"""Writes and deletes single rows of a table's topic: all that one call names at once, or nothing."""
+"""Writes and deletes single rows of a table's topic: all rows of one call in one transaction."""
 
 import json
 from collections.abc import Mapping
@@ -15,8 +15,8 @@ from enrich.kafka.writing.transactions import TransactionalProducer
 
 
 def encoded_row(target: Target, text: str) -> bytes:
-    """The value for a row that is given as JSON, or as it stands for tables of text. Raises ConfigError for what
-    cannot become a row, and for a field that is no column, since it is most likely misspelt."""
+    """The value of a row that is given as JSON; for formats `string` and `bytes` the text itself. Raises ConfigError
+    for a value that cannot become a row, and for a field that is no column, since it is most likely misspelt."""
     if str(target.section.format) in ("string", "bytes"):
         value = text.encode()
     else:
@@ -31,13 +31,13 @@ def encoded_row(target: Target, text: str) -> bytes:
             )
         value = text.encode()
         if str(target.section.format) != "json":
-            value = _as_table_has_it(target, value, columns)
+            value = _in_table_format(target, value, columns)
     target.require_decodable(value)
     return value
 
 
 def put(target: Target, rows: Mapping[bytes, bytes | None]) -> dict[int, int]:
-    """The offset of the last record by partition. None is a tombstone."""
+    """Writes the rows; None is a tombstone. Returns the offset of the last record by partition."""
     for key, value in rows.items():
         target.require_size(key, value)
     producer = TransactionalProducer(target.cluster.connection, target.identity, deadline_s=target.cluster.deadline_s)
@@ -54,13 +54,13 @@ def _object(target: Target, text: str) -> dict[str, Any]:
     try:
         fields = json.loads(text)
     except ValueError as error:
-        raise ConfigError(f"the value is no JSON: {error}", where=f"table {target.name}") from None
+        raise ConfigError(f"the value is not JSON: {error}", where=f"table {target.name}") from None
     if not isinstance(fields, dict):
-        raise ConfigError("the value is no JSON object", where=f"table {target.name}")
+        raise ConfigError("the value is not a JSON object", where=f"table {target.name}")
     return fields
 
 
-def _as_table_has_it(target: Target, value: bytes, columns: pa.Schema) -> bytes:
+def _in_table_format(target: Target, value: bytes, columns: pa.Schema) -> bytes:
     decoded = JsonDecoder(columns).decode(pa.array([value], pa.binary()))
     if decoded.bad:
         raise ConfigError(f"the value cannot become a row: {decoded.bad[0]}", where=f"table {target.name}")

@@ -1,4 +1,4 @@
-"""A file of rows as keys and encoded values, a batch at a time."""
+"""Reads a file of rows as keys and encoded values, batch by batch."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ NO_KEY = "a part of the key is null"
 
 @dataclass(frozen=True)
 class KeyedRows:
-    """Rows that can be written, and how many cannot, by reason."""
+    """Rows that can be written, and the number of those that cannot, by reason."""
 
     keys: pa.BinaryArray
     values: pa.BinaryArray
@@ -28,10 +28,10 @@ class KeyedRows:
 
 
 class RowsFile:
-    """Opening it checks its columns against the table's, before any record is made of it."""
+    """A file of rows. Opening it checks its columns against the table's, before any record is written."""
 
     def __init__(self, path: Path, kind: FileType | None, key: tuple[str, ...], target: Target) -> None:
-        """Raises ConfigError when the file is not there, or lacks a column or has one of another type."""
+        """Raises ConfigError if the file does not exist, lacks a column, or has one of another type."""
         self._target = target
         self._key = key
         self._where = f"file {path}"
@@ -40,7 +40,7 @@ class RowsFile:
         target.encoder.check(pa.schema([self._reading.schema.field(name) for name in self._values]))
 
     def batches(self) -> Iterator[KeyedRows]:
-        """Raises ConfigError, with the row, where the file is not what its format or the columns ask for."""
+        """Raises ConfigError, with the row, if the file does not conform to its format or the columns."""
         try:
             for whole in self._reading.batches():
                 for start in range(0, whole.num_rows, _ROWS):

@@ -1,4 +1,4 @@
-"""Loads a file into a table's topic: in one transaction, so all of it at once or, after any fault, nothing."""
+"""Loads a file into a table's topic in one transaction: all of it, or nothing if it fails."""
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from enrich.admin.census import hashes_of
-from enrich.admin.reading import Tell, batches_of, silent
+from enrich.admin.reading import Report, batches_of, silent
 from enrich.admin.rights import needs
 from enrich.admin.rows.files import KeyedRows, RowsFile
 from enrich.admin.rows.target import Target
@@ -31,7 +31,7 @@ class Counts:
     deleted: int = 0
     """Keys of the topic that are not in the file; with `replace` only."""
     repeated: int = 0
-    """Rows whose key stands in the file again: the last row of a key counts."""
+    """Rows whose key occurs again later in the file: the last row of a key counts."""
     rejected: int = 0
     reasons: dict[str, int] = field(default_factory=dict)
 
@@ -44,22 +44,22 @@ class Counts:
 
 
 class Load:
-    """One file for one table. `counted` looks, `written` does; the second only after the first with `replace`."""
+    """Loads one file into one table. `counted` only counts, `written` writes. With `replace`, `counted` comes first."""
 
-    def __init__(self, target: Target, file: RowsFile, scratch: Path, tell: Tell = silent) -> None:
+    def __init__(self, target: Target, file: RowsFile, scratch: Path, report: Report = silent) -> None:
         self._target = target
         self._file = file
         self._scratch = scratch
-        self._tell = tell
+        self._report = report
         self._missing: Database | None = None
 
     def counted(self, *, replace: bool = False) -> Counts:
-        """Reads the file as a whole, and with `replace` the topic. Nothing is written."""
+        """Reads the whole file, and with `replace` the topic too. Nothing is written."""
         counts, pieces = Counts(), []
         for rows in self._file.batches():
             counts.take(rows)
             pieces.append(hashes_of(rows.keys))
-            self._tell(f"{counts.rows:,} rows read")
+            self._report(f"{counts.rows:,} rows read")
         hashes = np.concatenate(pieces) if pieces else np.empty(0, np.uint64)
         pieces.clear()
         hashes.sort()
@@ -69,7 +69,7 @@ class Load:
         return counts
 
     def written(self, *, skip_rejected: bool = False, replace: bool = False) -> Counts:
-        """Raises WouldLoseData for rows that cannot be written, unless they are to be skipped; then nothing is."""
+        """Raises WouldLoseData and writes nothing if some rows cannot be written and must not be skipped."""
         counts = Counts()
         with closing(self._target.transactions()) as transactions:
             with needs("WRITE", f"transactional-id {self._target.identity}"):
@@ -78,13 +78,13 @@ class Load:
                 for rows in self._file.batches():
                     transactions.produce(self._target.topic, rows.keys.to_pylist(), rows.values.to_pylist())
                     counts.take(rows)
-                    self._tell(f"{counts.written:,} rows written")
+                    self._report(f"{counts.written:,} rows written")
                 if counts.rejected and not skip_rejected:
                     raise rejected(counts)
                 for keys in self._missing_keys() if replace else ():
                     transactions.produce(self._target.topic, keys, [None] * len(keys))
                     counts.deleted += len(keys)
-                    self._tell(f"{counts.deleted:,} keys deleted")
+                    self._report(f"{counts.deleted:,} keys deleted")
             transactions.settle()
         return counts
 
@@ -93,10 +93,10 @@ class Load:
             self._missing.close()
 
     def _find_missing(self, hashes: npt.NDArray[np.uint64]) -> int:
-        """Keys of the topic that are not in the file, kept on disk: there may be as many as the topic has."""
+        """Finds keys of the topic that are not in the file. They are kept on disk: it may be all keys of the topic."""
         sizes = Sizes(block_cache=8 << 20, write_buffer=16 << 20)
         self._missing = Database.primary(self._scratch / "missing", sizes, create=True)
-        for batch in batches_of(self._target.cluster, self._target.topic, self._tell):
+        for batch in batches_of(self._target.cluster, self._target.topic, self._report):
             keys = [message.key() for message in batch]
             asked = hashes_of(keys)
             places = np.minimum(np.searchsorted(hashes, asked), max(0, len(hashes) - 1))
@@ -137,10 +137,10 @@ def rejected(counts: Counts) -> WouldLoseData:
 
 
 @contextmanager
-def load_of(target: Target, file: RowsFile, state_dir: Path, tell: Tell = silent) -> Iterator[Load]:
-    """With a place on disk that is gone afterwards."""
+def load_of(target: Target, file: RowsFile, state_dir: Path, report: Report = silent) -> Iterator[Load]:
+    """A load with a temporary directory."""
     make_base_folder(state_dir)
     with closing(file), scratch_directory(state_dir) as scratch:
-        load = Load(target, file, scratch, tell)
+        load = Load(target, file, scratch, report)
         with closing(load):
             yield load

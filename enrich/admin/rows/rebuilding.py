@@ -1,4 +1,4 @@
-"""Has the agent of this host load a table anew from its topic, beside the rows that go on answering."""
+"""Asks the agent of this host to load a table again from its topic. The old rows answer until that is done."""
 
 import os
 import time
@@ -14,29 +14,29 @@ from enrich.host.reader.reading import RowsReader
 _LOOK_EVERY_S = 0.05
 
 
-def rebuild(pipeline: Pipeline, table: str, *, deadline_s: float, tell: Callable[[Header], None]) -> int:
-    """Returns how many rows it then has. Raises Unreachable at the deadline; the agent goes on with it."""
+def rebuild(pipeline: Pipeline, table: str, *, deadline_s: float, report: Callable[[Header], None]) -> int:
+    """Returns the number of rows after the load. Raises Unreachable at the deadline; the agent continues the load."""
     reader = RowsReader(pipeline, holder=os.getpid)
     end = time.monotonic() + deadline_s
     try:
-        snapshot = reader.wait_until_ready([table], deadline_s=deadline_s, tell=tell)
+        snapshot = reader.wait_until_ready([table], deadline_s=deadline_s, tell=report)
         before = snapshot.table(table).whole().state.table_id
         ask(paths_of(pipeline).folder, "POST", REBUILD + table)
         while time.monotonic() < end:
             try:
                 snapshot = reader.snapshot()
-                tell(snapshot.header)
+                report(snapshot.header)
                 state = snapshot.table(table).whole().state
             except Retryable:
                 time.sleep(_LOOK_EVERY_S)
                 continue
-            # Every load of a table is a table of its own in the store.
+            # Each load of a table has its own table id in the store.
             if state.table_id != before and snapshot.header.tables[table].ready:
                 return state.rows
             time.sleep(_LOOK_EVERY_S)
         raise Unreachable(
-            f"table {table} was not loaded anew within {deadline_s:g} s, and the agent goes on with it",
-            next_step="see `enrich agent status`",
+            f"table {table} was not rebuilt within {deadline_s:g} s; the agent continues",
+            next_step="run `enrich agent status`",
         )
     finally:
         reader.close()

@@ -1,20 +1,20 @@
-"""Rows as the topic has them, without a local store: for hosts that have none, and for who does not trust it."""
+"""Rows read straight from the topic: for hosts without a local store, or if the store is not trusted."""
 
 from collections.abc import Collection
 
 from confluent_kafka import Message
 
 from enrich.admin.cluster import Cluster
-from enrich.admin.reading import Tell, batches_of, silent
+from enrich.admin.reading import Report, batches_of, silent
 from stores.table import RowVersion
 
 
 def recorded_versions(
-    cluster: Cluster, topic: str, keys: Collection[bytes], tell: Tell = silent
+    cluster: Cluster, topic: str, keys: Collection[bytes], report: Report = silent
 ) -> dict[bytes, list[RowVersion]]:
-    """All records of these keys that the topic still has, by (timestamp, partition, offset), the oldest first."""
+    """All records of these keys that the topic still has, sorted by (timestamp, partition, offset)."""
     found: dict[bytes, list[RowVersion]] = {key: [] for key in keys}
-    for batch in batches_of(cluster, topic, tell):
+    for batch in batches_of(cluster, topic, report):
         for message in batch:
             key = message.key()
             if key in found:

@@ -1,4 +1,4 @@
-"""A table as somebody writes it: its topic, how rows become values, and who else writes there."""
+"""A table as the target of writes: its topic, how rows are encoded, and who else writes there."""
 
 from dataclasses import dataclass
 from ipaddress import ip_network
@@ -31,26 +31,26 @@ class Target:
     encoder: Encoder
     decoder: Decoder
     largest: int
-    """How many bytes key and value of a record may have together."""
+    """Largest size of key and value of a record together, in bytes."""
     other_writer: str | None
-    """The source of the sync service that owns the topic."""
+    """The sync service's source that writes the topic, if there is one."""
 
     @property
     def identity(self) -> str:
-        """Of its transactions: a second writer shuts out the first, which then ends as Fenced."""
+        """The transactional id: a second writer fences the first, which then fails with Fenced."""
         return f"enrich.admin.{self.pipeline}.{self.topic}"
 
     def transactions(self) -> WholeTransactions:
         return WholeTransactions(self.cluster.connection, self.identity, deadline_s=self.cluster.deadline_s)
 
     def require_key(self, key: str) -> bytes:
-        """The key's bytes. Raises ConfigError for one that no row of this table can have."""
+        """The key's bytes. Raises ConfigError for a key that no row of this table can have."""
         if self.section.key is KeyKind.cidr:
             try:
                 ip_network(key, strict=False)
             except ValueError:
                 raise ConfigError(
-                    f"`{key}` is no network", where=f"table {self.name}", next_step="write it as 10.0.0.0/8"
+                    f"`{key}` is not a network", where=f"table {self.name}", next_step="write it like 10.0.0.0/8"
                 ) from None
         return key.encode()
 
@@ -74,11 +74,12 @@ class Target:
 
 
 def target_of(pipeline: Pipeline, name: str, cluster: Cluster) -> Target:
-    """Raises ConfigError for a table without a topic, Unreachable when a registry is needed and does not answer."""
+    """Raises ConfigError for a table without a topic, and Unreachable if a needed registry does not answer."""
     section = pipeline.tables[name]
     if section.topic is None:
         raise ConfigError(
-            f"table `{name}` mirrors no topic", next_step="change its source: the agent reads it again by itself"
+            f"table `{name}` has a loader, not a topic",
+            next_step="change its source: the agent reads it again automatically",
         )
     ours = int(str(cluster.connection.get("message.max.bytes", _LARGEST_DEFAULT)))
     with needs("DESCRIBE_CONFIGS", f"topic {section.topic}"):

@@ -1,4 +1,4 @@
-"""Exports a table as this host's readers see it. The agent goes on; it only has to be there."""
+"""Exports a table as this host's readers see it. The agent must run; it is not disturbed."""
 
 import os
 from collections.abc import Callable
@@ -21,29 +21,29 @@ def export_from_reader(
     clock: Clock,
     *,
     deadline_s: float,
-    tell_waiting: Callable[[Header], None],
-    tell_rows: Callable[[int, int], None],
+    report_waiting: Callable[[Header], None],
+    report_rows: Callable[[int, int], None],
 ) -> Snapshot:
-    """Makes a snapshot of a table that is ready. Raises Unreachable when it is not so within the deadline.
+    """Makes a snapshot of a table once it is ready. Raises Unreachable if that takes longer than the deadline.
 
-    `tell_rows` hears how many row versions are written, and how many keys there are.
+    `report_rows` is called with the number of row versions written, and the number of keys.
     """
-    # The command itself needs the agent, not the terminal that it was typed into.
+    # This process needs the agent, not the terminal that started it.
     reader = RowsReader(pipeline, holder=os.getpid)
     try:
-        snapshot = reader.wait_until_ready([table], deadline_s=deadline_s, tell=tell_waiting)
+        snapshot = reader.wait_until_ready([table], deadline_s=deadline_s, tell=report_waiting)
         view = snapshot.table(table)
         source = view.whole()
         written = 0
 
-        def tell(versions: int) -> None:
+        def report(versions: int) -> None:
             nonlocal written
             written += versions
-            tell_rows(written, source.state.rows)
+            report_rows(written, source.state.rows)
 
         origin = _origin(pipeline, topic_tables(pipeline)[table], snapshot, clock)
         try:
-            return export_table(source, origin, location, tell=tell)
+            return export_table(source, origin, location, tell=report)
         except CorruptState:
             view.suspect()
             raise
@@ -56,7 +56,7 @@ def _origin(pipeline: Pipeline, table: TopicTable, snapshot: AgentSnapshot, cloc
     notes = view.whole().state.notes
     if view.complete_through is None or TOPIC_ID not in notes:
         raise Retryable(
-            "it is not known of which topic the rows are, and up to when",
+            "the agent does not report yet which topic the rows are from and up to when they are complete",
             where=f"table `{table.name}`",
             next_step="run the command again once `enrich agent status` says that the table is ready",
         )

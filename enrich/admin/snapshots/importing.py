@@ -1,4 +1,4 @@
-"""Takes a snapshot into a table: everything is verified here first, then the agent, which alone writes, is asked."""
+"""Imports a snapshot into a table: it is verified completely here, then the agent, the only writer, is asked."""
 
 import os
 import time
@@ -25,8 +25,8 @@ from stores.snapshots.manifest import NAME
 def chosen_snapshot(source: Path, pipeline: str, table: str) -> Snapshot:
     """The snapshot in this directory, or the newest one of the table below it.
 
-    Raises ConfigError when there is none, WouldLoseData when its manifest is damaged: a newer one is never passed over
-    quietly.
+    Raises ConfigError if there is none, and WouldLoseData if its manifest is damaged: the newest one is never skipped
+    silently.
     """
     try:
         with file_errors(source):
@@ -44,15 +44,15 @@ def chosen_snapshot(source: Path, pipeline: str, table: str) -> Snapshot:
         raise ConfigError(
             f"there is no snapshot of table `{table}`",
             where=str(source / pipeline / table),
-            next_step="name the directory of one, or the one that was given to `enrich table export`",
+            next_step="name the directory of a snapshot, or the directory that was given to `enrich table export`",
         )
     return found
 
 
 def require_good(
-    snapshot: Snapshot, table: TopicTable, pipeline: Pipeline, clock: Clock, tell: Callable[[int], None]
+    snapshot: Snapshot, table: TopicTable, pipeline: Pipeline, clock: Clock, report: Callable[[int], None]
 ) -> None:
-    """Raises WouldLoseData for a snapshot that does not fit the topic as it is now, or of which a byte is wrong."""
+    """Raises WouldLoseData for a snapshot that does not fit the topic as it is now, or whose files are damaged."""
     connection = librdkafka_settings(pipeline.kafka)
     topics = Topics(new_admin_client(connection))
     topic = TopicNow(
@@ -68,17 +68,17 @@ def require_good(
     try:
         for batch in snapshot.versions():
             versions += len(batch)
-            tell(versions)
+            report(versions)
     except CorruptState as error:
         raise _refused(error) from error
 
 
 def require_empty(table: TopicTable, pipeline: Pipeline) -> None:
-    """Raises WouldLoseData when the table has rows on this host."""
+    """Raises WouldLoseData if the table has rows on this host."""
     try:
         reader = RocksReader(paths_of(pipeline).rows, {table.name: table.spec})
     except (Retryable, CorruptState):
-        return  # there is no store yet, or the agent makes it anew
+        return  # there is no store yet, or it is damaged and the agent will recreate it
     try:
         rows = reader.snapshot().table(table.name).whole().state.rows
     except ConfigError:
@@ -89,39 +89,39 @@ def require_empty(table: TopicTable, pipeline: Pipeline) -> None:
         raise WouldLoseData(
             f"table `{table.name}` has {rows:,} rows on this host, and an import replaces them",
             where=str(paths_of(pipeline).folder),
-            next_step="give --yes; readers see the old rows until the new ones are complete",
+            next_step="add --yes; readers see the old rows until the new ones are complete",
         )
 
 
 def import_by_agent(
-    snapshot: Snapshot, table: TopicTable, pipeline: Pipeline, *, deadline_s: float, tell: Callable[[Header], None]
+    snapshot: Snapshot, table: TopicTable, pipeline: Pipeline, *, deadline_s: float, report: Callable[[Header], None]
 ) -> int:
-    """Returns how many rows the table then has. Raises WouldLoseData when the agent refuses, Unreachable at the
+    """Returns the number of rows after the import. Raises WouldLoseData if the agent refuses, and Unreachable at the
     deadline."""
     paths = paths_of(pipeline)
-    # Asked before the agent is started: a new one would begin to load the topic otherwise.
+    # Requested before the agent is started: otherwise a new agent would begin to load the topic.
     request = ImportRequest(paths.imports, table.name, snapshot.path.absolute())
     end = time.monotonic() + deadline_s
     try:
         while (outcome := request.outcome()) is None:
             if time.monotonic() > end:
                 raise _late(request, paths, deadline_s)
-            tell(ensure_agent(pipeline, holder=os.getpid))
+            report(ensure_agent(pipeline, holder=os.getpid))
             time.sleep(0.05)
     except BaseException:
         request.withdraw()
         raise
     if outcome.rows is None:
-        raise WouldLoseData(f"the agent did not take the snapshot in: {outcome.refused}", where=str(snapshot.path))
+        raise WouldLoseData(f"the agent refused the snapshot: {outcome.refused}", where=str(snapshot.path))
     return outcome.rows
 
 
 def _late(request: ImportRequest, paths: StorePaths, deadline_s: float) -> Unreachable:
-    what = "was not begun and is withdrawn" if request.withdraw() else "is not finished, and the agent goes on with it"
+    what = "was not begun and is withdrawn" if request.withdraw() else "is not finished; the agent continues it"
     return Unreachable(
-        f"after {deadline_s:g} s the import {what}", where=str(paths.folder), next_step="see `enrich agent status`"
+        f"after {deadline_s:g} s the import {what}", where=str(paths.folder), next_step="run `enrich agent status`"
     )
 
 
 def _refused(error: CorruptState) -> WouldLoseData:
-    return WouldLoseData(error.what, where=error.where, next_step="use another snapshot: nothing of this one was taken")
+    return WouldLoseData(error.what, where=error.where, next_step="use another snapshot: nothing was imported")

@@ -1,1 +1,1 @@
-"""Topics as a pipeline needs them, beside those that are: planned, applied, checked."""
+"""The topics that a pipeline needs, compared with those that exist: planned, applied, checked."""

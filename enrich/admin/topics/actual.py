@@ -1,4 +1,4 @@
-"""Topics as the brokers have them: partitions, copies, settings, rights."""
+"""The topics as they are on the brokers: partitions, replicas, settings, rights."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -30,11 +30,11 @@ class Actual:
     topic_id: str
     partitions: tuple[Partition, ...]
     rights: frozenset[Right] | None
-    """What this user may do; None where the brokers have no authorizer or do not say."""
+    """What this user may do; None if the brokers have no authorizer or do not say."""
     settings: Mapping[str, str]
-    """As the brokers apply them; empty when this user may not read them."""
+    """The effective settings; empty if this user may not read them."""
     own_settings: frozenset[str] = frozenset()
-    """Those that were given to this topic, and are not the brokers' defaults."""
+    """Names of the settings that were set for this topic and are not the brokers' defaults."""
     settings_error: EnrichError | None = None
 
     @property
@@ -43,7 +43,7 @@ class Actual:
 
 
 def actual_topics(cluster: Cluster, names: Collection[str]) -> dict[str, Actual]:
-    """Those that exist. Raises ConfigError for one that this user may not even describe."""
+    """The topics that exist. Raises ConfigError for one that this user may not even describe."""
     if not names:
         return {}
     with kafka_errors():
@@ -57,7 +57,7 @@ def actual_topics(cluster: Cluster, names: Collection[str]) -> dict[str, Actual]
             with needs("DESCRIBE", f"topic {name}"):
                 description = cluster.ask({name: future}, f"topic {name}")
         except ConfigError as error:
-            # Of a topic that is not there and of one that we may not see brokers say different things.
+            # Brokers answer differently for a topic that does not exist and for one that we may not see.
             if name not in existing and not isinstance(error.__cause__, ConfigError):
                 continue
             raise

@@ -1,4 +1,4 @@
-"""Does what a plan shows, topic by topic; each topic is looked at once more before it is touched."""
+"""Applies a plan topic by topic. Each topic is checked once more before it is changed."""
 
 from collections.abc import Callable, Mapping
 from itertools import groupby
@@ -15,11 +15,11 @@ from enrich.base.errors import WouldLoseData
 
 
 def apply(
-    cluster: Cluster, wanted: Mapping[str, Wanted], plan: Plan, tell: Callable[[Step], None] = lambda _: None
+    cluster: Cluster, wanted: Mapping[str, Wanted], plan: Plan, report: Callable[[Step], None] = lambda _: None
 ) -> None:
-    """Raises WouldLoseData for a topic that is not as it was when the plan was made; those before it are done.
+    """Raises WouldLoseData for a topic that changed since the plan was made; the topics before it are done.
 
-    Each topic is made or changed by one request, so an interruption leaves no topic half changed, and the next plan
+    Each topic is created or changed by one request, so an interruption leaves no topic half changed. The next plan
     shows what is left.
     """
     for name, steps in groupby(plan.to_do, key=lambda step: step.topic):
@@ -36,7 +36,7 @@ def apply(
                 _add_partitions(cluster, name, int(step.after or 0))
             elif step.kind is Kind.record:
                 record_format(cluster, name, step.after)
-            tell(step)
+            report(step)
 
 
 def record_format(cluster: Cluster, topic: str, form: str | None) -> None:
@@ -48,9 +48,9 @@ def _require_as_shown(cluster: Cluster, wanted: Wanted, shown: list[Step]) -> No
     now = [step for step in plan_for(cluster, {wanted.name: wanted}).steps if step.kind is not Kind.refused]
     if now != shown:
         raise WouldLoseData(
-            "the topic is not any more as it was when the plan was shown",
+            "the topic has changed since the plan was shown",
             where=f"topic {wanted.name}",
-            next_step="look at the new plan: enrich topics plan",
+            next_step="review the new plan: enrich topics plan",
         )
 
 

@@ -1,4 +1,4 @@
-"""Looks for everything that makes a topic unfit for its use, in its settings and in its records."""
+"""Checks a topic's settings and records for everything that makes it unfit for its use."""
 
 import time
 from collections.abc import Iterator
@@ -9,17 +9,17 @@ import numpy as np
 
 from enrich.admin.census import Census, Shares, hashes_of, newest_of
 from enrich.admin.cluster import Cluster
-from enrich.admin.reading import Tell, batches_of, silent
+from enrich.admin.reading import Report, batches_of, silent
 from enrich.admin.rights import grant
 from enrich.admin.topics.actual import Actual
 from enrich.admin.topics.notes import Note
 from enrich.admin.topics.wanted import Right, Wanted
 
 _DUPLICATES = 0.7
-"""From which share on compaction would save so much that it is worth a word."""
+"""Share of superseded records above which compaction would save so much that it is reported."""
 _KEYS_NAMED = 3
 _PATIENCE_MS = 60_000
-"""The cleaner's own rhythm, beside what the settings promise."""
+"""Time for the cleaner's own schedule, added to what the settings promise."""
 
 
 class Problem(StrEnum):
@@ -54,7 +54,7 @@ class Checked:
     topic: str
     findings: list[Finding] = field(default_factory=list)
     shares: Shares | None = None
-    """None where no record was read."""
+    """None if no record was read."""
 
 
 def check_topic(
@@ -62,11 +62,11 @@ def check_topic(
     wanted: Wanted,
     actual: Actual | None,
     note: Note | None,
-    tell: Tell = silent,
+    report: Report = silent,
     *,
     deep: bool = True,
 ) -> Checked:
-    """`deep`: reads every record, of topics that are compacted or should be."""
+    """`deep`: also reads every record of topics that should be compacted."""
     checked = Checked(wanted.name)
     if actual is None:
         what = f"the topic does not exist ({', '.join(wanted.used_by)})"
@@ -75,7 +75,7 @@ def check_topic(
     checked.findings += _of_settings(wanted, actual, note)
     if deep and wanted.is_compacted and (actual.rights is None or Right.read in actual.rights):
         census = Census()
-        for batch in batches_of(cluster, wanted.name, tell):
+        for batch in batches_of(cluster, wanted.name, report):
             census.add(batch)
         checked.findings += _of_records(cluster, actual, note, census)
         checked.shares = census.shares()
@@ -88,7 +88,7 @@ def _of_settings(wanted: Wanted, actual: Actual, note: Note | None) -> Iterator[
     if policy is not None and want is not None and _words(policy) != _words(want):
         yield Finding(Problem.policy, f"cleanup.policy is {policy}, and should be {want}", apply)
     if settings.get("unclean.leader.election.enable") == "true":
-        what = "a copy that lacks records may become the leader: acknowledged records would be lost"
+        what = "a replica that lacks records may become the leader: acknowledged records would be lost"
         yield Finding(Problem.unclean, what, "set unclean.leader.election.enable=false: enrich topics apply")
     lag, least = settings.get("min.compaction.lag.ms"), wanted.settings.get("min.compaction.lag.ms")
     if lag is not None and least is not None and int(lag) < int(least) and "compact" in (policy or ""):
@@ -97,8 +97,8 @@ def _of_settings(wanted: Wanted, actual: Actual, note: Note | None) -> Iterator[
     behind = [part for part in actual.partitions if part.leader is None or part.in_sync < part.replicas]
     if behind:
         listed = ", ".join(str(part.number) for part in behind[:10])
-        what = f"{len(behind)} partitions lack a leader or a copy in sync: {listed}"
-        yield Finding(Problem.replicated, what, "look at the brokers; a partition without its copies may lose records")
+        what = f"{len(behind)} partitions lack a leader or an in-sync replica: {listed}"
+        yield Finding(Problem.replicated, what, "check the brokers; a partition without its replicas may lose records")
     missing = [] if actual.rights is None else sorted(wanted.rights - actual.rights)
     if actual.settings_error is not None and Right.describe_configs not in missing:
         missing.append(Right.describe_configs)
@@ -126,19 +126,19 @@ def _of_records(cluster: Cluster, actual: Actual, note: Note | None, census: Cen
     split = _split_keys(cluster, topic, census)
     if split:
         named = ", ".join(key.decode("utf-8", "backslashreplace") for key in sorted(split)[:_KEYS_NAMED])
-        what = f"{len(split):,} keys stand in more than one partition, such as {named}"
+        what = f"{len(split):,} keys are in more than one partition, such as {named}"
         how = "writers have different partitioners, or partitions were added: `enrich topics rekey` repairs it"
         yield Finding(Problem.split_keys, what, how)
     considered = max(1, shares.superseded + shares.keys)
     if shares.superseded / considered > _DUPLICATES:
         what = f"{shares.superseded / considered:.0%} of the records are superseded: compaction would remove them"
-        yield Finding(Problem.duplicates, what, "lower staleness under `topics`, or look at the brokers' log cleaner")
+        yield Finding(Problem.duplicates, what, "lower staleness under `topics`, or check the brokers' log cleaner")
     yield from _too_old(actual, rows)
     if note is not None and note.moved_to is not None and note.ends is not None and note.topic_id == actual.topic_id:
         later = {p: e for p, e in cluster.topics.end_offsets(topic).items() if e > int(note.ends.get(str(p), 0))}
         if later:
             what = f"the table moved to topic {note.moved_to}, and somebody still writes here"
-            yield Finding(Problem.moved, what, "stop that writer, then run the move again: it takes over what is new")
+            yield Finding(Problem.moved, what, "stop that writer, then run the move again: it copies the new records")
 
 
 def _too_old(actual: Actual, rows: np.ndarray) -> Iterator[Finding]:
@@ -150,18 +150,18 @@ def _too_old(actual: Actual, rows: np.ndarray) -> Iterator[Finding]:
         old = rows[rows["time"] < now - retention - segment - _PATIENCE_MS]
         if len(old):
             what = f"{len(old):,} records are older than retention.ms {retention:,} and a segment allow"
-            yield Finding(Problem.old, what, "look at the brokers' log: deletion does not keep up, or times are wrong")
+            yield Finding(Problem.old, what, "check the brokers' log: deletion does not keep up, or times are wrong")
     lag = int(settings.get("max.compaction.lag.ms", 2**63 - 1))
     if "compact" in policy and lag < 2**62 and len(rows):
         # A record may go once it is superseded and as old as the lag.
         stale = rows[~newest_of(rows) & (rows["time"] < now - 2 * lag - _PATIENCE_MS)]
         if len(stale):
             what = f"{len(stale):,} superseded records are older than twice max.compaction.lag.ms {lag:,}"
-            yield Finding(Problem.old, what, "look at the brokers' log cleaner: it stands still or does not keep up")
+            yield Finding(Problem.old, what, "check the brokers' log cleaner: it has stopped or does not keep up")
 
 
 def _split_keys(cluster: Cluster, topic: str, census: Census) -> set[bytes]:
-    """The keys themselves: the topic is read again, but only when their hashes gave rise to it."""
+    """The split keys themselves. The topic is read again only if hashes of keys are in two partitions."""
     suspects = census.split_keys()
     if not len(suspects):
         return set()

@@ -1,4 +1,5 @@
-"""What Kafka has no place for: a topic's format, and where a table moved. One compacted topic of the cluster has it."""
+"""Facts for which Kafka has no field: a topic's format, and where a table moved. They are in one compacted topic of the
+cluster."""
 
 import json
 from collections.abc import Mapping
@@ -9,23 +10,23 @@ from enrich.kafka import COMPACTED, DeliveringProducer, new_store_consumer, read
 
 NOTES_TOPIC = "enrich.topics"
 CLOCK_KEY = b"enrich.clock"
-"""Of records that nobody reads: the broker puts its time on them, see `enrich doctor`."""
+"""Key of records that nobody reads: the broker puts its time on them, see `enrich doctor`."""
 
 
 @dataclass(frozen=True)
 class Note:
-    """About one topic. Of another topic of the same name (`topic_id`) a note is void."""
+    """Facts about one topic. Void if the topic was recreated, that is for another `topic_id`."""
 
     topic_id: str
     format: str | None = None
     moved_to: str | None = None
     """The topic that the table moved to."""
     ends: Mapping[str, int] | None = None
-    """Where each partition ended when it moved: what comes later was written by somebody who does not know."""
+    """End offsets of the partitions at the move. Later records come from a writer that does not know of the move."""
 
 
 def read_notes(cluster: Cluster) -> dict[str, Note]:
-    """By topic; none while nobody has written any."""
+    """All notes, by topic. Empty if the notes topic does not exist."""
     if not cluster.topics.exists(NOTES_TOPIC):
         return {}
     consumer = new_store_consumer(cluster.connection)
@@ -44,11 +45,11 @@ def read_notes(cluster: Cluster) -> dict[str, Note]:
 
 
 def write_notes(cluster: Cluster, notes: Mapping[str, Note]) -> None:
-    """Returns once they are acknowledged. The topic must be there."""
+    """Returns once the notes are acknowledged. The notes topic must exist."""
     with DeliveringProducer(cluster.connection) as producer:
         for topic, note in notes.items():
-            told = {name: value for name, value in asdict(note).items() if value is not None}
-            producer.produce(NOTES_TOPIC, topic.encode(), json.dumps(told, sort_keys=True).encode())
+            fields = {name: value for name, value in asdict(note).items() if value is not None}
+            producer.produce(NOTES_TOPIC, topic.encode(), json.dumps(fields, sort_keys=True).encode())
         producer.flush(cluster.deadline_s)
 
 
@@ -56,7 +57,7 @@ def ensure_notes_topic(cluster: Cluster) -> None:
     cluster.topics.ensure(NOTES_TOPIC, config={**COMPACTED, "message.timestamp.type": "LogAppendTime"})
 
 
-def _note(told: Mapping[str, object]) -> Note:
-    # Fields of a later release are passed over.
-    known = {name: told[name] for name in ("topic_id", "format", "moved_to", "ends") if name in told}
+def _note(fields: Mapping[str, object]) -> Note:
+    # Fields of a later release are ignored.
+    known = {name: fields[name] for name in ("topic_id", "format", "moved_to", "ends") if name in fields}
     return Note(**known)  # type: ignore[arg-type] # what we wrote ourselves

@@ -1,4 +1,4 @@
-"""The difference between the topics that are and those that should be, as steps that a person can judge."""
+"""The difference between the actual and the wanted topics, as steps that a person can judge."""
 
 import hashlib
 import json
@@ -31,7 +31,7 @@ class Step:
     before: str | None
     after: str | None
     note: str | None = None
-    """Why it is refused, or what it means for the records that are there."""
+    """Why it is refused, or what it means for the existing records."""
 
 
 @dataclass(frozen=True)
@@ -51,9 +51,9 @@ class Plan:
 
     @property
     def name(self) -> str:
-        """Another one when anything about the plan differs: so that only what was shown is done."""
-        told = json.dumps([asdict(step) for step in self.steps], sort_keys=True)
-        return hashlib.sha256(told.encode()).hexdigest()[:12]
+        """A hash of all steps: it differs if anything in the plan differs, so that only what was shown is done."""
+        steps = json.dumps([asdict(step) for step in self.steps], sort_keys=True)
+        return hashlib.sha256(steps.encode()).hexdigest()[:12]
 
 
 def plan_for(cluster: Cluster, wanted: Mapping[str, Wanted]) -> Plan:
@@ -75,7 +75,7 @@ def _steps(wanted: Wanted, actual: Actual | None, note: Note | None, brokers: in
         raise lacks("DESCRIBE_CONFIGS", f"topic {wanted.name}") from actual.settings_error
     yield from _partitions(wanted, actual)
     if wanted.wishes.replication is not None and wanted.wishes.replication != actual.replication:
-        why = "copies are moved by Kafka's own tool, kafka-reassign-partitions: it can limit what that takes"
+        why = "use Kafka's own tool, kafka-reassign-partitions, to move replicas: it can throttle the copying"
         before, after = str(actual.replication), str(wanted.wishes.replication)
         yield Step(Kind.refused, wanted.name, "replication", before, after, why)
     for name, value in wanted.settings.items():
@@ -85,7 +85,7 @@ def _steps(wanted: Wanted, actual: Actual | None, note: Note | None, brokers: in
     if wanted.format is not None and (note is None or note.topic_id != actual.topic_id):
         yield Step(Kind.record, wanted.name, "format", None, wanted.format)
     elif wanted.format is not None and note is not None and note.format != wanted.format:
-        why = "the records that are there have the recorded format: `enrich topics copy` makes a topic of another one"
+        why = "the existing records have the recorded format: `enrich topics copy` makes a topic in another format"
         yield Step(Kind.refused, wanted.name, "format", note.format, wanted.format, why)
 
 
@@ -109,14 +109,15 @@ def _partitions(wanted: Wanted, actual: Actual) -> Iterator[Step]:
     before, after = len(actual.partitions), wanted.wishes.partitions
     if after is None or after == before:
         return
-    told = wanted.name, "partitions", str(before), str(after)
+    change = wanted.name, "partitions", str(before), str(after)
     if after < before:
-        yield Step(Kind.refused, *told, "Kafka cannot take partitions away")
+        yield Step(Kind.refused, *change, "Kafka cannot remove partitions")
     elif wanted.use is not Use.events or wanted.is_compacted:
-        why = "it would put keys elsewhere than their older records: `enrich topics rekey` makes a new topic"
-        yield Step(Kind.refused, *told, why)
+        why = "new records of a key would go to another partition than its older ones: `enrich topics rekey` makes a "
+        why += "new topic"
+        yield Step(Kind.refused, *change, why)
     else:
-        yield Step(Kind.partitions, *told, "events of a key may be out of order for a while")
+        yield Step(Kind.partitions, *change, "events of a key may be out of order for a while")
 
 
 def _same(before: str | None, after: str) -> bool:
@@ -124,7 +125,7 @@ def _same(before: str | None, after: str) -> bool:
         return True
     if before is None:
         return False
-    # `compact, delete` is `delete,compact`, and 0.10 is 0.1.
+    # `compact, delete` equals `delete,compact`, and 0.10 equals 0.1.
     if {word.strip() for word in before.split(",")} == {word.strip() for word in after.split(",")}:
         return True
     try:
@@ -135,7 +136,7 @@ def _same(before: str | None, after: str) -> bool:
 
 def _meaning(name: str, before: str | None, after: str) -> str | None:
     if name == "cleanup.policy" and "delete" in (before or "") and "delete" not in after:
-        return "of each key the newest record stays for ever, older ones are removed"
+        return "the newest record of each key stays for ever, older ones are removed"
     if name == "cleanup.policy" and "delete" in after and "delete" not in (before or ""):
-        return "records are removed by age, the newest of a key too"
+        return "records are removed by age, even the newest of a key"
     return None

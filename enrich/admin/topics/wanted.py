@@ -1,4 +1,4 @@
-"""What topics a pipeline needs and how they should be: all of it follows from the configuration."""
+"""The topics that a pipeline needs and their settings, derived from the configuration."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -11,16 +11,16 @@ DEFAULT_PARTITIONS = 4
 _SIZE = 1 << 30
 _STALENESS, _DOWNTIME = timedelta(days=1), timedelta(days=1)
 _SMALLEST_SEGMENT, _LARGEST_SEGMENT = 8 << 20, 1 << 30
-# The active segment is never compacted: with ten of them a partition drags along a tenth of what it could.
+# The active segment is never compacted: with ten segments that is a tenth of a partition.
 _SEGMENTS = 10
 _LONGEST_SEGMENT = timedelta(days=7)
 _HISTORY_MARGIN, _LEAST_MARGIN = 0.1, timedelta(minutes=10)
-# Readers take no more than half of it for granted: see `TopicSettings.safe_absence_ms`.
+# Readers rely on only half of delete.retention.ms: see `TopicSettings.safe_absence_ms`.
 _RETENTIONS_PER_DOWNTIME = 2
 
 
 class Use(StrEnum):
-    """What a topic is for. Of a topic with several uses the first of these decides."""
+    """What a topic is for. If it has several uses, the first in this order decides."""
 
     table = "table"
     rows = "rows"
@@ -29,7 +29,7 @@ class Use(StrEnum):
 
 
 class Right(StrEnum):
-    """What this user must be allowed to do with a topic, in Kafka's words."""
+    """A right that this user needs on a topic, as Kafka names it."""
 
     read = "READ"
     write = "WRITE"
@@ -48,7 +48,7 @@ class Wanted:
     rights: frozenset[Right]
     wishes: TopicWishes = field(default_factory=TopicWishes)
     format: str | None = None
-    """How its values are encoded, where the configuration says so."""
+    """How its values are encoded, if the configuration says so."""
 
     @property
     def is_compacted(self) -> bool:
@@ -81,7 +81,7 @@ def wishes_for(pipeline: Pipeline, topic: str) -> TopicWishes:
 
 def _uses(pipeline: Pipeline) -> Iterator[_Used]:
     reads = frozenset({Right.read, Right.describe, Right.describe_configs})
-    # Their settings say how large a record they take.
+    # DESCRIBE_CONFIGS because the settings contain the largest record size.
     writes = frozenset({Right.write, Right.describe, Right.describe_configs})
     for name, table in pipeline.tables.items():
         if table.topic is not None:
@@ -147,7 +147,7 @@ def _settings(use: Use, uses: list[_Used], wishes: TopicWishes) -> dict[str, str
 def _of_compacted(history: timedelta, wishes: TopicWishes) -> dict[str, str]:
     staleness, downtime = wishes.staleness or _STALENESS, wishes.downtime or _DOWNTIME
     partitions = wishes.partitions or DEFAULT_PARTITIONS
-    # A history is whole only as far back as nothing of it can have been compacted away.
+    # A history is complete only as far back as compaction cannot have removed anything.
     lag = history + max(history * _HISTORY_MARGIN, _LEAST_MARGIN) if history else timedelta()
     segment = min(max((wishes.size or _SIZE) // partitions // _SEGMENTS, _SMALLEST_SEGMENT), _LARGEST_SEGMENT)
     return {
@@ -161,7 +161,7 @@ def _of_compacted(history: timedelta, wishes: TopicWishes) -> dict[str, str]:
 
 
 def _dirty_ratio(staleness: timedelta) -> str:
-    """The share of superseded records that a partition may drag along: less costs the brokers more rewriting."""
+    """The share of superseded records that a partition may have: a smaller one makes the brokers rewrite more."""
     if staleness <= timedelta(hours=1):
         return "0.1"
     return "0.3" if staleness <= timedelta(days=1) else "0.5"

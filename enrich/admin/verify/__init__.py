@@ -1,4 +1,4 @@
-"""`enrich table verify`: a table of this host compared with its topic, row by row.
+"""`enrich table verify`: compares a table of this host with its topic, row by row.
 
-It may use the host's readers and its own consumer; it trusts nothing that the agent did.
+It uses the host's readers and a consumer of its own, and relies on nothing that the agent did.
 """

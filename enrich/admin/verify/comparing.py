@@ -1,8 +1,8 @@
-"""Compares a table with its topic, row by row, without trusting how the table came to be.
+"""Compares a table with its topic, row by row, without trusting how the table was loaded.
 
-The topic is read once more, into a store of its own in a temporary directory, and both are walked through in the order
-of their keys: memory is bounded whatever their size. A key whose newest record came after the view was taken cannot be
-compared; it is counted.
+The topic is read again into a separate store in a temporary directory, and both stores are scanned in key order, so
+memory is bounded whatever their size. A key whose newest record is newer than the view cannot be compared; it is
+counted.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -27,7 +27,7 @@ from stores.table import Offsets
 _TABLE = "topic"
 _DECODED_AT_A_TIME = 1_000
 _SIZES = Sizes(block_cache=8 << 20, write_buffer=4 << 20, bulk=16 << 20)
-"""Written once and read once, in order: a large cache would find nothing twice."""
+"""The store is written once and read once, in order: a large cache would never be hit."""
 _Entries = Iterator[tuple[bytes, list[Entry]]]
 
 
@@ -52,26 +52,27 @@ class Difference:
     key: bytes | None = None
     partition: int | None = None
     offset: int | None = None
-    """Of the table's version; of the topic's where the table has none."""
+    """Offset of the table's version, or of the topic's if the table has none."""
 
 
 @dataclass
 class Compared:
-    """How much was compared. Counts are complete once the differences are exhausted."""
+    """What was compared. Counts are complete once the iterator of differences is exhausted."""
 
     keys: int = 0
     differences: int = 0
     changed_meanwhile: int = 0
-    """Keys with a record that came after the view was taken."""
+    """Keys with a record that is newer than the view."""
     undecodable: int = 0
-    """Keys whose newest record cannot become a row: the row before it, which compaction may have removed, stays."""
+    """Keys whose newest record cannot become a row: the table keeps the previous row, which compaction may have removed
+    from the topic."""
     forgotten_tombstones: int = 0
-    """Deleted keys of the table of which the topic knows nothing any more."""
+    """Deleted keys of the table of which the topic has no record any more."""
 
 
 @dataclass(frozen=True)
 class _Pair:
-    """A key and a partition, in the table and in the topic."""
+    """A key in one partition, in the table and in the topic."""
 
     key: bytes
     partition: int
@@ -92,19 +93,19 @@ class Comparison:
     scratch: Path
     """An empty directory, for a store of the topic's size."""
     clock: Clock
-    tell: Callable[[str, int], None] = lambda _what, _count: None
-    """Hears what is counted at the moment, and how far it is."""
+    report: Callable[[str, int], None] = lambda _what, _count: None
+    """Called with what is being counted, and the count so far."""
     compared: Compared = field(default_factory=Compared)
 
     def differences(self) -> Iterator[Difference]:
-        """Every difference. Raises what Kafka and the disk raise."""
+        """Every difference. Errors of Kafka and of the disk are not caught."""
         for difference in self._all():
             self.compared.differences += 1
             yield difference
 
     def _all(self) -> Iterator[Difference]:
         topics = Topics(new_admin_client(self.connection))
-        another = Difference(Kind.TOPIC, "the topic was deleted and made again since the table was loaded")
+        another = Difference(Kind.TOPIC, "the topic was deleted and recreated since the table was loaded")
         if not self._is_of(topics):
             yield another
             return
@@ -119,7 +120,7 @@ class Comparison:
                 yield Difference(Kind.POSITION, what, partition=partition)
         spec = TableSpec(pa.schema([]), _Anything(), 0, self.table.state.key)
         self._load(topics, ends, spec)
-        if not self._is_of(topics):  # it was read by its name
+        if not self._is_of(topics):  # checked again: the topic was read by its name
             yield another
             return
         reader = RocksReader(self.scratch, {_TABLE: spec}, sizes=_SIZES)
@@ -142,14 +143,14 @@ class Comparison:
             load = store.bulk(_TABLE)
             starts, records = topics.start_offsets(self.topic), 0
             with OneBehind(load.add) as adding:
-                # What is written meanwhile may make the topic forget what it replaces, before it is read here. So the
-                # newest record of each key is read as well, although it is too new to be compared.
+                # A record that is written during the read lets compaction remove the one that it replaces, maybe before
+                # it is read here. So a second round reads the newest records too, although they cannot be compared.
                 for round_starts, round_ends in ((starts, ends), (ends, None)):
                     until = topics.end_offsets(self.topic) if round_ends is None else round_ends
                     for messages in read_to_end(consumer, self.topic, round_starts, until):
                         adding.add(row_versions_of(messages))
                         records += len(messages)
-                        self.tell("records read", records)
+                        self.report("records read", records)
                 adding.finish()
             load.finish(until)
         finally:
@@ -157,11 +158,11 @@ class Comparison:
             store.close()
 
     def _pairs(self, stored: _Entries, recorded: _Entries) -> Iterator[_Pair]:
-        """What either side has, in the order of the keys, but for keys that are plainly the same."""
+        """The entries of both sides in key order, without keys that are obviously equal."""
         ours, theirs = next(stored, None), next(recorded, None)
         while ours is not None or theirs is not None:
             if theirs is None or (ours is not None and ours[0] < theirs[0]):
-                assert ours is not None  # noqa: S101 - one of both is there
+                assert ours is not None  # noqa: S101 - one of both is not None
                 key, mine, other = ours[0], ours[1], []
                 ours = next(stored, None)
             elif ours is None or theirs[0] < ours[0]:
@@ -172,9 +173,9 @@ class Comparison:
                 ours, theirs = next(stored, None), next(recorded, None)
             self.compared.keys += 1
             if self.compared.keys % 10_000 == 0:
-                self.tell("keys compared", self.compared.keys)
+                self.report("keys compared", self.compared.keys)
             if len(mine) == len(other) == 1 and _are_equal(mine[0], other[0]):
-                continue  # nearly all, so nothing is made of them
+                continue  # nearly all keys: no pairs are made of them
             yield from _of_key(key, {one.partition: one for one in mine}, {one.partition: one for one in other})
 
     def _judged(self, pairs: list[_Pair]) -> Iterator[Difference]:
@@ -211,7 +212,7 @@ class Comparison:
 
 
 class _Anything:
-    """Takes every record as a row: the newest of a key counts here, whether or not it can be decoded."""
+    """Accepts every record as a row: here the newest record of a key counts, even if it cannot be decoded."""
 
     def decode(self, values: pa.BinaryArray) -> Decoded:
         return Decoded(pa.array([{}] * len(values), pa.struct([])))
@@ -222,14 +223,14 @@ def _of_key(key: bytes, stored: Mapping[int, Entry], recorded: Mapping[int, Entr
     for partition in sorted(stored.keys() | recorded.keys()):
         if partition in recorded:
             if partition in alone and len(stored) == len(recorded) and not stored.keys() & recorded.keys():
-                continue  # told once, as the one that is misplaced
+                continue  # reported only once, as the misplaced one
             yield _Pair(key, partition, stored.get(partition), recorded[partition])
         else:
             yield _Pair(key, partition, stored[partition], None, alone[0] if alone else None)
 
 
 def _are_equal(one: Entry | None, other: Entry | None) -> bool:
-    """As versions: when they arrived on a host, and what it noted of their history, is its own."""
+    """Whether they are the same row version. Arrival times and history flags differ from host to host."""
     return (
         one is not None
         and other is not None

@@ -1,4 +1,4 @@
-"""What `enrich table verify` needs around a comparison: the table as readers see it, and a directory for the topic."""
+"""Sets up the comparison of `enrich table verify`: the table as readers see it, and a directory for the topic."""
 
 import os
 import shutil
@@ -27,16 +27,16 @@ def comparison(
     clock: Clock,
     *,
     deadline_s: float,
-    tell_waiting: Callable[[Header], None],
-    tell: Callable[[str, int], None],
+    report_waiting: Callable[[Header], None],
+    report: Callable[[str, int], None],
 ) -> Iterator[Comparison]:
-    """A comparison of the table, as it is now, with its topic. Raises Unreachable when it is not ready in time."""
+    """A comparison of the table, as it is now, with its topic. Raises Unreachable if the table is not ready in time."""
     reader = RowsReader(pipeline, holder=os.getpid)
     try:
         table = topic_tables(pipeline)[name]
-        snapshot = reader.wait_until_ready([name], deadline_s=deadline_s, tell=tell_waiting)
+        snapshot = reader.wait_until_ready([name], deadline_s=deadline_s, tell=report_waiting)
         whole = snapshot.table(name).whole()
-        # Beside the stores, whose disk was chosen for rows of this size.
+        # Beside the stores, since their disk was chosen for this amount of data.
         with scratch_directory(paths_of(pipeline).folder.parent) as scratch:
             yield Comparison(
                 whole,
@@ -45,7 +45,7 @@ def comparison(
                 librdkafka_settings(pipeline.kafka),
                 scratch / "rows",
                 clock,
-                tell,
+                report,
             )
     finally:
         reader.close()
@@ -53,7 +53,8 @@ def comparison(
 
 @contextmanager
 def scratch_directory(parent: Path) -> Iterator[Path]:
-    """A directory that is gone afterwards, if need be when the next one is made: its lock tells who still lives."""
+    """A directory that is deleted afterwards. One that a killed process left is deleted when the next one is made: its
+    lock is free."""
     for left in parent.glob(f"{_PREFIX}*"):
         _remove_abandoned(left)
     directory = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
@@ -70,7 +71,7 @@ def _remove_abandoned(directory: Path) -> None:
     try:
         lock = StoreLock.try_take(directory / "lock")
     except OSError:
-        return  # somebody else is removing it
+        return  # another process is removing it
     if lock is not None:
         shutil.rmtree(directory, ignore_errors=True)
         lock.release()

@@ -1,1 +1,1 @@
-"""`enrich dlq` and `enrich quarantine`: what could not be processed, looked at, sent back and removed."""
+"""`enrich dlq` and `enrich quarantine`: show rejected records, send them back, remove them."""

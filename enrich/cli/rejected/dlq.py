@@ -1,4 +1,4 @@
-"""`enrich dlq`: events and rows that could not be processed: looked at, sent back, removed."""
+"""`enrich dlq`: shows events and rows that could not be processed, sends them back, removes them."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -26,7 +26,7 @@ _SHOWN = 20
 _NONE = "no dead letter of enrich"
 
 ConfigFile = Annotated[Path, typer.Option("--config", "-c", help="The pipeline's configuration file.")]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON object per line.")]
 Deadline = Annotated[float, typer.Option("--deadline", help="Seconds to wait for the brokers.", min=0.1)]
 Names = Annotated[
     list[str] | None, typer.Argument(metavar="[LETTER]...", help="Letters by name: TOPIC/PARTITION/OFFSET.")
@@ -46,16 +46,16 @@ def list_(
     json: AsJson = False,
     deadline: Deadline = DEADLINE_S,
 ) -> None:
-    """What could not be processed, by reason; with --json every letter.
+    """Counts the events and rows that could not be processed, by reason; with --json lists every letter.
 
     Example: enrich dlq list -c pipeline.yaml
     """
     groups: dict[tuple[str, str, str], list[Any]] = {}
     others = _Others(json)
     selection = _selection(None, reason, stage)
-    # They have no reason and no stage by which they could be chosen.
-    hear = others.hear if selection.is_empty else _pass_over
-    for letter in _letters(_start(config, deadline), dlq, selection, hear):
+    # Other records have no reason and no stage that a selection could match.
+    on_other = others.add if selection.is_empty else _ignore
+    for letter in _letters(_start(config, deadline), dlq, selection, on_other):
         if json:
             print_json(_as_fields(letter))
             continue
@@ -74,7 +74,7 @@ def show(
     json: AsJson = False,
     deadline: Deadline = DEADLINE_S,
 ) -> None:
-    """One letter whole: reason, key, headers, bytes, decoded as far as they go; exits with 1 when it is not there.
+    """Shows a whole letter: reason, key, headers, bytes, columns that can be decoded; exits with 1 if there is none.
 
     Example: enrich dlq show plays.raw/3/4711 -c pipeline.yaml
     """
@@ -112,12 +112,12 @@ def replay(
     reason: Reason = None,
     stage: Stage = None,
     every: All = False,
-    force: Annotated[bool, typer.Option("--force", help="Also where the key has something newer.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what would be done.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Also if the key has a newer record.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only report what would be done.")] = False,
     json: AsJson = False,
     deadline: Deadline = DEADLINE_S,
 ) -> None:
-    """Sends letters back to where they came from, each once; exits with 1 when some could not go back.
+    """Sends letters back to their topics, each once; exits with 1 if some cannot be sent back.
 
     Example: enrich dlq replay --reason "missing user" -c pipeline.yaml
     """
@@ -128,9 +128,9 @@ def replay(
     selection = _chosen(names, reason, stage, every)
     pipeline, cluster = _start(config, deadline)
     skipped = 0
-    with counting("replaying") as tell:
+    with counting("replaying") as report:
         for topic in chosen_dlqs(pipeline, dlq or ()):
-            outcome = Replay(cluster, topic, force=force, tell=tell).run(selection, dry=dry_run)
+            outcome = Replay(cluster, topic, force=force, report=report).run(selection, dry=dry_run)
             skipped += sum(outcome.skipped.values())
             _show_outcome(topic, outcome, json, dry=dry_run)
     if skipped:
@@ -145,11 +145,11 @@ def purge(
     reason: Reason = None,
     stage: Stage = None,
     every: All = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Needed, since nothing is asked.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Required: the command does not ask.")] = False,
     json: AsJson = False,
     deadline: Deadline = DEADLINE_S,
 ) -> None:
-    """Removes letters for ever, those that it shows and no others; exits with 4 without --yes.
+    """Removes the letters that it lists, for ever; without --yes it only lists them and exits with 4.
 
     Example: enrich dlq purge --reason "missing user" --yes -c pipeline.yaml
     """
@@ -167,7 +167,7 @@ def purge(
             typer.echo(f"{letter.name}: {letter.reason}")
     number = sum(map(len, by_dlq.values()))
     if number and not yes:
-        raise WouldLoseData(f"this would remove {number:,} letters for ever", next_step="say --yes")
+        raise WouldLoseData(f"this would remove {number:,} letters for ever", next_step="add --yes")
     for topic, listed in by_dlq.items():
         purge_letters(started[1], topic, listed)
     if not json:
@@ -197,8 +197,8 @@ def _chosen(names: list[str] | None, reason: str | None, stage: str | None, ever
     return selection
 
 
-def _pass_over(_: "Message") -> None:
-    """Nobody asked for it."""
+def _ignore(_: "Message") -> None:
+    """For records that are not to be shown."""
 
 
 def _letters(
@@ -211,9 +211,9 @@ def _letters(
     from enrich.admin.rejected.choosing import chosen_dlqs, letters
 
     pipeline, cluster = started
-    with counting("reading dead letters") as tell:
+    with counting("reading dead letters") as report:
         for topic in chosen_dlqs(pipeline, dlq or ()):
-            yield from letters(cluster, topic, selection, tell, other=other or _pass_over)
+            yield from letters(cluster, topic, selection, report, other=other or _ignore)
 
 
 def _as_fields(letter: "Letter") -> dict[str, Any]:
@@ -248,14 +248,14 @@ def _show_groups(groups: dict[tuple[str, str, str], list[Any]]) -> None:
 
 
 class _Others:
-    """Records of a DLQ that are no letters: from the list of letters nobody could tell that they are there."""
+    """Records of a DLQ that are no letters. They are reported, since the list of letters does not show them."""
 
     def __init__(self, as_json: bool) -> None:
         self._as_json = as_json
         self._found: dict[str, tuple[int, str]] = {}
-        """By DLQ how many, and where the first one is."""
+        """DLQ -> number of records, and partition/offset of the first one."""
 
-    def hear(self, record: "Message") -> None:
+    def add(self, record: "Message") -> None:
         topic, partition, offset = str(record.topic()), record.partition(), record.offset()
         if self._as_json:
             place = {"topic": topic, "partition": partition, "offset": offset}
@@ -267,7 +267,7 @@ class _Others:
     def show(self) -> None:
         for topic, (number, first) in self._found.items():
             records = "1 record" if number == 1 else f"{number:,} records"
-            typer.echo(f"{topic}: {records} besides, from {first} on: {_NONE}; replay and purge leave them alone")
+            typer.echo(f"{topic}: {records} more, from {first} on: {_NONE}; replay and purge ignore them")
 
 
 def _show_letter(letter: "Letter", pieces: list[Any]) -> None:
@@ -277,7 +277,7 @@ def _show_letter(letter: "Letter", pieces: list[Any]) -> None:
 
     console = Console(highlight=False, soft_wrap=True, markup=False)
     cut = f" (the first {len(letter.value):,} of {letter.length:,} bytes)" if letter.is_cut else ""
-    told = {
+    lines = {
         "letter": f"{letter.name} in {letter.dlq}, of {time_text(letter.timestamp)}",
         "stage": letter.stage if letter.lookup is None else f"{letter.stage}, lookup {letter.lookup}",
         "reason": letter.reason,
@@ -285,7 +285,7 @@ def _show_letter(letter: "Letter", pieces: list[Any]) -> None:
         "key": readable(letter.key, "none"),
         "value": readable(letter.value, "") + cut,
     }
-    for name, text in told.items():
+    for name, text in lines.items():
         console.print(f"{name:8} {text}")
     for name, content in letter.headers:
         console.print(f"header   {name}: {readable(content, 'null')}")

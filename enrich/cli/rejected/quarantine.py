@@ -1,4 +1,4 @@
-"""`enrich quarantine`: the records of a table's topic that could not become rows, and why."""
+"""`enrich quarantine`: shows the records of a table's topic that could not become rows, and why."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -21,7 +21,7 @@ app = typer.Typer(no_args_is_help=True, help="Records of a table's topic that co
 
 TableName = Annotated[str, typer.Argument(metavar="TABLE", help="A table of the configuration file.")]
 ConfigFile = Annotated[Path, typer.Option("--config", "-c", help="The pipeline's configuration file.")]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON object a record.")]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON object per record.")]
 Deadline = Annotated[float, typer.Option("--deadline", help="Seconds to wait until the table is ready.", min=0)]
 
 
@@ -32,7 +32,7 @@ def list_(
     json: AsJson = False,
     deadline: Deadline = DEADLINE_S,
 ) -> None:
-    """What is in quarantine, by reason; with --json every record that is kept.
+    """Counts the records in quarantine, by reason; with --json lists every record that is kept.
 
     Example: enrich quarantine list users -c pipeline.yaml
     """
@@ -60,8 +60,8 @@ def _list(config: Path, table: str, json: bool, deadline: float) -> None:
         state = view.quarantine
     if state.kept_records < state.records:
         typer.echo(
-            f"{state.records - state.kept_records:,} more came when the quarantine was full: they are counted, and "
-            "their bytes are in the topic only",
+            f"{state.records - state.kept_records:,} more came when the quarantine was full: they are only counted, "
+            "and their bytes are only in the topic",
             err=True,
         )
 
@@ -74,7 +74,7 @@ def show(
     json: AsJson = False,
     deadline: Deadline = DEADLINE_S,
 ) -> None:
-    """One record whole: key, bytes, reason, and which of the columns can be decoded; exits with 1 when it is not there.
+    """Shows a whole record: key, bytes, reason, columns that can be decoded; exits with 1 if it is not there.
 
     Example: enrich quarantine show users 0/4711 -c pipeline.yaml
     """
@@ -82,7 +82,7 @@ def show(
 
     partition, offset = parsed_place(record)
     with ready_table(config, table, deadline) as (view, _):
-        # More than one when the topic was made again: it then has the same places once more.
+        # More than one if the topic was recreated: then two records can have the same partition and offset.
         found = [one for one in view.quarantined() if (one.partition, one.offset) == (partition, offset)]
     pipeline = load(config)
     topic = pipeline.tables[table].topic
@@ -103,7 +103,7 @@ def parsed_place(place: str) -> tuple[int, int]:
     partition, _, offset = place.partition("/")
     if not (partition.isdecimal() and offset.isdecimal()):
         raise ConfigError(
-            f"`{place}` is no place in a topic", next_step="write it as PARTITION/OFFSET, for example 0/4711"
+            f"`{place}` is not the place of a record", next_step="write it as PARTITION/OFFSET, for example 0/4711"
         )
     return int(partition), int(offset)
 
@@ -126,7 +126,7 @@ def _place(topic: str | None, record: "Quarantined") -> dict[str, Any]:
 
 
 def _described(topic: str | None, record: "Quarantined", pieces: "list[Piece]") -> dict[str, Any]:
-    """For machines: text where the bytes are UTF-8, else null; the bytes themselves always, in base64."""
+    """For machines: text if the bytes are UTF-8, else null; and always the bytes themselves, in base64."""
     return {
         **_place(topic, record),
         "arrived": record.arrived,

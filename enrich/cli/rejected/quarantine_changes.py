@@ -1,4 +1,4 @@
-"""`enrich quarantine replay|purge`: records that can become rows by now go back; others are removed from this host."""
+"""`enrich quarantine replay|purge`: sends back records that can become rows now, or removes records from this host."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -32,11 +32,11 @@ def replay(
     places: Places = None,
     reason: Reason = None,
     every: All = False,
-    force: Annotated[bool, typer.Option("--force", help="Also where the key has something newer.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Also if the key has a newer record.")] = False,
     json: AsJson = False,
     deadline: Deadline = DEADLINE_S,
 ) -> None:
-    """Writes records that can become rows by now to the table's topic again; exits with 1 when some cannot go back.
+    """Writes records that can become rows now to the table's topic again; exits with 1 if some cannot be sent back.
 
     Example: enrich quarantine replay users --all -c pipeline.yaml
     """
@@ -50,7 +50,9 @@ def replay(
     pipeline = load(config)
     topic_table = topic_tables(pipeline).get(table)
     if topic_table is None:
-        raise ConfigError(f"table `{table}` mirrors no topic", next_step="its loader reads all of it again anyway")
+        raise ConfigError(
+            f"table `{table}` has a loader, not a topic", next_step="its loader reads all rows again anyway"
+        )
     cluster = Cluster(pipeline.kafka, min(deadline, 30.0))
     good, left, newer = replayable(cluster, topic_table, chosen)
     forced = left.pop(NEWER, []) if force else []
@@ -77,11 +79,11 @@ def purge(
     places: Places = None,
     reason: Reason = None,
     every: All = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Needed, since nothing is asked.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Required: the command does not ask.")] = False,
     json: AsJson = False,
     deadline: Deadline = DEADLINE_S,
 ) -> None:
-    """Removes records from this host's quarantine, those that it shows and no others; exits with 4 without --yes.
+    """Removes the records that it lists from this host's quarantine; without --yes it only lists them and exits with 4.
 
     Example: enrich quarantine purge users 0/4711 --yes -c pipeline.yaml
     """
@@ -96,7 +98,7 @@ def purge(
         else:
             typer.echo(f"{record.partition}/{record.offset}: {record.reason}")
     if chosen and not yes:
-        raise WouldLoseData(f"this would remove {len(chosen):,} records from this host", next_step="say --yes")
+        raise WouldLoseData(f"this would remove {len(chosen):,} records from this host", next_step="add --yes")
     purge_quarantine(load(config), table, chosen, deadline)
     if not json:
         typer.echo(f"{len(chosen):,} records are purged")

@@ -1,1 +1,1 @@
-"""`enrich run|stop|package`: a stage is started, told to drain, and packed for a cluster."""
+"""`enrich run|stop|package`: starts a stage, drains it, packs the environment for a cluster."""

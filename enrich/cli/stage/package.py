@@ -1,4 +1,4 @@
-"""`enrich package`: the archive by which a cluster's executors get this environment."""
+"""`enrich package`: makes the archive with which a cluster's executors get this environment."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ def package(
     ),
     python: Annotated[
         str | None,
-        typer.Option(help="Where this version's interpreter is on the hosts; without it, where it is here."),
+        typer.Option(help="Path of this version's interpreter on the hosts; by default the path on this host."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:

@@ -1,4 +1,4 @@
-"""`enrich run`: starts a stage. The work is done by the program `jobs/enrich_stage.py`."""
+"""`enrich run`: starts a stage. The program `jobs/enrich_stage.py` does the work."""
 
 import os
 import sys
@@ -27,19 +27,19 @@ def run(
         bool,
         typer.Option(
             "--new-pin",
-            help="With replay: deterministic, when the pin of the batch under way has expired: accept other answers.",
+            help="With replay: deterministic, if the pin of the batch under way has expired: accept other answers.",
         ),
     ] = False,
     accept_new_source: Annotated[
         bool,
         typer.Option(
             "--accept-new-source",
-            help="When the topic of the events was made again with the same events at the same offsets: go on in it.",
+            help="If the topic of the events was recreated with the same events at the same offsets: continue in it.",
         ),
     ] = False,
     conf: Annotated[list[str] | None, typer.Option("--conf", metavar="NAME=VALUE", help="A setting for Spark.")] = None,
 ) -> None:
-    """Runs a stage until it is told to stop; SIGTERM and Ctrl-C finish the batch under way.
+    """Runs a stage until it is stopped; SIGTERM and Ctrl-C let it finish the batch under way.
 
     Example: enrich run enrich -c pipeline.yaml
     """
@@ -50,10 +50,10 @@ def run(
 
 
 def _become_program(context: typer.Context, *words: str) -> NoReturn:
-    """This process becomes the stage's driver, so that signals and the exit code are its own."""
-    # Not by spark-submit, whose JVM would be the parent: a signal ends it before Python hears of it (ADR 0020).
+    """This process becomes the stage's driver, so that it gets the signals and its exit code is the command's."""
+    # Not by spark-submit, whose JVM would be the parent: a signal ends the JVM before Python gets it (ADR 0020).
     given = context.find_root().params
     options = ["--log-format", str(given["log_format"].value)]
-    if given["log_level"] is not LogLevel.warning:  # which is the commands' default, and too quiet for a stage
+    if given["log_level"] is not LogLevel.warning:  # the commands' default, too quiet for a stage
         options += ["--log-level", str(given["log_level"].value)]
     os.execv(sys.executable, [sys.executable, "-m", "jobs.enrich_stage", *words, *options])  # noqa: S606 - our own

@@ -1,4 +1,4 @@
-"""`enrich stop`: drains a stage that was started elsewhere, by a marker in its checkpoint."""
+"""`enrich stop`: drains a stage that runs elsewhere, by a marker in its checkpoint."""
 
 import time
 from pathlib import Path
@@ -17,13 +17,13 @@ _LOOK_EVERY_S = 0.1
 def stop(
     stage: Annotated[str, typer.Argument(help="The stage, by its name under `stages`.")],
     config: ConfigFile,
-    deadline: Annotated[float, typer.Option(help="How many seconds to wait for its end.")] = 120.0,
+    deadline: Annotated[float, typer.Option(help="Seconds to wait until the stage has ended.")] = 120.0,
     conf: Annotated[
         list[str] | None,
         typer.Option("--conf", metavar="NAME=VALUE", help="A setting for Spark, as for the checkpoint's file system."),
     ] = None,
 ) -> None:
-    """Lets a stage finish its batch and end, wherever its driver runs; returns once it has drained.
+    """Lets a stage finish its batch and end, wherever its driver runs. Returns once it has drained.
 
     Example: enrich stop enrich -c pipeline.yaml
     """
@@ -39,18 +39,18 @@ def stop(
     if stage not in pipeline.stages:
         raise ConfigError(f"there is no stage `{stage}`", next_step=f"choose from {', '.join(pipeline.stages)}")
     where = pipeline.stages[stage].checkpoint
-    # What the stage itself finds its checkpoint by; on an object store it would not be found otherwise.
+    # The stage's own settings: without them a checkpoint on an object store would not be found.
     settings = {**file_settings(pipeline.stages[stage]), **parse_settings(conf or []), "spark.master": "local[1]"}
     spark = stage_session("enrich stop", master="local[1]", settings=settings)
     try:
         checkpoint = Checkpoint(spark, where)
         request_stop(checkpoint)
-        if not _is_heard(checkpoint, deadline):
+        if not _has_ended(checkpoint, deadline):
             checkpoint.forget_stop()
             raise Unreachable(
                 f"the stage {stage} did not end within {deadline:g} s, if it runs at all",
                 where=where,
-                next_step="look at its log; while a batch is long, allow more: --deadline",
+                next_step="check its log; if batches are long, raise --deadline",
             )
         require_drained(checkpoint)
     finally:
@@ -58,7 +58,7 @@ def stop(
     typer.echo(f"the stage {stage} has drained")
 
 
-def _is_heard(checkpoint: "Checkpoint", deadline_s: float) -> bool:
+def _has_ended(checkpoint: "Checkpoint", deadline_s: float) -> bool:
     end = time.monotonic() + deadline_s
     while checkpoint.is_stop_requested():
         if time.monotonic() > end:

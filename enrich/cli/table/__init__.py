@@ -1,4 +1,4 @@
-"""`enrich table`: rows read, written and deleted, snapshots, and what a table takes.
+"""`enrich table`: reads, writes and deletes rows, makes snapshots, and shows a table's size.
 
-Thin, as all commands: they call `admin` and `host` and render what comes back.
+Thin, like all commands: they call `admin` and `host` and render what these return.
 """

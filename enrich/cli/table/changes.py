@@ -1,4 +1,4 @@
-"""`enrich table load|put|delete|rebuild`: changes of a table, at its topic; all of one command at once or nothing."""
+"""`enrich table load|put|delete|rebuild`: changes a table in its topic; each command is one transaction."""
 
 import sys
 import time
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 KAFKA_DEADLINE_S = 30.0
 
-Yes = Annotated[bool, typer.Option("--yes", help="Do it; without it, and without a terminal to ask, only tell.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do it; without it, and without a terminal to ask, only report.")]
 KafkaDeadline = Annotated[float, typer.Option("--deadline", help="Seconds to wait for the brokers.", min=0.1)]
 
 
@@ -31,10 +31,10 @@ def add_commands(app: typer.Typer) -> None:
 
 def load(
     table: TableName,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="CSV, JSON (one object a line) or Parquet.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="CSV, JSON (one object per line) or Parquet.")],
     config: ConfigFile,
     key: Annotated[
-        str, typer.Option(help="The column of the key; of a composite key all, separated by commas.")
+        str, typer.Option(help="The column of the key; for a composite key all columns, separated by commas.")
     ] = "key",
     type_: Annotated[str | None, typer.Option("--type", help="csv, json or parquet, if the name does not say.")] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Delete the keys that are not in the file.")] = False,
@@ -45,7 +45,7 @@ def load(
     json: AsJson = False,
     deadline: KafkaDeadline = KAFKA_DEADLINE_S,
 ) -> None:
-    """Writes a file's rows to the table's topic, in one transaction. Tells what it would do first.
+    """Writes a file's rows to the table's topic, in one transaction. Reports first what it would do.
 
     Example: enrich table load users users.csv --key user_id --yes -c pipeline.yaml
     """
@@ -57,11 +57,11 @@ def load(
     rows_file = RowsFile(file, _file_type(type_), tuple(part.strip() for part in key.split(",")), target)
     started = time.monotonic()
     with (
-        counting(f"table {table}") as tell,
-        load_of(target, rows_file, Path(pipeline.state_dir) / pipeline.name, tell) as loading,
+        counting(f"table {table}") as report,
+        load_of(target, rows_file, Path(pipeline.state_dir) / pipeline.name, report) as loading,
     ):
         asks = not yes and sys.stdin.isatty()
-        # What is missing in the file is not known before all of it was read.
+        # With --replace the whole file must be read first, to know which keys are not in it.
         counts = None if yes and not replace else loading.counted(replace=replace)
         if counts is not None and counts.rejected and not skip_rejected and (yes or asks):
             raise rejected(counts)
@@ -77,12 +77,14 @@ def load(
 def put(
     table: TableName,
     key: Annotated[str, typer.Argument(metavar="KEY", help="The row's key; a composite one as a JSON array.")],
-    value: Annotated[str, typer.Argument(metavar="VALUE", help="A JSON object of the columns; text as it stands.")],
+    value: Annotated[
+        str, typer.Argument(metavar="VALUE", help="A JSON object of the columns; for a table of text the text itself.")
+    ],
     config: ConfigFile,
     json: AsJson = False,
     deadline: KafkaDeadline = KAFKA_DEADLINE_S,
 ) -> None:
-    """Writes one row to the table's topic, after a check that it can be read back.
+    """Writes one row to the table's topic, after checking that it can be read back.
 
     Example: enrich table put users ann '{"plan": "pro"}' -c pipeline.yaml
     """
@@ -95,18 +97,18 @@ def put(
     if json:
         print_json({"table": table, "topic": target.topic, "key": key, "partition": partition, "offset": offset})
     else:
-        typer.echo(f"{key} is written to topic {target.topic}, {partition}/{offset}")
+        typer.echo(f"{key} was written to topic {target.topic}, {partition}/{offset}")
 
 
 def delete(
     table: TableName,
     keys: Annotated[list[str], typer.Argument(metavar="KEY...", help="The rows' keys.")],
     config: ConfigFile,
-    yes: Annotated[bool, typer.Option("--yes", help="Needed, since nothing is asked.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Required: the command does not ask.")] = False,
     json: AsJson = False,
     deadline: KafkaDeadline = KAFKA_DEADLINE_S,
 ) -> None:
-    """Deletes rows: a tombstone for each key, all at once; exits with 4 without --yes.
+    """Deletes rows: writes a tombstone for each key, all in one transaction; exits with 4 without --yes.
 
     Example: enrich table delete users ann bob --yes -c pipeline.yaml
     """
@@ -117,17 +119,17 @@ def delete(
     raw = {target.require_key(key): None for key in keys}
     if not yes:
         raise WouldLoseData(
-            f"this would delete {len(raw)} rows of table {table}", where=f"topic {target.topic}", next_step="say --yes"
+            f"this would delete {len(raw)} rows of table {table}", where=f"topic {target.topic}", next_step="add --yes"
         )
     put_rows(target, raw)
     if json:
         print_json({"table": table, "topic": target.topic, "deleted": len(raw)})
     else:
-        typer.echo(f"{len(raw)} rows of table {table} are deleted")
+        typer.echo(f"{len(raw)} rows of table {table} were deleted")
 
 
 def rebuild(table: TableName, config: ConfigFile, json: AsJson = False, deadline: Deadline = DEADLINE_S) -> None:
-    """Loads the table on this host anew from its topic; until that is done the rows it has go on answering.
+    """Loads the table on this host again from its topic. Until that is done the old rows answer.
 
     Example: enrich table rebuild users -c pipeline.yaml
     """
@@ -139,15 +141,17 @@ def rebuild(table: TableName, config: ConfigFile, json: AsJson = False, deadline
     pipeline = load_config(config)
     require_table(pipeline, table, config)
     if pipeline.tables[table].topic is None:
-        raise ConfigError(f"table `{table}` mirrors no topic", next_step="its loader reads all of it again anyway")
+        raise ConfigError(
+            f"table `{table}` has a loader, not a topic", next_step="its loader reads all rows again anyway"
+        )
     started = time.monotonic()
-    with counting(f"table {table}") as tell:
-        rows = rebuild_table(pipeline, table, deadline_s=deadline, tell=lambda header: tell(how_far(header, table)))
+    with counting(f"table {table}") as report:
+        rows = rebuild_table(pipeline, table, deadline_s=deadline, report=lambda header: report(how_far(header, table)))
     seconds = time.monotonic() - started
     if json:
         print_json({"table": table, "rows": rows, "seconds": round(seconds, 3)})
     else:
-        typer.echo(f"table {table} was loaded anew: {rows:,} rows after {seconds:.1f} s")
+        typer.echo(f"table {table} was loaded again: {rows:,} rows after {seconds:.1f} s")
 
 
 def _target(config: Path, table: str, deadline: float) -> "tuple[Pipeline, Target]":
@@ -160,8 +164,8 @@ def _target(config: Path, table: str, deadline: float) -> "tuple[Pipeline, Targe
     target = target_of(pipeline, table, Cluster(pipeline.kafka, deadline))
     if target.other_writer is not None:
         typer.echo(
-            f"warning: topic {target.topic} belongs to the source {target.other_writer}, whose next whole reading "
-            "takes back what is not so there",
+            f"warning: topic {target.topic} is written by the source {target.other_writer}: its next full read "
+            "undoes changes that were not made there",
             err=True,
         )
     return pipeline, target
@@ -176,7 +180,7 @@ def _file_type(given: str | None) -> "FileType | None":
     try:
         return FileType(given)
     except ValueError:
-        raise ConfigError(f"there is no file type {given}", next_step="csv, json or parquet") from None
+        raise ConfigError(f"there is no file type {given}", next_step="use csv, json or parquet") from None
 
 
 def _confirmed(table: str, counts: "Counts") -> bool:
@@ -192,8 +196,8 @@ def _show_load(table: str, topic: str, counts: "Counts", seconds: float, *, done
     verb = "written to" if done else "to write to"
     typer.echo(f"{counts.written:,} rows {verb} topic {topic}{deleted}, after {seconds:.1f} s")
     if counts.repeated:
-        typer.echo(f"{counts.repeated:,} rows have a key that stands in the file again: the last one counts")
+        typer.echo(f"{counts.repeated:,} rows have a key that occurs again in the file: the last one counts")
     for reason, number in counts.reasons.items():
         typer.echo(f"{number:,} rows {'left out' if done else 'cannot be written'}: {reason}")
     if not done:
-        typer.echo("nothing was written: say --yes")
+        typer.echo("nothing was written: add --yes")

@@ -1,4 +1,4 @@
-"""What commands about a table share: they start the agent if there is none, and wait until the table is ready."""
+"""Shared by commands that read a table: starts the agent if there is none, and waits until the table is ready."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +16,7 @@ DEADLINE_S = 300.0
 
 @contextmanager
 def ready_table(config: Path, table: str, deadline_s: float) -> "Iterator[tuple[FreshView, TableSpec]]":
-    """The table's view once it is complete, showing progress on a terminal meanwhile."""
+    """The table's view once it is ready. Shows progress on a terminal while it waits."""
     import os
 
     from enrich.config import load
@@ -24,11 +24,11 @@ def ready_table(config: Path, table: str, deadline_s: float) -> "Iterator[tuple[
 
     pipeline = load(config)
     require_table(pipeline, table, config)
-    # The command itself needs the agent, not the terminal that it was typed into.
+    # This process needs the agent, not the terminal that started it.
     reader = RowsReader(pipeline, holder=os.getpid)
     try:
-        with _progress(table) as tell:
-            snapshot = reader.wait_until_ready([table], deadline_s=deadline_s, tell=tell)
+        with _progress(table) as report:
+            snapshot = reader.wait_until_ready([table], deadline_s=deadline_s, tell=report)
         yield snapshot.table(table), reader.specs[table]
     finally:
         reader.close()

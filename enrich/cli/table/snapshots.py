@@ -1,4 +1,4 @@
-"""`enrich table export|import|verify`: snapshots of a table, and whether it holds what its topic says."""
+"""`enrich table export|import|verify`: snapshots of a table, and its comparison with its topic."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -29,12 +29,12 @@ def add_commands(app: typer.Typer) -> None:
 def export(
     table: TableName,
     config: ConfigFile,
-    to: Annotated[str | None, typer.Option(help="Where to; without it, `snapshots.path` of the configuration.")] = None,
-    keep: Annotated[int | None, typer.Option(help="Remove all but the newest so many of this table.", min=1)] = None,
+    to: Annotated[str | None, typer.Option(help="Target directory; by default `snapshots.path` of the file.")] = None,
+    keep: Annotated[int | None, typer.Option(help="Keep only this many newest snapshots of the table.", min=1)] = None,
     json: AsJson = False,
     deadline: Deadline = DEADLINE_S,
 ) -> None:
-    """Writes a snapshot of the table, history included, from which other hosts can start.
+    """Writes a snapshot of the table with its history, from which other hosts can start.
 
     Example: enrich table export users --to /mnt/snapshots --keep 3 -c pipeline.yaml
     """
@@ -52,8 +52,8 @@ def export(
             location,
             SystemClock(),
             deadline_s=deadline,
-            tell_waiting=lambda header: count(how_far(header, table)),
-            tell_rows=lambda written, rows: count(f"{written:,} row versions of {rows:,} keys"),
+            report_waiting=lambda header: count(how_far(header, table)),
+            report_rows=lambda written, rows: count(f"{written:,} row versions of {rows:,} keys"),
         )
     seconds = time.monotonic() - started
     removed = [] if keep is None else remove_older(snapshot.path.parent, keep)
@@ -82,13 +82,13 @@ def import_(
     config: ConfigFile,
     source: Annotated[
         str | None,
-        typer.Option("--from", help="A snapshot, or where several are; without it, `snapshots.path`."),
+        typer.Option("--from", help="A snapshot, or a directory of several; by default `snapshots.path`."),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Also when the table has rows on this host.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Also if the table has rows on this host.")] = False,
     json: AsJson = False,
     deadline: Deadline = DEADLINE_S,
 ) -> None:
-    """Fills the table from a snapshot and from what its topic got since; exits with 4 when rows could be missing.
+    """Fills the table from a snapshot and from its topic's later records; exits with 4 if rows could be missing.
 
     Example: enrich table import users --from /mnt/snapshots -c pipeline.yaml
     """
@@ -117,7 +117,7 @@ def import_(
             topic_table,
             pipeline,
             deadline_s=deadline,
-            tell=lambda header: count(how_far(header, table)),
+            report=lambda header: count(how_far(header, table)),
         )
     seconds = time.monotonic() - started
     if json:
@@ -132,7 +132,7 @@ def verify(
     json: AsJson = False,
     deadline: Deadline = DEADLINE_S,
 ) -> None:
-    """Compares this host's rows with the topic, one by one; exits with 1 when there is a difference.
+    """Compares this host's rows with the topic, one by one; exits with 1 if there is a difference.
 
     Example: enrich table verify users -c pipeline.yaml
     """
@@ -149,8 +149,8 @@ def verify(
             table,
             SystemClock(),
             deadline_s=deadline,
-            tell_waiting=lambda header: count(how_far(header, table)),
-            tell=lambda what, number: count(f"{number:,} {what}"),
+            report_waiting=lambda header: count(how_far(header, table)),
+            report=lambda what, number: count(f"{number:,} {what}"),
         ) as compared,
     ):
         for difference in compared.differences():
@@ -193,11 +193,11 @@ def _show(table: str, found: "Compared", shown: "list[Difference]") -> None:
             listed.add_row(f"[red]{one.kind}[/]", escape(str(fields["key"] or "")), place, escape(one.what))
         console.print(listed)
         if found.differences > len(shown):
-            console.print(f"... and {found.differences - len(shown):,} more: --json names all")
+            console.print(f"... and {found.differences - len(shown):,} more: --json lists all")
     verdict = "no difference" if not found.differences else f"{found.differences:,} differences"
     console.print(f"table {table}: {verdict} in {found.keys:,} keys")
     for count, what in (
-        (found.changed_meanwhile, "changed meanwhile and were not compared"),
+        (found.changed_meanwhile, "changed during the comparison and were not compared"),
         (found.undecodable, "have a newest record that cannot become a row"),
         (found.forgotten_tombstones, "are deleted, and the topic has forgotten them"),
     ):
@@ -213,7 +213,9 @@ def _load(config: Path, table: str) -> "Pipeline":
     require_table(pipeline, table, config)
     if pipeline.tables[table].topic is None:
         raise ConfigError(
-            f"table `{table}` mirrors no topic", where=str(config), next_step="its loader reads all of it again anyway"
+            f"table `{table}` has a loader, not a topic",
+            where=str(config),
+            next_step="its loader reads all rows again anyway",
         )
     return pipeline
 
@@ -224,18 +226,18 @@ def _location(given: str | None, pipeline: "Pipeline") -> Path:
 
     if given is None and pipeline.snapshots is None:
         raise ConfigError(
-            "it is not said where snapshots are",
-            next_step="name a directory, or give the configuration a section `snapshots: {path: ...}`",
+            "there is no directory for snapshots",
+            next_step="name one, or add a section `snapshots: {path: ...}` to the configuration",
         )
     try:
         return Path(pipeline.snapshots.path) if given is None and pipeline.snapshots else snapshot_location(given or "")
     except ValueError as error:
-        raise ConfigError(str(error), next_step="name a directory, or `file:` and its path") from None
+        raise ConfigError(str(error), next_step="name a directory, or `file:` followed by its path") from None
 
 
 @contextmanager
 def _counting(what: str) -> Iterator[Callable[[str], None]]:
-    """Something to be told how far a command is; shown on a terminal."""
+    """A function that shows a command's progress if stderr is a terminal."""
     from rich.console import Console
 
     console = Console(stderr=True)

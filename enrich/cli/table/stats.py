@@ -1,4 +1,4 @@
-"""`enrich table stats`: what tables take, how far back they reach, and by which way they are read."""
+"""`enrich table stats`: the size of tables, how far their history reaches back, and what they are read from."""
 
 import os
 import time
@@ -25,9 +25,9 @@ def add_commands(app: typer.Typer) -> None:
 def stats(
     config: ConfigFile,
     table: Annotated[str | None, typer.Argument(metavar="[TABLE]", help="A table; without it, all.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object a table.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object per table.")] = False,
 ) -> None:
-    """Rows, bytes, segments, history, how complete, and memory of a table or of all.
+    """Shows rows, bytes, segments, history, completeness and memory of one table or of all.
 
     Example: enrich table stats -c pipeline.yaml
     """
@@ -71,7 +71,7 @@ def _fields(one: "TableStats") -> dict[str, Any]:
 
 
 def _show(found: "list[TableStats]") -> None:
-    """The essence of each; the reasons, which may be long, below."""
+    """A line for each table. Reasons, which may be long, come below."""
     from rich.console import Console
     from rich.table import Table
 
@@ -99,10 +99,10 @@ def _show_one(one: "TableStats") -> None:
     mapped = one.mapped
     lines = {
         "state": "ready" if one.state.ready else "not ready",
-        "rows": f"{one.state.rows:,}, deleted ones too",
+        "rows": f"{one.state.rows:,}, including deleted ones",
         "complete through": time_text(one.state.complete_through),
         "history": duration_text(timedelta(milliseconds=one.history_ms)),
-        "floor": "none: all of it is known" if one.floor is None else f"{time_text(one.floor)}, expired before it",
+        "floor": "none: history is complete" if one.floor is None else f"{time_text(one.floor)}, expired before it",
         "read from": f"{_way(one)} (access: {one.access.value})",
         "RocksDB": f"{_mib(one.rocks_bytes)} on disk",
     }

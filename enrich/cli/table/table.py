@@ -1,4 +1,4 @@
-"""`enrich table`: the rows of a table as this host has them. Starts the agent when there is none."""
+"""`enrich table`: reads the rows of a table on this host. Starts the agent if there is none."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -19,11 +19,11 @@ app = typer.Typer(no_args_is_help=True, help="Rows of a table, from this host's 
 
 TableName = Annotated[str, typer.Argument(metavar="TABLE", help="A table of the configuration file.")]
 ConfigFile = Annotated[Path, typer.Option("--config", "-c", help="The pipeline's configuration file.")]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON object a row.")]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON object per row.")]
 Deadline = Annotated[float, typer.Option("--deadline", help="Seconds to wait until the table is ready.", min=0)]
 
 FromTopic = Annotated[
-    bool, typer.Option("--from-topic", help="Read the whole topic instead; no agent, and exact keys only.")
+    bool, typer.Option("--from-topic", help="Read the whole topic instead: without an agent, and only exact keys.")
 ]
 
 _WHY_NOT = {"deleted": "is deleted", "bad_key": "cannot be a key of this table"}
@@ -38,7 +38,7 @@ def get(
     json: AsJson = False,
     deadline: Deadline = DEADLINE_S,
 ) -> None:
-    """The rows of these keys; exits with 1 when one is not there.
+    """Shows the rows of these keys; exits with 1 if one is not there.
 
     Example: enrich table get users ann bob -c pipeline.yaml
     """
@@ -69,11 +69,11 @@ def scan(
     table: TableName,
     config: ConfigFile,
     prefix: Annotated[str, typer.Option(help="Only keys that begin with it.")] = "",
-    limit: Annotated[int | None, typer.Option(help="At most so many rows.", min=0)] = None,
+    limit: Annotated[int | None, typer.Option(help="The largest number of rows.", min=0)] = None,
     json: AsJson = False,
     deadline: Deadline = DEADLINE_S,
 ) -> None:
-    """All rows in the order of their keys, deleted ones left out.
+    """Shows all rows in key order, without deleted ones.
 
     Example: enrich table scan users --prefix eu- --limit 10 -c pipeline.yaml
     """
@@ -95,7 +95,7 @@ def history(
     json: AsJson = False,
     deadline: Deadline = DEADLINE_S,
 ) -> None:
-    """All versions of a key that the table still keeps, the oldest first, tombstones too; exits with 1 when none is.
+    """Shows all versions of a key that the table still has, the oldest first, with tombstones; exits with 1 if none.
 
     Example: enrich table history users ann -c pipeline.yaml
     """
@@ -117,7 +117,7 @@ def history(
 
 
 def _recorded(config: Path, table: str, keys: list[str], deadline: float) -> "list[list[Row]]":
-    """For each key its versions, straight from the topic."""
+    """The versions of each key, read straight from the topic."""
     from enrich.admin.cluster import Cluster
     from enrich.admin.reading import counting
     from enrich.admin.rows.recorded import recorded_versions
@@ -129,10 +129,12 @@ def _recorded(config: Path, table: str, keys: list[str], deadline: float) -> "li
     require_table(pipeline, table, config)
     found = topic_tables(pipeline).get(table)
     if found is None:
-        raise ConfigError(f"table `{table}` mirrors no topic", where=str(config), next_step="leave out --from-topic")
+        raise ConfigError(
+            f"table `{table}` has a loader, not a topic", where=str(config), next_step="leave out --from-topic"
+        )
     cluster = Cluster(pipeline.kafka, deadline)
-    with counting(f"table {table}") as tell:
-        versions = recorded_versions(cluster, found.topic, [key.encode() for key in keys], tell)
+    with counting(f"table {table}") as report:
+        versions = recorded_versions(cluster, found.topic, [key.encode() for key in keys], report)
     return [list(decoded(found.spec, versions[key.encode()])) for key in keys]
 
 

@@ -1,1 +1,1 @@
-"""`enrich topics`: planned, made, checked, and tables moved from one to another."""
+"""`enrich topics`: plans, creates and checks topics, and moves tables from one topic to another."""

@@ -1,4 +1,4 @@
-"""`enrich topics rekey|copy`: a table moves to another topic; every run goes on where the last one ended."""
+"""`enrich topics rekey|copy`: moves a table to another topic; each run continues where the last one ended."""
 
 import time
 from collections.abc import Callable
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from enrich.admin.moves.verifying import Verified
     from enrich.config import Pipeline
 
-Follow = Annotated[bool, typer.Option("--follow", help="Go on with what is written, until Ctrl-C.")]
+Follow = Annotated[bool, typer.Option("--follow", help="Also copy new records, until Ctrl-C.")]
 CutOver = Annotated[bool, typer.Option("--cutover", help="Wait until nobody writes, compare all keys, finish.")]
 Quiet = Annotated[float, typer.Option("--quiet", help="Seconds without a writer that a cutover needs.", min=0)]
-Wait = Annotated[float, typer.Option("--wait", help="Seconds to wait for such a silence.", min=0)]
+Wait = Annotated[float, typer.Option("--wait", help="Seconds to wait for such a quiet time.", min=0)]
 
 
 def add_commands(app: typer.Typer) -> None:
@@ -31,9 +31,9 @@ def add_commands(app: typer.Typer) -> None:
 
 def rekey(
     table: Annotated[str, typer.Argument(metavar="TABLE", help="A table of the configuration file.")],
-    to: Annotated[str, typer.Option("--to", metavar="TOPIC", help="The new topic; made if it is not there.")],
+    to: Annotated[str, typer.Option("--to", metavar="TOPIC", help="The new topic; created if it does not exist.")],
     config: ConfigFile,
-    partitions: Annotated[int | None, typer.Option(help="How many partitions it has.", min=1)] = None,
+    partitions: Annotated[int | None, typer.Option(help="Its number of partitions.", min=1)] = None,
     follow: Follow = False,
     cutover: CutOver = False,
     quiet: Quiet = 5.0,
@@ -41,7 +41,7 @@ def rekey(
     json: AsJson = False,
     deadline: Deadline = DEADLINE_S,
 ) -> None:
-    """Moves a table to a topic with other partitions; exits with 1 when writers do not rest or keys differ.
+    """Moves a table to a topic with other partitions; exits with 1 if writers do not stop or keys differ.
 
     Example: enrich topics rekey users --to users.v2 --partitions 24 --cutover -c pipeline.yaml
     """
@@ -64,7 +64,7 @@ def copy(
     json: AsJson = False,
     deadline: Deadline = DEADLINE_S,
 ) -> None:
-    """Moves a table's rows to the topic, format and columns of another table; exits as `rekey` does.
+    """Moves a table's rows to the topic, format and columns of another table; exits like `rekey`.
 
     Example: enrich topics copy users users_avro --cutover -c pipeline.yaml
     """
@@ -99,18 +99,18 @@ def _move(
     started = time.monotonic()
     verified: Verified | None = None
     is_quiet = True
-    with counting(f"{route.source} -> {route.target}") as tell, closing(Move(cluster, route, tell)) as move:
+    with counting(f"{route.source} -> {route.target}") as report, closing(Move(cluster, route, report)) as move:
         move.catch_up()
         if cutover:
             is_quiet = move.wait_for_quiet(*rest)
-            verified = verify(cluster, route, tell) if is_quiet else None
+            verified = verify(cluster, route, report) if is_quiet else None
         elif follow:
             move.follow()
     done = verified is not None and not verified.differences
     if verified is not None and done:
         old, new = (str(pipeline.tables[name].format) for name in (table, becomes))
         record_move(cluster, route, verified, old, new)
-    told = {
+    fields = {
         "source": route.source,
         "target": route.target,
         **vars(move.moved),
@@ -121,27 +121,29 @@ def _move(
         "done": done,
         "seconds": round(time.monotonic() - started, 3),
     }
-    print_json(told) if as_json else _show(told, cutover)
+    print_json(fields) if as_json else _show(fields, cutover)
     if cutover and not done:
         raise typer.Exit(DIFFERENCE)
 
 
-def _show(told: dict[str, Any], cutover: bool) -> None:
-    resumed = ", going on where the last run ended" if told["resumed"] else ""
-    typer.echo(f"{told['records']:,} records moved from {told['source']} to {told['target']}{resumed}")
-    if told["without_key"]:
-        typer.echo(f"{told['without_key']:,} records without a key stay behind: they can become no rows")
-    if told["split_keys"]:
-        typer.echo(f"{told['split_keys']:,} keys stood in several partitions, and stand in one now")
+def _show(fields: dict[str, Any], cutover: bool) -> None:
+    resumed = ", continuing where the last run ended" if fields["resumed"] else ""
+    typer.echo(f"{fields['records']:,} records moved from {fields['source']} to {fields['target']}{resumed}")
+    if fields["without_key"]:
+        typer.echo(f"{fields['without_key']:,} records without a key stay behind: they can become no rows")
+    if fields["split_keys"]:
+        typer.echo(f"{fields['split_keys']:,} keys were in several partitions, and are in one now")
     if not cutover:
-        typer.echo("next: the same command again takes what came since; with --cutover it compares all and finishes")
-    elif not told["quiet"]:
+        typer.echo("next: run it again to copy new records; with --cutover it compares all keys and finishes")
+    elif not fields["quiet"]:
         typer.echo("somebody still writes to the old topic: stop the writers, then run it again")
-    elif told["differences"]:
-        named = ", ".join(told["examples"])
+    elif fields["differences"]:
+        named = ", ".join(fields["examples"])
         typer.echo(
-            f"{told['differences']:,} keys differ, such as {named}: run it again; if they stay, name a new target"
+            f"{fields['differences']:,} keys differ, such as {named}: run it again; if they stay, name a new target"
         )
     else:
-        typer.echo(f"all {told['keys']:,} keys are the same in both topics")
-        typer.echo(f"next: name topic {told['target']} in the configuration, of the writers first, then of the readers")
+        typer.echo(f"all {fields['keys']:,} keys are the same in both topics")
+        typer.echo(
+            f"next: name topic {fields['target']} in the configuration, of the writers first, then of the readers"
+        )

@@ -1,4 +1,4 @@
-"""`enrich topics`: what topics a pipeline needs, how they should be, and whether they are."""
+"""`enrich topics`: which topics a pipeline needs, what their settings should be, and whether they are so."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,7 +16,7 @@ app = typer.Typer(no_args_is_help=True, help="The topics of a pipeline: planned,
 
 ConfigFile = Annotated[Path, typer.Option("--config", "-c", help="The pipeline's configuration file.")]
 Names = Annotated[list[str] | None, typer.Argument(metavar="[TOPIC]...", help="Topics; without any, all.")]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON object per line.")]
 Deadline = Annotated[float, typer.Option("--deadline", help="Seconds to wait for the brokers.", min=0.1)]
 
 DEADLINE_S = 30.0
@@ -25,7 +25,7 @@ _SIGNS = {"create": "[green]+[/]", "record": "[green]+[/]", "set": "[yellow]~[/]
 
 @app.command()
 def plan(config: ConfigFile, topics: Names = None, json: AsJson = False, deadline: Deadline = DEADLINE_S) -> None:
-    """What would have to change for the topics to be as the configuration wants them; exits with 1 when anything.
+    """Shows what must change for the topics to be as the configuration wants them; exits with 1 if anything must.
 
     Example: enrich topics plan -c pipeline.yaml
     """
@@ -49,7 +49,7 @@ def apply(
     json: AsJson = False,
     deadline: Deadline = DEADLINE_S,
 ) -> None:
-    """Makes and changes topics, nothing but what the plan shows; exits with 4 when it must refuse a part of it.
+    """Creates and changes topics, exactly as the plan shows; exits with 4 if it must refuse a part of it.
 
     Example: enrich topics apply --plan 1c9a7be2d405 -c pipeline.yaml
     """
@@ -61,8 +61,8 @@ def apply(
     found = plan_for(cluster, wanted)
     if plan_name is not None and plan_name != found.name:
         raise WouldLoseData(
-            f"the plan is not {plan_name} any more, it is {found.name}",
-            next_step="look at it: enrich topics plan",
+            f"the plan is no longer {plan_name}, it is {found.name}",
+            next_step="review it: enrich topics plan",
         )
     _show_plan(found, json, done=yes or plan_name is not None)
     if not found.steps:
@@ -88,7 +88,7 @@ def check(
     json: AsJson = False,
     deadline: Deadline = DEADLINE_S,
 ) -> None:
-    """Looks for everything that makes a topic unfit for its use, records included; exits with 1 and the reasons.
+    """Checks topics and their records for everything that makes them unfit for their use; exits with 1 if it finds any.
 
     Example: enrich topics check users.v1 -c pipeline.yaml
     """
@@ -100,9 +100,9 @@ def check(
     cluster, wanted = _start(config, topics, deadline)
     actual, notes = actual_topics(cluster, list(wanted)), read_notes(cluster)
     bad = 0
-    with counting("checking") as tell:
+    with counting("checking") as report:
         for name, topic in wanted.items():
-            checked = check_topic(cluster, topic, actual.get(name), notes.get(name), tell, deep=not settings_only)
+            checked = check_topic(cluster, topic, actual.get(name), notes.get(name), report, deep=not settings_only)
             bad += bool(checked.findings)
             _show_checked(checked, json)
     if bad:
@@ -111,7 +111,7 @@ def check(
 
 @app.command()
 def describe(config: ConfigFile, topics: Names = None, json: AsJson = False, deadline: Deadline = DEADLINE_S) -> None:
-    """How the pipeline's topics are: what for, partitions, copies, offsets, format and their own settings.
+    """Shows the pipeline's topics: use, partitions, replicas, offsets, format and their own settings.
 
     Example: enrich topics describe users.v1 -c pipeline.yaml
     """
@@ -150,7 +150,7 @@ def describe(config: ConfigFile, topics: Names = None, json: AsJson = False, dea
 
 
 def _start(config: Path, names: list[str] | None, deadline: float) -> Any:
-    """The cluster, and the wanted topics of these names."""
+    """The cluster, and the wanted topics with these names."""
     from enrich.admin.cluster import Cluster
     from enrich.admin.topics.wanted import wanted_topics
     from enrich.base.errors import ConfigError
@@ -175,7 +175,7 @@ def _ask() -> None:
     from enrich.base.errors import WouldLoseData
 
     if not sys.stdin.isatty():
-        raise WouldLoseData("nothing was changed", next_step="say --yes, or --plan and the plan's name, to do it")
+        raise WouldLoseData("nothing was changed", next_step="add --yes, or --plan and the plan's name, to do it")
     if not typer.confirm("make these changes?"):
         raise typer.Exit(WOULD_LOSE_DATA)
 

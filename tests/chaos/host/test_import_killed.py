@@ -51,8 +51,8 @@ def test_kill_9_at_any_instant_of_an_import_leaves_a_whole_table(cluster, pipeli
         tmp_path / "snapshots",
         SystemClock(),
         deadline_s=180,
-        tell_waiting=lambda _: None,
-        tell_rows=lambda *_: None,
+        report_waiting=lambda _: None,
+        report_rows=lambda *_: None,
     )
     paths = paths_of(pipeline)
     reader = AgentReader(pipeline)

@@ -102,7 +102,11 @@ def test_rows_are_put_got_from_the_topic_and_deleted(config, newest):
     (written,) = lines(done)
     assert list(written) == ["table", "topic", "key", "partition", "offset"]
     assert enrich("table", "put", "users", "ann", '{"plan": "pro"}', "-c", config).returncode == 0
-    for value, told in (("[]", "no JSON object"), ('{"plna": 1}', "no column plna"), ('{"plan": 1}', "plan: expected")):
+    for value, told in (
+        ("[]", "not a JSON object"),
+        ('{"plna": 1}', "no column plna"),
+        ('{"plan": 1}', "plan: expected"),
+    ):
         done = enrich("table", "put", "users", "ann", value, "-c", config)
         assert (done.returncode, told in done.stderr) == (2, True), done.stderr
     (row,) = lines(enrich("table", "get", "users", "ann", "--from-topic", "-c", config, "--json"))

@@ -19,7 +19,7 @@ def enrich(*arguments):
 
 def test_no_agent_is_said_and_is_a_difference_and_stopping_it_is_fine(config):
     done = enrich("status", "-c", config)
-    assert (done.returncode, done.stdout.splitlines()[0].startswith("no agent runs for")) == (1, True)
+    assert (done.returncode, done.stdout.splitlines()[0].startswith("no agent is running for")) == (1, True)
     done = enrich("stop", "-c", config)
     assert (done.returncode, done.stdout) == (0, "no agent was running\n")
 

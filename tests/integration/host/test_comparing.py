@@ -38,14 +38,20 @@ class Table:
     def alter(self, changes, *, secretly=True):
         alter(self.path / "rows", "users", changes, secretly=secretly)
 
-    def compare(self, tell=lambda _what, _count: None):
+    def compare(self, report=lambda _what, _count: None):
         """What is found, and how much was compared."""
         reader = RocksReader(self.path / "rows", {"users": self.spec})
         try:
             whole = reader.snapshot().table("users").whole()
             with scratch_directory(self.path) as scratch:
                 comparison = Comparison(
-                    whole, self.spec.decoder, self.topic, self.cluster.connection, scratch / "rows", SystemClock(), tell
+                    whole,
+                    self.spec.decoder,
+                    self.topic,
+                    self.cluster.connection,
+                    scratch / "rows",
+                    SystemClock(),
+                    report,
                 )
                 found = {(one.kind, one.key) for one in comparison.differences()}
             return found, comparison.compared
