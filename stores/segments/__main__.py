@@ -1,4 +1,4 @@
-"""`python -m stores.segments`: compiles the loops now, for an image or a host that is to start fast."""
+"""`python -m stores.segments`: compiles the loops now, for an image or a host that must start fast."""
 
 from stores.segments.warm import compile_loops
 

@@ -1,4 +1,4 @@
-"""What is said of a file that is not as it was written."""
+"""The error for a segment whose content has changed."""
 
 from pathlib import Path
 

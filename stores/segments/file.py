@@ -1,8 +1,8 @@
-"""A file of named sections: written once, from front to back, and afterwards only mapped.
+"""A file of named sections: written once, sequentially, and then only mapped.
 
     magic | sections, each at a multiple of 64 | footer (JSON) | length and checksum of the footer, magic
 
-The footer has the checksum of all that stands before it, so the checksum of the footer stands for the whole file.
+The footer contains the checksum of everything before it, so the checksum of the footer covers the whole file.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ _ALIGNMENT = 64
 
 
 class Stamp(NamedTuple):
-    """What the file system says of a file that nobody has touched since: any write gives it another change time."""
+    """Size, inode and change time of a file. Any later write gives it another change time."""
 
     size: int
     inode: int
@@ -48,11 +48,11 @@ class Written:
     name: str
     checksum: int
     stamp: Stamp
-    """When its writer had just written or verified it. Another one: verify before you believe."""
+    """The stamp when it was written or verified. If the file has another one, it must be verified before use."""
 
 
 class FileWriter:
-    """Writes one file. Nobody reads it before `finish` has returned and a manifest names it."""
+    """Writes one file. Nobody reads it before `finish` has returned and a manifest lists it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -71,7 +71,7 @@ class FileWriter:
             self._sections[name] = (start, self._file.tell() - start)
 
     def finish(self, facts: Mapping[str, Any]) -> Written:
-        """Ends the file with its footer, in which `facts` stand beside the sections."""
+        """Ends the file with its footer, which contains `facts` and the positions of the sections."""
         with mapped_files(self._path):
             self._file.flush()
             body = checksum(content_of(self._path))
@@ -90,17 +90,17 @@ class FileWriter:
 
 
 class MappedFile:
-    """A file that is mapped for as long as somebody holds a section of it."""
+    """A file that stays mapped as long as anything refers to one of its sections."""
 
     def __init__(self, path: Path, written: Written, *, is_trusted: bool) -> None:
-        """Raises FileNotFoundError when it is gone, CorruptState when it is not as it was written, Retryable where the
-        host lets no more be mapped.
+        """Raises FileNotFoundError if it is gone, CorruptState if its content has changed, Retryable if the host has
+        reached its limit of mappings.
 
-        `is_trusted`: its sections need not be read again if nobody has touched the file since it was verified.
+        `is_trusted`: its sections need not be verified if the file was not touched since the last time.
         """
         self.path = path
         self._stamp = Stamp.of(path)
-        # Before anything is read: the mapping of a file that was cut kills whoever reads beyond its end.
+        # Check before anything is read: reading a mapping beyond the end of a truncated file kills the process.
         if self._stamp.size != written.stamp.size:
             raise damaged(path, f"has {self._stamp.size} bytes, it was written with {written.stamp.size}")
         self._content = content_of(path)
@@ -111,7 +111,7 @@ class MappedFile:
 
     @property
     def content(self) -> Bytes:
-        """All of it, as it is mapped."""
+        """The whole mapped file."""
         return self._content
 
     def section(self, name: str) -> Bytes:
@@ -119,14 +119,14 @@ class MappedFile:
         return self._content[start : start + length]
 
     def require_untouched(self) -> None:
-        """Raises CorruptState when somebody has written something else to the file since it was mapped."""
+        """Raises CorruptState if the file's content has changed since it was mapped."""
         try:
             self.require_there()
         except FileNotFoundError:
-            return  # what is mapped stays, whatever happens to the name
+            return  # the mapping stays valid even if the file was deleted
 
     def require_there(self, *, whole: bool = False) -> None:
-        """The same, and FileNotFoundError when the file is gone or another one has its name. `whole`: reads it."""
+        """The same; also raises FileNotFoundError if the file was deleted or replaced. `whole`: verifies every byte."""
         stamp = Stamp.of(self.path)
         if stamp == self._stamp and not whole:
             return

@@ -1,4 +1,4 @@
-"""The manifest: all tables of a store at one seq, and the segments that hold them. Replaced whole, never changed."""
+"""The manifest: all tables of a store at one seq, and their segments. It is replaced as a whole, never changed."""
 
 import json
 import os
@@ -24,26 +24,26 @@ class TableState:
     """One table at one seq."""
 
     segments: Sequence[Written] = ()
-    """The oldest first. The newest one that has a key knows its latest version."""
+    """The oldest first. The newest segment with a key has its latest version."""
     positions: Offsets = field(default_factory=dict)
     floors: Mapping[int, HistoryFloor] = field(default_factory=dict)
     complete_through: int | None = None
     load: int = 0
     """See `Known`."""
     absent: str | None = None
-    """Why nobody can read it now: it must be built first."""
+    """Why it cannot be read now and must be built first; None if it can."""
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
     seq: Seq
     boot: str
-    """The start of the system under which the segments were written or verified."""
+    """The boot id of the system start in which the segments were written or verified."""
     tables: Mapping[str, TableState]
 
 
 def boot_id() -> str:
-    """Names this start of the system; without such a name every process is a start of its own."""
+    """Identifies this system start. If the system has no boot id, each process counts as a start of its own."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:
@@ -51,7 +51,7 @@ def boot_id() -> str:
 
 
 def write_manifest(directory: Path, manifest: Manifest) -> None:
-    """Puts it in place of the one before, in one step. Raises Retryable when the disk is full."""
+    """Replaces the old manifest atomically. Raises Retryable if the disk is full."""
     document = {
         "format": _FORMAT,
         "seq": manifest.seq,
@@ -66,7 +66,7 @@ def write_manifest(directory: Path, manifest: Manifest) -> None:
 
 
 def read_raw_manifest(directory: Path) -> bytes:
-    """Its bytes, to see at once whether it is still the same. Raises Retryable when there is none."""
+    """The manifest's bytes, for a quick comparison with the last ones. Raises Retryable if there is none."""
     path = directory / _NAME
     try:
         with mapped_files(path):
@@ -80,7 +80,7 @@ def read_raw_manifest(directory: Path) -> bytes:
 
 
 def parse_manifest(directory: Path, raw: bytes) -> Manifest:
-    """Raises CorruptState for one that is damaged or of another release."""
+    """Raises CorruptState for one that is damaged or has another release's format."""
     check, _, body = raw.partition(b"\n")
     if check != b"%016x" % checksum(np.frombuffer(body, np.uint8)):
         raise _unusable(directory, "is damaged")

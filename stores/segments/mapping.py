@@ -1,6 +1,6 @@
-"""Files in memory without a descriptor: a worker maps several a table, and its limit of open files is for other things.
+"""Maps files without keeping a descriptor: a worker maps several files per table, and its limit of open files is low.
 
-Python's own `mmap` keeps a descriptor for as long as the mapping lives, and so do numpy and Arrow beneath it.
+Python's own `mmap` keeps a descriptor as long as the mapping lives, and numpy and Arrow use it.
 """
 
 import ctypes
@@ -24,15 +24,15 @@ _FAILED = ctypes.c_void_p(-1).value
 
 
 class _Mapping:
-    """Lives as long as anything that was taken from it."""
+    """Lives as long as any array over it."""
 
     def __init__(self, address: int, length: int) -> None:
-        # Not at the process's end: threads may read on until it is over, and then the system does it.
+        # Not at exit: threads may still read until the process has ended; then the kernel unmaps it.
         weakref.finalize(self, _C.munmap, address, length).atexit = False
 
 
 def content_of(path: Path) -> Bytes:
-    """All of a file, to be read only. Raises FileNotFoundError, and Retryable where the host lets no more be mapped."""
+    """A whole file, read-only. Raises FileNotFoundError, and Retryable if the host's limit of mappings is reached."""
     with mapped_files(path):
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:

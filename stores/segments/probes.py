@@ -1,4 +1,4 @@
-"""The keys of a batch in the form in which segments are asked for them: bytes, places and hashes."""
+"""The keys of a batch in the form that look-ups in segments take: bytes, offsets and hashes."""
 
 from dataclasses import dataclass, replace
 
@@ -18,7 +18,7 @@ class Probes:
     lengths: Integers
     hashes: Hashes
     asked: Integers
-    """The places of the keys that are not null."""
+    """The indexes of the keys to look up: those that are not null."""
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -33,16 +33,16 @@ class Probes:
 
     @classmethod
     def at(cls, data: Bytes, starts: Integers, lengths: Integers) -> "Probes":
-        """Keys that stand in `data`, all of them asked for."""
+        """Keys in `data`, all of them to be looked up."""
         return cls(data, starts, lengths, hash_keys(data, starts, lengths), np.arange(len(starts)))
 
     def only(self, chosen: Flags) -> "Probes":
-        """The same keys, of which only the chosen ones are asked for."""
+        """The same keys, of which only the chosen ones are looked up."""
         return replace(self, asked=self.asked[chosen[self.asked]])
 
 
 class LastProbes:
-    """The keys of the last batch: the lookups of a stage often ask several tables for the same ones."""
+    """Caches the keys of the last batch: the lookups of a stage often ask several tables for the same keys."""
 
     def __init__(self) -> None:
         self._keys: pa.Array | None = None
@@ -56,14 +56,14 @@ class LastProbes:
 
 
 def _is_same(keys: pa.Array, others: pa.Array) -> bool:
-    """Whether two arrays lie at the same place, seen without reading them. The place is still that of the `others`, as
-    these are held."""
+    """Whether two arrays use the same buffers; values are not read. `others` is still referenced, so its buffers cannot
+    have been reused."""
     if keys is others:
         return True
     if keys.type != others.type or (len(keys), keys.offset) != (len(others), others.offset):
         return False
     if pa.types.is_nested(keys.type):
-        return False  # whose children have offsets of their own
+        return False  # their children have offsets of their own
     return _addresses(keys) == _addresses(others)
 
 

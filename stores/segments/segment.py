@@ -1,4 +1,4 @@
-"""One segment as readers and merges use it: its records, its columns, and the versions in it as a source."""
+"""One segment as readers and merges use it: its records, its columns, and its versions as a source."""
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +24,7 @@ _ENTRIES_AT_A_TIME = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """A column whose damage is told with the file's name."""
+    """A column whose errors name the file."""
 
     column: Column
     damaged: Callable[[], CorruptState]
@@ -37,10 +37,10 @@ class _Told:
 
 
 class Segment:
-    """Some versions of a table's rows, mapped."""
+    """A mapped file with some versions of a table's rows."""
 
     def __init__(self, directory: Path, written: Written, columns: pa.Schema, *, is_trusted: bool) -> None:
-        """Raises FileNotFoundError when its file is gone, CorruptState for one that cannot be used."""
+        """Raises FileNotFoundError if its file is gone, CorruptState if it cannot be used."""
         self.file = MappedFile(directory / written.name, written, is_trusted=is_trusted)
         self.written = written
         self._columns = columns
@@ -60,7 +60,7 @@ class Segment:
 
     @cached_property
     def columns(self) -> Sequence[Column]:
-        """Raises CorruptState, as taking from them does."""
+        """Raises CorruptState; `take` of a column may too."""
         sections = (self.file.section(f"column-{number}") for number in itertools.count())
         try:
             return [_Told(open_column(field.type, self.rows, sections), self.damaged) for field in self._columns]
@@ -68,7 +68,7 @@ class Segment:
             raise self.damaged() from error
 
     def hashes(self) -> Hashes:
-        """Of the keys, in the order of the entries. Raises CorruptState."""
+        """The hashes of the keys, in the order of the entries. Raises CorruptState."""
         self._require_bounds(self.entries)
         return hash_keys(
             self.keys, self.entries["key_start"].astype(np.int64), self.entries["key_length"].astype(np.int64)
@@ -76,13 +76,13 @@ class Segment:
 
     @cached_property
     def prefix_lengths(self) -> Sequence[int]:
-        """In a cidr table: which lengths the networks have."""
+        """In a cidr table: the prefix lengths of its networks."""
         self._require_bounds(self.entries)
         lengths: list[int] = np.unique(self.keys[self.entries["key_start"]]).tolist()
         return lengths
 
     def find(self, hashes: Hashes, data: Bytes, starts: Integers, lengths: Integers, asked: Integers) -> Integers:
-        """The entries of the keys at the places `asked`; -1 where there is none. Raises CorruptState."""
+        """The entry numbers of the keys with the indexes `asked`; -1 if there is none. Raises CorruptState."""
         found = find(hashes, data, starts, lengths, asked, self.slots, self.entries, self.keys)
         if len(found) and found.min() < -1:
             raise self.damaged()
@@ -99,7 +99,7 @@ class Segment:
         return list(zip(*(records[name].tolist() for name in names), strict=True))
 
     def _require_bounds(self, entries: Records) -> None:
-        """For whoever goes through all of them: the loops of look-ups see to it themselves, entry by entry."""
+        """Checks all entries at once. The loops of look-ups do not need this: they check entry by entry."""
         start, length = entries["key_start"], entries["key_length"]
         versions, count = entries["versions_start"], entries["versions_count"]
         is_good = (start >= 0) & (length >= 0) & (start <= len(self.keys) - length.astype(np.int64)) & (count >= 0)
@@ -111,7 +111,7 @@ class Segment:
         return damaged(self.file.path, "points beyond its own end")
 
     def chunks(self) -> Iterator[Chunk]:
-        """All versions, the entries' keys in their order: see `Source`. Raises CorruptState."""
+        """All versions, in the order of the entries: see `Source`. Raises CorruptState."""
         for begin in range(0, len(self.entries), _ENTRIES_AT_A_TIME):
             entries = self.entries[begin : begin + _ENTRIES_AT_A_TIME]
             self._require_bounds(entries)

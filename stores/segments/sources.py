@@ -1,4 +1,4 @@
-"""What segments are made of: row versions in columns, a bounded chunk at a time, from a publication or from disk."""
+"""Sources of segments: row versions in columns, in bounded chunks, from a publication or from disk."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from stores.table import ROW_VERSIONS
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Some row versions in columns. Their keys stand in `data`, their rows in `columns`."""
+    """Some row versions in columns. Their keys are in `data`, their rows in `columns`."""
 
     data: Bytes
     starts: Integers
@@ -27,19 +27,19 @@ class Chunk:
     """`NO_ROW` for tombstones."""
     columns: Sequence[Column]
     split: Flags | None = None
-    """Which keys are known to stand in several partitions."""
+    """Which keys are known to be in several partitions."""
 
 
 class Source(Protocol):
-    """Row versions that can be gone through more than once."""
+    """Row versions that can be iterated more than once."""
 
     @property
     def versions(self) -> int:
-        """How many there are."""
+        """The number of versions."""
 
     @property
     def key_bytes(self) -> int:
-        """At least as many as all different keys have together."""
+        """An upper bound of the bytes of all distinct keys."""
 
     def chunks(self) -> Iterator[Chunk]: ...
 
@@ -83,16 +83,16 @@ class Decoded:
 
 
 def key_columns(keys: pa.Array) -> tuple[Bytes, Integers]:
-    """The bytes of binary keys, read-only, and where each of them begins and the last one ends."""
+    """The bytes of binary keys, read-only, and their offsets: where each begins, and where the last one ends."""
     _, ends, data = keys.buffers()
     if ends is None or not len(keys):
         return np.zeros(0, np.uint8), np.zeros(1, np.int64)
     kind = np.int64 if pa.types.is_large_binary(keys.type) else np.int32
     offsets = np.frombuffer(ends, kind)[keys.offset : keys.offset + len(keys) + 1].astype(np.int64)
     content = np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(0, np.uint8)
-    content.flags.writeable = False  # one type for the compiled loops
+    content.flags.writeable = False  # so that the compiled loops always get the same type
     return content, offsets
 
 
 KEYS_AND_PLACES = pa.schema([ROW_VERSIONS.field(name) for name in ("key", "partition", "offset", "timestamp")])
-"""What a segment needs of a row version beside its decoded row."""
+"""The columns of a row version that a segment needs, apart from its decoded row."""

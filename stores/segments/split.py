@@ -1,7 +1,7 @@
-"""Keys that stand in several partitions, which is a fault of their topic.
+"""Keys that are in several partitions, which is a fault of their topic.
 
-The newest segment that has a key cannot tell its latest version then, since an older one may hold a version of another
-partition with a later time. Such entries are marked, and readers look at their keys one by one, in all segments.
+For such a key the newest segment does not decide its latest version, since an older segment may have a version of
+another partition with a later time. So these entries are marked, and readers look up their keys in all segments.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +17,7 @@ from stores.segments.sources import Chunk
 
 
 def split_keys(probes: Probes, partitions: Integers, segments: Sequence[Segment]) -> Flags:
-    """Which of the keys stand in these segments with another partition, or marked."""
+    """Which of the keys are in these segments with another partition, or are marked there."""
     split = np.zeros(len(probes), bool)
     for segment in segments:
         places = segment.find(probes.hashes, probes.data, probes.starts, probes.lengths, probes.asked)
@@ -29,11 +29,11 @@ def split_keys(probes: Probes, partitions: Integers, segments: Sequence[Segment]
 
 @dataclass(frozen=True, slots=True)
 class Marked:
-    """A segment as a source, some of its keys marked."""
+    """A segment as a source, with its split keys marked."""
 
     segment: Segment
     older: Segment
-    """In which some of its keys may stand with another partition."""
+    """The segment in which some of its keys may have another partition."""
 
     @property
     def versions(self) -> int:
@@ -56,7 +56,8 @@ class Marked:
 def settle_split(
     segments: Sequence[Segment], probes: Probes, doubtful: Integers, pin: Mapping[int, int] | None, answers: Records
 ) -> None:
-    """Fills in the newest version below the pin: of each partition the last one competes. Raises CorruptState."""
+    """Fills in the newest version below the pin: the latest of the last versions of each partition. Raises
+    CorruptState."""
     versions: dict[int, list[tuple[int, int, int, int, int]]] = {place: [] for place in doubtful.tolist()}
     for number, segment in enumerate(segments):
         found = segment.find(probes.hashes, probes.data, probes.starts, probes.lengths, doubtful)

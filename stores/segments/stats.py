@@ -1,4 +1,4 @@
-"""What a table's segments take."""
+"""The size of a table's segments."""
 
 import ctypes
 import mmap
@@ -12,11 +12,11 @@ from stores.segments.segment import Segment
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """Of the segments of one table."""
+    """The sizes of the segments of one table."""
 
     segments: int
     keys: int
-    """Deleted ones too, and those of deltas once more."""
+    """Including tombstones. A key that is in several segments counts several times."""
     versions: int
     bytes: int
 
@@ -31,7 +31,7 @@ def stats_of(segments: Sequence[Segment]) -> Stats:
 
 
 def bytes_in_memory(segments: Sequence[Segment]) -> int | None:
-    """How much of the files the system holds in memory now, once for all processes. None where it does not tell."""
+    """How much of the files is in the page cache now, once for all processes. None if the system does not report it."""
     resident = [_resident_bytes(segment) for segment in segments]
     return None if None in resident else sum(size for size in resident if size is not None)
 

@@ -1,4 +1,4 @@
-"""Compiles every loop once, so that whoever needs it next finds it on disk."""
+"""Compiles every loop once, so that the next process finds the code on disk."""
 
 import tempfile
 from pathlib import Path
@@ -24,7 +24,7 @@ class _NoDecoder:
 
 
 def compile_loops() -> None:
-    """Lives the whole life of two small tables. Takes fifteen seconds of a core once, then one."""
+    """Does everything once with two small tables. Takes a core fifteen seconds the first time, then one."""
     specs = {
         "keys": TableSpec(_COLUMNS, _NoDecoder()),
         "networks": TableSpec(_COLUMNS, _NoDecoder(), key=KeyKind.CIDR),
@@ -55,7 +55,7 @@ def _networks() -> pa.Array:
 
 
 def _change(keys: pa.Array, offset: int) -> Change:
-    # Each key twice, so that there is a past.
+    # Each key twice, so that there is a history.
     versions = row_versions(
         RowVersion(key, 0, offset + at, offset + at, b"") for at, key in enumerate(2 * keys.to_pylist())
     )

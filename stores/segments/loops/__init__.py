@@ -1,4 +1,4 @@
-"""The compiled loops over rows and columns. Arrays in, arrays out; they know no file and no table.
+"""The compiled loops over rows and columns. Arrays in, arrays out; they know no files and no tables.
 
-Only here, in `read.key_filter` and in `read.networks` is code compiled; `compiled` says how, and where it is kept.
+Only this package, `read.key_filter` and `read.networks` have compiled code; `compiled` says how it is made and cached.
 """

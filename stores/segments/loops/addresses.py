@@ -1,6 +1,6 @@
-"""Reads addresses and networks as text, a batch at a time, exactly as strict as the standard library's `ipaddress`.
+"""Parses batches of addresses and networks, exactly as strict as the standard library's `ipaddress`.
 
-An address is two words, most significant first, IPv4 at its v4-mapped place (::ffff:0:0/96): see stores/networks.py.
+An address is two words, most significant first, IPv4 as its v4-mapped address (::ffff:0:0/96): see stores/networks.py.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ _V4_MAPPED = 0xFFFF << 32
 
 @inlined
 def _read_v4(data: Bytes, start: int, end: int) -> int:
-    """Four numbers with dots, -1 for anything else."""
+    """The address as a number; -1 if it is not four numbers with dots."""
     value: Any = 0
     part: Any = 0
     digits, parts = 0, 0
@@ -23,7 +23,7 @@ def _read_v4(data: Bytes, start: int, end: int) -> int:
         byte = data[at] if at < end else np.uint8(_DOT)
         if _ZERO <= byte <= _NINE:
             if digits == 3 or (digits == 1 and part == 0):
-                return -1  # too long, or a leading zero: some read that as octal
+                return -1  # too long, or a leading zero: some parsers read that as octal
             part = part * 10 + np.int64(byte) - _ZERO
             digits += 1
         elif byte == _DOT and digits > 0 and part < 256 and parts < 4:
@@ -44,7 +44,7 @@ def _hex_digit(byte: Any) -> Any:
 
 @inlined
 def _read_v6(data: Bytes, start: int, end: int, groups: Integers) -> int:
-    """Fills in the eight groups of sixteen bits; whether it is an address."""
+    """Fills in the eight groups of sixteen bits. Returns whether it is an address."""
     count, gap, at = 0, -1, start
     if end - start >= 2 and data[start] == _COLON and data[start + 1] == _COLON:
         gap, at = 0, start + 2
@@ -72,7 +72,7 @@ def _read_v6(data: Bytes, start: int, end: int, groups: Integers) -> int:
         groups[count] = group
         count += 1
         at = stop
-        if at < end:  # a colon; it must lead somewhere, or be the first of the two that stand for zeros
+        if at < end:  # a colon: a group must follow, or a second colon (the zeros)
             at += 1
             if at == end:
                 return 0
@@ -95,7 +95,7 @@ def _read_v6(data: Bytes, start: int, end: int, groups: Integers) -> int:
 
 @inlined
 def _read(data: Bytes, start: int, end: int, groups: Integers) -> int:
-    """Fills in the groups; 4 or 6, or 0 for what is no address."""
+    """Fills in the groups. Returns 4 or 6, or 0 if it is not an address."""
     for at in range(start, end):
         if data[at] == _COLON:
             return 6 if _read_v6(data, start, end, groups) else 0
@@ -117,7 +117,7 @@ def _word(groups: Integers, first: int) -> Word:
 
 @compiled
 def read_addresses(data: Bytes, starts: Integers, lengths: Integers) -> tuple[Hashes, Hashes, Flags]:
-    """The two words of each address, and whether it is one."""
+    """The two words of each address, and whether it is valid."""
     count = len(starts)
     high, low = np.zeros(count, np.uint64), np.zeros(count, np.uint64)
     is_good = np.zeros(count, np.bool_)
@@ -131,7 +131,7 @@ def read_addresses(data: Bytes, starts: Integers, lengths: Integers) -> tuple[Ha
 
 @compiled
 def read_networks(data: Bytes, starts: Integers, lengths: Integers) -> tuple[Hashes, Hashes, Integers]:
-    """The two words of each network's address, host bits and all, and its prefix length; -1 for what is no network."""
+    """The two words of each network's address, including host bits, and its prefix length; -1 if it is invalid."""
     count = len(starts)
     high, low = np.zeros(count, np.uint64), np.zeros(count, np.uint64)
     prefixes = np.full(count, -1, np.int64)

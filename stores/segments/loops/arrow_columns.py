@@ -1,7 +1,7 @@
-"""Columns of any type as plain streams of bytes, and back: written a batch at a time, read without a copy.
+"""Columns of any type as plain streams of bytes, and back: written one batch at a time, read without a copy.
 
-A segment holds its offsets in 64 bits, whatever the table's types are, so that it may grow beyond 2 GiB. What is taken
-out of it has the table's own types again (`narrow`).
+A segment stores 64-bit offsets, whatever the table's types are, so that it may grow beyond 2 GiB. Values taken from it
+have the table's own types again (`narrow`).
 """
 
 from collections.abc import Callable, Iterator
@@ -16,7 +16,7 @@ from stores.segments.loops.streams import Stream
 
 
 def wide(kind: pa.DataType) -> pa.DataType:
-    """The type with 64-bit offsets in which a segment holds a column."""
+    """The type with 64-bit offsets in which a segment stores a column."""
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return pa.large_string()
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
@@ -34,7 +34,7 @@ def wide(kind: pa.DataType) -> pa.DataType:
 
 
 def narrow(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """An array of the wide form of a type in the type itself."""
+    """Converts an array from the wide form of a type to the type itself."""
     if array.type == kind:
         return array
     if pa.types.is_struct(kind):
@@ -56,7 +56,7 @@ def _validity(array: pa.Array) -> pa.Buffer | None:
 
 
 class _Bits:
-    """Flags on their way into a bitmap: whole bytes go on, the rest waits for the next ones."""
+    """Writes flags as a bitmap: whole bytes at once, the rest waits for the next flags."""
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
@@ -73,14 +73,14 @@ class _Bits:
 
 
 class ArrowWriter:
-    """Writes arrays of one column, one after the other. One level of a nested type has a writer for each child."""
+    """Writes arrays of one column, one after the other. Nested types have a further writer for each child."""
 
     def __init__(self, kind: pa.DataType, new_stream: Callable[[], Stream]) -> None:
-        """`kind` is a wide type. Streams are asked for in the order in which `column_of` wants their bytes."""
+        """`kind` is a wide type. Streams are created in the order in which `column_of` takes their bytes."""
         self._kind = kind
         self._validity = _Bits(new_stream())
         self._end = 0
-        """For text and lists: how many bytes or values there are so far."""
+        """For text and lists: the number of bytes or values so far."""
         own = _own_buffers(kind)
         self._first = new_stream() if own else None
         if _has_offsets(kind) and self._first is not None:
@@ -132,9 +132,9 @@ class ArrowWriter:
 
 
 def column_of(kind: pa.DataType, length: int, buffers: Iterator[pa.Buffer]) -> pa.Array:
-    """The array of a wide type whose bytes stand in these buffers; nothing is copied.
+    """The array of a wide type over the bytes in these buffers; nothing is copied.
 
-    Raises IndexError where a value would lie beyond the end of its buffer: Arrow itself reads whatever stands there.
+    Raises IndexError if a value is beyond the end of its buffer: Arrow itself does not check this.
     """
     own = [next(buffers) for _ in range(1 + _own_buffers(kind))]
     inner = length
@@ -145,14 +145,14 @@ def column_of(kind: pa.DataType, length: int, buffers: Iterator[pa.Buffer]) -> p
     children = [column_of(child, inner, buffers) for child in _children(kind)]
     array = pa.Array.from_buffers(kind, length, own, children=children)
     try:
-        array.validate()  # of the sizes of buffers alone: it reads no value
+        array.validate()  # checks only the sizes of buffers: it reads no value
     except pa.ArrowInvalid as error:
         raise IndexError(str(error)) from error
     return array
 
 
 def _ordered_end(offsets: Integers, length: int) -> int:
-    """The last of the offsets, none of which is beyond it."""
+    """The last offset, after a check that the offsets are in order."""
     if len(offsets) != length + 1 or offsets[0] != 0 or (offsets[1:] < offsets[:-1]).any():
         raise IndexError("the places of values are not in order")
     return int(offsets[length])
@@ -163,7 +163,7 @@ def _has_offsets(kind: pa.DataType) -> bool:
 
 
 def _own_buffers(kind: pa.DataType) -> int:
-    """How many buffers one level of a wide type has beside its validity."""
+    """How many buffers one level of a wide type has, apart from its validity."""
     if pa.types.is_large_string(kind) or pa.types.is_large_binary(kind):
         return 2
     return 0 if pa.types.is_struct(kind) or pa.types.is_null(kind) else 1

@@ -1,6 +1,6 @@
-"""Columns in a segment: written a batch at a time, mapped, and taken from by rows.
+"""Columns in a segment: written one batch at a time, then mapped, and read by row numbers.
 
-Text and bytes, which most tables consist of, have a form of their own (text.py). All else stands as Arrow has it.
+Text and bytes, which most tables consist of, have a form of their own (text.py). All others have Arrow's layout.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,7 +18,7 @@ class Column(Protocol):
     """A column that rows can be taken from."""
 
     def take(self, rows: Integers) -> pa.Array:
-        """The values of these rows, in the type of the table; null for a row below 0. Raises IndexError where it is
+        """The values of these rows, in the table's type; null for a row below 0. Raises IndexError if the column is
         damaged."""
 
 
@@ -29,7 +29,7 @@ class ColumnWriter(Protocol):
 
 
 class ArrowColumn:
-    """A column in Arrow's form; its offsets may be wider than those of the table's type."""
+    """A column in Arrow's layout; its offsets may be wider than those of the table's type."""
 
     def __init__(self, kind: pa.DataType, array: pa.Array) -> None:
         self._kind = kind
@@ -51,12 +51,12 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def new_column(kind: pa.DataType, new_stream: Callable[[], Stream]) -> ColumnWriter:
-    """Writes a column of a table. Streams are asked for in the order in which `open_column` wants their bytes."""
+    """Writes a column of a table. Streams are created in the order in which `open_column` takes their bytes."""
     return TextWriter(new_stream) if _is_text(kind) else ArrowWriter(wide(kind), new_stream)
 
 
 def open_column(kind: pa.DataType, rows: int, sections: Iterator[Bytes]) -> Column:
-    """A column over the bytes that were written of it; nothing is copied. Raises IndexError for a damaged one."""
+    """A column over its bytes in the segment; nothing is copied. Raises IndexError for a damaged one."""
     if _is_text(kind):
         return TextColumn(kind, next(sections), next(sections))
     return ArrowColumn(kind, column_of(wide(kind), rows, (pa.py_buffer(section) for section in sections)))

@@ -1,7 +1,7 @@
-"""Compiles the loops over rows: numba, cached on disk beside the source, without the interpreter's lock.
+"""Compiles the loops over rows with numba, cached on disk beside the source; they run without the GIL.
 
-Everything that a loop may need of the processor and that numba does not offer stands here, and nothing else does.
-Compiled code does not check bounds: what it reads from a file is checked where it is used, in the loop.
+This module also has the processor operations that loops need and numba does not offer. Compiled code does not check
+bounds: each loop must check what it reads from a file before it uses it.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ from numba.core.errors import NumbaWarning
 from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 
-# What a compiled loop does with a number follows numpy's rules, which mypy cannot follow: hence Any inside.
+# Numbers in compiled loops follow numpy's rules, which mypy does not know: hence Any inside.
 Bytes = npt.NDArray[Any]
 Hashes = npt.NDArray[Any]
 Integers = npt.NDArray[Any]
@@ -44,42 +44,42 @@ _SOURCES = hashlib.sha256(b"".join(_COMPILED)).hexdigest()
 
 
 _KEPT: "list[tuple[Any, _Cache]]" = []
-"""Each loop's dispatcher with where its code is kept."""
+"""Each loop's dispatcher, with its cache on disk."""
 
 
 class _Cache(FunctionCache):
-    """numba forgets kept code when its own file changes, but not when that of a function inside it does."""
+    """numba drops cached code if its own source file changes, but not if that of an inlined function does."""
 
     def _index_key(self, signature: Any, codegen: Any) -> tuple[Any, ...]:
         return (*super()._index_key(signature, codegen), _SOURCES)  # type: ignore[no-untyped-call] # numba's own
 
     def take_over_from_image(self) -> None:
-        """Compiled code that stands beside the source, where this user may not write, is copied to where it may."""
+        """Copies compiled code from beside the source, if this user cannot write there, to the user's own cache."""
         beside_source = Path(self._py_func.__code__.co_filename).parent / "__pycache__"
         own = Path(self._cache_path)
         name = self._impl.filename_base
         if own == beside_source or (own / f"{name}.nbi").exists():
             return
-        # The index last: whoever finds it finds the code.
+        # The index last: a process that finds it must find the code.
         for file in sorted(beside_source.glob(f"{name}.*"), key=lambda file: file.suffix == ".nbi"):
             copy = own / f"{file.name}.{uuid.uuid4().hex[:8]}"
             shutil.copyfile(file, copy)
             copy.replace(own / file.name)
 
     def signatures(self) -> list[Any]:
-        """The types for which code is kept for this kind of processor: all that the life of a table needs, or none."""
+        """The signatures with cached code for this kind of processor: all that tables need, or none."""
         processor = cpu_target.target_context.codegen().magic_tuple()
         kept = self._cache_file._load_index()  # type: ignore[no-untyped-call] # numba's own
         return [key[0] for key in kept if key[1] == processor and key[-1] == _SOURCES]
 
 
 def are_loops_kept() -> bool:
-    """Whether all loops are compiled and on disk, so that nobody has to wait for them."""
+    """Whether all loops are compiled and on disk, so that no process has to wait for compilation."""
     return all(cache.signatures() for _, cache in _KEPT)
 
 
 def load_kept_loops() -> None:
-    """Takes the code of all loops that are kept into memory: a process does it before it forks others that need it."""
+    """Loads the cached code of all loops into memory. A process calls it before it forks others that need the loops."""
     for dispatcher, cache in _KEPT:
         for signature in cache.signatures():
             dispatcher.compile(signature)
@@ -93,13 +93,13 @@ def compiled(function: _F) -> _F:
         dispatcher._cache.take_over_from_image()
         _KEPT.append((dispatcher, dispatcher._cache))
     except RuntimeError:
-        # No place can be written where the code could be kept: each process then compiles for itself (seconds).
+        # There is no writable directory for the code: each process then compiles for itself (seconds).
         warnings.warn("compiled code cannot be kept: set NUMBA_CACHE_DIR", NumbaWarning, stacklevel=2)
     return cast(_F, dispatcher)
 
 
 def inlined(function: _F) -> _F:
-    """A piece of other compiled functions."""
+    """For functions that are only called by compiled ones."""
     return cast(_F, numba.njit(nogil=True, error_model="numpy")(function))
 
 
@@ -147,10 +147,10 @@ def _store64(_: Any, data: Any, index: Any, word: Any) -> Any:  # noqa: ARG001 -
 
 
 load64 = cast(Callable[[Bytes, int], Word], _load64)
-"""Eight bytes at any index, the first one lowest. The caller must know that they are there."""
+"""Eight bytes at any index, little-endian. The caller must make sure that they exist."""
 load32 = cast(Callable[[Bytes, int], Word], _load32)
-"""Four bytes, likewise."""
+"""Four bytes, in the same way."""
 store64 = cast(Callable[[Bytes, int, Word], None], _store64)
-"""Writes eight bytes, likewise."""
+"""Writes eight bytes, in the same way."""
 fold = cast(Callable[[Word, Word], Word], _fold)
-"""The product of two words, 128 bits, its halves folded together by exclusive or: mixes every bit into every other."""
+"""The 128-bit product of two words, with its halves combined by xor: mixes every bit into every other."""

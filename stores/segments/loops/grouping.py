@@ -1,4 +1,4 @@
-"""Groups row versions by key and settles which of them a segment keeps: the loops of building one."""
+"""The loops of building a segment: group row versions by key, and decide which of them the segment keeps."""
 
 import numpy as np
 
@@ -19,7 +19,7 @@ def add_keys(
     used: int,
     entry_of: Integers,
 ) -> tuple[int, int]:
-    """Gives every key an entry, the same one to equal keys. Returns how many entries and bytes of keys there are."""
+    """Gives every key an entry, equal keys the same one. Returns the number of entries and of bytes of keys."""
     mask = len(slots) - 1
     number_bits, mark_bits = np.uint64(mask), np.uint64(0xFFFFFFFF ^ mask)
     for i in range(len(hashes)):
@@ -55,7 +55,7 @@ def add_keys(
 
 @compiled
 def fill_slots(entries: Records, keys: Bytes, slots: Hashes) -> None:
-    """Makes the hash table of entries whose keys all differ."""
+    """Fills the hash table with entries whose keys all differ."""
     mask = len(slots) - 1
     mark_bits = np.uint64(0xFFFFFFFF ^ mask)
     for number in range(len(entries)):
@@ -68,7 +68,7 @@ def fill_slots(entries: Records, keys: Bytes, slots: Hashes) -> None:
 
 @compiled
 def count_versions(entry_of: Integers, begins: Integers) -> None:
-    """Fills in where the versions of each entry begin, and where the last ones end."""
+    """Fills `begins`: where the versions of each entry begin, and where the last ones end."""
     for version in range(len(entry_of)):
         begins[entry_of[version] + 1] += 1
     for entry in range(1, len(begins)):
@@ -77,7 +77,7 @@ def count_versions(entry_of: Integers, begins: Integers) -> None:
 
 @compiled
 def number_rows(kept: Flags, rows: Integers) -> int:
-    """Gives the rows of the versions that stay new places, in order, and leaves only versions with a row marked."""
+    """Numbers the rows of the kept versions in order. Afterwards only versions with a row are marked in `kept`."""
     count = 0
     for version in range(len(kept)):
         kept[version] &= rows[version] >= 0
@@ -88,7 +88,7 @@ def number_rows(kept: Flags, rows: Integers) -> int:
 
 @compiled
 def group(entry_of: Integers, begins: Integers) -> Integers:
-    """The versions in the order of their entries, within an entry as they came. `begins`: see `count_versions`."""
+    """The versions in the order of their entries, stable within an entry. `begins`: see `count_versions`."""
     next_place = begins[:-1].copy()
     order = np.empty(len(entry_of), np.int64)
     for version in range(len(entry_of)):
@@ -100,7 +100,7 @@ def group(entry_of: Integers, begins: Integers) -> Integers:
 
 @inlined
 def _sort(order: Integers, values: Integers) -> None:
-    """Sorts in place by the values, those that are equal as they were."""
+    """Stable sort in place by the values."""
     if len(order) > 32:
         order[:] = order[np.argsort(values[order], kind="mergesort")].copy()
         return
@@ -125,10 +125,10 @@ def settle(
     entries: Records,
     kept: Flags,
 ) -> Integers:
-    """Decides for each entry which versions stay, and how many.
+    """Decides which versions of each entry are kept. Returns how many.
 
-    Afterwards those of an entry stand at its beginning in `order`, by (timestamp, partition, offset). A version goes
-    when it came twice, or when a later one of its partition hides it from every question above the floors.
+    Afterwards those of an entry come first in its part of `order`, sorted by (timestamp, partition, offset). A version
+    is dropped if it is a duplicate, or if a later one of its partition hides it from all look-ups above the floors.
     """
     counts = np.empty(len(entries), np.int64)
     for entry in range(len(entries)):
@@ -170,7 +170,7 @@ def settle(
         record.timestamp = timestamps[newest]
         record.partition = partitions[newest]
         record.flags = (0 if is_one_partition else 1) | (2 if is_ordered and is_one_partition else 0)
-        record.row = newest  # for now; the place of its row is known later
+        record.row = newest  # for now; `write_versions` replaces it with the number of its row
     return counts
 
 
@@ -186,7 +186,7 @@ def write_versions(
     entries: Records,
     versions: Records,
 ) -> None:
-    """Fills in the versions of the entries that have several, and the places of all rows."""
+    """Fills in the versions of the entries that have several, and all row numbers."""
     at = 0
     for number in range(len(entries)):
         entry = entries[number]
@@ -207,7 +207,7 @@ def write_versions(
 
 @compiled
 def mark_split(entry_of: Integers, split: Flags, entries: Records) -> None:
-    """Passes on what the sources knew: keys that stand in several partitions."""
+    """Marks the keys that the sources know to be in several partitions."""
     for version in range(len(entry_of)):
         if split[version]:
             entries[entry_of[version]].flags |= 1

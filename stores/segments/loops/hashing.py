@@ -1,4 +1,4 @@
-"""The hash of keys and the checksum of files. Both stand in files, so neither may change without a new name."""
+"""The hash of keys and the checksum of files. Both are stored in files, so neither may change without a new name."""
 
 import numpy as np
 
@@ -14,7 +14,7 @@ _LAST = np.uint64(0xE7037ED1A0B428DB)
 
 @inlined
 def word_at(data: Bytes, start: int, length: int) -> Word:
-    """The up to eight bytes of a short key as one word; different for different bytes of one length."""
+    """Up to eight bytes of a key as one word. Keys of the same length get the same word only if they are equal."""
     if length >= 8:
         return load64(data, start)
     if length >= 4:
@@ -68,7 +68,7 @@ def are_equal(left: Bytes, left_start: int, right: Bytes, right_start: int, leng
 
 @compiled
 def hash_keys(data: Bytes, starts: Integers, lengths: Integers) -> Hashes:
-    """The hashes of keys that stand in `data`."""
+    """The hashes of keys in `data`."""
     hashes = np.empty(len(starts), np.uint64)
     for index in range(len(starts)):
         hashes[index] = hash_of(data, starts[index], lengths[index])
@@ -77,7 +77,7 @@ def hash_keys(data: Bytes, starts: Integers, lengths: Integers) -> Hashes:
 
 @compiled
 def _checksum(data: Bytes) -> Word:
-    # Four chains side by side: one alone waits for its own multiplication.
+    # Four chains in parallel: a single one would wait for its own multiplications.
     a, b, c, d = _SEED, _STEP, _LENGTH, _LAST
     at, end = 0, len(data)
     while at + 32 <= end:
@@ -90,12 +90,12 @@ def _checksum(data: Bytes) -> Word:
 
 
 def checksum(data: Bytes) -> int:
-    """A checksum of bytes. It finds damage, not malice."""
+    """A checksum of bytes. It detects damage, not manipulation."""
     return int(_checksum(data)) ^ len(data)
 
 
 def hash_identity() -> str:
-    """Names the hash, with a proof: another result on another machine or release is another name."""
+    """Names the hash, with a test value: if another machine or release hashes differently, the name differs too."""
     sample = np.frombuffer(bytes(range(256)), np.uint8)
     lengths = np.arange(0, 100)
     hashes = hash_keys(sample, lengths, lengths)

@@ -1,7 +1,7 @@
-"""The version of each key that a time or a pin asks for: the loops over the versions of one segment.
+"""Finds the version of each key for an as-of time or a pin: the loops over the versions of one segment.
 
-A key's versions stand by (timestamp, partition, offset). So the last one not later than a time is the answer of this
-segment; across segments the greatest one answers, since an old segment may hold a version that came with a late time.
+A key's versions are sorted by (timestamp, partition, offset). So the last one not later than a time is the answer of
+this segment. Across segments the greatest one answers, since an old segment may have a version with a late timestamp.
 """
 
 import numpy as np
@@ -9,7 +9,7 @@ import numpy as np
 from stores.segments.loops.compiled import Flags, Integers, Record, Records, compiled, inlined
 
 NO_TIME = np.iinfo(np.int64).max
-"""In place of a time: now."""
+"""Instead of a time: now."""
 
 
 @inlined
@@ -33,7 +33,7 @@ def _put(answer: Record, segment: int, row: int, timestamp: int, partition: int,
 
 @inlined
 def _first_after(versions: Records, start: int, end: int, time: int) -> int:
-    """The place of the first version later than a time."""
+    """The index of the first version later than a time."""
     while start < end:
         middle = (start + end) >> 1
         if versions[middle].timestamp <= time:
@@ -45,7 +45,7 @@ def _first_after(versions: Records, start: int, end: int, time: int) -> int:
 
 @inlined
 def _first_hidden(versions: Records, start: int, end: int, pin: Integers) -> int:
-    """The place of the first version that a pin hides, among those of one partition in the order of their offsets."""
+    """The index of the first version that a pin hides, among versions of one partition in the order of offsets."""
     partition = versions[start].partition
     visible = pin[partition] if 0 <= partition < len(pin) else 0
     while start < end:
@@ -70,9 +70,10 @@ def as_of(
     is_pinned: bool,
     answers: Records,
 ) -> bool:
-    """The greatest version not later than each key's time and below the pin, if one is given; False for a lie.
+    """The greatest version not later than each key's time and below the pin, if one is given. Returns False if the
+    segment is corrupt.
 
-    `pin`: by partition, the offset below which versions are seen.
+    `pin`: by partition, the offset below which versions are visible.
     """
     for i in range(len(asked)):
         number = found[i]
@@ -127,9 +128,9 @@ def pinned(
     answers: Records,
     doubts: Flags,
 ) -> bool:
-    """The newest version below the pin of each key that has none yet; False where the segment lies.
+    """The newest version below the pin of each key that has no answer yet. Returns False if the segment is corrupt.
 
-    Segments are gone through from the newest on. `doubts` marks keys in several partitions: this cannot decide them.
+    Call it for the newest segment first. `doubts` marks keys in several partitions, which this loop cannot decide.
     """
     for i in range(len(asked)):
         number = found[i]

@@ -1,7 +1,7 @@
-"""Finds keys in a segment, and of each key the version that a question asks for: the loops of a look-up.
+"""The loops of a look-up: find keys in a segment, and the newest version of each.
 
-All of them take batches, in columns, and fill the caller's columns. What they read of a segment they check against its
-bounds: a damaged file must end in an error, never in a read beyond the mapping.
+All of them take batches, in columns, and fill the caller's columns. They must check everything that they read from a
+segment against its bounds: a damaged file must cause an error, never a read beyond the mapping.
 """
 
 from typing import Any
@@ -26,10 +26,10 @@ def find(
     entries: Records,
     keys: Bytes,
 ) -> Integers:
-    """For each place in `asked` the number of the key's entry; -1 where there is none, -2 where the segment lies.
+    """For each index in `asked` the number of the key's entry; -1 if there is none, -2 if the segment is corrupt.
 
-    Each step goes over a block of keys before the next one does, so that the processor waits for the memory of many
-    keys at a time instead of one after the other.
+    Each step processes a block of keys before the next step begins: so the processor waits for the memory of many keys
+    at once instead of one after the other.
     """
     mask = len(slots) - 1
     number_bits, mark_bits = np.uint64(mask), np.uint64(0xFFFFFFFF ^ mask)
@@ -78,7 +78,7 @@ def find(
                         break
                     if are_equal(data, starts[which] + 16, keys, start + 16, length - 16):
                         break
-                # Another key with the same mark: on to the next one that has it.
+                # Another key with the same mark: go on to the next entry with this mark.
                 number = _NOT_FOUND
                 for _ in range(mask):
                     places[i] = (places[i] + 1) & mask
@@ -101,7 +101,7 @@ def find(
 def latest(
     asked: Integers, found: Integers, entries: Records, rows: int, segment: int, answers: Records, doubts: Flags
 ) -> bool:
-    """The newest version of each key that was found in this segment; False where the segment lies.
+    """The newest version of each key that was found in this segment. Returns False if the segment is corrupt.
 
     `doubts` marks the keys for which an older segment must be asked as well.
     """
@@ -120,6 +120,6 @@ def latest(
         answer.partition = entry.partition
         answer.offset = entry.offset
         answer.timestamp = entry.timestamp
-        # The oldest segment knows all there is to know of its keys.
+        # There is nothing older than the oldest segment, so it leaves no doubt.
         doubts[asked[i]] = segment > 0 and entry.flags & 1 != 0
     return True

@@ -1,4 +1,4 @@
-"""Where the bytes of a column go while it is written."""
+"""The interface to which the bytes of a column are written."""
 
 from typing import Protocol
 

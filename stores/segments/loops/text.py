@@ -1,7 +1,7 @@
-"""Columns of text or bytes so that a row touches one place: short values stand in the record, long ones have a place.
+"""Columns of text or bytes in which a short value takes one memory access: it is in the record, a long one elsewhere.
 
-A record is two words. The lower half of the first one is the length (all ones: null). Up to twelve bytes follow in the
-rest; of a longer value the second word is the place in the text.
+A record is two words. The lower half of the first one is the length (all ones: null). A value of up to twelve bytes is
+in the rest; for a longer one the second word is its position in the text.
 """
 
 from collections.abc import Callable
@@ -55,7 +55,7 @@ class TextColumn:
     def take(self, rows: Integers) -> pa.Array:
         """The values of these rows; null for a row below 0.
 
-        Raises ConfigError when they are more than an array can hold, IndexError where the column is damaged.
+        Raises ConfigError if they are more than an array can hold, IndexError if the column is damaged.
         """
         words, offsets, validity, nulls = _sizes(self._records, rows)
         total = int(offsets[-1])
@@ -78,7 +78,7 @@ def _is_large(kind: pa.DataType) -> bool:
 
 @compiled
 def _records(content: Bytes, offsets: Integers, is_valid: Flags, end: int) -> tuple[Hashes, Bytes]:
-    """The records of values, and the text of the long ones; `end`: where that will stand."""
+    """The records of values, and the text of the long ones; `end`: the position at which this text will be written."""
     count = len(is_valid)
     records = np.empty(2 * count, np.uint64)
     long_bytes = 0
@@ -111,7 +111,7 @@ def _records(content: Bytes, offsets: Integers, is_valid: Flags, end: int) -> tu
 
 @compiled
 def _sizes(records: Hashes, rows: Integers) -> tuple[Hashes, Integers, Bytes, int]:
-    """The records of the rows, where each value ends in the answer, the bitmap of validity, and how many are null."""
+    """The records of the rows, the end of each value in the result, the validity bitmap, and the number of nulls."""
     count = len(rows)
     words = np.empty(2 * count, np.uint64)
     offsets = np.empty(count + 1, np.int64)
@@ -140,9 +140,9 @@ def _sizes(records: Hashes, rows: Integers) -> tuple[Hashes, Integers, Bytes, in
 
 @compiled
 def _fill(words: Hashes, offsets: Integers, text: Bytes, data: Bytes) -> bool:
-    """Writes the values one after the other; False where the text has no such place.
+    """Writes the values one after the other. Returns False if a position is outside the text.
 
-    Each short value is written as twelve bytes: what is too much lies where the next value goes, or in the padding.
+    Each short value is written as twelve bytes: the next value or the padding takes the excess.
     """
     for i in range(len(offsets) - 1):
         at, length = offsets[i], offsets[i + 1] - offsets[i]

@@ -1,4 +1,4 @@
-"""The readers of segments: mapped files, look-ups a batch at a time.
+"""The readers of segments: mapped files, batched look-ups.
 
-It may use `loops` and the files; of `write` nothing.
+It may import `loops` and the modules of files, and nothing of `write`.
 """

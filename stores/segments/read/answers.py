@@ -1,4 +1,4 @@
-"""From the places of the versions that answer to the answer itself: status, position and the chosen columns."""
+"""Turns the versions that answer into the result of a look-up: status, position and the chosen columns."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ ANSWER = np.dtype(
         ("row", "<i4"),
         ("partition", "<i4"),
         ("segment", "<i4"),  # -1: no version answers
-        ("status", "<i4"),  # why it does not
+        ("status", "<i4"),  # the status if no version answers
     ],
     align=True,
 )
@@ -36,7 +36,7 @@ class Columns(Protocol):
 
 
 def found(answers: Records, fields: Sequence[pa.Field], column: Columns) -> Found:
-    """The answer in columns. `column`: of a segment, by its number."""
+    """The answers in columns. `column` returns a column of a segment, given the segment's number."""
     is_known = answers["segment"] >= 0
     is_hit = answers["row"] >= 0
     status = np.where(is_known, np.where(is_hit, Status.HIT, Status.DELETED), answers["status"]).astype(np.int8)
@@ -54,7 +54,7 @@ def found(answers: Records, fields: Sequence[pa.Field], column: Columns) -> Foun
 
 
 class _Gather:
-    """Takes the rows of all answers out of a column, in their order, whatever segments they stand in."""
+    """Takes the rows of all answers out of a column, in order, from whatever segments they are in."""
 
     def __init__(self, answers: Records, is_hit: Flags) -> None:
         segments = answers["segment"]

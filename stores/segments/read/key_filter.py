@@ -1,4 +1,4 @@
-"""A filter over the keys of segments: the keys that are in none of them need not be looked for there."""
+"""A Bloom filter over the keys of segments: most keys that are in none of them need not be looked up there."""
 
 from collections.abc import Callable, Sequence
 
@@ -12,17 +12,17 @@ _SMALLEST = 1 << 10
 
 
 class KeyFilter:
-    """Grows with the segments. Each reader has its own: two bytes a key are cheaper to make than to share."""
+    """Grows with the segments. Each reader has its own: two bytes per key are cheaper to compute than to share."""
 
     def __init__(self, marks: Callable[[Segment], Hashes] = Segment.hashes) -> None:
-        """`marks`: by which the keys of a segment are told apart, one a key."""
+        """`marks` returns one hash for each key of a segment."""
         self._marks = marks
         self.bits: Hashes = np.zeros(_SMALLEST, np.uint64)
         self._added: set[str] = set()
         self._count = 0
 
     def cover(self, segments: Sequence[Segment]) -> None:
-        """Makes it hold the keys of these segments. Keys of earlier ones may stay: they only cost a look."""
+        """Makes it cover the keys of these segments. Keys of earlier ones may stay: they only cost a vain look-up."""
         new = [segment for segment in segments if segment.written.name not in self._added]
         new_keys = sum(len(segment.entries) for segment in new)
         names = {segment.written.name for segment in segments}
@@ -36,13 +36,13 @@ class KeyFilter:
         self._added = names
 
     def may_have(self, hashes: Hashes, asked: Integers) -> Integers:
-        """Those of the asked places whose keys may stand in one of the segments."""
+        """The asked indexes whose keys may be in one of the segments."""
         return _passing(hashes, asked, self.bits) if self._added else asked[:0]
 
 
 @inlined
 def may_have(bits: Hashes, value: Word) -> bool:
-    """Whether a key with this mark may have been added: two bits say so."""
+    """Whether a key with this hash may have been added: both of its bits are set."""
     mask = np.uint64(len(bits) * 64 - 1)
     one, other = (value >> np.uint64(20)) & mask, (value >> np.uint64(42)) & mask
     both = (bits[one >> np.uint64(6)] >> (one & np.uint64(63))) & (

@@ -1,7 +1,7 @@
-"""Networks as keys of a segment, and the networks around an address that a table may hold.
+"""Networks as keys of a segment, and the networks of a table that may contain an address.
 
-A network is kept under its prefix length and its address, seventeen bytes, as in RocksDB. An address is looked for in
-the networks of every length that the table has; a filter over all keys leaves only the few that are probably there.
+The key of a network is its prefix length and its address, seventeen bytes, as in RocksDB. An address is looked up in
+the networks of every prefix length of the table; a filter over all keys leaves only the few that probably exist.
 """
 
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ _MIX = np.uint64(0xD6E8FEB86659FD93)
 
 
 def _masks() -> npt.NDArray[np.uint64]:
-    """By prefix length: the mask of an address, in two words, as their bytes stand in a key."""
+    """By prefix length: the mask of an address, in two words with the byte order of a key."""
     words = [((1 << 128) - (1 << (128 - length))) for length in range(129)]
     return np.frombuffer(b"".join(word.to_bytes(16, "big") for word in words), "<u8").reshape(129, 2)
 
@@ -47,16 +47,16 @@ _MASKS = _masks()
 
 @dataclass(frozen=True, slots=True)
 class Networks:
-    """Keys of a cidr table, read."""
+    """Parsed keys of a cidr table."""
 
     keys: pa.BinaryArray
-    """As the table stores them, null where there is no network."""
+    """As the table stores them; null if a text is not a network."""
     masked: Flags
-    """Whose host bits were set."""
+    """Which ones had host bits set."""
 
 
 def network_keys(texts: pa.BinaryArray) -> Networks:
-    """The keys of networks that are written as text. What is wrong with a bad one: `stores.networks.parse_network`."""
+    """The keys of networks given as text. `stores.networks.parse_network` says what is wrong with a bad one."""
     data, offsets = key_columns(texts)
     high, low, prefixes = read_networks(data, offsets[:-1], np.diff(offsets))
     is_good = prefixes >= 0
@@ -73,10 +73,10 @@ def network_keys(texts: pa.BinaryArray) -> Networks:
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """Addresses that are looked for, read."""
+    """Parsed addresses to look up."""
 
     high: Hashes
-    """The words as their bytes stand in a key."""
+    """The words in the byte order of a key."""
     low: Hashes
     is_v4: Flags
     is_good: Flags
@@ -88,19 +88,19 @@ class Addresses:
         return cls(high.byteswap(), low.byteswap(), is_v4, is_good)
 
     def candidates(self, asked: Integers, lengths: Sequence[int], filter_bits: Hashes) -> tuple[Probes, Integers]:
-        """The keys of the networks around the asked addresses that pass the filter, the longest of each address first,
-        and for each of them whose it is."""
+        """The keys of the networks around the asked addresses that pass the filter, for each address the longest first,
+        and the address that each key belongs to."""
         owners, keys, hashes = _around(
             self.high, self.low, self.is_v4, asked, np.array(lengths, np.int64), _MASKS, filter_bits
         )
         starts = np.arange(len(owners)) * _KEY
-        keys.flags.writeable = False  # one type for the compiled loops
+        keys.flags.writeable = False  # so that the compiled loops always get the same type
         return Probes(keys, starts, np.full(len(owners), _KEY), hashes, np.arange(len(owners))), owners
 
 
 @inlined
 def _mark(length: Word, high: Word, low: Word) -> Word:
-    """A quick hash of a network, for the filter alone: each address is tried with every length."""
+    """A quick hash of a network, only for the filter: each address is tried with every length."""
     return fold(high ^ (np.uint64(length) * _SPREAD), low ^ _MIX)
 
 
@@ -115,7 +115,7 @@ def _marks(starts: Integers, keys: Bytes) -> Hashes:
 
 
 def network_marks(segment: Segment) -> Hashes:
-    """By which a filter knows the networks of a segment."""
+    """The hashes of a segment's networks for the filter."""
     return _marks(segment.entries["key_start"].astype(np.int64), segment.keys)
 
 
@@ -151,7 +151,7 @@ def _around(
 
 @compiled
 def choose_longest(owners: Integers, candidates: Records, answers: Records) -> None:
-    """Of the networks around each address, the longest that is not deleted; else the longest deleted one."""
+    """Chooses the longest network around each address that is not deleted; else the longest deleted one."""
     for i in range(len(owners)):
         candidate, answer = candidates[i], answers[owners[i]]
         if candidate.segment < 0 or (answer.segment >= 0 and (answer.row >= 0 or candidate.row < 0)):

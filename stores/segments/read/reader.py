@@ -1,4 +1,4 @@
-"""A worker's view of a store's segments: maps what the manifest names, and never goes back."""
+"""A worker's view of a store's segments: maps the files that the manifest lists, and never goes back."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -22,7 +22,7 @@ _ATTEMPTS = 5
 
 
 class SegmentsReader:
-    """For one thread. Survives whatever happens to the files, short of the cut of one that it is just reading."""
+    """For one thread. Survives any change to the files, except the truncation of one that it is just reading."""
 
     def __init__(self, directory: Path, tables: Mapping[str, TableSpec]) -> None:
         """Raises Retryable while there are no segments, CorruptState for damaged ones."""
@@ -41,7 +41,7 @@ class SegmentsReader:
         self._take_newest()
 
     def snapshot(self) -> "SegmentsSnapshot":
-        """The newest publication. The reader's snapshots before it refuse from now on."""
+        """The newest publication. The reader's earlier snapshots raise from now on."""
         self._taken += 1
         manifest = self._take_newest()
         return SegmentsSnapshot(self, self._taken, manifest)
@@ -74,7 +74,7 @@ class SegmentsReader:
         return [self._segments[one.name] for one in _named(manifest, name)]
 
     def _take_newest(self) -> Manifest:
-        """Maps what the newest manifest names. A segment that is missing has been superseded by a newer manifest."""
+        """Maps the files of the newest manifest. If one is missing, there is a newer manifest."""
         attempts = 0
         while True:
             attempts += 1
@@ -100,7 +100,7 @@ class SegmentsReader:
                 self._cover(name, [segments[one.name] for one in _named(manifest, name)])
 
     def _cover(self, name: str, segments: Sequence[Segment]) -> None:
-        self._delta_filters[name].cover(segments[1:])  # the base is asked for whatever no delta has
+        self._delta_filters[name].cover(segments[1:])  # the base is asked for every key that no delta has
         if name in self._network_filters:
             self._network_filters[name].cover(segments)
 
@@ -144,7 +144,7 @@ def _named(manifest: Manifest, name: str) -> Sequence[Written]:
 
 
 class SegmentsSnapshot:
-    """All tables at one seq, until the reader takes the next."""
+    """All tables at one seq, until the reader takes the next snapshot."""
 
     def __init__(self, reader: SegmentsReader, taken: int, manifest: Manifest) -> None:
         self._reader = reader
@@ -161,12 +161,12 @@ class SegmentsSnapshot:
         return state is not None and state.absent is None and self._reader.reads(name)
 
     def why_not(self, name: str) -> str:
-        """Why a table has none."""
+        """Why a table has no segments."""
         state = self._manifest.tables.get(name)
         return "it was not asked for" if state is None else state.absent or ""
 
     def segments(self, name: str) -> Sequence[Segment]:
-        """The files of a table, mapped, the base first."""
+        """The mapped segments of a table, the base first."""
         return self._reader.segments(name, self._manifest, self._taken)
 
     def table(self, name: str) -> SegmentsTable:

@@ -1,4 +1,4 @@
-"""The segments of one table at one seq, together: which of them to ask for which key."""
+"""The segments of one table at one seq: decides which of them to ask for which key."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,10 +19,10 @@ from stores.table import Offsets
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Which version is asked for; without a time and a pin the newest one."""
+    """Which version is asked for: without times and a pin the newest one."""
 
     times: Integers | None = None
-    """One a key."""
+    """One for each key."""
     pin: Offsets | None = None
 
     def of(self, places: Integers) -> "Question":
@@ -32,13 +32,13 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class TableSegments:
-    """Segments, the oldest (the base) first, with a filter over the keys of all the others."""
+    """Segments, the base (the oldest) first, with a filter over the keys of all the others."""
 
     columns: pa.Schema
     segments: Sequence[Segment]
     in_deltas: KeyFilter
     networks: KeyFilter | None = None
-    """Of a cidr table: over the networks of all segments."""
+    """For a cidr table: a filter over the networks of all segments."""
 
     def column(self, segment: int, name: str) -> Column:
         index: int = self.columns.get_field_index(name)
@@ -49,7 +49,7 @@ class TableSegments:
 
     @property
     def prefix_lengths(self) -> Sequence[int]:
-        """Of the networks in a cidr table, the longest first."""
+        """The prefix lengths of a cidr table's networks, the longest first."""
         return sorted({length for segment in self.segments for length in segment.prefix_lengths}, reverse=True)
 
     def answer(self, probes: Probes, question: Question, answers: Records) -> None:
@@ -60,7 +60,7 @@ class TableSegments:
             self._now(probes, question.pin, answers)
 
     def _now(self, probes: Probes, pin: Offsets | None, answers: Records) -> None:
-        """From the newest segment on: the first one that has a version below the pin has the answer."""
+        """Asks the newest segment first: the first segment with a version below the pin has the answer."""
         doubts = np.zeros(len(probes), bool)
         visible = None if pin is None else _by_partition(pin)
         in_deltas = self._in_deltas(probes)
@@ -84,7 +84,7 @@ class TableSegments:
         return self.in_deltas.may_have(probes.hashes, probes.asked) if len(self.segments) > 1 else probes.asked[:0]
 
     def _as_of(self, probes: Probes, times: Integers, pin: Offsets | None, answers: Records) -> None:
-        """Any segment may have the greatest version: an old one, too, if that came with a late time."""
+        """Asks all segments: even an old one may have the greatest version, if that has a late timestamp."""
         in_deltas = self._in_deltas(probes)
         visible = _by_partition(pin or {})
         for number, segment in enumerate(self.segments):

@@ -1,4 +1,4 @@
-"""Answers look-ups on one table at one seq, a batch at a time."""
+"""Answers batched look-ups on one table at one seq."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,7 +25,7 @@ class SegmentsTable:
     _state: TableState
     _segments: TableSegments
     _require_current: Callable[[], None]
-    """Refuses once the reader has moved on."""
+    """Raises once the reader has taken a newer snapshot."""
     _last: LastProbes
 
     @property
@@ -52,7 +52,7 @@ class SegmentsTable:
         as_of: pa.Array | None = None,
         pin: Offsets | None = None,
     ) -> Found:
-        """See `TableView`. Raises CorruptState where a segment is damaged."""
+        """See `TableView`. Raises CorruptState if a segment is damaged."""
         self._require_current()
         require_columns(self.columns, columns)
         require_reached(self.positions, pin)
@@ -82,7 +82,7 @@ class SegmentsTable:
         choose_longest(owners, candidates, answers)
 
     def _above_floors(self, asked: Integers, question: Question, answers: Records) -> Integers:
-        """The places of the keys whose questions do not lie below a floor; see `is_expired` for one of them."""
+        """The indexes of the keys whose questions are not below a floor; for one question: `is_expired`."""
         if is_expired(self.floors, None, question.pin):
             is_old = np.ones(len(asked), bool)
         elif question.times is None or not self.floors:

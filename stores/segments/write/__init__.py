@@ -1,4 +1,4 @@
 """The writer of segments: publications, bases, merges, restarts.
 
-It may use `loops` and the files; of `read` nothing.
+It may import `loops` and the modules of files, and nothing of `read`.
 """

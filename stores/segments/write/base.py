@@ -1,4 +1,5 @@
-"""The oldest segment of a table, made from all its row versions: gathered in a file first, since it may be large."""
+"""Makes the base: the oldest segment of a table, from all its row versions. They are first collected in a file, since
+they may be many."""
 
 import contextlib
 import uuid
@@ -19,7 +20,7 @@ from stores.table import HistoryFloor
 
 @dataclass(frozen=True, slots=True)
 class BaseFiles:
-    """Where a base is made. It can be handed to another process."""
+    """The files of a base that is being made. It can be passed to another process."""
 
     gathered: Path
     segment: Path
@@ -30,14 +31,14 @@ class BaseFiles:
         return cls(directory / f"build-{token}.arrow", directory / f"{table}-{token}.segment")
 
     def remove(self) -> None:
-        """Whatever stands there of an attempt that came to nothing."""
+        """Deletes files left by a failed attempt."""
         for path in (self.gathered, self.segment):
             with contextlib.suppress(OSError):
                 path.unlink()
 
 
 class Base:
-    """One base in the making. For one thread, of any process."""
+    """Makes one base. For one thread, in any process."""
 
     def __init__(self, files: BaseFiles, spec: TableSpec) -> None:
         self._files = files
@@ -51,14 +52,14 @@ class Base:
 
     @property
     def gathered_bytes(self) -> int:
-        """How much has been gathered: about what the segment will take, or somewhat less."""
+        """How much has been collected: about the size of the segment, or somewhat less."""
         return self._content.tell()
 
     def add(self, versions: pa.RecordBatch, rows: pa.StructArray | None = None) -> None:
-        """Takes row versions (`ROW_VERSIONS`) in any order, their keys as the table stores them.
+        """Takes row versions (`ROW_VERSIONS`) in any order, with keys as the table stores them.
 
-        `rows`: their decoded values; without them the values are decoded here. Raises BadRecord when one cannot be:
-        left out, it would let an older version answer. Raises Retryable when the disk is full: begin again.
+        `rows`: their decoded values; without them the values are decoded here. Raises BadRecord if one cannot be
+        decoded: leaving it out would let an older version answer. Raises Retryable if the disk is full: begin again.
         """
         if rows is None:
             decoded = self._spec.decoder.decode(versions.column("value"))
@@ -70,7 +71,7 @@ class Base:
             self._writer.write_batch(pa.RecordBatch.from_arrays([*columns, rows], schema=self._schema))
 
     def finish(self, floors: Mapping[int, HistoryFloor]) -> Written:
-        """The segment, without the versions that no question above the floors can ask for."""
+        """The segment, without the versions that no look-up above the floors can return."""
         with mapped_files(self._files.gathered):
             self._writer.close()
             self._file.close()
@@ -81,7 +82,7 @@ class Base:
         return written
 
     def close(self) -> None:
-        """Lets go of what it gathered."""
+        """Closes the file of collected versions."""
         with contextlib.suppress(OSError, pa.ArrowInvalid):
             self._file.close()
 
@@ -96,7 +97,7 @@ def _undecodable(versions: pa.RecordBatch, index: int, reason: str) -> BadRecord
 
 
 class _Gathered:
-    """Row versions in an Arrow file, mapped: what has been gone through can leave memory again."""
+    """Row versions in a mapped Arrow file: pages that have been read can leave memory again."""
 
     def __init__(self, path: Path) -> None:
         self._batches = pa.ipc.open_file(pa.memory_map(str(path)))

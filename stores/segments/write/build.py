@@ -1,8 +1,8 @@
-"""Builds one segment from row versions, whatever their source: a publication, other segments, a whole table.
+"""Builds one segment from row versions of any source: a publication, other segments, a whole table.
 
-First the keys: each version finds its entry. Then the versions of an entry are settled, and last the rows of those that
-stay are written, a chunk at a time. Only a few dozen bytes a version are ever in memory; large arrays stand in files
-without a name, which the system can write out when memory is short.
+First each version gets the entry of its key. Then it is decided which versions of an entry are kept. Last the rows of
+these are written, one chunk at a time. Memory holds only a few dozen bytes per version; large arrays are in unnamed
+files, which the kernel can write out when memory is short.
 """
 
 import functools
@@ -37,7 +37,7 @@ from stores.segments.write.scratch import scratch_array
 from stores.table import HistoryFloor
 
 _IN_MEMORY = 1 << 20
-"""Bytes of one column that wait in memory before they go to a file of their own."""
+"""Up to so many bytes of a column are held in memory; more go to a temporary file."""
 _PIECE = 1 << 20
 _HELD_VERSIONS = 1 << 12
 
@@ -45,9 +45,9 @@ _HELD_VERSIONS = 1 << 12
 def build_segment(
     path: Path, columns: pa.Schema, sources: Sequence[Source], floors: Mapping[int, HistoryFloor]
 ) -> Written:
-    """Writes a segment with all versions of the sources that a question above the floors may ask for.
+    """Writes a segment with all versions of the sources that a look-up above the floors may return.
 
-    Raises Retryable when the disk is full; nothing is left behind then.
+    Raises Retryable if the disk is full; then nothing is left behind.
     """
     writer = FileWriter(path)
     try:
@@ -63,7 +63,7 @@ class _Building:
         self._sources = sources
         self._directory = directory
         count = sum(source.versions for source in sources)
-        # Of a publication; what is large is gone through again and again instead of being held.
+        # A publication's chunks are held in memory; those of larger sources are read again for each pass.
         self._held = [chunk for source in sources for chunk in source.chunks()] if count <= _HELD_VERSIONS else None
         if count > MOST_ROWS:
             raise Fatal(
@@ -87,7 +87,7 @@ class _Building:
                 "format": FORMAT,
                 "hash": hash_identity(),
                 "rows": rows,
-                # To count them later would bring all entries into memory.
+                # Stored, because counting them later would read all entries.
                 "versions": len(versions) + int(np.count_nonzero(entries["versions_count"] == 0)),
                 "columns": str(self._columns),
             }
@@ -126,7 +126,7 @@ class _Building:
         return entries, keys, slots
 
     def _settled(self, entries: Records, floors: Mapping[int, HistoryFloor]) -> tuple[Records, int]:
-        """The versions section, and how many rows there are. Afterwards all places of rows are known."""
+        """The versions section, and the number of rows. Afterwards all entries have their row numbers."""
         begins = self._array(len(entries) + 1, np.int64)
         count_versions(self._entry_of, begins)
         order = group(self._entry_of, begins)
@@ -169,7 +169,7 @@ def _spool(directory: Path) -> "tempfile.SpooledTemporaryFile[bytes]":
 
 
 def _dense(floors: Mapping[int, HistoryFloor], last_partition: int) -> tuple[Integers, Integers]:
-    """Floors as arrays by partition; below a partition without one lies nothing."""
+    """Floors as arrays by partition; 0 for a partition without a floor."""
     offsets = np.zeros(last_partition + 1, np.int64)
     timestamps = np.zeros(last_partition + 1, np.int64)
     for partition, floor in floors.items():

@@ -1,4 +1,4 @@
-"""What a writer is told: the state of a table as its durable truth has it, and what a publication adds."""
+"""The input of a writer: the state of a table in the store, and what a publication adds."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,15 +10,15 @@ from stores.table import HistoryFloor, Offsets
 
 @dataclass(frozen=True)
 class Known:
-    """What the durable truth knows of a table at a seq, all of it."""
+    """The store's state of a table at a seq."""
 
     positions: Offsets = field(default_factory=dict)
     floors: Mapping[int, HistoryFloor] = field(default_factory=dict)
-    """Versions that no question above them can ask for go with the next merge."""
+    """The next merge removes versions that no look-up above the floors can return."""
     complete_through: int | None = None
     load: int = field(default=0, kw_only=True)
-    """Numbers the load that brought the rows on which publications were put since. Positions cannot tell two loads
-    apart: a topic that was made again may have as many records as the one before it."""
+    """The number of the load from which the rows come, with later publications on top. Positions do not distinguish two
+    loads: a topic that was made again may have as many records as the one before it."""
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,8 @@ class Change(Known):
     """What a publication changes in one table, and the table's state after it."""
 
     versions: pa.RecordBatch | None = None
-    """`ROW_VERSIONS`, keys as the table stores them (see `network_keys`); the values are not looked at."""
+    """`ROW_VERSIONS`, with keys as the table stores them (see `network_keys`); the values are not used."""
     rows: pa.StructArray | None = None
     """Their decoded values: null for a tombstone."""
     lost: str | None = None
-    """Why nothing that the segments hold is of the table any more, so that it must be built before anybody reads it."""
+    """Why the segments are no longer valid at all, so that the table must be built before it can be read."""

@@ -1,4 +1,4 @@
-"""What a new writer takes over from the one before it, which may have been killed at any instant."""
+"""What a new writer takes over from the previous one, which may have been killed at any moment."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -15,11 +15,11 @@ from stores.table import Seq
 def reusable(
     directory: Path, specs: Mapping[str, TableSpec], seq: Seq, known: Mapping[str, Known]
 ) -> Mapping[str, TableState]:
-    """The state of each table at this seq, with segments where they fit, else with the reason why they do not."""
+    """The state of each table at this seq, with its segments if they fit, else with the reason why not."""
     try:
         former: Manifest | None = parse_manifest(directory, read_raw_manifest(directory))
     except (CorruptState, Retryable):
-        former = None  # all that could be reused is named in it
+        former = None  # without the manifest no segment can be reused
     if former is not None and former.seq.store != seq.store:
         former = None
     return {name: _state(directory, spec, former, name, known.get(name, Known())) for name, spec in specs.items()}
@@ -33,13 +33,13 @@ def _state(directory: Path, spec: TableSpec, former: Manifest | None, name: str,
     table = None if former is None else former.tables.get(name)
     if former is not None and table is not None and table.absent is None:
         if table.load != now.load:
-            reason = "its segments are of rows that were there before a load"
+            reason = "its segments have the rows from before a load"
         elif dict(table.positions) != now.positions:
             reason = "its segments are older than its rows"
         else:
             try:
                 for written in table.segments:
-                    # After a start of the system, what was never forced to the disk may not be there.
+                    # After a system start, data that was never fsynced may be missing.
                     Segment(directory, written, spec.columns, is_trusted=former.boot == boot_id())
             except (CorruptState, FileNotFoundError) as error:
                 reason = f"it is damaged: {error}"

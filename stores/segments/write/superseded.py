@@ -1,4 +1,4 @@
-"""Removes the files that no manifest names any more, some time after: a reader may be about to map them."""
+"""Removes files that the manifest no longer lists, after a grace period: a reader may be about to map them."""
 
 import contextlib
 from collections.abc import Set
@@ -10,7 +10,7 @@ _GRACE_MS = 10_000
 
 
 class Superseded:
-    """The files of a directory that wait for their removal."""
+    """The files of a directory that wait to be removed."""
 
     def __init__(self, directory: Path, clock: Clock) -> None:
         self._directory = directory
@@ -19,7 +19,7 @@ class Superseded:
         self._since: dict[str, int] = {}
 
     def keep_only(self, named: Set[str]) -> None:
-        """From now on these are needed. What is needed no more goes once its grace has passed."""
+        """From now on only these are needed. Removes others once their grace period has passed."""
         now = self._clock.now_ms()
         for name in self._named - named:
             self._since[name] = now
@@ -30,12 +30,12 @@ class Superseded:
                 self.remove(name)
 
     def remove(self, name: str) -> None:
-        """At once: nobody knows of it."""
+        """Removes a file at once: no reader knows it."""
         with contextlib.suppress(OSError):
             (self._directory / name).unlink()
 
     def sweep(self) -> None:
-        """Removes what a former writer left and nobody needs. A reader that misses it takes the newer manifest."""
+        """Removes files of earlier writers that are not needed. A reader that misses one takes the newer manifest."""
         for pattern in ("*.segment", "build-*.arrow"):
             for path in self._directory.glob(pattern):
                 if path.name not in self._named:

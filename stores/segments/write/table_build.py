@@ -1,4 +1,4 @@
-"""Builds a table's segments anew beside those that answer, from all its row versions, and swaps them."""
+"""Builds a table's segments anew from all its row versions, while the old ones answer, and swaps them."""
 
 from typing import Protocol
 
@@ -20,18 +20,18 @@ class Target(Protocol):
 
 
 class TableBuild:
-    """One build of one table. Publications and merges go on beside it.
+    """One build of one table. Publications go on meanwhile.
 
-    Its base must hold every version that was published before it began. What is published while it runs is kept and
-    stands above the base in the end. The base is made here, by `add` and `finish`, or by another process (`Base`) from
-    `files`, and then taken by `take`.
+    Its base must have every version that was published before the build began. Versions published during the build are
+    kept as deltas above the base. The base is made here, by `add` and `finish`, or by another process (`Base`) from
+    `files`, and then passed to `take`.
     """
 
     def __init__(self, target: Target, name: str, spec: TableSpec, files: BaseFiles) -> None:
         self.name = name
         self.files = files
         self.deltas: list[Written] = []
-        """Published since it began."""
+        """Published since the build began."""
         self._target = target
         self._spec = spec
         self._base: Base | None = None
@@ -39,7 +39,7 @@ class TableBuild:
 
     @property
     def is_abandoned(self) -> bool:
-        """Given up, here or by its writer: because of another build, or since all rows are others."""
+        """Whether it was abandoned, here or by the writer: for another build, or because all rows were replaced."""
         return self._is_abandoned
 
     def add(self, versions: pa.RecordBatch, rows: pa.StructArray | None = None) -> None:
@@ -49,7 +49,7 @@ class TableBuild:
         self._base.add(versions, rows)
 
     def finish(self, seq: Seq, known: Known) -> None:
-        """Shows the new segments in place of all that the table had. When it raises, the build is abandoned."""
+        """Replaces all segments of the table with the new ones. When it raises, the build is abandoned."""
         try:
             base = self._base or Base(self.files, self._spec)
             self._target.swap(self, base.finish(known.floors), seq, known)
@@ -58,12 +58,12 @@ class TableBuild:
             raise
 
     def take(self, base: Written) -> None:
-        """Shows a base that another process has made of its files, at the newest publication. Raises Fatal when the
-        build was abandoned."""
+        """Makes a base visible that another process has made from `files`, at the newest publication. Raises Fatal if
+        the build was abandoned."""
         self._target.swap(self, base)
 
     def abandon(self) -> None:
-        """Gives up; the table stays as it is."""
+        """Gives up; the table is unchanged."""
         self._is_abandoned = True
         self._target.abandon(self)
         if self._base is not None:

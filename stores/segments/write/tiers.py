@@ -1,7 +1,7 @@
-"""Which segments of a table to merge next: few enough to ask, seldom enough that merging costs little.
+"""Which segments of a table to merge next (tiered compaction): look-ups need few segments, merging must cost little.
 
-Deltas of about one size become one of the next size, so that a row is written a few times on its way, once a tier. Only
-neighbours are merged: the newest segment that has a key must stay the one that knows its latest version.
+Deltas of about one size become one of the next size, so that a row is rewritten only a few times, once per tier. Only
+neighbours are merged: the newest segment with a key must be the one with its latest version.
 """
 
 from collections.abc import Sequence
@@ -13,11 +13,11 @@ class Tiers:
     fan_in: int = 4
     """So many neighbours of one size become one."""
     smallest: int = 1_000
-    """Versions up to which all deltas count as one size."""
+    """All deltas of up to so many versions count as one size."""
     base_share: float = 0.2
-    """All deltas go into the base once they have this share of its versions."""
+    """All deltas are merged into the base once they have this share of its versions."""
     base_at_least: int = 50_000
-    """But not before they have so many."""
+    """But not before they have so many versions."""
 
     def due(self, versions: Sequence[int]) -> slice | None:
         """The neighbours to merge now, given how many versions each segment has, the base first."""
@@ -32,7 +32,7 @@ class Tiers:
             run = 0
             while run < len(sizes) and sizes[-1 - run] <= tier:
                 run += 1
-            # Of this very size: a large one must not be written again whenever a few small ones have come.
+            # Count only this tier: a large delta must not be rewritten whenever a few small ones were added.
             if sizes[len(sizes) - run :].count(tier) >= self.fan_in:
                 return slice(len(versions) - run, len(versions))
         return None

@@ -1,4 +1,4 @@
-"""The writer of a store's segments: one manifest a publication, all tables together."""
+"""The writer of a store's segments: each publication writes one manifest for all tables."""
 
 import threading
 import uuid
@@ -40,9 +40,9 @@ class SegmentsWriter:
         *,
         tiers: Tiers | None = None,
     ) -> None:
-        """Takes over the segments of a former writer that fit what is known of the tables at this seq.
+        """Takes over the segments of the previous writer that fit the tables' state at this seq.
 
-        The others, and those that are damaged, nobody can read until they are built: see `to_build`.
+        Tables whose segments do not fit or are damaged cannot be read until they are built: see `to_build`.
         """
         with mapped_files(directory):
             directory.mkdir(parents=True, exist_ok=True)
@@ -66,12 +66,12 @@ class SegmentsWriter:
 
     @property
     def names(self) -> Collection[str]:
-        """Of all tables."""
+        """The names of all tables."""
         return self._specs.keys()
 
     @property
     def to_build(self) -> Mapping[str, str]:
-        """The tables that nobody can read before they are built, and why."""
+        """The tables that cannot be read before they are built, and why."""
         tables = self._manifest.tables.items()
         return {name: table.absent for name, table in tables if table.absent is not None}
 
@@ -80,10 +80,10 @@ class SegmentsWriter:
             return {name: stats_of(self._opened(name)) for name in self._specs}
 
     def publish(self, seq: Seq, changes: Mapping[str, Change]) -> None:
-        """Shows the changes of all named tables at once. Raises Retryable when the disk is full; then nothing shows.
+        """Makes the changes of all named tables visible at once. Raises Retryable if the disk is full; then none is.
 
-        A table that waits to be built changes, too, but its rows are kept only from the beginning of a build on. One
-        whose segments cannot be written for a reason of its own is taken from the readers: see `failures`.
+        The state of a table that waits to be built changes too, but its rows are kept only once a build has begun. A
+        table whose segments cannot be written for a reason of its own is withdrawn from readers: see `failures`.
         """
         with self._lock:
             if seq < self.seq:
@@ -95,14 +95,14 @@ class SegmentsWriter:
                 try:
                     tables[name] = self._with_change(name, tables[name], change)
                 except (Retryable, Fatal):
-                    raise  # of the host: a full disk, say
-                except Exception as error:  # noqa: BLE001 - whatever it is, no other table has to do with it
+                    raise  # an error of the host: a full disk, say
+                except Exception as error:  # noqa: BLE001 - whatever it is, it does not concern other tables
                     self._failed[name] = error
                     tables[name] = self._lost(name, change)
             self._show(replace(self._manifest, seq=seq, tables=tables))
 
     def failures(self) -> Mapping[str, Exception]:
-        """The tables whose segments could not be written since this was last asked, and what they met."""
+        """The tables whose segments could not be written since the last call, and their errors."""
         with self._lock:
             failed, self._failed = self._failed, {}
         return failed
@@ -119,7 +119,7 @@ class SegmentsWriter:
             return self._builds[name]
 
     def merge(self) -> bool:
-        """Merges some segments of one table, if any are due; publications go on beside it. Whether there were any."""
+        """Merges some segments of one table if a merge is due, and returns whether. Publications go on meanwhile."""
         return any(self.merge_table(name) for name in self._specs)
 
     def merge_table(self, name: str) -> bool:
@@ -129,16 +129,15 @@ class SegmentsWriter:
             return bool(due) and self._merge(name, due)
 
     def withdraw(self, name: str, why: str) -> None:
-        """Takes a table from the readers."""
+        """Makes a table unreadable until it is built again."""
         with self._lock:
             table = replace(self._manifest.tables[name], segments=(), absent=why)
             self._show(replace(self._manifest, tables={**self._manifest.tables, name: table}))
 
     def check(self, *, whole: bool = False) -> Mapping[str, str]:
-        """Looks whether all files are as they were written, and takes the tables that lost one from the readers.
+        """Checks that all files are unchanged, and withdraws tables with a damaged or missing one from readers.
 
-        Returns `to_build`. Costs a few microseconds a segment unless somebody has touched it; all are read when the
-        `whole` of them is to be checked.
+        Returns `to_build`. Costs a few microseconds per segment, unless it was touched. `whole`: reads every byte.
         """
         with self._lock:
             lost: dict[str, TableState] = {}
@@ -151,17 +150,15 @@ class SegmentsWriter:
             if lost:
                 self._show(replace(self._manifest, tables={**self._manifest.tables, **lost}))
             else:
-                self._superseded.keep_only(
-                    _named(self._manifest)
-                )  # whose grace has passed goes, also when nothing comes
+                self._superseded.keep_only(_named(self._manifest))  # removes expired files even if nothing is published
             return self.to_build
 
     # What a build needs of the writer.
 
     def swap(self, build: TableBuild, base: Written, seq: Seq | None = None, known: Known | None = None) -> None:
-        """Shows what was built, under the deltas that were published meanwhile.
+        """Makes the built base visible, under the deltas that were published meanwhile.
 
-        `seq` and `known`: of the publication that brings the base; without them it is as new as the last one.
+        `seq` and `known`: the publication that the base belongs to; by default the last one.
         """
         with self._lock:
             if self._builds.get(build.name) is not build:
@@ -187,7 +184,7 @@ class SegmentsWriter:
     def _due(self, name: str) -> Sequence[Segment]:
         with self._lock:
             if name in self._builds:
-                return ()  # what is merged now could not be told from what the build holds
+                return ()  # a merge now would mix versions that are in the build's base with those that are not
             segments = self._opened(name)
         due = self._tiers.due([segment.versions for segment in segments])
         return segments[due] if due is not None else ()
@@ -201,7 +198,7 @@ class SegmentsWriter:
             table = self._manifest.tables[name]
             now = [one.name for one in table.segments]
             if name in self._builds or names[0] not in now:
-                self._superseded.remove(merged.name)  # the table was lost or built anew meanwhile
+                self._superseded.remove(merged.name)  # the table was withdrawn or built anew meanwhile
                 return False
             place = now.index(names[0])
             segments = (*table.segments[:place], merged, *table.segments[place + len(names) :])
@@ -210,7 +207,7 @@ class SegmentsWriter:
             return True
 
     def _lost(self, name: str, change: Change) -> TableState:
-        """The table without its segments: they lack what has just come."""
+        """The table without its segments: they lack the versions of this change."""
         if name in self._builds:
             self._builds[name].abandon()
         return replace(_state_of(change, ()), absent="what came could not be written into its segments")
@@ -219,13 +216,13 @@ class SegmentsWriter:
         build = self._builds.get(name)
         if change.lost is not None:
             if build is not None:
-                build.abandon()  # its base is of rows that are gone
+                build.abandon()  # its base has rows that no longer exist
             return replace(_state_of(change, ()), absent=change.lost)
         segments = table.segments
         versions = change.versions
         if versions is not None and len(versions) and (table.absent is None or build is not None):
             probes = Probes.of(versions.column("key"))
-            # Nobody can read the deltas of a build yet, but each must know of those that it will stand above.
+            # The deltas of a build are not readable yet, but each must know the keys of those below it.
             older = self._opened(name) if table.absent is None or build is None else self._mapped(name, build.deltas)
             split = split_keys(probes, versions.column("partition").to_numpy(), older)
             delta = self._written(name, [Decoded(versions, change.rows, split)], change.floors)
@@ -236,7 +233,7 @@ class SegmentsWriter:
         return replace(_state_of(change, segments), absent=table.absent)
 
     def _marked(self, name: str, delta: Written, base: Written) -> Written:
-        """A delta that was published before its base was there, with what it could not know of its keys."""
+        """A delta that was written before its base existed, now with its split keys marked."""
         columns = self._specs[name].columns
         newer, older = (Segment(self._directory, one, columns, is_trusted=True) for one in (delta, base))
         marked = Marked(newer, older)
