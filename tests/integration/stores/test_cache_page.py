@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,7 +24,7 @@ def server(tmp_path):
 def serve():
     (text,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
     assert "refresh_s=120" in text
-    recipe = {}
+    recipe: dict[str, Any] = {}
     exec(compile(text.replace("refresh_s=120", "refresh_s=0.1"), str(PAGE), "exec"), recipe)  # noqa: S102 - our page
     return recipe["serve"]
 
