@@ -1,4 +1,4 @@
-"""What everything may use: errors and the exit codes that they become, logs, processes, folders, JSON lines.
+"""What everything may use: errors and their exit codes, logs, processes, folders, JSON lines.
 
-It may use `stores.errors` and nothing else of ours.
+May import `stores.errors` and nothing else of this project.
 """

@@ -1,4 +1,4 @@
-"""Pauses between tries: they double up to a most, with jitter, so that many instances do not come back at once."""
+"""Pauses between tries: exponential up to a maximum, with jitter, so that many instances do not retry at once."""
 
 import random
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from stores import backoff
 
 
 class Backoff:
-    """`next_s()` is the pause before the next try; `reset()` after a success."""
+    """`next_s()` is the pause before the next try; call `reset()` after a success."""
 
     def __init__(
         self, first_s: float = 0.1, most_s: float = 10.0, random_source: Callable[[], float] = random.random
@@ -18,11 +18,11 @@ class Backoff:
 
     @property
     def tries(self) -> int:
-        """Since the last success."""
+        """Number of tries since the last success."""
         return self._tries
 
     def next_s(self) -> float:
-        """Between half and the whole of the doubled pause."""
+        """The next pause: a random value between half of the doubled pause and all of it."""
         self._tries += 1
         return self._pauses.delay_s(self._tries, 1 - self._random_source())
 

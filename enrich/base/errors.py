@@ -1,4 +1,4 @@
-"""The tree of errors, under the name that the rooms above `stores` use."""
+"""Re-exports the error tree of `stores.errors` for the packages above `stores`."""
 
 from stores.errors import (
     BadRecord,

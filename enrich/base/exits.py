@@ -1,4 +1,4 @@
-"""How a program ends: its exit code, and what it says of an error, on stderr."""
+"""How a program ends: its exit code, and its error message on stderr."""
 
 import gc
 import logging
@@ -12,7 +12,7 @@ DIFFERENCE = 1
 USAGE = 2
 UNREACHABLE = 3
 WOULD_LOSE_DATA = 4
-FAILED = 5  # any other reason: not a difference that a check found, so a script can tell them apart
+FAILED = 5  # any other error; not 1, so that a script can tell it from a difference that a check found
 
 _EXIT_CODES: tuple[tuple[type[EnrichError], int], ...] = (
     (ConfigError, USAGE),
@@ -22,7 +22,7 @@ _EXIT_CODES: tuple[tuple[type[EnrichError], int], ...] = (
 
 
 def outcome(program: Callable[[], int]) -> int:
-    """Runs a program's work. Returns its exit code; an error of our tree, or a bug, becomes a message first."""
+    """Runs a program and returns its exit code. An error of our tree is printed first, any other is logged as a bug."""
     try:
         return program()
     except EnrichError as error:
@@ -32,8 +32,8 @@ def outcome(program: Callable[[], int]) -> int:
         logging.getLogger("enrich").exception("this is a bug in enrich; please report it with the lines below")
         return FAILED
     finally:
-        # A Kafka client with a request under way has to end before the interpreter does: its thread would wait for the
-        # interpreter, and that for the thread. Those that errors hold are only found so.
+        # A Kafka client with a request in flight must be freed before the interpreter exits: otherwise its thread and
+        # the interpreter wait for each other. Only the collector frees clients that tracebacks refer to.
         if "confluent_kafka" in sys.modules:
             gc.collect()
 
@@ -43,7 +43,7 @@ def exit_code(error: EnrichError) -> int:
 
 
 def print_error(error: EnrichError) -> None:
-    """What happened, where, and what to do next, on stderr; as a log record where logs are JSON."""
+    """Prints to stderr what happened, where, and what to do next; as a log record if logs are JSON."""
     from enrich.base.logs import logs_are_json
 
     if logs_are_json():

@@ -1,4 +1,4 @@
-"""Directories below `state_dir`, made when they are needed: it may be wrong, and anybody may delete it at any time."""
+"""Creates directories below `state_dir` on demand: the path may be wrong, and anybody may delete it at any time."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -10,18 +10,18 @@ _ATTEMPTS = 100
 
 
 def make_folder(folder: Path) -> None:
-    """One of ours, for its user alone, with those above it. Raises ConfigError where it cannot be, Retryable while the
-    disk is full."""
+    """Creates a directory for this user only, and its parents. Raises ConfigError if it cannot be created, Retryable
+    while the disk is full."""
     _made(lambda: make_private(folder), folder)
 
 
 def make_base_folder(folder: Path) -> None:
-    """`state_dir` itself: people name it, and may share it, so its rights stay. Raises what `make_folder` raises."""
+    """Creates `state_dir`. People choose it and may share it, so its permissions stay. Raises as `make_folder` does."""
     _made(lambda: folder.mkdir(parents=True, exist_ok=True), folder)
 
 
 def mark(file: Path) -> None:
-    """Makes an empty file with the directory that it is in. Raises what `make_folder` raises."""
+    """Creates an empty file and its directory. Raises what `make_folder` raises."""
 
     def make() -> None:
         make_private(file.parent)
@@ -47,7 +47,7 @@ def _refused(error: OSError, path: Path) -> ConfigError | Retryable:
     if isinstance(refused, Retryable):
         return refused
     return ConfigError(
-        f"this cannot be made: {error.strerror}",
+        f"cannot create this: {error.strerror}",
         where=str(path),
-        next_step="correct state_dir, or its rights: `enrich doctor` tries it out",
+        next_step="correct state_dir or its permissions: `enrich doctor` checks them",
     )

@@ -1,4 +1,4 @@
-"""What programs print for machines: one JSON object a line."""
+"""Output of programs for machines: one JSON object per line."""
 
 import base64
 import json
@@ -8,13 +8,13 @@ from typing import Any
 
 
 def print_json(value: dict[str, Any]) -> None:
-    """One JSON object on one line of stdout."""
+    """Prints one JSON object on one line of stdout."""
     sys.stdout.write(json_text(value) + "\n")
     sys.stdout.flush()
 
 
 def json_text(value: dict[str, Any]) -> str:
-    """Values of rows too: bytes as base64, decimals as text, times in ISO 8601, a map as an object."""
+    """JSON on one line, also of rows: bytes as base64, decimals as text, times in ISO 8601, maps as objects."""
     return json.dumps(_plain(value), ensure_ascii=False, separators=(", ", ": "), default=str)
 
 
@@ -26,7 +26,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _plain(inner) for name, inner in value.items()}
     if isinstance(value, list):
-        # Arrow gives a map as a list of pairs.
+        # Arrow returns a map as a list of pairs.
         if value and all(isinstance(inner, tuple) for inner in value):
             return {str(key): _plain(inner) for key, inner in value}
         return [_plain(inner) for inner in value]

@@ -1,4 +1,4 @@
-"""Structured logs on stderr: text for people, one JSON object a line for machines. Never secrets, never payloads."""
+"""Structured logs on stderr: text for people, one JSON object per line for machines. Never log secrets or payloads."""
 
 import json
 import logging
@@ -6,7 +6,7 @@ import sys
 from datetime import UTC, datetime
 from enum import StrEnum
 
-# Attributes that every record has; whatever else stands on a record came in by `extra=` and is a field.
+# Attributes that every record has; any other came from `extra=` and is a field.
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
@@ -49,13 +49,13 @@ class TextLines(logging.Formatter):
 
 
 def setup_logs(log_format: LogFormat, level: LogLevel) -> None:
-    """Sends the logs of this process to stderr. Called once, at a program's top."""
+    """Sends the logs of this process to stderr. Called once, when a program starts."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines() if log_format is LogFormat.json else TextLines())
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(level.upper())
-    # The Kafka client warns of everything that it then retries by itself; what stays broken comes back as an error.
+    # The Kafka client warns about everything that it retries on its own; a lasting problem is returned as an error.
     logging.getLogger("librdkafka").setLevel("ERROR" if level is LogLevel.warning else level.upper())
 
 

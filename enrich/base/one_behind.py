@@ -1,4 +1,4 @@
-"""Work on one batch while the next one is read: what decodes and sorts leaves the interpreter to others."""
+"""Processes one batch while the next one is read: decoding and sorting release the GIL."""
 
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -9,7 +9,7 @@ _Result = TypeVar("_Result")
 
 
 class OneBehind(Generic[_Batch, _Result]):
-    """Does one batch at a time in a thread. `then` gets each result in the caller's thread, in order."""
+    """Processes one batch at a time in a thread. `then` gets each result in the caller's thread, in order."""
 
     def __init__(self, work: Callable[[_Batch], _Result], then: Callable[[_Result], object] = lambda _: None) -> None:
         self._work = work
@@ -18,12 +18,12 @@ class OneBehind(Generic[_Batch, _Result]):
         self._under_way: Future[_Result] | None = None
 
     def add(self, batch: _Batch) -> None:
-        """Returns once the batch before is done. Raises what its work raised."""
+        """Returns when the previous batch is done and this one is submitted. Raises what the previous batch raised."""
         self.finish()
         self._under_way = self._thread.submit(self._work, batch)
 
     def finish(self) -> None:
-        """Returns once all batches are done."""
+        """Returns when all batches are done. Raises what the last one raised."""
         under_way, self._under_way = self._under_way, None
         if under_way is not None:
             self._then(under_way.result())

@@ -1,4 +1,4 @@
-"""Processes by identity: a process id alone may be another process by tomorrow, with its start time it may not."""
+"""Identifies processes by id and start time: the id alone may be reused by another process."""
 
 import os
 import signal
@@ -10,7 +10,7 @@ PROC = Path("/proc")
 
 @dataclass(frozen=True)
 class Identity:
-    """A process: its id, and the clock tick since boot in which it was started."""
+    """A process: its id, and its start time in clock ticks since boot."""
 
     pid: int
     started: int
@@ -18,7 +18,7 @@ class Identity:
 
 @dataclass(frozen=True)
 class Stat:
-    """What the kernel says of a process."""
+    """What the kernel reports about a process."""
 
     state: str
     parent: int
@@ -27,36 +27,36 @@ class Stat:
 
     @property
     def has_ended(self) -> bool:
-        """Nobody has taken notice of its end yet, but it does nothing any more."""
+        """A zombie or dead: not reaped yet, but it does nothing any more."""
         return self.state in "ZX"
 
 
 def stat(pid: int) -> Stat | None:
-    """None when there is no process of this id."""
+    """None if there is no process with this id."""
     try:
         text = (PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
     except (FileNotFoundError, ProcessLookupError):
         return None
-    # The second field is the program's name in parentheses, which may itself hold spaces and parentheses.
+    # The second field is the program's name in parentheses, which may itself contain spaces and parentheses.
     fields = text.rpartition(")")[2].split()
     return Stat(state=fields[0], parent=int(fields[1]), session=int(fields[3]), started=int(fields[19]))
 
 
 def pid_namespace() -> int:
-    """Containers that share a store's directory may each count processes on their own."""
+    """Inode of the PID namespace: containers that share a store's directory may use the same process ids."""
     return (PROC / "self" / "ns" / "pid").stat().st_ino
 
 
 def identify(pid: int) -> Identity | None:
-    """The process that has this id now, None when there is none. One that ended, not yet reaped, is none."""
+    """The process that has this id now; None if there is none, or if it is a zombie."""
     found = stat(pid)
     return None if found is None or found.has_ended else Identity(pid, found.started)
 
 
 def send(process: Identity, number: signal.Signals) -> bool:
-    """Signals this very process and no other that has its id by now. False when it has ended."""
+    """Signals this process, and never another one that reused its id. False if it has ended."""
     try:
-        # The descriptor pins the process: what is compared after it was opened is what gets the signal.
+        # The descriptor refers to one process for good: the one that is compared below is the one that gets the signal.
         descriptor = os.pidfd_open(process.pid)
     except ProcessLookupError:
         return False

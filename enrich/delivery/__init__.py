@@ -1,4 +1,4 @@
-"""Reads a topic and hands it to a sink in batches, commits what is settled, and goes on from there.
+"""Reads a topic in batches, hands them to a sink, and commits the offsets of what the sink has taken.
 
-It may use `kafka` and `base`; what the sink is, its callers know. Today write-back uses it, in the sync service.
+May import `kafka` and `base`. Callers supply the sink. Used by write-back in the sync service.
 """

@@ -1,7 +1,7 @@
-"""A consumer group that reads a topic, has the records written, and commits: in this order, so nothing is lost.
+"""A consumer group that reads a topic, writes the records to a sink, then commits: in this order, so nothing is lost.
 
-What is read and not yet written is at most one batch a partition: a partition whose batch the store does not take is
-paused until it does, while the others go on.
+At most one batch per partition is read and not yet written: a partition whose batch the store does not take is paused
+until it does, while the others go on.
 """
 
 import logging
@@ -22,74 +22,75 @@ from enrich.kafka.clients.errors import mapped
 
 _log = logging.getLogger("enrich.sync")
 
-# Nothing is read meanwhile: committing each second shows in the 95th percentile of the latency.
+# Nothing is read during a commit: committing each second shows in the 95th percentile of the latency.
 _COMMIT_S = 2.0
-# Half of it is what a row waits at least; a thousandth of a core is what it costs.
+# A row waits half of this on average when there is little to read; polling this often costs a thousandth of a core.
 _POLL_S = 0.01
 _POLL_RETRIES_S = 0.1
 _MOST_RECORDS = 5_000
 _FIRST_RECORDS = 100
-# With so many at hand, which is when there is a backlog, the next ones are not waited for.
+# If a poll returns so many at once, there is a backlog: do not wait for more.
 _ENOUGH = 500
-# Of records read at once. On their way to a store they are there some five times, in its spelling and in the driver's.
+# Of records in one batch. Until they are written they take about five times as much: as rows, in the store's form and
+# in the driver's.
 _MOST_BYTES = 2 * 2**20
-# What all partitions may hold together while they wait for the store; then none is read.
+# Of records of all partitions that wait for the store. Above it nothing is read.
 _MOST_PENDING_BYTES = 4 * _MOST_BYTES
 _DEADLINE_S = 10.0
 # A batch that takes longer is followed by a smaller one.
 _SLOW_S = 5.0
-_BREATH_S = 1.0
-# How old the ends are that the lag is told by.
+_KEEP_ALIVE_S = 1.0
+# How often the end offsets for the lag are refreshed.
 _ENDS_S = 0.5
-# While no broker answers, one is asked so often, and so long.
+# While no broker answers: how often one is asked, and how long to wait for its answer.
 _LOOK_EVERY_S = 1.0
 _LOOK_S = 0.5
-# The topic was there when the route began: it is being made again, or the brokers have just forgotten it.
+# The topic existed when the route began: it is being recreated, or the brokers do not know it for a moment.
 _GONE = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
-# The offset is none any more: the topic forgot it, or the brokers lost it.
-_LOST_PLACE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION)
-# A partition without news is committed again so often.
+# The offset does not exist any more: retention or compaction removed it, or the brokers lost it.
+_LOST_OFFSET = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION)
+# How often an idle partition is committed again.
 _ALIVE_MS = 600_000
 
 
 class Sink(Protocol):
-    """Takes records to the store."""
+    """Writes records to the store."""
 
-    def take(self, messages: Sequence[Message], breathe: Callable[[], object]) -> None:
-        """All are in the store or on their way elsewhere when it returns. Raises Retryable: then all come again.
+    def take(self, messages: Sequence[Message], keep_alive: Callable[[], object]) -> None:
+        """When it returns, all records are in the store or sent on elsewhere. If it raises Retryable, all come again.
 
-        Calls `breathe` now and then while it takes long.
+        Calls `keep_alive` now and then if it takes long.
         """
 
     def remark(self, gap: Gap) -> None:
-        """Keeps it for the people who decide. Raises WouldLoseData when nothing can go on before they did."""
+        """Records the gap for people to decide on. Raises WouldLoseData if the flow must not go on before they have."""
 
     def settle(self) -> str:
-        """Makes sure that what was taken may be committed, and returns the store's incarnation. Raises when not."""
+        """Makes sure that what was taken may be committed, and returns the store's incarnation. Raises if not."""
 
 
 @dataclass(frozen=True)
 class FlowPlan:
-    """What a flow reads and from where."""
+    """What a flow reads, and from where."""
 
     topic: str
     generation: int
     starts: Mapping[int, int]
     rewind_ms: int
     born: str = ""
-    """The store's; see `Generation`."""
-    forgets_ms: int | None = None
-    """For how long the topic keeps marks of deletions."""
+    """The store's `born`; see `Generation`."""
+    tombstones_kept_ms: int | None = None
+    """For how long the topic keeps tombstones."""
     is_watched: bool = True
-    """What a partition missed or lost is told; not so for retry topics, which are no tables."""
+    """Whether gaps are reported. Not for retry topics, which are not tables."""
     wait_ms: int = 0
-    """Records are taken once they are so old: for retry topics."""
+    """For retry topics: how old a record must be before it is written."""
     most_records: int = _MOST_RECORDS
-    """In one batch."""
+    """Most records in one batch."""
 
 
 class Flow:
-    """Lives for one `run`. All of it, the client's callbacks too, happens in the caller's thread."""
+    """For one `run`. All of it, including the client's callbacks, happens in the caller's thread."""
 
     def __init__(
         self,
@@ -106,42 +107,42 @@ class Flow:
         self._incarnation = ""
         self._most = min(_FIRST_RECORDS, plan.most_records)
         self._slow = False
-        """The last batch took so long that the next one is to be smaller."""
-        self._heard_meanwhile: list[Message] = []
-        self._breathed = False
-        self._next_breath = 0.0
+        """The last batch took so long that the next one should be smaller."""
+        self._polled_meanwhile: list[Message] = []
+        self._polled_while_writing = False
+        self._next_keep_alive = 0.0
         self._next_commit = 0.0
         self._full = False
         self._patient_until = time.monotonic() + _DEADLINE_S
         self._fault: EnrichError | None = None
         self.trouble: Retryable | None = None
-        """Why some partition waits."""
+        """Why a partition waits."""
         self.trouble_ms: int | None = None
         self.progressed_ms: int | None = None
-        """When it last wrote all that it had read."""
+        """When it had last written all that it had read."""
         self.rewinds = 0
         self.away: Unreachable | None = None
         """Set while no broker answers."""
         self._next_look = 0.0
         self._next_ends = 0.0
 
-    def heard(self, error: KafkaError) -> None:
-        """The client's word of an error that is of no record."""
+    def client_error(self, error: KafkaError) -> None:
+        """Called by the client for an error that concerns no single record."""
         if error.code() == KafkaError._ALL_BROKERS_DOWN:
             self.away = Unreachable(
-                "no broker answers", where=f"topic {self._plan.topic}", next_step="it goes on when one does"
+                "no broker answers", where=f"topic {self._plan.topic}", next_step="the route continues when one does"
             )
 
     def run(self, stopping: threading.Event) -> None:
-        """Returns after `stopping` is set, with all that was written committed. Raises what the service must know."""
+        """Returns after `stopping` is set and what was written is committed. Raises what the service must handle."""
         self._incarnation = self._sink.settle()
         with kafka_errors(f"topic {self._plan.topic}"):
             self._consumer.subscribe(
                 [self._plan.topic], on_assign=self._assign, on_revoke=self._revoke, on_lost=self._lose
             )
         while not stopping.is_set():
-            heard, self._heard_meanwhile = self._heard_meanwhile, []
-            self._take(heard)
+            polled, self._polled_meanwhile = self._polled_meanwhile, []
+            self._take(polled)
             self._take(self._poll())
             self._write()
             if self.trouble is None and self.away is None:
@@ -155,9 +156,9 @@ class Flow:
         self._commit_if_settled()
 
     def lag(self) -> int | None:
-        """Records of the assigned partitions that are not yet written; None before anything is known.
+        """How many records of the assigned partitions are not yet written; None before the ends are known.
 
-        For any thread: it does not touch the consumer, which the flow's thread has.
+        Thread-safe: it does not touch the consumer, which belongs to the flow's thread.
         """
         total = 0
         for partition in list(self._partitions.values()):
@@ -190,12 +191,12 @@ class Flow:
             if error is None:
                 records.append(message)
             elif error.code() in _GONE and not self._partitions and time.monotonic() < self._patient_until:
-                continue  # a topic that was just made is not known to every broker at once
+                continue  # a topic that was just created is not known to every broker at once
             elif error.code() == KafkaError._PARTITION_EOF:
                 if (ended := self._partitions.get(message.partition())) is not None:  # type: ignore[arg-type] # it has one
                     ended.eof = message.offset() or 0
-            elif error.code() in _LOST_PLACE:
-                self._lost_place(message)
+            elif error.code() in _LOST_OFFSET:
+                self._handle_lost_offset(message)
             elif error.code() in _GONE:
                 raise Retryable(f"Kafka: {error.str()}", where=f"topic {self._plan.topic}")
             elif not error.retriable():
@@ -207,7 +208,7 @@ class Flow:
             self._most = max(1, min(self._plan.most_records, wanted, _MOST_BYTES // average))
         return records
 
-    def _lost_place(self, message: Message) -> None:
+    def _handle_lost_offset(self, message: Message) -> None:
         partition = self._partitions.get(message.partition())  # type: ignore[arg-type] # the event names one
         if partition is None:
             return
@@ -222,21 +223,21 @@ class Flow:
             self._consumer.seek(TopicPartition(self._plan.topic, partition.number, partition.position))
 
     def _bounds(self, partition: int, deadline_s: float = _LOOK_S) -> Bounds | None:
-        """None when the brokers do not say it now."""
+        """None if the brokers do not answer now."""
         with suppress(KafkaException):
             place = TopicPartition(self._plan.topic, partition)
             return Bounds(*self._consumer.get_watermark_offsets(place, timeout=deadline_s, cached=False))
         return None
 
     def _look_for_brokers(self) -> None:
-        """Nothing tells that they are back, unless there is something to read."""
+        """The client does not report that brokers are back until there is something to read, so one is asked."""
         with suppress(KafkaException):
             self._consumer.get_watermark_offsets(TopicPartition(self._plan.topic, 0), timeout=_LOOK_S, cached=False)
             self.away = None
         self._next_look = time.monotonic() + _LOOK_EVERY_S
 
     def _look_at_ends(self) -> None:
-        """What the client has heard of them: no broker is asked."""
+        """Reads the end offsets from the client's cache: no broker is asked."""
         self._next_ends = time.monotonic() + _ENDS_S
         for partition in self._partitions.values():
             with suppress(KafkaException):
@@ -260,9 +261,9 @@ class Flow:
         for group in ([fresh] if fresh else []) + [[partition] for partition in due if partition.backoff.tries]:
             began = time.monotonic()
             try:
-                self._sink.take([message for partition in group for message in partition.pending], self._breathe)
+                self._sink.take([message for partition in group for message in partition.pending], self._keep_alive)
             except Retryable as error:
-                self._told(error)
+                self._note_trouble(error)
                 for partition in group:
                     self._hold(partition, partition.backoff.next_s())
             else:
@@ -270,8 +271,8 @@ class Flow:
                 for partition in group:
                     partition.written()
                     self._release(partition)
-        if self._breathed:
-            self._breathed = False
+        if self._polled_while_writing:
+            self._polled_while_writing = False
             for partition in self._partitions.values():
                 if not partition.pending:
                     self._release(partition)
@@ -279,20 +280,20 @@ class Flow:
         if self.trouble is not None and not self.waiting:
             self.trouble = None
 
-    def _breathe(self) -> None:
-        """While a batch takes long: a member of a group that does not ask for records is taken for dead."""
+    def _keep_alive(self) -> None:
+        """Polls while a batch takes long: a member that does not poll for too long is dropped from its group."""
         now = time.monotonic()
-        if now < self._next_breath:
+        if now < self._next_keep_alive:
             return
-        self._next_breath, self._breathed = now + _BREATH_S, True
+        self._next_keep_alive, self._polled_while_writing = now + _KEEP_ALIVE_S, True
         for partition in self._partitions.values():
             self._hold(partition, max(0.0, partition.due - now))
-        # What comes nevertheless stays apart: a partition is written once its last pending record is.
+        # Records that come nevertheless are kept apart: `written` takes all pending records of a partition as written.
         with kafka_errors(f"topic {self._plan.topic}"):
-            self._heard_meanwhile += [message for message in self._consumer.consume(1, 0) if message.error() is None]
+            self._polled_meanwhile += [message for message in self._consumer.consume(1, 0) if message.error() is None]
 
     def _throttle(self) -> None:
-        """While too much waits for the store, nothing is read: memory is bounded however many partitions there are."""
+        """Reads nothing while too much waits for the store: this bounds memory however many partitions there are."""
         waiting = [partition for partition in self._partitions.values() if partition.pending]
         if not waiting and not self._full:
             return
@@ -302,7 +303,7 @@ class Flow:
                 self._hold(partition, 0.0) if self._full else self._release(partition)
 
     def _is_old_enough(self, partition: Partition) -> bool:
-        """Records of a retry topic stand in the order of their times, so the newest pending one decides."""
+        """Records of a retry topic are in the order of their times, so the newest pending one decides."""
         rest_ms = partition.pending[-1].timestamp()[1] + self._plan.wait_ms - self._clock_ms()
         if rest_ms > 0:
             self._hold(partition, min(rest_ms / 1000, 1.0))
@@ -327,11 +328,11 @@ class Flow:
             if not self._commit(self._partitions.values()):
                 self._rewind()
         except Retryable as error:  # the same is committed the next time, or read again: both are right
-            self._told(error)
+            self._note_trouble(error)
             _log.debug("not committed: %s", error)
 
     def _commit(self, partitions: Iterable[Partition]) -> bool:
-        """False when the store is another now: what it acknowledged before does not count."""
+        """False if the store was restarted or replaced: writes that it acknowledged before may be lost."""
         incarnation = self._sink.settle()
         if incarnation != self._incarnation:
             return False
@@ -352,25 +353,25 @@ class Flow:
         return True
 
     def _is_silent(self, partition: Partition, now_ms: int) -> bool:
-        """Nothing came for a while, and there was nothing to read."""
+        """Whether a partition that is read to its end was not committed for a while."""
         is_done = partition.end is not None and max(partition.position, partition.eof) >= partition.end
         is_done = is_done and not partition.pending
-        every_ms = min(_ALIVE_MS, (self._plan.forgets_ms or _ALIVE_MS) // 4)
+        every_ms = min(_ALIVE_MS, (self._plan.tombstones_kept_ms or _ALIVE_MS) // 4)
         due_ms = (partition.alive_ms or 0) + every_ms
         return self._plan.is_watched and is_done and self.away is None and now_ms >= due_ms
 
     def _look_back(self, partition: Partition, now_ms: int) -> None:
-        """Before this commit the store may have been away for so long that marks of deletions are gone."""
+        """Remarks a gap if nothing was committed for so long before this commit that tombstones may be gone."""
         if self._plan.is_watched and partition.committed is not None:
             bounds = Bounds(0, partition.position)
             gap = gap_of(
-                partition.number, partition.committed, bounds, partition.alive_ms, now_ms, self._plan.forgets_ms
+                partition.number, partition.committed, bounds, partition.alive_ms, now_ms, self._plan.tombstones_kept_ms
             )
             if gap.doubt is not None:
                 self._sink.remark(gap)
 
     def _rewind(self) -> None:
-        """The store is another: the last writes may be gone, though it had acknowledged them."""
+        """Goes back after the store was restarted or replaced: it may have lost writes that it had acknowledged."""
         self._incarnation = incarnation = self._sink.settle()
         self.rewinds += 1
         for partition in self._partitions.values():
@@ -398,27 +399,28 @@ class Flow:
             with kafka_errors(f"topic {self._plan.topic}"):
                 committed = consumer.committed(assigned, timeout=_DEADLINE_S)
             begun = [self._begin(place) for place in committed]
-            # Whoever begins anew notices another store here, and has written nothing yet.
+            # A flow that starts notices here that the store was replaced; it has written nothing yet.
             self.rewinds += any(why == ANOTHER_STORE for _, why in begun)
             starts = [start for start, _ in begun]
             with kafka_errors():
                 consumer.incremental_assign(starts)
-            self._check_places(consumer, starts)
-            if begun:  # what is configured was right: were the topic gone for a while, the others go on
+            self._check_epochs(consumer, starts)
+            if begun:  # the configuration is right: if the topic disappears later, only this route is held
                 self.progressed_ms = self.progressed_ms or self._clock_ms()
-        except EnrichError as error:  # raised inside the client it would lose its kind
+        except EnrichError as error:  # raised inside the client's callback, it would lose its type
             self._fault = error
 
-    def _check_places(self, consumer: Consumer, starts: Sequence[TopicPartition]) -> None:
-        """Has the brokers look whether what stands before a place is still of the leader's term that we read it in: a
-        partition may have lost its tail and grown beyond the place. In a group the client asks that at a seek only."""
+    def _check_epochs(self, consumer: Consumer, starts: Sequence[TopicPartition]) -> None:
+        """Lets the brokers check that the record before each offset still has the leader epoch that it was read with: a
+        partition may have lost its tail and grown past the offset. In a group the client only checks this on a seek."""
         for start in starts:
             if start.leader_epoch is not None and start.leader_epoch >= 0:
                 try:
                     consumer.seek(start)
                 except KafkaException as error:
                     where = f"topic {start.topic}, partition {start.partition}"
-                    raise Retryable(f"Kafka: the place cannot be looked at: {error.args[0]}", where=where) from error
+                    what = f"Kafka: the start offset cannot be checked: {error.args[0]}"
+                    raise Retryable(what, where=where) from error
 
     def _begin(self, committed: TopicPartition) -> tuple[TopicPartition, str]:
         current = self._committed(self._incarnation, ())
@@ -440,7 +442,7 @@ class Flow:
         return TopicPartition(self._plan.topic, committed.partition, start, leader_epoch=partition.epoch), why
 
     def _look_since(self, place: TopicPartition, known: Committed | None, partition: Partition, why: str) -> None:
-        """What happened to the partition since it was committed."""
+        """Remarks what happened to the partition since its last commit."""
         if why == COMMITTED and partition.position == place.offset and place.leader_epoch is not None:
             partition.epoch = place.leader_epoch
         bounds = self._bounds(place.partition, _DEADLINE_S)
@@ -449,7 +451,12 @@ class Flow:
         if why in (COMMITTED, ANOTHER_STORE):
             partition.alive_ms = None if known is None else known.at_ms
             gap = gap_of(
-                place.partition, place.offset, bounds, partition.alive_ms, self._clock_ms(), self._plan.forgets_ms
+                place.partition,
+                place.offset,
+                bounds,
+                partition.alive_ms,
+                self._clock_ms(),
+                self._plan.tombstones_kept_ms,
             )
             if gap.doubt or gap.cut:
                 self._sink.remark(gap)
@@ -472,9 +479,9 @@ class Flow:
         for place in lost:
             self._partitions.pop(place.partition, None)
         gone = {place.partition for place in lost}
-        self._heard_meanwhile = [each for each in self._heard_meanwhile if each.partition() not in gone]
+        self._polled_meanwhile = [each for each in self._polled_meanwhile if each.partition() not in gone]
 
-    def _told(self, error: Retryable) -> None:
+    def _note_trouble(self, error: Retryable) -> None:
         if self.trouble is None:
             _log.warning("waiting: %s", error, extra={"topic": self._plan.topic})
         self.trouble, self.trouble_ms = error, self._clock_ms()

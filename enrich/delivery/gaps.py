@@ -1,15 +1,15 @@
-"""What happened to a partition while nobody read it: what was missed, and what was read and is no more."""
+"""Detects what happened to a partition while nobody read it: records that were missed, and records that were lost."""
 
 from dataclasses import dataclass
 
 LEAST_MS = 30_000
-"""Marks of deletions are looked after no shorter: commits are some seconds apart."""
+"""The least retention of tombstones that is checked for: commits are some seconds apart."""
 _DAY_MS = 86_400_000
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """Where a partition begins and ends now."""
+    """The watermarks of a partition: where it begins and ends now."""
 
     low: int
     high: int
@@ -17,32 +17,37 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Gap:
-    """At most one of them is told."""
+    """At most one of the two is set."""
 
     doubt: str | None = None
-    """Rows may stand in the store that the topic has no more."""
+    """Why the store may have rows that the topic does not have any more."""
     cut: str | None = None
-    """Records were read that the topic has lost: it uses their offsets again."""
+    """The topic has lost records that were read, and uses their offsets again."""
 
 
 def gap_of(
-    partition: int, position: int, bounds: Bounds, read_ms: int | None, now_ms: int, forgets_ms: int | None
+    partition: int, position: int, bounds: Bounds, read_ms: int | None, now_ms: int, tombstones_kept_ms: int | None
 ) -> Gap:
-    """`position`: everything below was read; `read_ms`: when that was all there was, or was known to be so last;
-    `forgets_ms`: for how long the topic keeps a mark of a deletion."""
+    """`position`: everything below was read. `read_ms`: when the partition was last known to be read to its end.
+    `tombstones_kept_ms`: for how long the topic keeps tombstones; None: for as long as its other records."""
     if bounds.high < position:
         return Gap(cut=f"partition {partition} ends at {bounds.high} and was read to {position}")
     if bounds.low > position:
         return Gap(doubt=f"records {position} to {bounds.low} of partition {partition} were removed unread")
-    if bounds.high > position and read_ms is not None and forgets_ms is not None and now_ms - read_ms > forgets_ms:
-        away, kept = _text(now_ms - read_ms), _text(forgets_ms)
-        what = f"partition {partition} was not read for {away}, and its topic keeps marks of deletions for {kept}"
+    if (
+        bounds.high > position
+        and read_ms is not None
+        and tombstones_kept_ms is not None
+        and now_ms - read_ms > tombstones_kept_ms
+    ):
+        away, kept = _text(now_ms - read_ms), _text(tombstones_kept_ms)
+        what = f"partition {partition} was not read for {away}, and its topic keeps tombstones for {kept}"
         return Gap(doubt=f"{what} (delete.retention.ms): keys that were deleted meanwhile may still be in the store")
     return Gap()
 
 
-def forgets_ms(settings: dict[str, str] | None) -> int | None:
-    """By a topic's settings; None: they are not known. What is not compacted keeps its marks as long as its records."""
+def tombstones_kept_ms(settings: dict[str, str] | None) -> int | None:
+    """By a topic's settings (None: unknown). None if it is not compacted: tombstones stay as long as other records."""
     if settings is None:
         return _DAY_MS
     if "compact" not in settings.get("cleanup.policy", "compact"):

@@ -1,4 +1,4 @@
-"""How far a partition is written, and what is committed with it: enough to go back when the store lost writes."""
+"""How far a partition is written, and what is committed with it: enough to rewind if the store lost writes."""
 
 import hashlib
 import json
@@ -13,12 +13,12 @@ from enrich.base.backoff import Backoff
 _MARKS = 10
 
 
-# Brokers keep 4,096 bytes beside an offset. The nodes of a large cluster, all named, would take more.
+# Brokers keep 4,096 bytes of metadata beside an offset. The names of all nodes of a large cluster would take more.
 _LONGEST_INCARNATION = 200
 
 
 def bounded(incarnation: str) -> str:
-    """Another where the incarnation is another, and short enough to be committed."""
+    """The incarnation, or its hash if it is too long to be committed."""
     if len(incarnation) <= _LONGEST_INCARNATION:
         return incarnation
     return hashlib.sha256(incarnation.encode()).hexdigest()
@@ -26,16 +26,16 @@ def bounded(incarnation: str) -> str:
 
 @dataclass(frozen=True)
 class Committed:
-    """What stands in the metadata of a committed offset."""
+    """The metadata of a committed offset."""
 
     generation: int
     incarnation: str
     marks: tuple[tuple[int, int], ...]
-    """(milliseconds, offset): at this time everything below the offset was in the store, the oldest first."""
+    """(milliseconds, offset), the oldest first: at this time everything below the offset was in the store."""
     born: str = ""
-    """The store's as its note tells it; see `Generation`. Empty where an older release committed."""
+    """The store's `born`, from its note; see `Generation`. Empty if an older release committed."""
     at_ms: int | None = None
-    """When that was. A partition without news is committed again now and then, so that this tells who was away."""
+    """When it was committed. Idle partitions are committed again now and then, so this shows how long nobody read."""
 
     def to_text(self) -> str:
         content = [self.generation, self.incarnation, self.marks, self.born, self.at_ms]
@@ -43,7 +43,7 @@ class Committed:
 
     @classmethod
     def from_text(cls, text: str | None) -> "Committed | None":
-        """None for what somebody else committed, a tool for instance: its offset is then taken as it is."""
+        """None if another program committed, such as an administration tool: its offset is then used unchanged."""
         try:
             generation, incarnation, marks, *more = json.loads(text or "")
             known = tuple((int(at), int(offset)) for at, offset in marks)
@@ -53,7 +53,7 @@ class Committed:
             return None
 
     def rewound(self, now_ms: int, window_ms: int) -> int | None:
-        """The offset that was reached the window ago; the oldest known when that is not as long ago."""
+        """The offset that was reached one window ago, or the oldest known one if that is more recent."""
         reached = [offset for at, offset in self.marks if at <= now_ms - window_ms]
         if reached:
             return reached[-1]
@@ -61,7 +61,7 @@ class Committed:
 
 
 class Marks:
-    """The offsets that a partition had reached, about ten of them over the window."""
+    """The offsets that a partition had reached over time, about ten of them per window."""
 
     def __init__(self, window_ms: int, known: tuple[tuple[int, int], ...] = ()) -> None:
         self._window_ms = window_ms
@@ -71,12 +71,12 @@ class Marks:
         if self._marks and now_ms - self._marks[-1][0] < self._window_ms / _MARKS:
             return
         self._marks.append((now_ms, offset))
-        # The newest of those that are older than the window is what a rewind goes to.
+        # A rewind goes to the newest mark that is older than the window.
         while len(self._marks) > 1 and self._marks[1][0] <= now_ms - self._window_ms:
             self._marks.popleft()
 
     def forget_after(self, offset: int) -> None:
-        """What was reached beyond the offset is not in the store any more."""
+        """Removes marks above the offset: the store does not have those records any more."""
         while self._marks and self._marks[-1][1] > offset:
             self._marks.pop()
 
@@ -86,30 +86,30 @@ class Marks:
 
 @dataclass
 class Partition:
-    """One partition that is assigned to this instance."""
+    """A partition that is assigned to this instance."""
 
     number: int
     position: int
-    """Everything below is in the store, or was sent on."""
+    """Everything below is in the store, a retry topic or the DLQ."""
     marks: Marks
     committed: int | None = None
     epoch: int = -1
-    """Of which leader's term the record below the position is; -1: not known. Brokers tell by it what they lost."""
+    """Leader epoch of the record below the position; -1: unknown. Brokers detect a truncated log by it."""
     alive_ms: int | None = None
-    """When it was committed last."""
+    """When it was last committed."""
     pending: list[Message] = field(default_factory=list)
-    """Read, and not yet in the store."""
+    """Read, but not yet in the store."""
     backoff: Backoff = field(default_factory=lambda: Backoff(0.1, 5.0))
     eof: int = 0
-    """Up to here everything was handed over: beyond the last record a transaction leaves a mark."""
+    """The consumer reached the end of the partition here: transaction markers after the last record are skipped."""
     end: int | None = None
-    """The topic's, when the flow looked last."""
+    """End offset when the flow last looked."""
     due: float = 0.0
-    """When the pending records are tried next."""
+    """When the pending records are tried again."""
     paused: bool = False
 
     def written(self) -> None:
-        """The pending records are safe."""
+        """Moves on after the sink has taken the pending records."""
         last = self.pending[-1].offset()
         if last is not None:
             self.position = last + 1
@@ -120,14 +120,14 @@ class Partition:
         self.due = 0.0
 
 
-ANOTHER_STORE = "the store is another"
+ANOTHER_STORE = "the store was restarted or replaced"
 COMMITTED = "committed"
 
 
 def start_of(
     committed: Any, starts: dict[int, int], current: Committed, now_ms: int, window_ms: int
 ) -> tuple[int, str]:
-    """From where a newly assigned partition is read, and why. `current` is of the present store."""
+    """The offset from which a newly assigned partition is read, and why. `current` describes the present store."""
     floor = starts.get(committed.partition, 0)
     if committed.offset < 0:
         return floor, "nothing is committed"

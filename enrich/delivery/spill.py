@@ -1,4 +1,4 @@
-"""Where dead letters go that not even the DLQ takes: to a file of this host. So they are not lost, and nobody waits."""
+"""Writes dead letters that the DLQ refuses to a file on this host: they are not lost, and nothing waits for them."""
 
 import base64
 import json
@@ -15,15 +15,15 @@ _log = logging.getLogger("enrich.sync")
 
 
 class Spill:
-    """One file, a line of JSON a letter: base64 of its key, its value and its headers. Made when it is needed."""
+    """One file, created on demand, with one JSON line per dead letter: its key, and base64 of its value and headers."""
 
     def __init__(self, path: Path, kept: Callable[[], object]) -> None:
-        """`kept` is called for each letter."""
+        """`kept` is called for each dead letter that was written."""
         self.path = path
         self._kept = kept
 
     def keep(self, letter: DeadLetter) -> None:
-        """It is on the disk when this returns. Raises Retryable when it cannot be."""
+        """The dead letter is on disk when this returns. Raises Retryable if it cannot be written."""
         headers = [[name, None if content is None else _text(content)] for name, content in letter.headers]
         line = json.dumps({"key": letter.key.decode(), "value": _text(letter.value), "headers": headers}) + "\n"
         try:
@@ -35,13 +35,13 @@ class Spill:
                 os.fsync(file.fileno())
         except OSError as error:
             raise Retryable(
-                f"neither the DLQ nor the disk takes a dead letter: {error.strerror}",
+                f"a dead letter can be written neither to the DLQ nor to the disk: {error.strerror}",
                 where=f"{self.path}, record {letter.key.decode()}",
                 next_step="raise max.message.bytes of the DLQ, or make room on the disk",
             ) from error
         self._kept()
         _log.error(
-            "the DLQ does not take a dead letter, however short: it is kept in a file of this host",
+            "the DLQ refuses a dead letter even when it is cut short: it is kept in a file on this host",
             extra={"record": letter.key.decode(), "file": str(self.path)},
         )
 

@@ -1,1 +1,1 @@
-"""What every long-running program shares: its page over HTTP, and its metrics. It may use `base`."""
+"""What every long-running program shares: its HTTP server and its metrics. May import `base`."""

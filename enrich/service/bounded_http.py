@@ -1,7 +1,7 @@
-"""An HTTP server for the pages of a program, which no number of slow clients can keep from answering, or bring down.
+"""An HTTP server for status and metrics that slow clients cannot block or bring down, however many there are.
 
-Each connection costs a thread and a descriptor, and is closed soon whatever its client does. Beyond some dozens the
-oldest goes for the newest: probes and scrapers have their answer long before theirs is the oldest.
+Each connection costs a thread and a descriptor, and is closed soon whatever its client does. When too many are open,
+the oldest is closed for the newest: probes and scrapers have their answer long before theirs is the oldest.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ _PATIENCE_S = 10.0
 
 
 class BoundedServer(ThreadingTCPServer):
-    """Serves in threads of its own. Raises OSError for an address that cannot be had."""
+    """Serves in its own threads. Raises OSError if it cannot listen on the address."""
 
     daemon_threads = True
     allow_reuse_address = True
@@ -30,7 +30,7 @@ class BoundedServer(ThreadingTCPServer):
         self, address: tuple[str, int], handler: Callable[[Any, Any, "BoundedServer"], BaseHTTPRequestHandler]
     ) -> None:
         self._open: dict[socket.socket, float] = {}
-        """When it was accepted, the oldest first."""
+        """When each connection was accepted, the oldest first."""
         self._lock = threading.Lock()
         super().__init__(address, handler)
 
@@ -47,19 +47,19 @@ class BoundedServer(ThreadingTCPServer):
         super().shutdown_request(request)
 
     def service_actions(self) -> None:
-        """Called at each turn of the loop: `timeout` of a handler begins anew with every byte, this does not."""
+        """Called on every pass of the loop. A handler's `timeout` restarts with every byte; this limit does not."""
         with self._lock:
             late = time.monotonic() - _PATIENCE_S
             for request in [request for request, since in self._open.items() if since < late]:
                 self._cut(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """One who asked and did not wait for the answer is no error of ours."""
+        """A client that disconnects before it has its answer is not logged."""
         if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)
 
     def _cut(self, request: socket.socket) -> None:
-        # Its thread wakes up, finds the end of the connection, and closes it.
+        # Wakes up the thread of the connection, which then closes it.
         del self._open[request]
         with contextlib.suppress(OSError):
             request.shutdown(socket.SHUT_RDWR)

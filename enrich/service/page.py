@@ -26,21 +26,21 @@ def _none() -> Mapping[str, str | None]:
 
 @dataclass(frozen=True)
 class Page:
-    """What a program says of itself, asked for each time. All of it is called by threads of the server."""
+    """What a program reports about itself. The functions are called for each request, by threads of the server."""
 
     metrics: Callable[[], bytes]
     status: Callable[[], Mapping[str, Any]]
     stopped: Callable[[], Mapping[str, str | None]] = _none
-    """By part, why it has stopped for good: then only a restart helps."""
+    """Parts that have stopped for good, and why: only a restart helps."""
     not_ready: Callable[[], Mapping[str, str | None]] = _none
-    """By part, why it is not ready."""
+    """Parts that are not ready, and why."""
 
 
 class PageServer:
-    """Answers GET for the page's four addresses, and nothing else, until it is closed; in threads of its own."""
+    """Answers GET for the page's four paths, and nothing else, until it is closed; in its own threads."""
 
     def __init__(self, address: str, port: int, page: Page) -> None:
-        """Raises OSError for a port that cannot be had."""
+        """Raises OSError if it cannot listen on the port."""
         self._server = BoundedServer((address, port), _handler(page))
         threading.Thread(
             target=self._server.serve_forever, kwargs={"poll_interval": 0.1}, name="page", daemon=True
@@ -57,7 +57,7 @@ class PageServer:
 
 
 def serve_page(address: str, port: int, page: Page, next_step: str) -> PageServer | None:
-    """None if the port is taken or cannot be had: that is logged, with what to do, and ends nothing."""
+    """None if the port is taken or cannot be opened: that is logged with `next_step`, and the program goes on."""
     try:
         return PageServer(address, port, page)
     except OSError as error:
@@ -69,7 +69,7 @@ def serve_page(address: str, port: int, page: Page, next_step: str) -> PageServe
 class QuietHandler(BaseHTTPRequestHandler):
     """Answers and logs nothing: each scrape would be a line."""
 
-    timeout = _PATIENCE_S  # for a client that connects and says nothing
+    timeout = _PATIENCE_S  # for a client that connects and sends nothing
 
     def log_message(self, *_: object) -> None:
         """Nothing."""

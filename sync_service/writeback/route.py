@@ -15,7 +15,7 @@ from enrich.codecs import decoder_for, registry_trouble, schemas_of
 from enrich.config import Pipeline, SyncWriteback
 from enrich.config.sections.kafka.client_settings import Role
 from enrich.delivery.flow import Flow, FlowPlan
-from enrich.delivery.gaps import forgets_ms
+from enrich.delivery.gaps import tombstones_kept_ms
 from enrich.delivery.spill import Spill
 from enrich.kafka import (
     COMPACTED,
@@ -168,7 +168,7 @@ class WritebackRoute:
         # An offset that is none any more is no reason to begin at another one unseen.
         watched = {"auto.offset.reset": "error", "enable.partition.eof": True}
         settings = _SMALL_QUEUE if self._tier is not None else {**_SMALL_QUEUE, **watched}
-        consumer = new_group_consumer(self._clients.consumer, group, **settings, error_cb=self._heard)
+        consumer = new_group_consumer(self._clients.consumer, group, **settings, error_cb=self._client_error)
         held.callback(consumer.close)
         if self._tier is None:
             self._gate = gate
@@ -204,9 +204,9 @@ class WritebackRoute:
         command = f"enrich sync reconcile {self._plan.name} -c FILE"
         return [] if doubt is None else [f"{doubt}; a comparison tells: {command}, with --repair it is put right"]
 
-    def _heard(self, error: KafkaError) -> None:
+    def _client_error(self, error: KafkaError) -> None:
         if self._flow is not None:
-            self._flow.heard(error)
+            self._flow.client_error(error)
 
     def _flow_plan(self, generation: Generation, topics: Topics) -> FlowPlan:
         if self._tier is None:
@@ -214,7 +214,7 @@ class WritebackRoute:
             most = output.batch * output.parallel
             starts, rewind_ms = generation.starts, self._plan.rewind_ms
             plan = FlowPlan(self._topic, generation.number, starts, rewind_ms, generation.born, most_records=most)
-            return replace(plan, forgets_ms=forgets_ms(self._settings(topics)))
+            return replace(plan, tombstones_kept_ms=tombstones_kept_ms(self._settings(topics)))
         wait_ms = round(self._tier.pause.total_seconds() * 1000)
         return FlowPlan(
             self._topic,

@@ -1,4 +1,4 @@
-"""A route that was away for longer than its topic keeps marks of deletions says so, and has its rows compared."""
+"""A route that was away for longer than its topic keeps tombstones says so, and has its rows compared."""
 
 import time
 from contextlib import closing

@@ -2,7 +2,7 @@
 
 import pytest
 
-from enrich.delivery.gaps import LEAST_MS, Bounds, forgets_ms, gap_of
+from enrich.delivery.gaps import LEAST_MS, Bounds, gap_of, tombstones_kept_ms
 
 DAY = 86_400_000
 NOW = 100 * DAY
@@ -14,7 +14,7 @@ NOW = 100 * DAY
         (10, (0, 10), NOW - 5 * DAY, None),  # nothing came
         (10, (0, 11), NOW - DAY // 2, None),
         (10, (0, 11), None, None),  # committed by an older release
-        (10, (0, 11), NOW - 3 * DAY, "was not read for 3 days, and its topic keeps marks of deletions for 24 hours"),
+        (10, (0, 11), NOW - 3 * DAY, "was not read for 3 days, and its topic keeps tombstones for 24 hours"),
         (10, (12, 20), NOW, "records 10 to 12 of partition 7 were removed unread"),
         (10, (10, 20), NOW, None),
         (10, (0, 9), NOW, "partition 7 ends at 9 and was read to 10"),
@@ -28,7 +28,7 @@ def test_what_is_told(position: int, bounds: tuple[int, int], read_ms: int | Non
 
 
 def test_for_how_long_marks_of_deletions_are_kept() -> None:
-    assert forgets_ms(None) == DAY
-    assert forgets_ms({"cleanup.policy": "compact", "delete.retention.ms": "7200000"}) == 7_200_000
-    assert forgets_ms({"cleanup.policy": "compact,delete", "delete.retention.ms": "5"}) == LEAST_MS
-    assert forgets_ms({"cleanup.policy": "delete", "delete.retention.ms": "5"}) is None
+    assert tombstones_kept_ms(None) == DAY
+    assert tombstones_kept_ms({"cleanup.policy": "compact", "delete.retention.ms": "7200000"}) == 7_200_000
+    assert tombstones_kept_ms({"cleanup.policy": "compact,delete", "delete.retention.ms": "5"}) == LEAST_MS
+    assert tombstones_kept_ms({"cleanup.policy": "delete", "delete.retention.ms": "5"}) is None
