@@ -175,6 +175,18 @@ def test_records_of_a_dlq_that_are_no_letters_are_counted_shown_and_left_alone(c
     assert "there are no dead letters" in people and f"{dlq}: 2 records besides" in people
 
 
+def test_records_without_a_key_are_counted_too_where_a_dlq_has_no_other(write_config, cluster, new_topic):
+    dlq = new_topic()  # a compacted one would not take them
+    config = write_config(
+        "stages:\n  enrich:\n    source: {topic: in, format: json, schema: 'user_id string'}\n"
+        f"    lookups: []\n    sink: {{topic: out}}\n    dlq: {dlq}\n"
+    )
+    cluster.produce(dlq, [(None, b"data"), (None, b"more")])
+    found = lines(enrich("dlq", "list", "-c", config, "--json"))
+    assert [(one["letter"], one["topic"], one["offset"]) for one in found] == [(None, dlq, 0), (None, dlq, 1)]
+    assert f"{dlq}: 2 records besides" in enrich("dlq", "list", "-c", config).stdout
+
+
 def test_quarantined_records_go_back_when_they_can_be_rows_and_are_purged(config, cluster, topics):
     _, rows, _ = topics
     cluster.produce(rows, [(b"ann", b'{"plan": 5}'), (b"bob", b'{"plan": 5}'), (b"eve", b'{"plan": 6}')])

@@ -60,6 +60,19 @@ def test_servers_that_do_not_answer_are_told_and_the_rest_is_looked_at_all_the_s
     assert verdicts(enrich("doctor", "--json"))["java"] == ["good"]
 
 
+def test_a_password_that_redis_never_looks_at_is_a_warning(write_config, stack):
+    url = stack.redis_url.replace("//", "//:not-asked-for@")
+    path = write_config(
+        "sync:\n  writeback:\n    to_redis: {topic: users, format: json, columns: 'plan string', "
+        f"to: {{redis: {{url: '{url}', key: 'user:{{key}}', as: hash}}}}}}\n"
+    )
+    done = enrich("doctor", "-c", path, "--json")
+    assert verdicts(done)["redis"] == ["warning", "good"]
+    (warning,) = [verdict for verdict in lines(done) if verdict["check"] == "redis" and verdict["level"] == "warning"]
+    assert "asks for no password" in warning["what"] and "requirepass" in warning["next"]
+    assert "not-asked-for" not in done.stdout
+
+
 @pytest.fixture
 def wrong_state_dir(tmp_path):
     (tmp_path / "file").touch()

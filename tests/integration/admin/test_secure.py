@@ -9,8 +9,6 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._acl import AclBinding, AclOperation, AclPermissionType
 from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
-from enrich.admin.cluster import Cluster as AdminCluster
-from enrich.admin.doctor.groups import of_groups
 from enrich.config import load
 from enrich.dev import Addresses, temporary_stack
 from enrich.dev.servers.secure import GUEST
@@ -111,12 +109,11 @@ def test_a_user_without_rights_is_told_which_one_is_missing(secure, config_of):
     assert "READ" in finding["what"]
     assert "kafka-acls --add" in finding["next"] and "--operation READ" in finding["next"]
 
-    pipeline = load(guest)
-    cluster = AdminCluster(pipeline.kafka)
     group = "enrich.sync.test.to_redis"
 
     def told_of():
-        return [one.next_step for one in of_groups(pipeline, cluster) if one.level == "bad" and group in one.what]
+        found = [verdict for verdict in lines(enrich("doctor", "-c", guest, "--json")) if verdict["check"] == "rights"]
+        return [verdict["next"] for verdict in found if verdict["level"] == "bad" and group in verdict["what"]]
 
     assert told_of() == [
         f"grant it: kafka-acls --add --allow-principal User:{GUEST} --operation READ --group {group} "

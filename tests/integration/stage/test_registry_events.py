@@ -14,6 +14,7 @@ from enrich.dev import temporary_stack
 from enrich.host.ipc.store_paths import paths_of
 from enrich.host.reader.schemas import AgentSchemas
 from enrich.host.reader.spawn import living_agent
+from enrich.stage.run import job
 from tests.integration.codecs.test_registry import register
 from tests.support.processes import kill
 from tests.support.stage_frames import records, seen
@@ -118,3 +119,18 @@ def test_a_topic_without_a_schema_is_told_at_the_start(spark, world):
     world.document["stages"][stage]["source"] = {"topic": world.topic("enrich.in"), "format": "avro"}
     with pytest.raises(ConfigError, match=r"enrich\.in-value"):
         records(spark, world, stage, [])
+
+
+def test_a_registry_that_is_away_is_told_before_spark_starts(world, monkeypatch, caplog):
+    stage = world.stage("enrich", [])
+    world.document["stages"][stage]["source"] = {"topic": world.topic("enrich.in"), "format": "avro"}
+    world.document["kafka"]["registry"]["url"] = "http://127.0.0.1:1"
+
+    def started(*_, **__):
+        raise InterruptedError
+
+    monkeypatch.setattr(job, "stage_session", started)
+    with pytest.raises(InterruptedError):
+        job.run_stage(world.pipeline, stage, job.RunOptions())
+    (told,) = [vars(record) for record in caplog.records if "wait for the registry" in record.message]
+    assert "the schema registry did not answer" in told["reason"] and "127.0.0.1:1" in told["reason"]

@@ -13,7 +13,6 @@ import pytest
 from enrich.base.errors import ConfigError, Unreachable
 from enrich.config import load_text
 from stores.external import RedisAddress, RedisPlace, RedisStore
-from sync_service.writeback.route import Clients
 from tests.support.sync import SyncWorld, running
 from tests.support.waiting import wait_until
 
@@ -109,12 +108,23 @@ def test_what_a_route_falls_over_later_is_told_at_its_start(world: SyncWorld) ->
     world.cluster.topics.create(world.topic, config={"cleanup.policy": "delete"})
     data = world.data(world.to_redis(), format="avro")
     data["kafka"]["registry"] = {"url": "http://127.0.0.1:1"}
-    pipeline = load_text(json.dumps(data), {})
-    clients = Clients(pipeline)
-    assert pipeline.sync is not None
-    policy, registry = clients.remarks(pipeline.sync.writeback["out"], clients.topics())
+    with running(load_text(json.dumps(data), {})) as service:
+        wait_until(lambda: service.status().details.get("warnings"), what="the warnings")
+        policy, registry = service.status().details["warnings"]
     assert "cleanup.policy=delete" in policy and "set cleanup.policy=compact" in policy
     assert "the schema registry did not answer" in registry and "127.0.0.1:1" in registry
+
+
+def test_another_topic_in_a_used_route_is_told_as_what_it_is(world: SyncWorld) -> None:
+    world.make_topic()
+    with running(world.pipeline(world.to_redis())) as service:
+        wait_until(lambda: service.status().last_progress_ms is not None, what="the route's first note")
+    world.cluster.topics.create(f"{world.name}.other", config={"cleanup.policy": "compact"})
+    with running(world.pipeline(world.to_redis(), topic=f"{world.name}.other")) as service:
+        wait_until(lambda: service.status().last_error, what="the reason")
+        told = str(service.status().last_error)
+        assert f"{world.name}.other" in told and "`topic:` names another one" in told
+        assert service.status().state == "held"
 
 
 def test_a_server_that_is_no_redis_or_asks_for_no_password_is_told(world: SyncWorld) -> None:
