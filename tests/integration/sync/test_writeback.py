@@ -1,5 +1,8 @@
 """From a topic to the stores: rows, deletes, restarts, versions."""
 
+import pytest
+
+from stores.external import RedisStore
 from tests.support.sync import SyncWorld, running
 from tests.support.waiting import wait_until
 
@@ -38,3 +41,15 @@ def test_a_restart_goes_on_where_it_was(world: SyncWorld) -> None:
     with running(world.pipeline(world.to_redis())) as second:
         wait_until(lambda: "b" in world.in_redis())
     assert second.status().counters["records_read"] == 1
+
+
+def test_a_store_of_any_number_of_nodes_is_committed_for(world: SyncWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes = ",".join(f"{number:040x}" for number in range(200))  # brokers keep 4,096 bytes beside an offset
+    monkeypatch.setattr(RedisStore, "incarnation", lambda _: nodes)
+    world.make_topic(partitions=1)
+    for number, plan in enumerate(("x", "y"), 1):
+        world.produce(("a", {"plan": plan, "rps": 1}))
+        with running(world.pipeline(world.to_redis())) as service:
+            wait_until(lambda: world.in_redis().get("a", {}).get("plan") == plan)  # noqa: B023 - called at once
+        assert world.committed() == {0: number}
+        assert service.status().counters["records_read"] == 1  # the same store: nothing is read again
