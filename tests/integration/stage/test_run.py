@@ -1,9 +1,14 @@
 """`enrich run`: the whole way of an event through the real program, its end, and its next start."""
 
+import json
 import subprocess
 import sys
 
+import pytest
+
+from enrich.stage.progress.checkpoint import STOP_MARKER
 from tests.support.stages import running_stage
+from tests.support.waiting import wait_until
 
 LOOKUP = {"table": "users", "key": "user_id", "as": "user"}
 
@@ -22,6 +27,10 @@ def test_a_stage_enriches_follows_its_table_drains_on_sigterm_and_goes_on_where_
         }
         (letter,) = world.dead_letters(stage)
         assert letter.value() == b"{no json"
+        source = world.topic("enrich.in")
+        sender = f"{world.document['name']}.{stage}/{world.cluster.topics.topic_id(source)}"
+        assert letter.key().decode().partition("/")[0] == source
+        assert letter.key().decode().split("/", 3)[3] == sender  # no other stage, and no other topic of the name
         assert dict(letter.headers())["enrich.reason"] == b"the event is not a JSON object"
         world.put("users", {"ann": {"plan": "pro", "region": "eu"}})
         number = 10
@@ -78,3 +87,25 @@ def test_an_unknown_stage_and_a_bad_expression_end_with_2_and_say_where(world):
     with running_stage(world, "enrich", "--new-pin") as running:
         assert running.end() == 2
         assert "--new-pin is for stages with replay: deterministic" in running.told()
+
+
+@pytest.mark.parametrize("by", ["settings", "--conf"])
+def test_a_checkpoint_that_only_a_setting_leads_to_is_found_by_who_stops_the_stage(tmp_path, by):
+    name, value = "spark.hadoop.fs.viewfs.mounttable.held.link./checkpoints", tmp_path.as_uri()
+    stage = {
+        "source": {"topic": "in", "format": "json", "schema": "user_id string"},
+        "sink": {"topic": "out"},
+        "checkpoint": "viewfs://held/checkpoints/enrich",
+        **({"settings": {name: value}} if by == "settings" else {}),
+    }
+    file = tmp_path / "pipeline.yaml"
+    kafka = {"bootstrap_servers": "127.0.0.1:1"}
+    file.write_text(json.dumps({"name": "test", "kafka": kafka, "stages": {"enrich": stage}}))
+    command = [sys.executable, "-m", "enrich", "stop", "enrich", "-c", str(file)]
+    command += ["--conf", f"{name}={value}"] if by == "--conf" else []
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as stopping:
+        marker = tmp_path / "enrich" / STOP_MARKER
+        wait_until(lambda: marker.exists() or stopping.poll() is not None, what="the marker")
+        marker.unlink(missing_ok=True)  # as a stage that has drained
+        told, _ = stopping.communicate()
+    assert stopping.returncode == 0 and "the stage enrich has drained" in told, told
