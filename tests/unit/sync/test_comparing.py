@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from enrich.base.errors import ConfigError, Unreachable
@@ -16,7 +17,7 @@ from sync_service.reconcile import Report, route
 from sync_service.reconcile.comparing import Comparison
 from sync_service.reconcile.differences import Differences
 from sync_service.reconcile.digests import Rows, Texts, digests_of, hashes_of
-from sync_service.reconcile.suspects import NONE, kind_of
+from sync_service.reconcile.suspects import NONE, Stored, Suspects, Then, kind_of
 from sync_service.routes import RouteState
 
 OLD, NEW = 11, 22
@@ -59,6 +60,17 @@ def test_a_row_whose_newest_record_cannot_be_one_is_not_called_extra() -> None:
 def test_what_came_while_the_store_was_asked_is_no_difference() -> None:
     assert kind_of({5: OLD, 6: NEW}, 5, True, 6, NEW, counted=True, unwritable=False) == ""
     assert kind_of({5: OLD, 6: 0}, 5, False, 6, 0, counted=True, unwritable=False) == ""
+
+
+def test_a_row_is_left_for_a_record_that_came_meanwhile_with_a_version_of_its_own() -> None:
+    """Of its header or its column: what the store has may be newer, whatever the record before counted by."""
+    hashes, yes, no = hashes_of([b"a"]), np.array([True]), np.array([False])
+    old, new = np.array([OLD], np.uint64), np.array([NEW], np.uint64)
+    suspects = Suspects(pa.array([b"a"], pa.binary()), hashes, np.array([5]), old, yes, no, np.array([9]))
+    came = Rows(hashes, no, np.array([6]), np.array([-6]), np.array([6]), new, yes, no)
+    suspects.follow(cast(Any, SimpleNamespace(compared=came)))
+    (verdict,) = suspects.verdicts(Then(suspects), Stored([np.array([9])], [old]))
+    assert (verdict.kind, verdict.topic_version, verdict.store_version) == ("newer", 6, 9)
 
 
 class Topic:
