@@ -1,7 +1,7 @@
 """External stores (Redis, PostgreSQL). For the sync service and the agent's loaders: the stream never calls them.
 
-`protocol.py` says what a versioned store is: rows under keys, written only where they are newer. `RedisStore` and
-`PostgresStore` are the two there are; one suite of tests runs over both. Drivers and their errors stay in this folder.
+`protocol.py` defines a versioned store: rows by key, each written only if it is newer. `RedisStore` and `PostgresStore`
+implement it; one suite of tests runs over both. Drivers and their errors must not leave this package.
 """
 
 from stores.external.postgres.store import PostgresStore

@@ -1,4 +1,4 @@
-"""What an external store is to the sync service: rows under keys, each with a version, written only where newer."""
+"""The interface of an external store for the sync service: rows by key, each with a version, written only if newer."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,17 +9,17 @@ import pyarrow as pa
 from stores.errors import BadRecord
 
 LARGEST_VERSION = 2**53
-"""Up to here a number of Redis' scripts is exact; one bound for all stores, so that they can be exchanged."""
+"""Numbers in Redis scripts are exact up to here. All stores have the same bound, so that they can be exchanged."""
 OFFSETS_OF_A_GENERATION = 2**40
-"""A version that comes of an offset is generation * this + offset."""
+"""A version that is made from an offset is generation * this + offset."""
 NOTES = "enrich:sync:"
-"""The names of all notes begin so. Where rows and notes stand under keys of one space, no row has such a key."""
+"""The prefix of the names of all notes. If rows and notes share a key space, no row may have a key with this prefix."""
 LARGEST_GENERATION = LARGEST_VERSION // OFFSETS_OF_A_GENERATION - 2
 
 
 @dataclass(frozen=True, slots=True)
 class VersionedRows:
-    """Rows for a store, one a key: no key is there twice."""
+    """Rows for a store; no key occurs twice."""
 
     keys: pa.BinaryArray
     versions: pa.Int64Array
@@ -36,64 +36,64 @@ class VersionedRows:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What became of the rows of one write."""
+    """The result of one write."""
 
     applied: int
     refused: Mapping[int, BadRecord] = field(default_factory=dict)
-    """Index of a row that the store does not take -> why. All others are safe there, in this version or newer."""
+    """Index of a row that the store refuses -> why. All others are stored, in this version or a newer one."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredRows:
-    """Rows as the store has them, as text in its own spelling, so that they can be compared with `spelled`."""
+    """Rows as stored, as text in the store's own spelling, so that they can be compared with `spelled`."""
 
     keys: Sequence[bytes]
     versions: Sequence[int | None]
-    """None: the store has something under the key that no write of ours put there."""
+    """None: the store has something under the key that we did not write."""
     texts: Sequence[tuple[bytes | None, ...] | None]
-    """A text a column, or None for a key that is deleted (or, when it was asked for by name, is not there)."""
+    """One text per column, or None for a key that is deleted (or, in `fetch`, missing)."""
 
 
 class VersionedStore(Protocol):
-    """One connection to one place. Every call ends within the store's deadline; none is made from two threads at once.
+    """One connection to one place. Every call ends within the store's deadline. Only one thread may call at a time.
 
-    All raise the errors of our tree: Unreachable and Retryable when the store is away or busy, ConfigError when it lets
-    nobody in or is not as it has to be.
+    All methods raise errors of our tree: Unreachable and Retryable if the store is away or busy, ConfigError if it
+    refuses the login or is not set up as required.
     """
 
     def check(self) -> list[str]:
-        """Whether the place can hold the rows. Returns warnings for people; raises ConfigError when it cannot."""
+        """Checks that the place can hold the rows. Returns warnings for people; raises ConfigError if it cannot."""
 
     def incarnation(self) -> str:
-        """Changes when the server was restarted or another took its place: it may then have lost writes."""
+        """Changes if the server was restarted or replaced by another: it may then have lost writes."""
 
     def write(self, rows: VersionedRows, seen: pa.Int64Array | None = None) -> Written:
         """Writes each row whose version is greater than the stored one; safe to repeat.
 
-        With `seen` also a row whose stored version is exactly the seen one: for repairs, which must not overwrite what
-        came in the meantime. Raises BadRecord when a row is wrong and the store cannot tell which one: nothing is
-        written then.
+        With `seen` it also writes a row whose stored version is exactly the seen one: for repairs, which must not
+        overwrite newer writes. Raises BadRecord if a row is wrong and the store cannot say which one: then nothing is
+        written.
         """
 
     def scan(self) -> Iterator[StoredRows]:
-        """All living rows, in batches; a row may come twice when the store changes meanwhile."""
+        """All living rows, in batches; a row may occur twice if the store changes meanwhile."""
 
     def is_empty(self) -> bool:
-        """Whether nothing of ours is there: no row, and no mark of a deleted one."""
+        """Whether there is nothing of ours: no row, and no mark of a deleted one."""
 
     def fetch(self, keys: Sequence[bytes]) -> StoredRows:
         """The rows of these keys, in their order."""
 
     def spelled_keys(self, keys: Sequence[bytes]) -> list[bytes]:
-        """How `scan` would name these keys. Raises BadRecord for what cannot be a key."""
+        """These keys as `scan` would return them. Raises BadRecord for one that cannot be a key."""
 
     def spelled(self, values: pa.StructArray) -> list[tuple[bytes | None, ...] | None]:
-        """How the store would give these rows back."""
+        """These rows as `scan` and `fetch` would return them."""
 
     def load_note(self, name: str) -> str | None:
-        """What `save_note` kept under this name, which begins with NOTES, beside the rows."""
+        """The note that `save_note` stored beside the rows. The name must begin with NOTES."""
 
     def save_note(self, name: str, note: str, replacing: str | None) -> bool:
-        """Keeps the note if the present one is `replacing`; tells whether it was."""
+        """Stores the note if the present one is `replacing`, and returns whether it was."""
 
     def close(self) -> None: ...

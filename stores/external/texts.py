@@ -1,5 +1,5 @@
-"""Arrow columns as text, as Redis and PostgreSQL take values: a column at a time, no Python object a row but for nested
-types."""
+"""Arrow columns as text, the form in which Redis and PostgreSQL take values: whole columns at once, without Python
+objects for rows, except for nested types."""
 
 import base64
 import json
@@ -36,7 +36,7 @@ def json_texts_of(column: pa.Array) -> pa.StringArray:
         texts = _quoted(column)
     elif pa.types.is_nested(kind) or pa.types.is_binary(kind):
         texts = pa.array([json_text(row) for row in column.to_pylist()], pa.string())
-    else:  # dates, times, decimals: text that needs no escape
+    else:  # dates, times, decimals: text that needs no escaping
         texts = pc.binary_join_element_wise('"', texts_of(column), '"', "")
     return pc.fill_null(texts, "null")
 
@@ -69,7 +69,7 @@ def _plain(value: Any) -> Any:
             return value.isoformat()
         case dict():
             return {name: _plain(inner) for name, inner in value.items()}
-        case [(_, _), *_] if all(isinstance(inner, tuple) for inner in value):  # Arrow gives a map as a list of pairs
+        case [(_, _), *_] if all(isinstance(inner, tuple) for inner in value):  # Arrow returns a map as a list of pairs
             return {str(key): _plain(inner) for key, inner in value}
         case list():
             return [_plain(inner) for inner in value]

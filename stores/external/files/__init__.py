@@ -1,4 +1,4 @@
-"""Files as Arrow batches, from wherever fsspec reaches.
+"""Reads files as Arrow batches, from any file system that fsspec supports.
 
 Nothing here knows a configuration or a topic.
 """

@@ -1,4 +1,4 @@
-"""What to ask a file's parser for, and how that becomes the columns that were wanted."""
+"""The types to parse a file's columns as, and the conversion to the wanted columns."""
 
 import base64
 import binascii
@@ -30,7 +30,7 @@ def as_read(field: pa.Field, where: str, file_format: str) -> pa.DataType:
 
 
 def as_wanted(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
-    """The batch with the wanted columns in their order. Raises ArrowInvalid for a value that does not fit."""
+    """The batch with the wanted columns, in their order. Raises ArrowInvalid for a value that does not fit."""
     arrays = []
     for field in wanted:
         array = batch.column(batch.schema.get_field_index(field.name))
@@ -58,7 +58,7 @@ def _converted(array: pa.Array, kind: pa.DataType) -> pa.Array:
             raise pa.ArrowInvalid("conversion error: a value is not base64") from None
         return pa.array(decoded, kind)
     if pa.types.is_string(array.type) and pa.types.is_timestamp(kind) and kind.tz is not None:
-        # A time without an offset is UTC, as in the tables' JSON; Arrow wants offsets in all texts or in none.
+        # A time without an offset is UTC, as in the tables' JSON; Arrow needs offsets in all texts or in none.
         zoned = pc.match_substring_regex(array, r"[T ].*(Z|[+-]\d\d(:?\d\d)?)$")
         with_zone = pc.if_else(zoned, array, None).cast(kind)
         without = pc.if_else(zoned, None, array).cast(pa.timestamp(kind.unit)).cast(kind)

@@ -1,4 +1,4 @@
-"""CSV, JSON and Parquet files of the local disk as Arrow batches. Messages never quote what stands in a file."""
+"""Local CSV, JSON and Parquet files as Arrow batches. Messages never quote a file's content."""
 
 import re
 from abc import abstractmethod
@@ -28,7 +28,7 @@ class FileFormat(StrEnum):
 
 
 class Reading(AbstractContextManager["Reading"]):
-    """A file that is open. `batches` may be called again, and gives the same rows."""
+    """An open file. `batches` may be called again and returns the same rows."""
 
     def __init__(self, path: Path, where: str, columns: pa.Schema | None) -> None:
         self._path = path
@@ -44,7 +44,7 @@ class Reading(AbstractContextManager["Reading"]):
     def _batches(self) -> Iterator[pa.RecordBatch]: ...
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Raises Retryable where the file is not what its format asks for."""
+        """Raises Retryable if the file is not valid in its format."""
         with self._errors():
             yield from self._batches()
 
@@ -67,7 +67,7 @@ class Reading(AbstractContextManager["Reading"]):
 
 
 def _told(error: Exception) -> str:
-    """Of Arrow's message what it says before it quotes the file."""
+    """The meaning of Arrow's message without its quotes of the file."""
     text = str(error)
     for sign, told in (
         ("Expected", "a row has more or fewer values than there are columns"),
@@ -83,7 +83,7 @@ def _told(error: Exception) -> str:
 
 
 class CsvReading(Reading):
-    """A header, commas, double quotes. An empty value is null, one in quotes is an empty text."""
+    """A header, commas, double quotes. An empty value is null; an empty one in quotes is an empty text."""
 
     def _open(self, wanted: pa.Schema | None) -> pa.Schema:
         with self._path.open("rb") as file:
@@ -93,7 +93,7 @@ class CsvReading(Reading):
             file.seek(-1, 2)
             if file.read(1) not in (b"\n", b"\r"):
                 raise self._refused("its last line does not end", "if nothing is missing, end the file with a newline")
-        # Nothing but the header is read: the names in it, as Arrow understands them.
+        # Parses only the header, for the column names as Arrow reads them.
         names = arrow_csv.read_csv(pa.BufferReader(header.rstrip(b"\r\n") + b"\n")).column_names
         if len(set(names)) < len(names):
             raise self._refused("two columns of its header have the same name")
@@ -120,7 +120,7 @@ class CsvReading(Reading):
 
 
 class JsonReading(Reading):
-    """One object a line. Fields that no column names are ignored; those that are missing are null."""
+    """One object per line. Fields without a column are ignored; missing ones are null."""
 
     def _open(self, wanted: pa.Schema | None) -> pa.Schema:
         if wanted is None:
@@ -145,7 +145,7 @@ class JsonReading(Reading):
 
 
 class ParquetReading(Reading):
-    """The file's own types, or those of the wanted columns where these can hold its values."""
+    """The file's own types, or those of the wanted columns if these can hold its values."""
 
     def _open(self, wanted: pa.Schema | None) -> pa.Schema:
         self._file = parquet.ParquetFile(self._path)

@@ -1,7 +1,7 @@
-"""Files as Arrow batches: copied whole from wherever fsspec reaches, then read from the copy, in bounded memory.
+"""Reads files as Arrow batches: copies the whole file with fsspec, then reads the copy, in bounded memory.
 
-A file may be replaced or cut short while somebody reads it. The copy cannot, and it is refused when the file was not
-the same before and after: a reader sees one whole file or none.
+A file may be replaced or truncated while it is read. The copy cannot, and it is refused if the file changed during the
+copy: a reader sees one whole file or none.
 """
 
 import time
@@ -20,20 +20,20 @@ from stores.files import make_private, mapped_files
 _PIECE = 1 << 20
 _RESTED_S = 2.0
 _LOOKS = ("size", "ino", "mtime", "ETag", "etag", "LastModified", "last_modified", "updated", "generation", "md5")
-"""What the file systems of fsspec tell about a file that changes when the file does."""
+"""The attributes that fsspec's file systems report and that change when the file changes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """How a file looks from outside."""
+    """A file's size and other attributes, to detect changes."""
 
     size: int
     known: str
-    """Another text when the file has changed; empty where nothing but its size is known."""
+    """Changes when the file changes; empty if only its size is known."""
 
 
 class FileReader:
-    """One CSV, JSON or Parquet file: a local path, or an address such as `s3://bucket/users.parquet`."""
+    """Reads one CSV, JSON or Parquet file: a local path, or an address such as `s3://bucket/users.parquet`."""
 
     def __init__(
         self,
@@ -59,15 +59,15 @@ class FileReader:
         return self._where
 
     def look(self) -> Look:
-        """Raises Retryable while there is no such file, Unreachable when its file system does not answer."""
+        """Raises Retryable if there is no such file, Unreachable if its file system does not answer."""
         with self._errors():
             return _look(self._opened().info(self._inner))
 
     @contextmanager
     def copied(self, directory: Path) -> Iterator["Reading"]:
-        """A copy of the file as it is now, open for reading, gone after the block.
+        """A copy of the file as it is now, open for reading. It is deleted after the block.
 
-        Raises Retryable when the file was being written, or is no whole file of its format: it may be next time.
+        Raises Retryable if the file is being written or is not a complete file of its format: it may be next time.
         """
         with mapped_files(directory):
             make_private(directory)
@@ -92,7 +92,7 @@ class FileReader:
                 while piece := source.read(_PIECE):
                     target.write(piece)
                     if self._stopping():
-                        raise Retryable("reading a file was ended, as we are to stop", where=self._where)
+                        raise Retryable("reading was stopped, because the process is stopping", where=self._where)
             system.invalidate_cache()
             after = system.info(self._inner)
         compressed = fsspec.utils.infer_compression(self._path) is not None
@@ -126,7 +126,7 @@ class FileReader:
             raise Retryable("there is no such file", where=self._where, next_step="put it there") from None
         except (PermissionError, IsADirectoryError) as error:
             raise ConfigError(f"the file cannot be read: {error.strerror or error}", where=self._where) from None
-        except (OSError, EOFError) as error:  # also what compressed files raise that were cut short
+        except (OSError, EOFError) as error:  # EOFError: a truncated compressed file
             kind = Unreachable if isinstance(error, OSError) and "://" in self._path else Retryable
             raise kind(f"the file cannot be read: {error}", where=self._where) from error
 

@@ -1,4 +1,4 @@
-"""PostgreSQL as a versioned store, and read as Arrow batches.
+"""PostgreSQL as a versioned store, and a reader that returns Arrow batches.
 
-psycopg's errors are mapped here and nowhere else; nothing here knows a configuration or a topic.
+psycopg's errors are mapped only here; nothing here knows a configuration or a topic.
 """

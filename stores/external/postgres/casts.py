@@ -1,11 +1,11 @@
-"""What PostgreSQL's explicit casts change without a word: `'abcdef'::varchar(3)` is no error.
+"""Values that PostgreSQL's explicit casts change silently: `'abcdef'::varchar(3)` is not an error.
 
-Found by trying all of its own types: what is not named here either keeps a value as it is, in meaning, or refuses it.
-Fractions in a real or double column are rounded to its precision, as everybody expects of such columns.
+Found by trying all built-in types: those not listed here keep the meaning of a value or refuse it. Fractions in a real
+or double column are rounded to its precision, as everybody expects of such columns.
 """
 
-# {0} is a text, {1} the type. Each is true where the type holds what the text says. Zones and formats of times are
-# those of our sessions (postgres_session.py): a time without a zone is UTC.
+# {0} is a text, {1} the type. Each test is true if the type stores what the text says. Time zone and formats are those
+# of our sessions (session.py): a time without a zone is UTC.
 _SAME_TEXT = "{0} = ({0}::{1})::text"
 _SAME_WHOLE_NUMBER = (
     r"CASE WHEN {0} ~ '^\s*[-+]?[0-9]+\s*$' THEN {0}::numeric = (({0}::{1})::text)::numeric ELSE true END"
@@ -39,7 +39,7 @@ _ALWAYS = {
     "tstzmultirange": _NO_NANOSECONDS,
     "daterange": "{0} !~ ':'",
     "datemultirange": "{0} !~ ':'",
-    # Of names that are there twice in an object, jsonb keeps the last.
+    # If a name is twice in an object, jsonb keeps the last one.
     "jsonb": "{0} IS JSON WITH UNIQUE KEYS",
 }
 _IF_BOUNDED = {
@@ -49,7 +49,7 @@ _IF_BOUNDED = {
     "numeric": "{0}::numeric = {0}::{1}",
 }
 
-# Of these, no two values that are spelled in different ways are equal.
+# Types whose values are equal only if they are spelled equally.
 _TELL_APART = {
     *("text", "varchar", "bpchar", "name", "char"),
     *("int2", "int4", "int8", "oid", "xid8", "pg_lsn"),
@@ -59,10 +59,11 @@ _TELL_APART = {
 
 
 def keeping(name: str, *, is_bounded: bool) -> str | None:
-    """A test for a type of this name. None: its cast never changes a value in silence."""
+    """A test for a type of this name. None: its cast never changes a value silently."""
     return _ALWAYS.get(name) or (_IF_BOUNDED.get(name) if is_bounded else None)
 
 
 def tells_apart(name: str, kind: str, *, is_bounded: bool) -> bool:
-    """Not so for citext, for 1.0 and 1.00 (numeric), for a day and 24 hours (interval)."""
+    """Whether values with different spellings differ. Not for citext, 1.0 and 1.00 (numeric), a day and 24 hours
+    (interval)."""
     return kind == "e" or name in _TELL_APART or (name == "numeric" and is_bounded)

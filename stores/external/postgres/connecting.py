@@ -7,7 +7,7 @@ import psycopg
 from stores.errors import ConfigError
 from stores.external.postgres.errors import mapped
 
-# The kernel must not wait for minutes on a host that is gone: neither for an answer nor for its acknowledgement.
+# The kernel must not wait for minutes for a host that is gone: neither for an answer nor for an acknowledgement.
 _OPTIONS: dict[str, Any] = {
     "keepalives_idle": 10,
     "keepalives_interval": 5,
@@ -17,7 +17,7 @@ _OPTIONS: dict[str, Any] = {
 
 
 def connect(dsn: str, *, timeout_s: int, application: str) -> psycopg.Connection:
-    """A connection that commits each statement. Raises errors of our tree, which never hold the password."""
+    """A connection that commits each statement. Raises errors of our tree, which never contain the password."""
     try:
         return psycopg.connect(
             dsn, autocommit=True, connect_timeout=timeout_s, application_name=application, **_OPTIONS

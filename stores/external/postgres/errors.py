@@ -1,4 +1,4 @@
-"""Where psycopg's errors become ours, by SQLSTATE: first the code itself, else its class (the first two letters)."""
+"""Maps psycopg's errors to ours by SQLSTATE: first by the code itself, else by its class (its first two characters)."""
 
 import re
 from collections.abc import Iterator
@@ -12,14 +12,14 @@ from stores.errors import BadRecord, ConfigError, EnrichError, Fatal, RefusedFor
 _BY_CODE: dict[type[psycopg.Error], type[EnrichError]] = {
     errors.ReadOnlySqlTransaction: Retryable,  # a failover is under way
     errors.SqlserverRejectedEstablishmentOfSqlconnection: ConfigError,
-    # What other rows decide: a parent that comes later, a value that another row gives up.
+    # These depend on other rows: a parent that comes later, a value that another row will give up.
     errors.ForeignKeyViolation: RefusedForNow,
     errors.UniqueViolation: RefusedForNow,
     errors.ExclusionViolation: RefusedForNow,
     errors.RaiseException: RefusedForNow,  # by a trigger
     errors.QueryCanceled: TooSlow,  # by the statement_timeout of the user or the database
-    errors.LockNotAvailable: Unreachable,  # others lock the row, and less of the batch would wait as long
-    # By a value: a query for a tsquery column, JSON that is nested too deeply. The statements are always the same.
+    errors.LockNotAvailable: Unreachable,  # others lock the row, and a smaller batch would wait as long
+    # Caused by a value: a query for a tsquery column, JSON that is nested too deeply. Our statements never change.
     errors.SyntaxError: BadRecord,
     errors.StatementTooComplex: BadRecord,
     errors.ProtocolViolation: Fatal,
@@ -47,7 +47,7 @@ BY_CLASS: dict[str, type[EnrichError]] = {
     "23": BadRecord,  # a constraint refuses the row
     "24": Fatal,
     "25": Fatal,
-    "26": Retryable,  # a prepared statement is gone: the connection was another's
+    "26": Retryable,  # a prepared statement is gone: a pooler gave us another server connection
     "27": BadRecord,
     "28": ConfigError,  # user name or password
     "2B": ConfigError,
@@ -74,7 +74,7 @@ BY_CLASS: dict[str, type[EnrichError]] = {
     "XX": Fatal,
 }
 
-# Errors without a SQLSTATE, the driver's own. psycopg gives none for a refused connection either.
+# Errors without a SQLSTATE: the driver's own, and a refused connection.
 BY_DRIVER_CLASS: dict[type[Exception], type[EnrichError]] = {
     psycopg.OperationalError: Unreachable,
     errors.ConnectionTimeout: Unreachable,
@@ -86,7 +86,7 @@ BY_DRIVER_CLASS: dict[type[Exception], type[EnrichError]] = {
     psycopg.InternalError: Fatal,
     psycopg.NotSupportedError: Fatal,
     psycopg.ProgrammingError: Fatal,
-    # libpq's own, on a connection that died: the server gives each of its errors a code.
+    # libpq's own, if the connection died: all errors of the server have a code.
     psycopg.DatabaseError: Unreachable,
     psycopg.Error: Fatal,
 }
@@ -107,8 +107,8 @@ _RAISED = re.compile(r"^PL/\w+ function \S+ line \d+ at \w+", re.MULTILINE)
 
 
 def mapped(error: psycopg.Error, where: str | None = None) -> EnrichError:
-    """The error of our tree for one of psycopg's. Values of rows are left out: errors stand in logs and DLQs, where
-    those of one kind are counted together."""
+    """The error of our tree for an error of psycopg. It must not contain values of rows: errors go into logs and DLQs,
+    where equal texts are counted together."""
     kind = _kind(error)
     text = error.diag.message_primary or " ".join(str(error).split()) or type(error).__name__
     if issubclass(kind, BadRecord | RefusedForNow):
@@ -120,9 +120,9 @@ def mapped(error: psycopg.Error, where: str | None = None) -> EnrichError:
 def _without_values(error: psycopg.Error, text: str) -> str:
     code = error.sqlstate or ""
     if code[:2] in ("23", "44"):
-        return text  # of constraints: their names, the tables' and the columns'
+        return text  # contains only names of constraints, tables and columns
     if code[:2] in ("09", "27", "2F", "38", "39", "P0"):
-        # What a trigger or a function raises is its author's text, and may hold anything.
+        # The text comes from the author of a trigger or a function, and may contain anything.
         raised = _RAISED.search(error.diag.context or "")
         return f"refused by {raised[0] if raised else 'a trigger or a function'}"
     return _QUOTED.sub("...", text).partition(": ")[0]
@@ -142,7 +142,7 @@ def _kind(error: psycopg.Error) -> type[EnrichError]:
 
 @contextmanager
 def postgres_errors(where: str | None = None) -> Iterator[None]:
-    """What psycopg raises inside leaves as an error of our tree."""
+    """Turns psycopg's errors inside the block into errors of our tree."""
     try:
         yield
     except psycopg.Error as error:

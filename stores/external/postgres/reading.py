@@ -1,6 +1,6 @@
 """Reads PostgreSQL as Arrow batches: one consistent snapshot, streamed by COPY, in bounded memory.
 
-COPY's text goes from libpq to Arrow's CSV parser, 2.3 M rows/s of 100 bytes on one core; psycopg's own COPY made 1.2 M.
+COPY's text goes from libpq to Arrow's CSV parser: 2.3 M rows/s of 100 bytes on one core; psycopg's own COPY: 1.2 M.
 """
 
 import json
@@ -21,7 +21,7 @@ from stores.external.postgres.types import Column, parsed, quoted
 
 _CHUNK = 4 << 20
 _CONNECT_S = 10
-# One form of every value, whatever the server's or the user's defaults are.
+# Fixed formats of all values, whatever the server's or the user's defaults are.
 _SETTINGS = (
     "SET TimeZone = 'UTC'; SET DateStyle = 'ISO'; SET IntervalStyle = 'iso_8601'; SET bytea_output = 'hex'; "
     "SET extra_float_digits = 1; SET client_encoding = 'UTF8'; SET statement_timeout = 0; SET lock_timeout = '10s'; "
@@ -31,18 +31,18 @@ _SETTINGS = (
 
 @dataclass(frozen=True, slots=True)
 class TableShape:
-    """What a table or view looks like at this moment."""
+    """The columns and indexes of a table or view at this moment."""
 
     name: str
-    """As SQL needs it: quoted, with its schema where the search path does not lead to it."""
+    """As SQL needs it: quoted, and with its schema if that is not in the search path."""
     columns: tuple[Column, ...]
     unique: tuple[frozenset[str], ...]
-    """Sets of columns of which no two rows have the same, not null."""
+    """Sets of columns that are unique and not null."""
     first_in_index: frozenset[str]
-    """Columns that an index begins with."""
+    """Columns that are the first one of an index."""
 
     def select(self, names: Sequence[str]) -> tuple[Column, ...]:
-        """Raises ConfigError for a name that is none of the columns."""
+        """The columns with these names. Raises ConfigError for an unknown one."""
         by_name = {column.name: column for column in self.columns}
         for name in names:
             if name not in by_name:
@@ -56,20 +56,20 @@ class TableShape:
 
 @dataclass(frozen=True, slots=True)
 class RunningWrites:
-    """Of a snapshot on a standby: which transactions it cannot see. Who began when is known to the primary only."""
+    """For a snapshot on a standby: the transactions that it cannot see. Only the primary knows when they began."""
 
     oldest: int
-    """All transactions with a lesser number had ended."""
+    """All transactions with a lower id had ended."""
     next: int
-    """Transactions with this number or a greater one wrote for the first time after the snapshot."""
+    """Transactions with this id or a higher one wrote for the first time after the snapshot."""
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
     """The server's clock just before a snapshot, and the start of the oldest transaction that was under way then.
 
-    What such a transaction commits later is not in the snapshot. Milliseconds; those of transactions that this user
-    may not see are not counted.
+    The snapshot does not contain what such a transaction commits later. Milliseconds; transactions that this user may
+    not see are not counted.
     """
 
     now_ms: int
@@ -78,9 +78,9 @@ class Moment:
 
 
 class PostgresReader:
-    """One database. Each snapshot has a connection of its own.
+    """Reads one database. Each snapshot has its own connection.
 
-    Every wait ends when `stopping` says so (Retryable) or nothing came for `stalled_s` (Unreachable).
+    Every wait ends when `stopping` says so (Retryable) or when nothing has arrived for `stalled_s` (Unreachable).
     """
 
     def __init__(self, dsn: str, *, stopping: Callable[[], bool] = lambda: False, stalled_s: float = 60.0) -> None:
@@ -90,7 +90,7 @@ class PostgresReader:
 
     @contextmanager
     def snapshot(self) -> Iterator["PostgresSnapshot"]:
-        """All that is read inside the block is as of one moment. Holds no lock that keeps others from writing."""
+        """Everything read inside the block is as of one moment. Takes no lock that keeps others from writing."""
         connection = connect(self._dsn, timeout_s=_CONNECT_S, application="enrich")
         try:
             wire = _Wire(connection.pgconn, self._stopping, self._stalled_s)
@@ -101,14 +101,14 @@ class PostgresReader:
             writes = RunningWrites(int(str(oldest)), int(str(newest))) if is_standby == "t" else None
             yield PostgresSnapshot(wire, moment, int(str(taken)), writes)
         finally:
-            connection.close()  # also ends a COPY that nobody read to its end
+            connection.close()  # also ends a COPY that was not read to its end
 
 
 class PostgresSnapshot:
-    """What one moment of the database looks like.
+    """The database as of one moment.
 
-    `taken_ms`: the server's clock just after it was taken. `writes`: on a standby, whose `moment` knows nothing of the
-    primary's transactions, those that are under way.
+    `taken_ms`: the server's clock just after it was taken. `writes`: only on a standby, the running transactions of the
+    primary, which `moment` does not include there.
     """
 
     def __init__(self, wire: "_Wire", moment: Moment, taken_ms: int, writes: RunningWrites | None = None) -> None:
@@ -118,7 +118,7 @@ class PostgresSnapshot:
         self.writes = writes
 
     def shape(self, table: str) -> TableShape:
-        """Its shape, which no one can change before the snapshot ends. Raises ConfigError if there is none."""
+        """The shape, which nobody can change before the snapshot ends. Raises ConfigError if there is no such table."""
         literal = _literal(table)
         found = self._wire.run(f"SELECT to_regclass({literal})::text, to_regclass({literal})::oid", table)
         name, oid = _texts(found)[0]
@@ -143,9 +143,9 @@ class PostgresSnapshot:
         return TableShape(str(name), columns, unique, frozenset(_list(columns_)[0] for columns_, _ in indexes))
 
     def newest(self, shape: TableShape, column: str, *, back_ms: int = 0) -> str | None:
-        """The column's greatest value, for a time the greatest that is not in the future; None if there is none.
+        """The column's greatest value; for a time the greatest that is not in the future. None if there is none.
 
-        `back_ms`: for a time, so much less.
+        `back_ms` is subtracted from a time.
         """
         (found,) = shape.select([column])
         name = quoted(column)
@@ -161,9 +161,9 @@ class PostgresSnapshot:
     def rows(
         self, shape: TableShape, names: Sequence[str], *, after: tuple[str, str] | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """The rows in any order, some ten thousand a batch. `after`: those whose column has a greater value than this.
+        """The rows in any order, some ten thousand per batch. `after`: only rows whose column has a greater value.
 
-        A day is a coarse clock: rows of the same day are among those after it.
+        For a date column also rows with the same date, since more rows may have been added on that day.
         """
         columns = shape.select(names)
         condition = ""
@@ -177,7 +177,7 @@ class PostgresSnapshot:
             yield parsed(text, columns, where)
 
 
-# Only what holds for all rows counts: valid, not partial, no expressions; a unique one has no nulls, which may repeat.
+# Only indexes that cover all rows: valid, not partial, no expressions. Unique only without nulls, which may repeat.
 _INDEXES = """
     SELECT json_agg(a.attname ORDER BY k.place)::text,
            i.indisunique AND i.indimmediate AND bool_and(a.attnotnull)
@@ -209,7 +209,7 @@ def _moment(wire: "_Wire") -> Moment:
 
 
 class _Wire:
-    """Statements over libpq's own calls, so that every wait can be ended."""
+    """Runs statements with libpq's own calls, so that every wait can be interrupted."""
 
     def __init__(self, connection: Any, stopping: Callable[[], bool], stalled_s: float) -> None:
         self._connection = connection
@@ -226,7 +226,7 @@ class _Wire:
             return last
 
     def copy(self, statement: str, table: str) -> Iterator[bytes]:
-        """What COPY sends, in pieces of whole lines."""
+        """The output of COPY, in pieces of whole lines."""
         with postgres_errors(f"table {table}"):
             self._connection.send_query(statement.encode())
             self._next_result()
@@ -244,7 +244,7 @@ class _Wire:
                     self._wait()
                 else:
                     break
-            # Only the last result says whether the answer was whole.
+            # Only the last result says whether the output was complete.
             while self._next_result() is not None:
                 pass
             if lines:
@@ -262,7 +262,7 @@ class _Wire:
         end = time.monotonic() + self._stalled_s
         while not select.select([self._connection.socket], [], [], 0.2)[0]:
             if self._stopping():
-                raise Retryable("reading PostgreSQL was ended, as we are to stop")
+                raise Retryable("reading PostgreSQL was stopped, because the process is stopping")
             if time.monotonic() > end:
                 raise Unreachable(
                     f"PostgreSQL sent nothing for {self._stalled_s:g} s", next_step="check that the server runs"

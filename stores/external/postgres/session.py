@@ -1,4 +1,4 @@
-"""One connection to PostgreSQL that cannot hang: what takes too long is cut off, and the next call connects anew."""
+"""One connection to PostgreSQL that cannot hang: a call that takes too long is cut off, and the next one reconnects."""
 
 import os
 import socket
@@ -13,7 +13,7 @@ from stores.external.postgres.connecting import connect, shown
 from stores.external.postgres.errors import mapped
 
 _CHECKS_SINCE = 140_000
-# One meaning of every text that is cast, and one form of every value that is read, whatever the defaults of the server,
+# Fixed meaning of texts that are cast, and fixed formats of values that are read, whatever the defaults of the server,
 # the database or the user are.
 _SETTINGS = (
     "SET TimeZone = 'UTC'; SET DateStyle = 'ISO, MDY'; SET IntervalStyle = 'postgres'; SET bytea_output = 'hex'; "
@@ -22,7 +22,7 @@ _SETTINGS = (
 
 
 class PostgresSession:
-    """Opened at the first call; after an error that leaves it in doubt, closed and opened again at the next."""
+    """Connects at the first call. After an error that may have broken the connection, the next call reconnects."""
 
     def __init__(self, dsn: str, deadline_s: float = 10.0) -> None:
         self._dsn = dsn
@@ -39,7 +39,7 @@ class PostgresSession:
 
         def cut() -> None:
             cut_off.set()
-            # Of a copy: the driver may close its own at any moment. A server that stands still answers no cancel.
+            # A copy of the descriptor: the driver may close its own at any moment. A hanging server answers no cancel.
             with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(connection.fileno())) as copy:
                 copy.shutdown(socket.SHUT_RDWR)
 
@@ -49,7 +49,7 @@ class PostgresSession:
         try:
             if self._is_new:
                 connection.execute(_SETTINGS)
-                # Before the deadline: a server that only waits for others is not slow.
+                # Shorter than the deadline: a server that only waits for other locks is not slow.
                 connection.execute(f"SET lock_timeout = {round(self._deadline_s * 800)}")
                 _let_it_notice_that_we_left(connection)
                 self._is_new = False
@@ -86,7 +86,8 @@ class PostgresSession:
 
 
 def _let_it_notice_that_we_left(connection: psycopg.Connection) -> None:
-    """Else what we cut off while it waits for a lock waits on: one more with each try, until the server is full."""
+    """Otherwise a statement that we cut off keeps waiting for its lock: one more with each retry, until the server has
+    no connections left."""
     if connection.info.server_version >= _CHECKS_SINCE:
         with suppress(psycopg.errors.InvalidParameterValue):  # not on every operating system
             connection.execute("SET client_connection_check_interval = '1s'")

@@ -1,4 +1,4 @@
-"""The statements of one table. All values travel as arrays of text, one a column, and PostgreSQL casts them."""
+"""The SQL statements of one table. All values are sent as arrays of text, one per column; PostgreSQL casts them."""
 
 from collections.abc import Iterable, Sequence
 
@@ -17,7 +17,7 @@ NOTES = "CREATE TABLE IF NOT EXISTS enrich_sync_notes (name text PRIMARY KEY, no
 
 
 class Statements:
-    """Text of SQL, made once. Parameters stand in the order of `source`: keys, columns, then what is named."""
+    """SQL texts, made once. Parameters are in the order of `_source`: keys, columns, then those listed."""
 
     def __init__(self, table: PostgresTable, place: PostgresPlace) -> None:
         self.table = table
@@ -35,9 +35,9 @@ class Statements:
         self.any_row = self._any_row()
 
     def _upsert_marked(self) -> sql.Composed:
-        """Parameters: keys, columns, versions, deleted. A mark leaves the columns as they were."""
+        """Parameters: keys, columns, versions, deleted. Marking a row as deleted leaves its columns unchanged."""
         deleted = self._deleted
-        assert deleted is not None  # noqa: S101 - for mypy: the caller has just looked
+        assert deleted is not None  # noqa: S101 - for mypy: the caller has just checked
         columns = [
             sql.SQL("{0} = CASE WHEN excluded.{1} THEN t.{0} ELSE excluded.{0} END").format(column.identifier, deleted)
             for column in self.table.columns
@@ -73,7 +73,7 @@ class Statements:
         )
 
     def _update_of_seen(self) -> sql.Composed:
-        """Parameters: keys, seen versions. A row without a version takes any."""
+        """Parameters: keys, seen versions. Sets the version to -1, so that any version may overwrite the row."""
         return sql.SQL(
             "UPDATE {table} AS t SET {version} = -1 FROM {source} WHERE {same} AND t.{version} = s.v"
         ).format(
@@ -95,7 +95,7 @@ class Statements:
         )
 
     def _spelled(self, columns: Sequence[Column], changed: sql.Composable | None) -> sql.Composed:
-        """Parameters: the columns. Answers for each row the column that would change it, if any, then the columns."""
+        """Parameters: the columns. Returns for each row the column that would change it, if any, then the columns."""
         names = _names("k" if columns is self.table.key else "c", columns)
         return sql.SQL("SELECT {changed}{values} FROM {source} ORDER BY s.n").format(
             changed=sql.SQL("NULL") if changed is None else changed,
@@ -109,8 +109,8 @@ class Statements:
         )
 
     def _changed(self) -> sql.Composed | None:
-        """Parameters: keys, columns. Answers place and column of each row that a cast would change in silence; None
-        where no cast does."""
+        """Parameters: keys, columns. Returns index and column of each row that a cast would change silently; None if no
+        cast does that."""
         found = [each for each in (self._changed_key(), self._changed_value()) if each is not None]
         if not found:
             return None
@@ -124,18 +124,18 @@ class Statements:
         )
 
     def _changed_key(self) -> sql.Composed | None:
-        """The place of the key's column that would hold another key, counted from -1 downwards."""
+        """The index of the key column that would store another key, counted from -1 downwards."""
         tests = [column.keeps_key(_of_source(f"k{place}")) for place, column in enumerate(self.table.key)]
         return _first_false([(-1 - place, test) for place, test in enumerate(tests) if test is not None])
 
     def _changed_value(self) -> sql.Composed | None:
-        """The place of the first column that would hold another value."""
+        """The index of the first column that would store another value."""
         tests = [column.keeps(_of_source(f"c{place}")) for place, column in enumerate(self.table.columns)]
         return _first_false([(place, test) for place, test in enumerate(tests) if test is not None])
 
     def _taken(self) -> sql.Composed | None:
-        """Parameters: keys. Answers the places of keys whose row is another key's, which only spells otherwise; None
-        where the columns of the key tell all keys apart."""
+        """Parameters: keys. Returns the indexes of keys whose row belongs to a key with another spelling that the
+        columns treat as equal; None if the key columns distinguish all keys."""
         key = self.table.key
         if all(column.tells_keys_apart for column in key):
             return None
@@ -187,7 +187,7 @@ class Statements:
         )
 
     def _any_row(self) -> sql.Composed:
-        """Parameters: with hard deletes the target."""
+        """Parameters: for hard deletes the target."""
         rows = sql.SQL("EXISTS (SELECT FROM {})").format(self.table.name)
         marks = "" if self._deleted is not None else " OR EXISTS (SELECT FROM enrich_sync_markers WHERE target = %s)"
         return sql.SQL("SELECT {}{}").format(rows, sql.SQL(marks))
@@ -224,7 +224,7 @@ class Statements:
 
 
 def array_literal(texts: pa.Array) -> str:
-    """A column as the text of a PostgreSQL array: one value for the driver, however many rows."""
+    """A column as the text of a PostgreSQL array: a single value for the driver, however many rows there are."""
     if pa.types.is_binary(texts.type):
         hexed = [None if value is None else f"\\x{value.hex()}" for value in texts.to_pylist()]
         texts = pa.array(hexed, pa.string())
@@ -235,7 +235,7 @@ def array_literal(texts: pa.Array) -> str:
 
 
 def _first_false(tests: Sequence[tuple[int, sql.Composable]]) -> sql.Composed | None:
-    """The number of the first test that is false; null where none is."""
+    """The number of the first test that is false; null if none is."""
     if not tests:
         return None
     cases = [sql.SQL("WHEN NOT ({}) THEN {}").format(test, sql.Literal(number)) for number, test in tests]

@@ -1,4 +1,4 @@
-"""A PostgreSQL table as a versioned store: one upsert a batch, that changes a row only if it is newer."""
+"""A PostgreSQL table as a versioned store: one upsert per batch, which changes a row only if the new one is newer."""
 
 import json
 import time
@@ -38,7 +38,7 @@ class PostgresStore:
     """See `VersionedStore`. Connects at the first call."""
 
     def __init__(self, dsn: str, place: PostgresPlace, deadline_s: float = 10.0) -> None:
-        """The dsn may hold a password: it is never shown."""
+        """The dsn may contain a password: never show it."""
         self._place = place
         self._session = PostgresSession(dsn, deadline_s)
         self._made: Statements | None = None
@@ -53,8 +53,8 @@ class PostgresStore:
 
     def incarnation(self) -> str:
         with self._session.connection() as connection:
-            # A promoted replica is another server, with another start; a restarted one may have lost writes that
-            # asked for no flush.
+            # A promoted replica is another server with another start time; a restarted one may have lost writes that
+            # were committed with synchronous_commit off.
             row = connection.execute("SELECT pg_postmaster_start_time()::text").fetchone()
         return str(row[0]) if row else ""
 
@@ -62,7 +62,7 @@ class PostgresStore:
         parts, refused = self._key_parts(rows.keys.to_pylist())
         refused |= self._not_kept(parts, rows.values)
         good = [index for index in range(len(rows)) if index not in refused]
-        # Two writers that lock the same rows in different orders wait for each other for ever.
+        # Sorted, because two writers that lock the same rows in different orders would deadlock.
         order = pc.sort_indices(rows.keys.take(pa.array(good, pa.int64()))).to_pylist()
         indexes = [good[place] for place in order]
         if not indexes:
@@ -82,7 +82,7 @@ class PostgresStore:
         return Written(applied, refused)
 
     def _not_kept(self, parts: Sequence[list[str | None]], values: pa.StructArray) -> dict[int, BadRecord]:
-        """The rows that the table would change in silence, and those whose row is another key's."""
+        """The rows that the table would change silently, and those whose row belongs to another key."""
         statements = self._statements()
         if statements.changed is None and statements.taken is None:
             return {}
@@ -124,8 +124,8 @@ class PostgresStore:
     def _write_hard(
         self, connection: Any, statements: Statements, rows: VersionedRows, keys: list[str], seen: pa.Array | None
     ) -> int:
-        """A removed row is remembered in a table of ours. One writer at a time: a row and the mark of its removal are
-        in two tables, and what two writers do to them at once would not be in order."""
+        """Marks of removed rows are in a table of ours. Only one writer at a time: a row and its mark are in two
+        tables, and concurrent writers would not change both in the same order."""
         raw, versions = array_literal(rows.keys), array_literal(texts_of(rows.versions))
         with connection.transaction():
             connection.execute(_LOCK, [self._target])
@@ -151,7 +151,7 @@ class PostgresStore:
         return int(applied)
 
     def _forget(self, connection: Any) -> None:
-        """Marks whose time has come; of our own table only, since the lock makes us their only writer."""
+        """Removes expired marks, only of our own target: the lock makes us its only writer."""
         if time.monotonic() >= self._next_forget:
             connection.execute(_FORGET, [self._target])
             self._next_forget = time.monotonic() + _FORGET_EVERY_S
@@ -164,7 +164,7 @@ class PostgresStore:
             connection.transaction(),
             connection.cursor(name="enrich_scan") as cursor,
         ):
-            cursor.execute(statements.scan, [])  # with parameters, though there are none: its names are escaped
+            cursor.execute(statements.scan, [])  # with (empty) parameters, because `%` in its names is escaped
             while rows := cursor.fetchmany(_SCANNED):
                 keys = [self._joined(row[1 : 1 + count]) for row in rows]
                 yield StoredRows(keys, [row[0] for row in rows], [_encoded(row[1 + count :]) for row in rows])
@@ -268,7 +268,7 @@ class PostgresStore:
         return self._key_parts(keys.to_pylist())[0]
 
     def _key_parts(self, keys: Sequence[bytes]) -> tuple[list[list[str | None]], dict[int, BadRecord]]:
-        """For each column of the key its texts, and the keys that have not one part a column."""
+        """The texts of each key column, and the keys that do not have exactly one part per column."""
         count, refused = len(self._place.key), dict[int, BadRecord]()
         parts: list[list[str | None]] = [[] for _ in range(count)]
         for index, key in enumerate(keys):
@@ -288,7 +288,7 @@ class PostgresStore:
 def _parts(key: bytes, count: int) -> list[str | None] | None:
     try:
         text = key.decode()
-        if "\0" in text:  # PostgreSQL has no such text
+        if "\0" in text:  # PostgreSQL cannot store this character
             return None
         if count == 1:
             return [text]

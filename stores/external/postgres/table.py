@@ -9,7 +9,7 @@ from psycopg import sql
 from stores.errors import ConfigError
 from stores.external.postgres.casts import keeping, tells_apart
 
-# Beneath domains and arrays there is the type whose values are kept.
+# Resolves domains and arrays to the base type whose values are stored.
 _COLUMNS = """
 WITH RECURSIVE beneath(number, type, modifier, depth) AS (
     SELECT a.attnum, a.atttypid, a.atttypmod, 0 FROM pg_catalog.pg_attribute a
@@ -52,7 +52,7 @@ class PostgresPlace:
     """Column of the table -> column of the row."""
     version_column: str = "version"
     deleted_column: str | None = "deleted"
-    """None: deleted rows are removed."""
+    """None: deleted rows are removed from the table."""
     marker_ms: int = 86_400_000
     """How long a removed key is remembered."""
 
@@ -68,32 +68,32 @@ class Column:
     generated: bool
     is_array: bool
     kept: str
-    """The name of the type beneath domains and arrays."""
+    """The name of the base type beneath domains and arrays."""
     kept_kind: str
-    """PostgreSQL's: b for base types, e for enums, and others."""
+    """PostgreSQL's typtype: b for base types, e for enums, and others."""
     is_bounded: bool
-    """The type beneath has a length, precision or scale."""
+    """Whether the base type has a length, precision or scale."""
     kept_type: str
-    """The type beneath, in SQL, with its bounds."""
+    """The base type in SQL, with its bounds."""
     is_deterministic: bool
-    """Texts that are spelled in different ways are different."""
+    """Whether the collation is deterministic: texts with different spellings differ."""
     tells_names_twice: bool = True
-    """The server can say whether a JSON text has a name twice."""
+    """Whether the server can detect that a JSON text has a name twice."""
 
     @property
     def identifier(self) -> sql.Identifier:
         return identifier(self.name)
 
     def cast(self, text: sql.Composable) -> sql.Composable:
-        """An expression that makes of our text what the column holds."""
-        if self.is_array:  # our text is JSON, and PostgreSQL writes its arrays in another way
+        """An expression that converts our text to the column's type."""
+        if self.is_array:  # our text is JSON, which differs from PostgreSQL's own array syntax
             template = "CASE WHEN {0} IS NOT NULL THEN ARRAY(SELECT jsonb_array_elements_text({0}::jsonb))::{1} END"
         else:
             template = "{0}::{1}"
         return sql.SQL(template).format(text, sql.SQL(escaped(self.type)))
 
     def keeps(self, text: sql.Composable) -> sql.Composable | None:
-        """An expression that is false where the cast would change the value in silence. None: it never does."""
+        """An expression that is false if the cast would change the value silently. None: it never does."""
         test = keeping(self.kept, is_bounded=self.is_bounded)
         if test is None or (self.kept == "jsonb" and not self.tells_names_twice):
             return None
@@ -105,7 +105,7 @@ class Column:
         return sql.SQL(template).format(text, of_one)
 
     def keeps_key(self, text: sql.Composable) -> sql.Composable | None:
-        """An expression that is false where the column would hold another key, as it does for `01` and `1`."""
+        """An expression that is false if the column would store another key, for example `1` instead of `01`."""
         if not self.is_array and self.kept in ("text", "varchar", "citext") and not self.is_bounded:
             return None
         template = "{0} = array_to_json({1})::text" if self.is_array else "{0} = ({1})::text"
@@ -113,13 +113,13 @@ class Column:
 
     @property
     def tells_keys_apart(self) -> bool:
-        """Whether keys that the column spells in different ways are different to it."""
+        """Whether the column treats keys with different spellings as different."""
         return self.is_deterministic and tells_apart(self.kept, self.kept_kind, is_bounded=self.is_bounded)
 
 
 @dataclass(frozen=True)
 class PostgresTable:
-    """What is needed to write the statements."""
+    """What `Statements` needs to know about the table."""
 
     name: sql.Composable
     key: Sequence[Column]
@@ -128,22 +128,22 @@ class PostgresTable:
 
 
 def identifier(name: str) -> sql.Identifier:
-    """For statements with parameters."""
+    """An identifier for statements with parameters."""
     return sql.Identifier(escaped(name))
 
 
 def escaped(text: str) -> str:
-    """The driver looks for its placeholders in names and types too."""
+    """Escapes `%`: the driver looks for its placeholders in names and types too."""
     return text.replace("%", "%%")
 
 
 def read_table(connection: Any, place: PostgresPlace, where: str | None = None) -> PostgresTable:
-    """`where` is told in errors. Raises ConfigError with all that keeps the table from holding the rows."""
+    """`where` appears in errors. Raises ConfigError with all reasons why the table cannot hold the rows."""
     (name,) = connection.execute("SELECT to_regclass(%s)::text", [place.table]).fetchone()
     if name is None:
         raise ConfigError(f"there is no table {place.table}", where=where, next_step="create it, or correct the name")
     known = {row[0]: Column(*row) for row in connection.execute(_COLUMNS, [name, name])}
-    if connection.info.server_version < _TELLS_NAMES_TWICE_SINCE:  # before, nobody can ask for them
+    if connection.info.server_version < _TELLS_NAMES_TWICE_SINCE:  # older servers cannot detect them
         known = {each: replace(column, tells_names_twice=False) for each, column in known.items()}
     wanted = [*place.key, *place.columns, place.version_column]
     wanted += [] if place.deleted_column is None else [place.deleted_column]

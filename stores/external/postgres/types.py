@@ -1,7 +1,7 @@
-"""PostgreSQL's types as Arrow's: how a column is selected, and how COPY's text becomes an array.
+"""Maps PostgreSQL's types to Arrow's: how a column is selected, and how COPY's text becomes an array.
 
-What Arrow has no type for is text, as PostgreSQL writes it. Values that are JSON themselves (json, arrays, composite
-types, numbers without a bound) are text too, marked in their field: see json_text.py.
+Types that Arrow does not have become text, as PostgreSQL writes it. Values that are JSON (json, arrays, composite
+types, unbounded numerics) are text too, marked in their field: see json_text.py.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ import pyarrow.csv as arrow_csv
 from stores.errors import BadRecord
 from stores.json_text import JSON_TEXT
 
-# By the numbers that PostgreSQL's own types have had since they exist.
+# The fixed oids of PostgreSQL's built-in types.
 _BOOLEAN, _BYTES, _DATE, _TIMESTAMP, _TIMESTAMP_WITH_ZONE, _NUMERIC = 16, 17, 1082, 1114, 1184, 1700
 _SIMPLE: dict[int, pa.DataType] = {
     _BOOLEAN: pa.bool_(),
@@ -40,7 +40,7 @@ class Column:
     type_id: int
     type_modifier: int
     category: str
-    """PostgreSQL's: A for arrays, C for composite types."""
+    """PostgreSQL's typcategory: A for arrays, C for composite types."""
 
     @property
     def is_time(self) -> bool:
@@ -66,7 +66,7 @@ class Column:
 
     @property
     def expression(self) -> str:
-        """What to select, so that every value has a form that Arrow can hold. Without such a form it is null."""
+        """The expression to select, so that Arrow can hold every value. A value that it cannot hold becomes null."""
         name = quoted(self.name)
         if self.category in "AC":
             return f"to_json({name})::text"
@@ -94,7 +94,7 @@ def parsed(text: bytes, columns: Sequence[Column], where: str) -> pa.RecordBatch
     """Whole lines of COPY's CSV as a batch. Raises BadRecord for a value that Arrow cannot hold."""
     schema = pa.schema([column.field for column in columns])
     names = [str(number) for number in range(len(columns))]  # a table cannot have two columns of a name, a CSV can
-    # PostgreSQL writes true as t; bytes come in hexadecimal digits.
+    # PostgreSQL writes true as t, and bytes in hexadecimal digits.
     types = {n: pa.string() if pa.types.is_binary(f.type) else f.type for n, f in zip(names, schema, strict=True)}
     convert = arrow_csv.ConvertOptions(
         column_types=types,
@@ -102,7 +102,7 @@ def parsed(text: bytes, columns: Sequence[Column], where: str) -> pa.RecordBatch
         true_values=["t"],
         false_values=["f"],
         strings_can_be_null=True,
-        quoted_strings_can_be_null=False,  # COPY tells an empty text from null by its quotes
+        quoted_strings_can_be_null=False,  # COPY quotes an empty text to distinguish it from null
     )
     try:
         table = arrow_csv.read_csv(

@@ -1,4 +1,4 @@
-"""Redis as a versioned store, and read in batches.
+"""Redis as a versioned store, and a reader in batches.
 
-The client's errors are mapped here and nowhere else; nothing here knows a configuration or a topic.
+The client's errors are mapped only here; nothing here knows a configuration or a topic.
 """

@@ -1,4 +1,4 @@
-"""Connects to Redis: one server, a cluster, or the master that sentinels name."""
+"""Connects to Redis: to one server, to a cluster, or to the master that sentinels name."""
 
 from contextlib import closing
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from stores.errors import ConfigError
 @dataclass(frozen=True)
 class RedisAddress:
     url: str
-    """Of the server, of a node of the cluster, or of a sentinel. May hold a password: never shown."""
+    """The url of the server, of a node of the cluster, or of a sentinel. May contain a password: never show it."""
     cluster: bool = False
     sentinel: str | None = None
     """The name of the master that the sentinel watches."""
@@ -29,7 +29,7 @@ class RedisAddress:
 
 
 def takes_anyone(address: RedisAddress) -> bool:
-    """Whether the url has a password, and the server asks for none: it takes any, and whoever has none."""
+    """Whether the url has a password but the server requires none: then it accepts any client."""
     parts = urlsplit(address.url)
     if not parts.password or address.sentinel is not None:
         return False
@@ -43,7 +43,7 @@ def takes_anyone(address: RedisAddress) -> bool:
 
 
 def connect(address: RedisAddress) -> Any:
-    """A client that opens its connections when they are needed, and repeats nothing by itself: the caller decides."""
+    """A client that opens its connections on demand and never retries: that is up to the caller."""
     options: dict[str, Any] = {
         "socket_timeout": address.deadline_s,
         "socket_connect_timeout": min(address.deadline_s, 3.0),
@@ -56,12 +56,12 @@ def connect(address: RedisAddress) -> Any:
         if address.sentinel is None:
             client = redis.Redis.from_url(address.url, retry=once, **options)
             pool = client.connection_pool
-            pool.connection_class(**pool.connection_kwargs)  # which looks at the options, and opens nothing
+            pool.connection_class(**pool.connection_kwargs)  # checks the options and opens nothing
             return client
     except (TypeError, ValueError):
         raise ConfigError(
             "the client refuses the options of the url", where=address.shown, next_step="correct what follows its ?"
-        ) from None  # the client's words show their values
+        ) from None  # the client's message contains their values
     parts = urlsplit(address.url)
     login = {"username": parts.username, "password": parts.password}
     database = parts.path.strip("/")

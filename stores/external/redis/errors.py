@@ -1,4 +1,4 @@
-"""Where the Redis client's errors become ours."""
+"""Maps the Redis client's errors to ours."""
 
 import re
 from collections.abc import Iterator
@@ -8,14 +8,14 @@ from redis import exceptions as redis_exceptions
 
 from stores.errors import BadRecord, ConfigError, EnrichError, Fatal, Retryable, Unreachable
 
-# The most special class of an error decides. Every class that the client has is named, so that the exhaustive test
-# tells when an upgrade brings a new one.
+# The most specific class of an error decides. Every class of the client is listed, so that the exhaustive test fails if
+# an upgrade adds a new one.
 KINDS: dict[type[Exception], type[EnrichError]] = {
     redis_exceptions.AskError: Retryable,
     redis_exceptions.AuthenticationError: ConfigError,
     redis_exceptions.AuthenticationWrongNumberOfArgsError: ConfigError,
     redis_exceptions.AuthorizationError: ConfigError,
-    redis_exceptions.BusyLoadingError: Unreachable,  # quick retries would only hold up others
+    redis_exceptions.BusyLoadingError: Unreachable,  # quick retries would only delay others
     redis_exceptions.ChildDeadlockedError: Fatal,
     redis_exceptions.ClusterCrossSlotError: Fatal,
     redis_exceptions.ClusterDownError: Unreachable,
@@ -49,14 +49,14 @@ KINDS: dict[type[Exception], type[EnrichError]] = {
     redis_exceptions.WatchError: Retryable,
 }
 
-# What a command inside a script was refused for: the client does not know these, as another text stands before them.
+# Error codes of commands inside a script: the client does not recognise them, since other text precedes them.
 _CODES: tuple[tuple[re.Pattern[str], type[EnrichError]], ...] = (
     (re.compile(r"\b(OOM|READONLY|MISCONF|LOADING|NOREPLICAS|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|BUSY)\b"), Retryable),
     (re.compile(r"\b(NOPERM|NOAUTH|WRONGPASS)\b"), ConfigError),
 )
 
 _HUNG_UP = "Connection closed by server"
-"""By a Redis that ends, or by a server that does not understand its language, such as PostgreSQL."""
+"""From a Redis that is shutting down, or from a server that does not speak its protocol, such as PostgreSQL."""
 
 _NEXT_STEPS: dict[type[EnrichError], str] = {
     Unreachable: "check that Redis runs and that the url names it",
@@ -65,7 +65,7 @@ _NEXT_STEPS: dict[type[EnrichError], str] = {
 
 
 def mapped(error: Exception, where: str | None = None) -> EnrichError:
-    """The error of our tree for one of the Redis client's."""
+    """The error of our tree for an error of the Redis client."""
     kind = next((KINDS[cls] for cls in type(error).__mro__ if cls in KINDS), Fatal)
     if type(error) is redis_exceptions.ResponseError:
         kind = next((other for code, other in _CODES if code.search(str(error))), kind)
@@ -78,7 +78,7 @@ def mapped(error: Exception, where: str | None = None) -> EnrichError:
 
 @contextmanager
 def redis_errors(where: str | None = None) -> Iterator[None]:
-    """What the Redis client raises inside leaves as an error of our tree."""
+    """Turns the Redis client's errors inside the block into errors of our tree."""
     try:
         yield
     except tuple(KINDS) as error:

@@ -1,6 +1,6 @@
-"""Reads the keys of a Redis that match a pattern, with their values, in batches: all of them or none.
+"""Reads the keys of a Redis that match a pattern, with their values, in batches: all of them, or it raises.
 
-Nothing is locked meanwhile: each value is as it was at some moment of the reading.
+Nothing is locked: each value is as of some moment during the reading.
 """
 
 from collections import Counter
@@ -24,7 +24,7 @@ Value = bytes | Mapping[bytes, bytes]
 
 @dataclass(frozen=True, slots=True)
 class RedisEntries:
-    """Keys and their values; how many keys hold something else, by its type."""
+    """Keys and their values, and how many keys of other types there are, by type."""
 
     keys: Sequence[bytes]
     values: Sequence[Value]
@@ -32,7 +32,7 @@ class RedisEntries:
 
 
 class RedisReader:
-    """One database of one server, by its address."""
+    """Reads one database of one server."""
 
     def __init__(
         self,
@@ -42,25 +42,25 @@ class RedisReader:
         stalled_s: float = 5.0,
         where: str | None = None,
     ) -> None:
-        """Every wait ends after `stalled_s` (Unreachable). `where` stands in errors, and must hold no password.
+        """Every wait ends after `stalled_s` (Unreachable). `where` appears in errors and must not contain a password.
 
-        Raises ConfigError for what is no address of a Redis.
+        Raises ConfigError if the url is not an address of a Redis.
         """
         self._stopping = stopping
         self._where = where
         try:
             self._pool = redis.ConnectionPool.from_url(url)
             self._pool.connection_class(**self._pool.connection_kwargs)  # connects to nothing yet
-        except (ValueError, TypeError, redis.RedisError):  # TypeError: a setting that there is not, after `?`
-            # Its text may quote a part of the address, and so of the password.
+        except (ValueError, TypeError, redis.RedisError):  # TypeError: an unknown setting after `?`
+            # The client's text may quote a part of the address, and so of the password.
             raise ConfigError(
-                "this is no address of a Redis", where=where, next_step="write it as redis://user:password@host:6379/0"
+                "not an address of a Redis", where=where, next_step="write it as redis://user:password@host:6379/0"
             ) from None
         settings = {"socket_timeout": stalled_s, "socket_connect_timeout": stalled_s, "decode_responses": False}
         self._pool.connection_kwargs.update(settings, retry=Retry(NoBackoff(), 0), retry_on_error=[])
 
     def entries(self, pattern: str | None = None) -> Iterator[RedisEntries]:
-        """Each key once. Raises what `redis_errors` says, and Retryable when the server was emptied meanwhile."""
+        """Each key once. Raises as `redis_errors` does, and Retryable if the server was emptied meanwhile."""
         with redis_errors(self._where), closing(redis.Redis(connection_pool=self._pool)) as client:
             try:
                 keys = self._keys(client, pattern)
@@ -72,7 +72,7 @@ class RedisReader:
                 self._pool.disconnect()
 
     def _keys(self, client: Any, pattern: str | None) -> list[bytes]:
-        # Redis names a key again when its table of keys grows or shrinks meanwhile.
+        # SCAN may return a key again if Redis' hash table of keys grows or shrinks meanwhile.
         keys: dict[bytes, None] = {}
         cursor = -1
         while cursor != 0:
@@ -82,19 +82,19 @@ class RedisReader:
         return list(keys)
 
     def _require_still_there(self, client: Any, first: Sequence[bytes]) -> None:
-        """A FLUSHALL in the middle would otherwise leave a half that looks whole: it takes the first keys as well."""
+        """A FLUSHALL during the read would leave a part that looks complete. Then the first keys are gone too."""
         if first and client.exists(*first) < len(first) / 2:
             raise Retryable("most of the keys were deleted while they were read", where=self._where)
 
     def _require_going_on(self) -> None:
         if self._stopping():
-            raise Retryable("reading Redis was ended, as we are to stop", where=self._where)
+            raise Retryable("reading Redis was stopped, because the process is stopping", where=self._where)
 
 
 def _entries(client: Any, keys: Sequence[bytes]) -> RedisEntries:
     found: dict[bytes, Value] = {}
     others: Counter[str] = Counter()
-    # MGET has no answer for keys of other types, as if they were gone.
+    # MGET answers nil for keys of other types, as for missing ones.
     unclear = []
     for key, value in zip(keys, client.mget(keys), strict=True):
         if value is None:

@@ -1,4 +1,4 @@
-"""A row in Redis, in either form: what the script is given for it, and how it is read back."""
+"""The two forms of a row in Redis: the script's arguments for it, and how it is read back."""
 
 import re
 from collections.abc import Sequence
@@ -17,21 +17,21 @@ Texts = tuple[bytes | None, ...] | None
 
 
 class RedisRows(Protocol):
-    """One form of rows."""
+    """The interface of a form of rows."""
 
     @property
     def script(self) -> str: ...
 
     @property
     def persist(self) -> str:
-        """The script that makes rows stay that had a time to live."""
+        """The script that removes the time to live of rows."""
 
     @property
     def read_command(self) -> str: ...
 
     @property
     def kind(self) -> str:
-        """The type of the keys, as SCAN filters by it."""
+        """The Redis type of the keys, for SCAN's filter."""
 
     def head(self, ttl_ms: int, marker_ms: int) -> list[Any]:
         """The script's arguments before those of the rows."""
@@ -42,11 +42,11 @@ class RedisRows(Protocol):
     def spelled(self, values: pa.StructArray) -> list[Texts]: ...
 
     def read(self, answer: Any) -> tuple[int | None, Texts, bool]:
-        """Version, texts, and whether there is a living row, of what the read command answered."""
+        """Version, texts, and whether it is a living row, from the read command's answer."""
 
 
 class HashRows:
-    """A hash: a field a column (none for null), `_version`, and for a deleted key `_deleted`."""
+    """A hash: one field per column (none for null), `_version`, and for a deleted key `_deleted`."""
 
     script, persist = HASHES, PERSIST_HASHES
     read_command = "HGETALL"
@@ -92,7 +92,7 @@ class HashRows:
         if b"_deleted" in answer:
             return number, None, False
         extra = answer.keys() - {*self._fields, b"_version"}
-        # A field that is none of the columns makes the row another one.
+        # An additional field makes the row different from what we wrote.
         texts = (*(answer.get(field) for field in self._fields), *(answer[field] for field in sorted(extra)))
         return number, texts, True
 
@@ -131,7 +131,7 @@ class TextRows:
 
 
 def rows_read(keys: Sequence[bytes], answers: Sequence[Any], form: RedisRows, *, living: bool) -> StoredRows:
-    """What was read of these keys; only the living ones when told."""
+    """The rows that were read of these keys. `living`: only the rows that are not deleted."""
     read = [(key, *form.read(answer)) for key, answer in zip(keys, answers, strict=True)]
     kept = [row for row in read if row[3] or not living]
     return StoredRows([row[0] for row in kept], [row[1] for row in kept], [row[2] for row in kept])

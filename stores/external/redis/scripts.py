@@ -1,14 +1,14 @@
-"""The compare-and-set of Redis rows, a batch a call. Redis runs a script alone, so nothing comes between the comparison
-and the write.
+"""The compare-and-set of Redis rows, one batch per call. Redis runs scripts atomically, so nothing happens between the
+comparison and the write.
 
-What both promise: a row is written only if its version is greater than the stored one (or the stored one is exactly the
-seen one); the first write of a row needs memory, so that a full Redis refuses before anything of the row is gone; the
-answer is the number of rows applied, then index and error of every key that could not be compared.
+Both scripts promise: a row is written only if its version is greater than the stored one (or the stored one is exactly
+the seen one); the first write of a row needs memory, so that a full Redis refuses before any part of the row is lost;
+the answer is the number of rows applied, then index and error of every key that could not be compared.
 """
 
 # KEYS: the rows' keys. ARGV: ttl and marker ttl in ms (0: none), the number of columns, their names; then for each row
-# its version, the seen version ("" for none), its mask and a value a column. Mask: "" when every column has a value,
-# "-" for a deleted row, else a character a column, "0" for null.
+# its version, the seen version ("" for none), its mask and one value per column. Mask: "" if every column has a value,
+# "-" for a deleted row, else one character per column, "0" for null.
 HASHES = """
 local ttl, marker, columns = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local at, applied, answer = 3 + columns, 0, {0}
@@ -54,7 +54,7 @@ answer[1] = applied
 return answer
 """
 
-# KEYS: rows' keys. They stay from now on; the marks of deleted ones keep their time.
+# KEYS: the rows' keys. Rows no longer expire; the marks of deleted ones still do.
 PERSIST_HASHES = """
 for _, key in ipairs(KEYS) do
   local found = redis.call('HMGET', key, '_version', '_deleted')

@@ -1,4 +1,4 @@
-"""Redis as a versioned store: rows under keys of a template, compared and set by a script, a batch a call."""
+"""Redis as a versioned store: rows under keys of a template, compared and set by a script, one batch per call."""
 
 import re
 from collections import defaultdict
@@ -19,7 +19,7 @@ from stores.external.redis.clients import RedisAddress, connect, takes_anyone
 from stores.external.redis.errors import redis_errors
 from stores.external.redis.rows import HashRows, RedisRows, TextRows, rows_read
 
-# Redis does nothing else while a script runs: 1,000 rows take it about 5 ms.
+# A script blocks Redis: 1,000 rows take it about 5 ms.
 _ROWS_A_CALL = 1_000
 _SCANNED = 1_000
 _NOTES = NOTES.encode()
@@ -33,10 +33,10 @@ return 0
 
 @dataclass(frozen=True)
 class RedisPlace:
-    """Which keys hold the rows, and in which form."""
+    """The keys that hold the rows, and the rows' form."""
 
     key: str
-    """A template with `{key}` once."""
+    """A template that contains `{key}` once."""
     columns: Sequence[str]
     as_json: bool = False
     ttl_ms: int = 0
@@ -65,11 +65,11 @@ class RedisStore:
             with redis_errors(self._where):
                 memory = self._info("memory")
                 replication = self._info("replication")
-        except BadRecord as error:  # no row was written: what the server refuses is what the address says
+        except BadRecord as error:  # no row is involved: the server refuses what the address says
             raise ConfigError(
                 error.what, where=error.where, next_step="correct the url, and whether it names a cluster or a sentinel"
             ) from error
-        self._run(self._rows.script, [], self._rows.head(0, 0))  # on no row: a user without the right is told at once
+        self._run(self._rows.script, [], self._rows.head(0, 0))  # without rows: detects missing rights at once
         warnings = []
         policy = str(memory.get("maxmemory_policy", "noeviction"))
         if policy != "noeviction":
@@ -83,13 +83,13 @@ class RedisStore:
             self._note_times_to_live()
         if takes_anyone(self._address):
             warnings.append(
-                f"{self._where} asks for no password: the one in the url was not looked at, and anybody may write there"
+                f"{self._where} asks for no password: the one in the url is not checked, and anybody may write there"
             )
         return warnings
 
     def _note_times_to_live(self) -> None:
-        """Rows that were written with a time to live would still end when there is none any more: they are told to
-        stay, once. That there may be such rows is noted beside them."""
+        """If the time to live was removed from the configuration, removes it once from rows that were written with it:
+        they would still expire. A note beside the rows says that there may be such rows."""
         note = f"{NOTES}ttl:{self._place.key}"
         known = self.load_note(note)
         if self._place.ttl_ms and known is None:
@@ -102,7 +102,7 @@ class RedisStore:
                 self._client.delete(note)
 
     def incarnation(self) -> str:
-        # One that copied another's rows in place of its own is the same process: only the id of its history says so.
+        # A server that has copied another's rows over its own is the same process: only its replication id changes.
         with redis_errors(self._where):
             process, history = self._info("server").get("run_id"), self._info("replication").get("master_replid")
         return f"{process}/{history}"
@@ -128,7 +128,7 @@ class RedisStore:
         return Written(applied, refused)
 
     def _write_but(self, notes: list[int], rows: VersionedRows, seen: pa.Int64Array | None) -> Written:
-        """Without the rows that would stand where notes do."""
+        """Writes all rows except those whose keys are reserved for notes."""
         kept = sorted({*range(len(rows))} - {*notes})
         some = self.write(rows.take(kept), None if seen is None else seen.take(pa.array(kept, pa.int64())))
         refused = {kept[index]: error for index, error in some.refused.items()}
@@ -147,7 +147,7 @@ class RedisStore:
             yield self._read(keys, living=True)
 
     def _keys(self) -> Iterator[list[bytes]]:
-        """Of all rows and marks, some at a time."""
+        """The keys of all rows and marks, in batches."""
         keys: list[bytes] = []
         with redis_errors(self._where):
             for key in self._client.scan_iter(match=self._pattern, count=_SCANNED, _type=self._rows.kind):
@@ -202,14 +202,14 @@ class RedisStore:
     def _info(self, section: str) -> Mapping[str, Any]:
         info = self._client.info(section)
         if self._address.cluster and not any(isinstance(value, str) for value in info.values()):
-            nodes = sorted(info.items())  # one answer a node
+            nodes = sorted(info.items())  # one answer per node
             return {key: ",".join(str(one.get(key, "")) for _, one in nodes) for key in nodes[0][1]}
         return dict(info)
 
     def _calls(self, keys: Sequence[bytes], rows: VersionedRows) -> Iterator[list[int]]:
-        """Indexes of the rows that go in one call: a script of a cluster may only touch keys of one slot."""
+        """The indexes of the rows of each call. In a cluster a script may only use keys of one slot."""
         if not self._address.cluster:
-            # Those with a row first: when memory is full, the script then stops before it has written anything.
+            # Living rows first: if memory is full, the script then fails before it has written anything.
             living = rows.values.is_valid()
             order = pc.sort_indices(pc.invert(living)).to_pylist() if rows.values.null_count else range(len(keys))
             for start in range(0, len(keys), _ROWS_A_CALL):
@@ -221,7 +221,7 @@ class RedisStore:
         yield from slots.values()
 
     def _run_all(self, script: str, calls: Iterable[tuple[list[bytes], list[Any]]]) -> list[Any]:
-        """While Redis works on one call the next one is packed and sent: a third less time for a batch."""
+        """Packs and sends the next call while Redis works on the last one: a third less time for a batch."""
         if self._address.cluster:
             return [self._run(script, keys, arguments) for keys, arguments in calls]
         with self._script_errors():
@@ -234,7 +234,7 @@ class RedisStore:
             try:
                 for keys, arguments in calls:
                     command = ("EVALSHA", self._loaded[script], len(keys), *keys, *arguments)
-                    # The client's own way looks at the type of every argument once more.
+                    # hiredis directly: the client's own method checks the type of every argument again.
                     connection.send_packed_command([hiredis.pack_command(command)])
                     waiting += 1
                     if waiting == 2:
@@ -253,8 +253,8 @@ class RedisStore:
 
     @contextmanager
     def _script_errors(self) -> Iterator[None]:
-        """The scripts name the rows that are wrong. What ends a script as a whole is never the fault of a row: were it
-        taken for one, good rows would be buried."""
+        """The scripts themselves report wrong rows. An error of a whole script is never the fault of a row: as a
+        BadRecord it would send good rows to the dead letters."""
         try:
             with redis_errors(self._where):
                 yield
@@ -277,7 +277,7 @@ class RedisStore:
             for key in stored:
                 pipeline.execute_command(self._rows.read_command, key)
             answers = pipeline.execute(raise_on_error=False)
-        # A key of another type is not ours to read, but its row is missing.
+        # A key of another type is not ours: its row counts as missing.
         answers = [None if isinstance(answer, redis_exceptions.ResponseError) else answer for answer in answers]
         keys = [key[len(self._before) : len(key) - len(self._after)] for key in stored]
         return rows_read(keys, answers, self._rows, living=living)

@@ -75,9 +75,7 @@ def test_a_new_writer_takes_over_what_fits_and_says_what_must_be_built(store):
 
 def test_segments_of_another_load_and_those_of_an_earlier_release_are_built_anew(store, monkeypatch):
     known = replace(store.publish(store.writer(), "users", version("a", 0, A)), load=7)
-    assert dict(store.writer(users=known).to_build) == {
-        "users": "its segments have the rows from before a load"
-    }
+    assert dict(store.writer(users=known).to_build) == {"users": "its segments have the rows from before a load"}
     known = store.publish(store.writer(), "users", version("a", 0, A))
     monkeypatch.setattr("stores.segments.manifest._FORMAT", 99)
     assert set(store.writer(users=known).to_build) == {"users"}

@@ -88,7 +88,7 @@ def test_keys_that_are_deleted_or_become_something_else_meanwhile_are_as_they_ar
 
 @pytest.mark.parametrize("end", ["?s3cret=1", "?socket_timeout=s3cret", "0:s3cret"])
 def test_what_cannot_be_an_address_is_refused_without_quoting_it(end):
-    with pytest.raises(ConfigError, match="no address of a Redis") as raised:
+    with pytest.raises(ConfigError, match="not an address of a Redis") as raised:
         RedisReader(f"redis://127.0.0.1:1{end}")
     assert "s3cret" not in str(raised.value)
 
