@@ -1,1 +1,1 @@
-"""Entry points that Spark starts (`spark-submit jobs/...`), thin. The command line starts them, never imports them."""
+"""Thin programs that Spark starts (`spark-submit jobs/...`). The command line starts them and must not import them."""

@@ -1,4 +1,4 @@
-"""A whole stage from the configuration: `spark-submit jobs/enrich_stage.py STAGE -c FILE`, or `enrich run STAGE`."""
+"""Runs a stage of the configuration: `spark-submit jobs/enrich_stage.py STAGE -c FILE`, or `enrich run STAGE`."""
 
 import argparse
 import sys
@@ -30,11 +30,11 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="enrich_stage.py", description="Runs a stage of a pipeline.")
     parser.add_argument("stage", help="its name under `stages`")
     parser.add_argument("-c", "--config", required=True, help="the pipeline's configuration file")
-    parser.add_argument("--master", help="Spark's master; without it, what spark-submit or its defaults say")
+    parser.add_argument("--master", help="Spark's master; by default that of spark-submit")
     start = "without a checkpoint: earliest, latest, group, group:NAME or a time"
     parser.add_argument("--from", dest="start", help=start)
     parser.add_argument("--new-pin", action="store_true", help="accept other answers for the batch under way")
-    accept = "the topic of the events was made again with the same events at the same offsets: go on in it"
+    accept = "the topic of the events was recreated with the same events at the same offsets: continue in it"
     parser.add_argument("--accept-new-source", action="store_true", help=accept)
     parser.add_argument("--conf", action="append", default=[], metavar="NAME=VALUE", help="a setting for Spark")
     parser.add_argument("--log-format", choices=list(LogFormat), default=LogFormat.text)

@@ -48,7 +48,7 @@ def up(
     names = [name.strip() for text in with_ or () for name in text.split(",") if name.strip()]
     with shown() as display:
         addresses = Stack(directory).up(
-            names, tell=display.tell, report=display.report, new_ports=new_ports, final=True, secure=secure
+            names, on_step=display.step, report=display.report, new_ports=new_ports, final=True, secure=secure
         )
     if json:
         print_json(addresses.running())

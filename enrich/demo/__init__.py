@@ -1,6 +1,6 @@
-"""What `enrich demo` shows: a whole pipeline on servers of its own, changed and broken in front of the viewer.
+"""What `enrich demo` shows: a whole pipeline on its own servers, changed and broken in front of the viewer.
 
-`world` starts and ends everything, `plays` makes events, `watch` reads what comes out, `story` is what happens when.
+`world` starts and ends everything, `plays` produces events, `watch` reads the output, `story` runs the chapters.
 Nothing is made up: every figure is measured on the running pipeline of examples/demo.
 """
 

@@ -1,4 +1,4 @@
-"""Plays of songs at a steady rate, some of them of users, devices or networks that nobody knows."""
+"""Produces plays of songs at a steady rate, some of them with unknown users, devices or networks."""
 
 import json
 import random
@@ -18,7 +18,7 @@ _NETWORKS = ("192.0.2", "198.51.100", "203.0.113")
 
 
 class Plays:
-    """Produces from `start` to `stop`; ids count from 0, so that what came out can be compared with what went in."""
+    """Produces from `start` to `stop`. Ids count from 0, so that the output can be compared with the input."""
 
     def __init__(self, connection: Connection, topic: str, users: Sequence[str], devices: Sequence[str]) -> None:
         self._producer = DeliveringProducer(connection, **{"linger.ms": 1})
@@ -35,7 +35,7 @@ class Plays:
         self._thread.start()
 
     def stop(self) -> int:
-        """How many there were, all acknowledged. Raises what went wrong."""
+        """Returns the number of plays, all acknowledged. Raises the producer's error if there was one."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join()

@@ -1,4 +1,4 @@
-"""What happens in the demo, chapter by chapter; each ends with figures that were measured in it."""
+"""The demo, chapter by chapter. Each chapter ends with figures that were measured in it."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -14,7 +14,7 @@ _END_S = 60.0
 
 @dataclass(frozen=True)
 class Chapter:
-    """What was done, what came of it in a sentence, and the same for machines."""
+    """What was done, its result in a sentence, and the same for machines."""
 
     name: str
     title: str
@@ -23,7 +23,7 @@ class Chapter:
 
 
 def tell_story(world: DemoWorld, look_s: float, announce: Callable[[str], None] = lambda _: None) -> Iterator[Chapter]:
-    """`look_s`: how long the viewer is given to look at each. `announce` is told what is about to happen."""
+    """`look_s`: how long the viewer can look at each chapter. `announce` is called with what happens next."""
     announce("the stage starts: Spark, the agent of this host, three tables")
     yield _start(world)
     time.sleep(look_s)
@@ -41,7 +41,7 @@ def tell_story(world: DemoWorld, look_s: float, announce: Callable[[str], None] 
 
 def _start(world: DemoWorld) -> Chapter:
     began = time.monotonic()
-    # Events that piled up meanwhile would be late in all figures.
+    # Only now: events that wait for the stage's start would be late in all figures.
     world.wait_until(world.stage_runs, "a stage that runs")
     world.plays.start()
     world.wait_until(lambda: world.watch.figures().enriched > 0, "the first enriched event")

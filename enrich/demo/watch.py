@@ -1,4 +1,4 @@
-"""Reads what the stage writes, as any consumer would: how much, how late, with how many rows found."""
+"""Reads the stage's output like any consumer and measures it: rate, lag, hit rate."""
 
 import json
 import threading
@@ -17,18 +17,18 @@ from enrich.kafka import Connection, Topics, new_store_consumer
 _WINDOW_S = 3.0
 _POLL_S = 0.02
 _FOUND = ("hit", "stale")
-"""Statuses with a row; stale while the agent starts anew."""
+"""Statuses with a row; rows are stale while the agent restarts."""
 
 
 @dataclass(frozen=True)
 class Figures:
-    """The last seconds."""
+    """Figures of the last seconds, and totals."""
 
     per_second: float
     p95_ms: float | None
-    """From the play's own time to its coming out; None while nothing does."""
+    """From the play's own time until it is read here; None if there is no output."""
     hit_rate: float | None
-    """Of all look-ups, how many found a row."""
+    """The share of lookups that found a row."""
     enriched: int
     dead_letters: int
 
@@ -82,15 +82,15 @@ class Watch:
         return Figures(len(recent) / _WINDOW_S, lags[int(len(lags) * 0.95)], hits / lookups, enriched, dead)
 
     def look_for(self, wanted: Callable[[Mapping[str, Any]], bool]) -> None:
-        """From now on; `found` returns the first such event."""
+        """Looks for an event from now on. `found` returns the first one."""
         with self._lock:
             self._found = None
             self._looking_for = (wanted, threading.Event())
 
     def found(self, deadline_s: float) -> tuple[Mapping[str, Any], float]:
-        """The event and when it was seen, by `time.monotonic`. Raises Unreachable when none comes."""
+        """The event and when it was read, by `time.monotonic`. Raises Unreachable if none comes."""
         if self._looking_for is None or not self._looking_for[1].wait(deadline_s) or self._found is None:
-            raise Unreachable(f"the event that was waited for did not come within {deadline_s:g} s")
+            raise Unreachable(f"the awaited event did not come within {deadline_s:g} s")
         return self._found
 
     def forget_longest(self) -> None:
@@ -98,7 +98,7 @@ class Watch:
             self._longest_ms = 0.0
 
     def longest_ms(self) -> float:
-        """The largest lag since it was last forgotten."""
+        """The largest lag since the last `forget_longest`."""
         with self._lock:
             return self._longest_ms
 

@@ -1,4 +1,4 @@
-"""The demo's servers, tables, stage and agent: started in front of the viewer, and all gone afterwards."""
+"""The demo's servers, tables, stage and agent: started in front of the viewer, and all ended afterwards."""
 
 import json
 import os
@@ -33,7 +33,7 @@ _LOOK_EVERY_S = 0.02
 _START_S, _DRAIN_S = 300.0, 60.0
 _LAST_LINES = 5
 _RUNS = "the stage runs"
-"""In its log."""
+"""A line of the stage's log."""
 
 
 @dataclass
@@ -50,7 +50,7 @@ class DemoWorld:
     _log: Path
 
     def wait_until(self, condition: Callable[[], bool], what: str, deadline_s: float = _START_S) -> None:
-        """Raises Fatal when the stage ends meanwhile, with its last words, and Unreachable at the deadline."""
+        """Raises Fatal, with the last lines of its log, if the stage ends; and Unreachable at the deadline."""
         end = time.monotonic() + deadline_s
         while not condition():
             if self._stage.poll() is not None:
@@ -61,7 +61,7 @@ class DemoWorld:
             time.sleep(_LOOK_EVERY_S)
 
     def stage_runs(self) -> bool:
-        """Whether its tables are loaded and it asks for events."""
+        """Whether the stage's tables are loaded and it reads events."""
         return _RUNS in self._log.read_text(encoding="utf-8", errors="replace")
 
     def put(self, table: str, key: str, row: dict[str, object]) -> None:
@@ -73,22 +73,22 @@ class DemoWorld:
         return living_agent(paths_of(self.pipeline))
 
     def behind_s(self) -> float | None:
-        """How old the answers of the stalest table may be."""
+        """The largest age of the tables' answers."""
         header = self.agent()
         throughs = [] if header is None else [table.complete_through for table in header.tables.values()]
         known = [through for through in throughs if through is not None]
         return max(0.0, time.time() - min(known) / 1000) if known else None
 
     def kill_agent(self) -> int:
-        """kill -9; the id of the process that was."""
+        """Kills the agent with kill -9. Returns its process id."""
         header = self.agent()
         if header is None:
-            raise Fatal("the demo's agent is not there")
+            raise Fatal("the demo's agent is not running")
         send(Identity(header.pid, header.started), signal.SIGKILL)
         return header.pid
 
     def stop_redis(self) -> None:
-        with suppress(redis.ConnectionError):  # which is its answer
+        with suppress(redis.ConnectionError):  # a Redis that shuts down just closes the connection
             redis.Redis.from_url(self._addresses.redis_url).shutdown(nosave=True)
 
     def redis_answers(self) -> bool:
@@ -98,14 +98,14 @@ class DemoWorld:
             return False
 
     def drain(self) -> int:
-        """Ends the stage as a deployment would, after the batch under way. Its exit code."""
+        """Ends the stage as a deployment would, after the batch under way. Returns its exit code."""
         self._stage.terminate()
         return self._stage.wait(_DRAIN_S)
 
 
 @contextmanager
 def demo_world(*, quiet: bool = False) -> Iterator[DemoWorld]:
-    """Everything started but the flow of plays. Nothing of it is left after the block."""
+    """Everything is started except the plays. Nothing of it is left after the block."""
     with ExitStack() as held:
         addresses = held.enter_context(temporary_stack(quiet=quiet))
         folder = Path(held.enter_context(tempfile.TemporaryDirectory(prefix="enrich-demo-")))
@@ -116,7 +116,7 @@ def demo_world(*, quiet: bool = False) -> Iterator[DemoWorld]:
         }
         if not EXAMPLE.is_dir():
             raise ConfigError(
-                "the demo's configuration is not here", where=str(EXAMPLE), next_step="run it in a checkout of enrich"
+                "the demo's configuration is missing", where=str(EXAMPLE), next_step="run it in a checkout of enrich"
             )
         pipeline = load(EXAMPLE / "pipeline.yaml", environment)
         connection = librdkafka_settings(pipeline.kafka)
@@ -127,7 +127,7 @@ def demo_world(*, quiet: bool = False) -> Iterator[DemoWorld]:
         held.callback(watch.stop)
         plays = Plays(connection, stage.source.topic, keys["users"], keys["devices"])
         log = folder / "stage.log"
-        # The stage's workers start it: whatever becomes of them, it ends with the demo.
+        # The stage's workers start the agent; it ends with the demo even if the stage fails.
         held.callback(_end_agent, pipeline)
         process = held.enter_context(_running_stage(environment, folder, log))
         held.callback(lambda: _quietly(plays.stop))
@@ -136,7 +136,7 @@ def demo_world(*, quiet: bool = False) -> Iterator[DemoWorld]:
 
 
 def _fill(pipeline: Pipeline, connection: Connection, topics: Topics) -> dict[str, list[str]]:
-    """Makes all topics, with the rows of the tables. The keys of each."""
+    """Creates all topics and writes the rows of the tables. Returns the keys of each table."""
     stage = pipeline.stages[STAGE]
     for topic in (stage.source.topic, stage.sink.topic, str(stage.dlq)):
         topics.create(topic, partitions=_PARTITIONS)
@@ -162,7 +162,7 @@ def _running_stage(environment: dict[str, str], folder: Path, log: Path) -> "Ite
             stdin=subprocess.DEVNULL,
             stdout=file,
             stderr=file,
-            # Ctrl-C is for the demo, which ends the stage itself.
+            # Ctrl-C must reach only the demo, which ends the stage itself.
             start_new_session=True,
         )
     try:

@@ -1,7 +1,7 @@
-"""The embedded stack: a real Kafka broker and Redis, and on demand PostgreSQL and a schema registry, no containers.
+"""The embedded stack: a real Kafka broker and Redis, on demand also PostgreSQL and a schema registry, no containers.
 
-`Stack(directory).up()` starts them and returns their addresses; `temporary_stack()` is one for the length
-of a block. Used by the commands `enrich dev` and `enrich demo` and by the tests; never by a program in production.
+`Stack(directory).up()` starts them and returns their addresses; `temporary_stack()` is a stack for the duration of a
+block. Used by the commands `enrich dev` and `enrich demo` and by tests, never by programs in production.
 """
 
 from enrich.dev.stack import ALWAYS, ON_DEMAND, SERVERS, Addresses, Stack

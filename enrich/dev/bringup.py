@@ -1,4 +1,4 @@
-"""One `up`: starts what does not run, all at once, and either all of it stays or none."""
+"""One `up`: starts all servers that are not running, in parallel. If one fails, none of them stays."""
 
 import logging
 import secrets
@@ -16,11 +16,11 @@ from enrich.dev.servers.server import Home, Prepare, Server
 from enrich.dev.state import ServerState, StackFolder, State
 from enrich.jars import Report
 
-Tell = Callable[[str, str], None]
+OnStep = Callable[[str, str], None]
 """Called with a server's name and what it is doing, from several threads."""
 
-_ATTEMPTS = 3  # at a first start: between the choice of a port and its use somebody else may take it
-_ROOM = 64 << 20  # what a first start of all servers writes, and a little
+_ATTEMPTS = 3  # at a first start: another program may take a port between its choice and its use
+_ROOM = 64 << 20  # a little more than a first start of all servers writes
 _UNDO_PATIENCE = 5.0
 _POLL = 0.05
 
@@ -30,19 +30,19 @@ log = logging.getLogger(__name__)
 class BringUp:
     """One call of `up`, under the stack's lock."""
 
-    def __init__(self, folder: StackFolder, state: State, servers: Sequence[Server], tell: Tell) -> None:
+    def __init__(self, folder: StackFolder, state: State, servers: Sequence[Server], on_step: OnStep) -> None:
         self._folder = folder
         self._state = state
         self._servers = servers
-        self._tell = tell
+        self._on_step = on_step
         self._started: list[Server] = []
         self._cancel = threading.Event()
         self._changing = threading.Lock()
 
     def run(self, report: Report | None, *, new_ports: bool, final: bool) -> None:
-        """Returns once every server answers. On any error or signal, what was started here is stopped again."""
+        """Returns once every server answers. On any error or signal the servers started here are stopped again."""
         self._started = [server for server in self._servers if not self._runs(server)]
-        # May download; nothing has started yet.
+        # First, since it may download: nothing has started yet.
         equipped = {server.name: server.equip(report) for server in self._started}
         was_expected = {name: entry.expected for name, entry in self._state.servers.items()}
         was_ready = {name for name, entry in self._state.servers.items() if entry.settled}
@@ -71,16 +71,16 @@ class BringUp:
         return record is not None and record.serves and server.name in self._state.servers
 
     def _settle_in(self, server: Server, *, new_ports: bool) -> None:
-        """Decides the server's ports: the ones it has, unless nobody can know them yet or others were asked for."""
+        """Chooses the server's ports: it keeps those it has, unless they are taken and may still change."""
         entry = self._state.servers.get(server.name)
         if entry is not None and (missing := set(server.port_names) - set(entry.ports)):
-            # A listener that was asked for later: the others stay where people know them.
+            # A listener that was added later: the known ports of the others must not change.
             chosen = ports.choose(len(missing), self._state.ports())
             entry.ports |= dict(zip(sorted(missing), chosen, strict=True))
         if entry is None:
             self._state.servers[server.name] = entry = ServerState({}, _token())
             entry.ports = self._choose_ports(server)
-        # Where something of it still lives (children of one that was killed), its ports are its own.
+        # If processes of it still live (children of a killed server), they may hold its ports.
         elif self._run_file(server).is_free() and not all(map(ports.is_free, entry.ports.values())):
             if entry.settled and not new_ports:
                 raise port_taken(server, self._place(server))
@@ -102,12 +102,12 @@ class BringUp:
         signals.check()
         errors = [error for future in futures if (error := future.exception()) is not None]
         for error in sorted(errors, key=lambda error: isinstance(error, Cancelled)):
-            raise error  # the first real one; `Cancelled` only says that another server failed
+            raise error  # the first real error; `Cancelled` only says that another server failed
 
     def _start_one(self, server: Server, prepare: Prepare | None) -> None:
         run_file = self._run_file(server)
-        tell = partial(self._tell, server.name)
-        starter = Starter(server, run_file, self._folder.log(server.name), tell, self._cancel.is_set)
+        on_step = partial(self._on_step, server.name)
+        starter = Starter(server, run_file, self._folder.log(server.name), on_step, self._cancel.is_set)
         if prepare is None:
             try:
                 starter.wait(self._place(server))
@@ -116,10 +116,10 @@ class BringUp:
                 with self._changing:
                     self._started.append(server)
         if prepare is not None:
-            run_file.ask_to_stop(server.stop_signal)  # what a killed `up` or server has left
+            run_file.ask_to_stop(server.stop_signal)  # processes that a killed `up` or server left
             run_file.wait_stopped(_UNDO_PATIENCE, self._cancel.is_set)
             self._start_somewhere(server, starter, prepare)
-        tell("ready")
+        on_step("ready")
 
     def _start_somewhere(self, server: Server, starter: Starter, prepare: Prepare) -> None:
         entry = self._state.servers[server.name]
@@ -139,10 +139,10 @@ class BringUp:
             self._run_file(server).ask_to_stop(server.stop_signal)
         for server in reversed(self._started):
             self._run_file(server).wait_stopped(_UNDO_PATIENCE, lambda: signals.hurried)
-        # Ports and tokens stay: data that was made just now belongs to that token.
+        # Ports and tokens stay: data that was just created belongs to the token.
         for name, entry in self._state.servers.items():
             entry.expected = was_expected.get(name, False)
-        with suppress(OSError):  # a full disk, say: the error that brought us here is the one to show
+        with suppress(OSError):  # for example a full disk: the original error is the one to show
             self._save()
 
     def _save(self) -> None:
@@ -157,5 +157,5 @@ class BringUp:
 
 def _token() -> str:
     while (token := secrets.token_urlsafe(16)).startswith("-"):
-        pass  # Kafka's tools would take it for an option
+        pass  # Kafka's tools would take a leading dash for an option
     return token

@@ -1,4 +1,4 @@
-"""What people see while servers start: a line each on the terminal, gone at the end. Silence elsewhere."""
+"""Shows the start of servers on a terminal: one line per server, removed at the end. Shows nothing elsewhere."""
 
 import sys
 import threading
@@ -16,14 +16,14 @@ _READY = "ready"
 
 
 class Display:
-    """The lines, fed by `tell` and `report` from several threads, drawn by rich ten times a second."""
+    """The lines, fed by `step` and `report` from several threads, drawn by rich ten times a second."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._lines: dict[str, tuple[str, float, float | None]] = {}  # server -> what it does, begin, end
         self._download: Progress | None = None
 
-    def tell(self, server: str, what: str) -> None:
+    def step(self, server: str, what: str) -> None:
         now = time.monotonic()
         with self._lock:
             begin = self._lines.get(server, (what, now, None))[1]
@@ -52,7 +52,7 @@ class Display:
 
 @contextmanager
 def shown(*, quiet: bool = False) -> Iterator[Display]:
-    """A display that is drawn on stderr while the block runs, when stderr is a terminal."""
+    """A display that is drawn on stderr while the block runs, if stderr is a terminal."""
     display = Display()
     if quiet or not sys.stderr.isatty():
         yield display

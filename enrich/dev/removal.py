@@ -1,4 +1,4 @@
-"""Deleting a stack, and nothing else."""
+"""Deletes a stack, and nothing else."""
 
 import shutil
 from collections.abc import Iterable
@@ -10,10 +10,10 @@ from enrich.dev.state import LOCK_FILE, STATE_FILE, StackFolder
 
 
 def check_deletable(folder: StackFolder, servers: Iterable[str]) -> None:
-    """Raises ConfigError unless the directory is a stack and holds nothing else."""
+    """Raises ConfigError unless the directory is a stack and contains nothing else."""
     if not folder.is_stack():
         raise ConfigError("the directory holds files, but no stack: nothing was deleted", where=str(folder.path))
-    # Of another version there may be other servers; each has a run file.
+    # A stack of another version may have other servers; each has a run file.
     ours = {STATE_FILE, LOCK_FILE, folder.logs.name, "run", *servers, *folder.run_files()}
     names = sorted(entry.name for entry in folder.path.iterdir())
     foreign = [name for name in names if name not in ours and not name.startswith(f".{STATE_FILE}.")]
@@ -32,7 +32,8 @@ def describe(folder: StackFolder) -> str:
 
 
 def delete(folder: StackFolder) -> None:
-    """Deletes the directory. The state file goes last: cut short, this can be done again. Its lock must be held."""
+    """Deletes the directory. The state file must come last: if this is interrupted, it can be repeated. The caller must
+    hold the stack's lock."""
     for entry in folder.path.iterdir():
         if entry.name not in (STATE_FILE, LOCK_FILE):
             if entry.is_dir() and not entry.is_symlink():
@@ -41,13 +42,13 @@ def delete(folder: StackFolder) -> None:
                 entry.unlink()
     (folder.path / STATE_FILE).unlink(missing_ok=True)
     (folder.path / LOCK_FILE).unlink(missing_ok=True)
-    with suppress(OSError):  # it may be a mount point, or somebody put something in it meanwhile
+    with suppress(OSError):  # it may be a mount point, or somebody has just put something into it
         folder.path.rmdir()
 
 
 def _size(path: Path) -> int:
     total = 0
     for file in path.rglob("*"):
-        with suppress(OSError):  # servers delete files while this looks
+        with suppress(OSError):  # servers may delete files in the meantime
             total += file.lstat().st_blocks * 512
     return total

@@ -1,4 +1,4 @@
-"""A stack: the servers of one directory, started, found again, stopped and deleted together."""
+"""A stack: the servers of one directory. They are started, found again, stopped and deleted together."""
 
 import errno
 import logging
@@ -14,7 +14,7 @@ from typing import Self
 
 from enrich.base.errors import ConfigError, CorruptState, Fatal, WouldLoseData
 from enrich.dev import removal
-from enrich.dev.bringup import BringUp, Tell
+from enrich.dev.bringup import BringUp, OnStep
 from enrich.dev.processes.runfile import RunFile, kill_left_behind
 from enrich.dev.processes.starter import disk_full
 from enrich.dev.servers.kafka import Kafka
@@ -28,7 +28,7 @@ from enrich.dev.state import StackFolder, State
 from enrich.dev.status import ServerStatus, look_at
 from enrich.jars import Report
 
-# In the order in which they are shown; stopped in the reverse one.
+# In the order in which they are shown. They are stopped in reverse order.
 SERVERS: Mapping[str, Server] = {server.name: server for server in (Kafka(), Redis(), Postgres(), Registry())}
 SECURE_KAFKA = Kafka(port_names=("broker", "controller", PORT))
 ALWAYS = ("kafka", "redis")
@@ -41,25 +41,25 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Addresses:
-    """What clients connect to. None: that server does not run."""
+    """Addresses for clients. None: the server is not running."""
 
     bootstrap_servers: str
     redis_url: str
     postgres_dsn: str | None = None
     registry_url: str | None = None
     secure_bootstrap_servers: str | None = None
-    """The broker's encrypted listener, with what its clients must know."""
+    """The broker's encrypted listener; the next three are what its clients need."""
     secure_ca_file: str | None = None
     secure_username: str | None = None
     secure_password: str | None = None
 
     def running(self) -> dict[str, str]:
-        """Those that run, by name: what `enrich dev up --json` prints."""
+        """The addresses of running servers by name, as `enrich dev up --json` prints them."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 class Stack:
-    """The embedded stack of one directory. As a context manager it is brought down at the end."""
+    """The embedded stack of one directory. As a context manager it is stopped at the end."""
 
     def __init__(self, directory: Path | str) -> None:
         self.folder = StackFolder(Path(directory))
@@ -68,18 +68,19 @@ class Stack:
         self,
         with_: Iterable[str] = (),
         *,
-        tell: Tell = lambda *_: None,
+        on_step: OnStep = lambda *_: None,
         report: Report | None = None,
         new_ports: bool = False,
         final: bool = False,
         secure: bool = False,
     ) -> Addresses:
-        """Makes broker, Redis and the servers of `with_` run and answer, beside what already runs.
+        """Starts broker, Redis, the servers of `with_` and those that ran before, and waits until they answer.
 
-        `tell` and `report` are told about progress. `new_ports`: a server whose port is taken moves to another one.
-        `secure`: the broker gets an encrypted listener with users and rights, for good; one that runs is started again.
-        `final`: this process only prints the result, so a signal that comes after the last moment to undo is ignored.
-        Raises ConfigError, Unreachable or Fatal; then nothing that this call started runs any more.
+        `on_step` is called with the servers' progress, `report` with that of downloads. `new_ports`: a server whose
+        port is taken moves to another port. `secure`: the broker gets an encrypted listener with users and rights,
+        permanently; a running broker is restarted. `final`: this process only prints the result, so a signal that comes
+        too late to undo the start is ignored. Raises ConfigError, Unreachable or Fatal; then nothing that this call
+        started is running any more.
         """
         if sys.platform != "linux":
             raise ConfigError(
@@ -98,7 +99,7 @@ class Stack:
                     servers[0] = SECURE_KAFKA
                     if not self._is_secure(state):
                         self._stop(["kafka"])
-                BringUp(self.folder, state, servers, tell).run(report, new_ports=new_ports, final=final)
+                BringUp(self.folder, state, servers, on_step).run(report, new_ports=new_ports, final=final)
                 if self._is_secure(state):
                     place = self.folder.place("kafka", state)
                     make_users(place, SECURE_KAFKA.address(place))
@@ -127,7 +128,7 @@ class Stack:
                 raise WouldLoseData(
                     f"this would delete the stack with its data: {removal.describe(self.folder)}",
                     where=str(self.folder.path),
-                    next_step="say --yes if that is what you want",
+                    next_step="add --yes if that is what you want",
                 )
             with self.folder.locked():
                 self._stop_all()
@@ -135,7 +136,7 @@ class Stack:
         return True
 
     def addresses(self) -> Addresses | None:
-        """Where the servers of this stack are; None unless broker and Redis run. Asks nobody."""
+        """The addresses of this stack; None unless broker and Redis are running. Does not connect to them."""
         if not self.folder.is_stack():
             return None
         state = self.folder.load()
@@ -143,7 +144,7 @@ class Stack:
         return self._addresses(state) if running.issuperset(ALWAYS) else None
 
     def status(self) -> list[ServerStatus]:
-        """How each server is doing that this stack has ever had."""
+        """The state of each server that this stack has ever had."""
         state = self.folder.load()
         return [look_at(SERVERS[name], self.folder, state) for name in SERVERS if name in state.servers]
 
@@ -189,7 +190,7 @@ class Stack:
         return {name for name, record in records.items() if record is not None and record.serves}
 
     def _stop_all(self) -> list[str]:
-        with suppress(ConfigError, CorruptState):  # a state that this version cannot read is left as it is
+        with suppress(ConfigError, CorruptState):  # a state that this version cannot read is not changed
             state = self.folder.load()
             for entry in state.servers.values():
                 entry.expected = False
@@ -210,7 +211,9 @@ class Stack:
     def _clear_left_behind(self) -> list[str]:
         names = kill_left_behind(self.folder.run_file(name) for name in SERVERS)
         for name in names:
-            log.warning("%s still ran for a stack that had been deleted at %s; stopped it", name, self.folder.path)
+            log.warning(
+                "%s was still running although its stack had been deleted; killed it (%s)", name, self.folder.path
+            )
         return sorted(names)
 
     def _run_file(self, name: str) -> RunFile:
@@ -228,7 +231,7 @@ def _known(names: Iterable[str]) -> set[str]:
 
 @contextmanager
 def _disk_errors(path: Path) -> Iterator[None]:
-    """What the operating system says about the stack's directory, as errors for people."""
+    """Maps the system's errors about the stack's directory to errors for people."""
     try:
         yield
     except OSError as error:
@@ -237,5 +240,5 @@ def _disk_errors(path: Path) -> Iterator[None]:
             raise disk_full(path) from error
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.EEXIST, errno.ENOTDIR):
             what = f"the directory of the stack cannot be used: {error.strerror}"
-            raise ConfigError(what, where=where, next_step="name another one by --dir") from error
+            raise ConfigError(what, where=where, next_step="choose another one with --dir") from error
         raise Fatal(f"{error.strerror or error}", where=where) from error

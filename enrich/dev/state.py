@@ -1,4 +1,4 @@
-"""What a stack keeps in its directory: the state file, the lock of the commands, and how they are recognised."""
+"""A stack's directory: the state file, by which it is recognised, and the lock of the commands."""
 
 import fcntl
 import json
@@ -16,7 +16,7 @@ from enrich.base.errors import ConfigError, CorruptState, Retryable
 from enrich.dev.servers.server import Home
 
 FORMAT = 1
-STATE_FILE = "enrich-stack.json"  # its name marks a directory as a stack, in every format there will be
+STATE_FILE = "enrich-stack.json"  # its name marks a directory as a stack and must not change in future formats
 LOCK_FILE = "lock"
 _LOCK_PATIENCE = 120.0
 _POLL = 0.05
@@ -24,12 +24,12 @@ _POLL = 0.05
 
 @dataclass
 class ServerState:
-    """What is kept of one server."""
+    """The stored state of one server."""
 
     ports: dict[str, int]
     token: str
     settled: bool = False  # it was ready once: somebody may know its ports, so they stay
-    expected: bool = False  # it was started and not stopped since: if it does not live, it died
+    expected: bool = False  # it was started and not stopped since: if it is not running, it died
 
 
 @dataclass
@@ -44,7 +44,7 @@ class StackFolder:
     """A stack's directory."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path.resolve()  # as /proc shows it, where processes of a deleted stack are looked for
+        self.path = path.resolve()  # as in /proc, where processes of a deleted stack are searched
         self.logs = self.path / "logs"
         self._state_file = self.path / STATE_FILE
 
@@ -52,7 +52,7 @@ class StackFolder:
         return self._state_file.is_file()
 
     def is_empty(self) -> bool:
-        """Whether nothing is there but what a killed first start may leave."""
+        """Whether the directory has nothing but files that a killed first start may leave."""
         if not self.path.exists():
             return True
         if not self.path.is_dir():
@@ -71,8 +71,8 @@ class StackFolder:
         return self.logs / f"{name}.log"
 
     def run_file(self, name: str) -> Path:
-        # `run/<server>.pid` stays as it is in every format: a version that cannot read the state can still stop
-        # what runs.
+        # `run/<server>.pid` must not change between formats: a version that cannot read the state can then still stop
+        # the servers.
         return self.path / "run" / f"{name}.pid"
 
     def run_files(self) -> dict[str, Path]:
@@ -82,10 +82,10 @@ class StackFolder:
         return shutil.disk_usage(self.path).free
 
     def load(self) -> State:
-        """The state; a new one for a directory that is empty.
+        """The state; a new one for an empty directory.
 
-        Raises ConfigError for the state of another version or a directory that is no stack, CorruptState for one
-        that cannot be read.
+        Raises ConfigError for the state of another version or a directory that is no stack, and CorruptState for a
+        state that cannot be read.
         """
         where = str(self._state_file)
         reset = f"`enrich dev reset --yes --dir {self.path}` deletes this stack and its data"
@@ -93,7 +93,7 @@ class StackFolder:
             if self.is_empty():
                 return State()
             what = "the directory holds files, but no stack"
-            raise ConfigError(what, where=str(self.path), next_step="name another one by --dir")
+            raise ConfigError(what, where=str(self.path), next_step="choose another one with --dir")
         try:
             content = json.loads(self._state_file.read_bytes())
             version = content["format"]
@@ -109,9 +109,9 @@ class StackFolder:
         )
 
     def save(self, state: State) -> None:
-        """Replaces the state file as a whole: a kill at any instant leaves the old or the new one."""
+        """Replaces the state file atomically: a kill at any instant leaves the old or the new one."""
         content = {"format": FORMAT, "servers": {name: asdict(entry) for name, entry in state.servers.items()}}
-        # Made with mode 0600: it holds PostgreSQL's password.
+        # mkstemp creates it with mode 0600: it contains PostgreSQL's password.
         descriptor, temporary = tempfile.mkstemp(prefix=f".{STATE_FILE}.", dir=self.path)
         try:
             with open(descriptor, "w", encoding="utf-8") as file:  # noqa: PTH123 - a descriptor
@@ -124,12 +124,13 @@ class StackFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """One command works on a stack at a time; others wait. Makes the directory. Raises Retryable in the end."""
+        """One command at a time works on a stack; others wait. Makes the directory. Raises Retryable after two
+        minutes."""
         deadline = time.monotonic() + _LOCK_PATIENCE
         while (lock := self._try_lock()) is None:
             if time.monotonic() >= deadline:
                 raise Retryable(
-                    "another `enrich dev` command works on this stack and does not end",
+                    "another `enrich dev` command is working on this stack and does not end",
                     where=str(self.path / LOCK_FILE),
                     next_step="wait for it, or stop it, and try again",
                 )
@@ -140,14 +141,14 @@ class StackFolder:
     def _try_lock(self) -> IO[bytes] | None:
         self.path.mkdir(parents=True, exist_ok=True)
         path = self.path / LOCK_FILE
-        # A file object: when Ctrl-C comes before its `with`, it is closed all the same, and the lock with it.
+        # A file object: if Ctrl-C comes before its `with`, it is closed all the same, and the lock is freed.
         lock = path.open("ab")
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if os.path.samestat(os.fstat(lock.fileno()), path.stat()):
                 return lock
         except (BlockingIOError, FileNotFoundError):
-            pass  # somebody has it, or `reset` deleted it between the two lines above
+            pass  # another command holds it, or `reset` deleted it between the two lines above
         lock.close()
         return None
 

@@ -1,4 +1,4 @@
-"""How the servers of a stack are doing."""
+"""The states of a stack's servers."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -10,9 +10,9 @@ from enrich.dev.state import StackFolder, State
 
 
 class Health(StrEnum):
-    running = "running"  # it lives and answers a request
-    silent = "silent"  # it lives and does not answer: still starting, frozen or overloaded
-    dead = "dead"  # it was started, nobody stopped it, and it does not live
+    running = "running"  # its process is alive and answers a request
+    silent = "silent"  # its process is alive and does not answer: still starting, frozen or overloaded
+    dead = "dead"  # it was started, nobody stopped it, and its process is not alive
     stopped = "stopped"
 
 
@@ -24,7 +24,7 @@ class ServerStatus:
     state: Health
     address: str
     pid: int | None = None
-    memory: int | None = None  # bytes, its children included
+    memory: int | None = None  # bytes, including its children
     since: float | None = None  # seconds since 1970
 
     @property
@@ -33,7 +33,7 @@ class ServerStatus:
 
 
 def look_at(server: Server, folder: StackFolder, state: State) -> ServerStatus:
-    """Asks one server. Takes no lock: it works while another command is busy."""
+    """Checks one server. It takes no lock, so it works while another command is busy."""
     place = folder.place(server.name, state)
     record = RunFile(folder.run_file(server.name)).record()
     if record is None or not record.serves:

@@ -1,4 +1,4 @@
-"""A stack that lives as long as a block of code: for tests, benchmarks and the demo."""
+"""A stack for the duration of a block of code: for tests, benchmarks and the demo."""
 
 import os
 import re
@@ -15,28 +15,28 @@ from enrich.dev.progress import shown
 from enrich.dev.stack import Addresses, Stack
 from enrich.jars.cache import cache_folder
 
-# The owner's process id and start time, and where the id counts: a stack whose owner was killed can be told from one in
-# use. Containers may share the cache folder and cannot see each other's processes.
+# The owner's pid namespace, process id and start time: they show whether a stack's owner was killed. The namespace is
+# needed because containers may share the cache folder and cannot see each other's processes.
 _NAME = re.compile(r"(\d+)-(\d+)-(\d+)-.*")
 
 
 @contextmanager
 def temporary_stack(with_: Iterable[str] = (), *, quiet: bool = False, secure: bool = False) -> Iterator[Addresses]:
-    """Broker, Redis and the servers of `with_` in a directory of their own, gone after the block.
+    """Broker, Redis and the servers of `with_` in a new directory, deleted after the block.
 
-    Unless `quiet`, a terminal sees the start.
+    Unless `quiet`, the start is shown on a terminal.
     """
     with temporary_directory() as stack:
         with shown(quiet=quiet) as display:
-            addresses = stack.up(with_, tell=display.tell, report=display.report, secure=secure)
+            addresses = stack.up(with_, on_step=display.step, report=display.report, secure=secure)
         yield addresses
 
 
 @contextmanager
 def temporary_directory() -> Iterator[Stack]:
-    """A stack in a new directory of the user's cache folder, of which nothing runs yet; gone after the block.
+    """A stack that is not started yet, in a new directory of the user's cache folder. Deleted after the block.
 
-    Also clears away those whose owner was killed before it could.
+    Also deletes the stacks of owners that were killed before they could do it.
     """
     parent = cache_folder().parent / "stacks"
     parent.mkdir(parents=True, exist_ok=True)
@@ -44,7 +44,7 @@ def temporary_directory() -> Iterator[Stack]:
     owner = identify(os.getpid())
     prefix = f"{pid_namespace()}-" + ("0-0-" if owner is None else f"{owner.pid}-{owner.started}-")
     stack = Stack(tempfile.mkdtemp(prefix=prefix, dir=parent))
-    # Others than its owner must get in: PostgreSQL does not run as root.
+    # Other users than its owner need access: PostgreSQL does not run as root.
     stack.folder.path.chmod(0o755)
     try:
         yield stack
@@ -56,7 +56,7 @@ def _clear_orphaned(parent: Path) -> None:
     for folder in parent.iterdir():
         match = _NAME.fullmatch(folder.name)
         if match and int(match[1]) == pid_namespace() and not is_alive(Identity(int(match[2]), int(match[3]))):
-            with suppress(EnrichError):  # another process clears it at this moment
+            with suppress(EnrichError):  # another process is deleting it
                 _delete(Stack(folder))
 
 

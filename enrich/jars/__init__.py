@@ -1,7 +1,7 @@
-"""Java archives that the product needs, locked by checksum, fetched once from Maven Central into the user's cache.
+"""The Java archives that the product needs, locked by checksum, fetched once from Maven Central into the user's cache.
 
-`jars.lock` names them in sets: `kafka` (the broker of the embedded stack), `spark` (what spark-submit needs beyond
-what PySpark ships), `registry` (the schema registry). Used by `enrich.dev`, by the stage and by the set-up
+`jars.lock` lists them in sets: `kafka` (the broker of the embedded stack), `spark` (the Kafka connector, which PySpark
+does not ship), `registry` (the schema registry). Used by `enrich.dev`, by stages and by the set-up
 (`python -m enrich.jars` fetches all).
 """
 

@@ -1,4 +1,4 @@
-"""`python -m enrich.jars` fetches every locked Java archive; with `--lock` it writes the lock file anew."""
+"""`python -m enrich.jars` fetches every locked Java archive; with `--lock` it rewrites the lock file first."""
 
 import argparse
 import sys
@@ -10,7 +10,7 @@ from enrich.jars.progress import shown
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m enrich.jars", description=__doc__)
-    parser.add_argument("--lock", action="store_true", help="write jars.lock anew from the top-level coordinates")
+    parser.add_argument("--lock", action="store_true", help="rewrite jars.lock from the top-level coordinates")
     try:
         if parser.parse_args().lock:
             from enrich.jars.relock import relock
@@ -25,7 +25,7 @@ def main() -> int:
         return 2 if isinstance(error, ConfigError) else 3 if isinstance(error, Unreachable) else 5
     except KeyboardInterrupt:
         return 130
-    print(f"Java archives are whole in {cache_folder()}")  # noqa: T201
+    print(f"all Java archives are in {cache_folder()}, verified")  # noqa: T201
     return 0
 
 

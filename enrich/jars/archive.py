@@ -1,4 +1,4 @@
-"""Unpacks a tar.gz as a whole or not at all, with a list of checksums that proves later that it is still whole."""
+"""Unpacks a tar.gz atomically, with a list of checksums by which it can be verified later."""
 
 import shutil
 import tarfile
@@ -10,17 +10,17 @@ _SUMS = "SHA256SUMS"
 
 
 def unpack(source: Path, scratch: Path, target: Path) -> None:
-    """Unpacks `source` into `scratch` and moves that to `target`, replacing what stands there."""
+    """Unpacks `source` into `scratch` and moves that to `target`, which it replaces."""
     with tarfile.open(source) as tar:
-        # `data` refuses paths that lead outside. Python before 3.11.4 does not have it; there the checksum of the
-        # archive, verified before it comes here, has to be enough.
+        # The filter `data` refuses paths that lead outside. Python before 3.11.4 does not have it; there the archive's
+        # checksum, which was verified before, must be enough.
         tar.extraction_filter = getattr(tarfile, "data_filter", lambda member, _: member)
         tar.extractall(scratch)  # noqa: S202 - see above
     files = sorted(path for path in scratch.rglob("*") if path.is_file())
     sums = "".join(f"{sha256_of(path)}  {path.relative_to(scratch)}\n" for path in files)
     (scratch / _SUMS).write_text(sums, encoding="utf-8")
     if target.exists():
-        # A server that runs from the old folder keeps its open files; the name is free for the new one.
+        # A server that runs from the old folder keeps its open files; the name becomes free for the new one.
         target.replace(scratch.with_name("replaced"))
         shutil.rmtree(scratch.with_name("replaced"), ignore_errors=True)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -28,7 +28,7 @@ def unpack(source: Path, scratch: Path, target: Path) -> None:
 
 
 def is_whole(target: Path) -> bool:
-    """Whether every unpacked file is as it was when it was unpacked."""
+    """Whether every unpacked file still has its checksum."""
     try:
         lines = (target / _SUMS).read_text(encoding="utf-8").splitlines()
     except (FileNotFoundError, NotADirectoryError, UnicodeDecodeError):

@@ -1,4 +1,4 @@
-"""The cache of Java archives: every call verifies what it hands out, and fetches what is missing or damaged."""
+"""The cache of Java archives: every call verifies the files that it returns, and fetches missing or damaged ones."""
 
 import errno
 import fcntl
@@ -16,7 +16,7 @@ from enrich.jars import archive
 from enrich.jars.fetch import Report, fetch, sha256_of
 from enrich.jars.lock import Artifact, read_lock
 
-_FETCHING = "fetching-"  # how the folders of downloads under way begin; one left over was left by a killed process
+_FETCHING = "fetching-"  # prefix of the folders of downloads under way; a killed process may leave one
 
 log = logging.getLogger(__name__)
 
@@ -24,13 +24,13 @@ log = logging.getLogger(__name__)
 def cache_folder() -> Path:
     """`$XDG_CACHE_HOME/enrich/jars`, by default `~/.cache/enrich/jars`."""
     base = os.environ.get("XDG_CACHE_HOME", "")
-    # The XDG specification: a relative path there is invalid and to be ignored.
+    # The XDG specification says that a relative path is invalid and must be ignored.
     root = Path(base) if Path(base).is_absolute() else Path.home() / ".cache"
     return root / "enrich" / "jars"
 
 
 class JarCache:
-    """Files by coordinate in one folder. What `paths` returned has been verified during that call."""
+    """Files by coordinate in one folder. Each call of `paths` verifies the files that it returns."""
 
     def __init__(
         self, folder: Path, artifacts: Sequence[Artifact], repositories: Mapping[str, str] | None = None
@@ -40,7 +40,7 @@ class JarCache:
         self._repositories = repositories  # Maven Central, as jgo knows it, if left out
 
     def paths(self, set_name: str, report: Report | None = None) -> list[Path]:
-        """The files of one set, fetched if need be.
+        """The files of one set, fetched if necessary.
 
         Raises Unreachable (not cached, and no network), ConfigError (jgo is missing, the cache cannot be written) or
         Fatal (wrong checksum of a download, disk full).
@@ -52,7 +52,7 @@ class JarCache:
         return [self._folder / artifact.path for artifact in wanted]
 
     def unpacked(self, set_name: str, report: Report | None = None) -> Path:
-        """The unpacked content of a set that is one tar.gz."""
+        """The folder with the unpacked content of a set that is a single tar.gz."""
         (artifact,) = (artifact for artifact in self._artifacts if artifact.set_name == set_name)
         target = self._folder / "unpacked" / f"{artifact.name}-{artifact.version}-{artifact.sha256[:12]}"
         if not archive.is_whole(target):
@@ -66,14 +66,14 @@ class JarCache:
         return target
 
     def fetch_all(self, report: Report | None = None) -> None:
-        """Makes every set of the lock whole, in one go."""
+        """Fetches the missing or damaged files of all sets together."""
         self._make_whole(self._artifacts, report)
 
     def _make_whole(self, wanted: Sequence[Artifact], report: Report | None) -> None:
         if not self._bad(wanted):
             return
         with self._writing():
-            # Looked at again: another process may have fetched them while this one waited for its turn.
+            # Checked again: another process may have fetched them while this one waited for the lock.
             bad = self._bad(wanted)
             for artifact in bad:
                 if (self._folder / artifact.path).exists():
@@ -85,15 +85,15 @@ class JarCache:
         def is_bad(artifact: Artifact) -> bool:
             return sha256_of(self._folder / artifact.path) != artifact.sha256
 
-        with ThreadPoolExecutor(os.cpu_count()) as pool:  # hashing releases the interpreter's lock
+        with ThreadPoolExecutor(os.cpu_count()) as pool:  # hashing releases the GIL
             return [artifact for artifact, bad in zip(wanted, pool.map(is_bad, wanted), strict=True) if bad]
 
     def _fetch(self, bad: Sequence[Artifact], report: Report | None) -> None:
         with self._temporary_folder() as folder:
             left = list(bad)
             try:
-                # jgo writes to a file's own name as bytes come in; only what is whole and verified is moved to its
-                # place. One by one, so that a fetch that breaks off goes on from there the next time.
+                # jgo writes to a file's final name as bytes come in, so only complete and verified files are moved to
+                # the cache. One by one, so that an interrupted fetch continues from there the next time.
                 for artifact, path in fetch(bad, folder, report, self._repositories):
                     target = self._folder / artifact.path
                     target.parent.mkdir(parents=True, exist_ok=True)
@@ -132,7 +132,7 @@ class JarCache:
         try:
             yield folder
         finally:
-            with suppress(OSError):  # a download thread that is still ending may hold it; the next writer clears it
+            with suppress(OSError):  # a download thread may still write to it; the next writer deletes it
                 shutil.rmtree(folder)
 
 
@@ -147,7 +147,7 @@ def _cannot_write(folder: Path, error: OSError) -> ConfigError | Fatal:
 
 
 def jars(set_name: str, report: Report | None = None) -> list[Path]:
-    """The files of a set (`kafka`, `spark`, `registry`) in the user's cache, verified; fetched if need be."""
+    """The files of a set (`kafka`, `spark`, `registry`) in the user's cache, verified, fetched if necessary."""
     return user_cache().paths(set_name, report)
 
 

@@ -1,4 +1,4 @@
-"""Downloads artifacts by jgo (a Maven resolver in Python) into a folder, a few at a time, and checks what came."""
+"""Downloads artifacts with jgo (a Maven resolver in Python) into a folder, a few at a time, and verifies them."""
 
 import hashlib
 import queue
@@ -15,14 +15,14 @@ from enrich.jars.lock import Artifact
 if TYPE_CHECKING:
     from jgo.maven import MavenContext
 
-_THREADS = 4  # most archives are small: what takes time is their round trips, two each
-_ATTEMPTS = 2  # one hiccup among a hundred requests is common
+_THREADS = 4  # most archives are small: their two round trips each take most of the time
+_ATTEMPTS = 2  # one transient error among a hundred requests is common
 _CHUNK = 1 << 20
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a download is. `done` counts files and parts of files."""
+    """Progress of a download. `done` counts files, with fractions."""
 
     files: int
     done: float
@@ -33,7 +33,7 @@ Report = Callable[[Progress], None]
 
 
 def sha256_of(path: Path) -> str | None:
-    """The checksum of a file, None when there is none that can be read."""
+    """The checksum of a file; None if it cannot be read."""
     digest = hashlib.sha256()
     try:
         with path.open("rb", buffering=0) as file:
@@ -47,15 +47,15 @@ def sha256_of(path: Path) -> str | None:
 def fetch(
     missing: Sequence[Artifact], folder: Path, report: Report | None, repositories: Mapping[str, str] | None = None
 ) -> Iterator[tuple[Artifact, Path]]:
-    """Downloads all into `folder` and yields each once its checksum is verified. `repositories` by name; jgo's own if
-    left out.
+    """Downloads all into `folder` and yields each once its checksum is verified. `repositories`: name -> URL; by
+    default jgo's own.
 
-    Raises ConfigError without jgo, Unreachable when Maven Central cannot be reached, Fatal on a wrong checksum.
+    Raises ConfigError without jgo, Unreachable if Maven Central cannot be reached, and Fatal for a wrong checksum.
     """
     require_jgo()
     work = _Work(list(missing), folder, report, repositories)
     for _ in range(min(_THREADS, len(missing))):
-        # Daemon threads: Ctrl-C must end the program at once, not after the read timeout of a slow download.
+        # Daemon threads: Ctrl-C must end the program at once, not after the read timeout of a download.
         threading.Thread(target=work.run, daemon=True).start()
     try:
         yield from work.results()
@@ -64,7 +64,7 @@ def fetch(
 
 
 class _Stopped(Exception):
-    """Ends a download whose result nobody waits for any more."""
+    """Ends a download when nobody waits for its result any more."""
 
 
 @dataclass
@@ -103,7 +103,7 @@ class _Work:
                 artifact = self._todo.get_nowait()
             except queue.Empty:
                 return
-            # Stays when something unforeseen ends this thread: results() must not wait for ever.
+            # The result if an unexpected exception ends this thread: results() must not wait for ever.
             result: Path | EnrichError = Fatal(f"the download of {artifact.coordinate} ended unexpectedly")
             try:
                 result = _download(context, artifact)
@@ -153,19 +153,19 @@ def _download(context: "MavenContext", artifact: Artifact) -> Path:
             wanted.artifact(artifact.classifier, artifact.type).resolve()
             break
         except requests.RequestException as error:
-            path.unlink(missing_ok=True)  # jgo would take the half of a file for the whole
+            path.unlink(missing_ok=True)  # jgo would take a partial file for the complete one
             if left == 0:
                 raise Unreachable(f"Maven Central could not be reached: {_root_cause(error)}") from error
         except OSError as error:
             what = f"{artifact.coordinate} could not be written: {error.strerror}"
             raise Fatal(what, where=str(path)) from error
-        except RuntimeError as error:  # jgo's word for "every repository answered, but with no file"
+        except RuntimeError as error:  # raised by jgo if every repository answered, but without the file
             raise Unreachable(f"Maven Central answered, but did not give {artifact.coordinate}") from error
     if sha256_of(path) != artifact.sha256:
         raise Fatal(
             f"{artifact.coordinate} came with a wrong checksum: it is not the file that was locked",
             where=f"expected sha256 {artifact.sha256}, got {sha256_of(path)}",
-            next_step="try again; if it stays so, a proxy on the way alters downloads: ask who runs it",
+            next_step="try again; if that does not help, a proxy alters downloads: ask its administrator",
         )
     return path
 
@@ -177,7 +177,7 @@ def _root_cause(error: BaseException) -> str:
 
 
 def require_jgo() -> None:
-    """Raises ConfigError when jgo, which only the embedded stack and the set-up need, is not installed."""
+    """Raises ConfigError if jgo, which only the embedded stack and the set-up need, is not installed."""
     from importlib.util import find_spec
 
     if find_spec("jgo") is None:

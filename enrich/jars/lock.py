@@ -14,7 +14,7 @@ _HEADER = """\
 # Written by `{command}` from the coordinates in {source}.
 """
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-# What a part of a coordinate may hold. It becomes a part of a path in the cache, so no slash and no leading dot.
+# A part of a coordinate. It becomes a part of a path in the cache, so it has no slash and no leading dot.
 _PART = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 
 
@@ -42,12 +42,12 @@ class Artifact:
 
     @property
     def path(self) -> Path:
-        """Where it stands in a cache: Maven's own layout, so two groups never share a file name."""
+        """Its path in a cache, in Maven's own layout, so that two groups never share a file name."""
         return Path(*self.group.split("."), self.name, self.version, self.file_name)
 
 
 def read_lock(path: Path = LOCK_FILE) -> tuple[Artifact, ...]:
-    """All artifacts of a lock file. Raises ConfigError naming the file and line that cannot be read."""
+    """All artifacts of a lock file. Raises ConfigError with the file and line that cannot be read."""
     lines = path.read_text(encoding="utf-8").splitlines()
     return tuple(
         _parse(line, f"{path.name}:{number}")

@@ -1,4 +1,4 @@
-"""A progress bar for downloads on a terminal; silence elsewhere."""
+"""A progress bar for downloads on a terminal; nothing elsewhere."""
 
 import sys
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from enrich.jars.fetch import Progress, Report
 
 @contextmanager
 def shown() -> Iterator[Report | None]:
-    """The callback that draws a bar on stderr, or None where nobody looks. Drawn once the first byte has come in."""
+    """A callback that draws a bar on stderr from the first byte on, or None if stderr is not a terminal."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -18,7 +18,7 @@ def shown() -> Iterator[Report | None]:
 
         @cache
         def bar(files: int) -> Report:
-            # Imported and started only when something is downloaded: the warm path must stay fast and silent.
+            # Imported and started only if something is downloaded: with a full cache this must be fast and silent.
             from rich import progress as rich_progress
             from rich.console import Console
 

@@ -1,4 +1,4 @@
-"""Writes `jars.lock` anew from the coordinates below: `python -m enrich.jars --lock`."""
+"""Rewrites `jars.lock` from the coordinates below: `python -m enrich.jars --lock`."""
 
 import tempfile
 from importlib.util import find_spec
@@ -10,18 +10,18 @@ from enrich.jars.cache import cache_folder
 from enrich.jars.fetch import require_jgo, sha256_of
 from enrich.jars.lock import Artifact, parse_coordinate, write_lock
 
-# The sets that are resolved with all that their artifacts need at run time.
+# The sets that are resolved with all run-time dependencies of their artifacts.
 RESOLVED: dict[str, tuple[str, ...]] = {
-    # Kafka logs through SLF4J 1.7 and brings no back end for it: without slf4j-simple a broker that fails is silent.
+    # Kafka logs through SLF4J 1.7 and ships no back end for it: without slf4j-simple a failing broker logs nothing.
     "kafka": ("org.apache.kafka:kafka_2.13:4.3.1", "org.slf4j:slf4j-simple:1.7.36"),
-    # The token provider of 4.2.0 is not on Maven Central. Named here, next to the connector, 4.1.0-preview1 wins by
-    # Maven's rule "nearest first"; all it lacks is two log keys on the path of delegation tokens.
+    # The token provider 4.2.0 is not on Maven Central. Since 4.1.0-preview1 is listed here, next to the connector, it
+    # wins by Maven's rule "nearest first"; it only lacks two log keys in the code of delegation tokens.
     "spark": (
         "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
         "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.1.0-preview1",
     ),
 }
-# The sets that are taken as they are.
+# The sets that are a single file without dependencies.
 SINGLE: dict[str, str] = {"registry": "io.apicurio:apicurio-registry-app:3.0.9:all:tar.gz"}
 
 
@@ -46,7 +46,7 @@ def resolve(set_name: str, coordinates: tuple[str, ...], folder: Path) -> list[A
     from jgo.maven import MavenContext
 
     context = MavenContext(repo_cache=folder)
-    # The mark `!` asks for Maven's own rules; without it jgo applies each artifact's managed versions to the others.
+    # The `!` selects Maven's own rules; without it jgo applies each artifact's managed versions to the others.
     wanted = [context.create_dependency(f"{coordinate}!") for coordinate in coordinates]
     direct, further = context.resolver.resolve(wanted)
     return [_locked(set_name, dependency.artifact) for dependency in (*direct, *further)]
@@ -69,11 +69,14 @@ def _locked(set_name: str, artifact: Any) -> Artifact:
 def _shipped_by_pyspark() -> list[str]:
     spec = find_spec("pyspark")
     if spec is None or spec.origin is None:
-        raise ConfigError("PySpark is not installed, and its own jars must stay out of the lock")
+        raise ConfigError(
+            "PySpark is not installed: its own jars must stay out of the lock", next_step="install it, then try again"
+        )
     return [path.name for path in (Path(spec.origin).parent / "jars").glob("*.jar")]
 
 
 def _is_shipped(artifact: Artifact, shipped: list[str]) -> bool:
-    """In whatever version: two versions of a library on Spark's class path are worse than one that is a little old."""
+    """Whether PySpark ships it, in any version: two versions of a library on Spark's class path are worse than a single
+    slightly older one."""
     start = f"{artifact.name}-"
     return any(name.startswith(start) and name[len(start) :][:1].isdigit() for name in shipped)

@@ -1,4 +1,4 @@
-"""How a server is started, recognised as ours, watched and ended; its logs, and Ctrl-C meanwhile.
+"""Starts servers, recognises them as ours, watches and ends them; their logs; signals during a start.
 
 It may use `servers`.
 """

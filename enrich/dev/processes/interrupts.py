@@ -1,7 +1,7 @@
-"""Ctrl-C, SIGTERM and a hang-up while servers start: taken note of, acted on between two steps, then passed on.
+"""Handles Ctrl-C, SIGTERM and SIGHUP while servers start: noted, acted on between two steps, then passed on.
 
-An exception that a signal raises between any two instructions would leave a process that was just started and not yet
-written down. So during a start the signals only set a mark.
+A signal's exception can come between any two instructions and would leave a process that was just started and is not
+recorded yet. So during a start the signals are only noted.
 """
 
 import signal
@@ -18,7 +18,7 @@ class Interrupted(Exception):
 
 
 class Deferred:
-    """The signals that came so far."""
+    """The signals received so far."""
 
     def __init__(self) -> None:
         self.received: list[int] = []
@@ -31,7 +31,7 @@ class Deferred:
 
     @property
     def hurried(self) -> bool:
-        """Whether it came more than once: somebody is impatient."""
+        """Whether more than one came: somebody is impatient."""
         return len(self.received) > 1
 
     def check(self) -> None:
@@ -39,8 +39,8 @@ class Deferred:
             raise Interrupted
 
     def commit(self, *, final: bool) -> None:
-        """What was started stays, unless a signal came before now. With `final` no later one takes effect either:
-        the process only has to print what it did."""
+        """Keeps the started servers, unless a signal came before now. With `final` later signals have no effect: the
+        process only has to print what it did."""
         if final:
             for number in self._previous:
                 signal.signal(number, signal.SIG_IGN)
@@ -53,7 +53,7 @@ class Deferred:
     def _install(self) -> None:
         for number in _SIGNALS:
             previous = signal.getsignal(number)
-            # None: not Python's. Ignored (nohup, a shell's `&`): stays so.
+            # None: a handler that Python did not install. An ignored signal (nohup, a shell's `&`) stays ignored.
             if previous not in (None, signal.SIG_IGN):
                 self._previous[number] = previous
                 signal.signal(number, self._note)
@@ -69,7 +69,7 @@ class Deferred:
 
 @contextmanager
 def deferred() -> Iterator[Deferred]:
-    """Holds signals back. Elsewhere than in the main thread Python delivers none, so there is nothing to hold."""
+    """Defers signals. Does nothing outside of the main thread, where Python delivers none."""
     signals = Deferred()
     if threading.current_thread() is not threading.main_thread():
         yield signals

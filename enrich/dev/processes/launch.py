@@ -1,7 +1,7 @@
-"""The child's side of a start: a small program of its own, run by path, that becomes the server.
+"""The child's side of a start: a small separate program, run by path, that becomes the server.
 
-It signs the run file before it becomes the server, so that whoever starts it may be killed at any instant without
-leaving a process that nobody knows. File descriptor 3 is the run file, locked; it stays open in the server: the lock
+It writes its process id into the run file before it becomes the server, so its parent may be killed at any instant
+without leaving an unknown process. File descriptor 3 is the run file, locked; it stays open in the server: the lock
 lasts as long as the server or any of its children lives. (Standard library only: `python -I -S` starts in 12 ms.)
 """
 
@@ -42,11 +42,11 @@ def main() -> None:
 
 
 def _become(uid: int, gid: int, capability: int | None) -> None:
-    """Gives up root for good, but for one capability if asked."""
+    """Gives up root permanently, except for one capability if given."""
     libc = ctypes.CDLL(None, use_errno=True)
     if capability is not None:
-        # Without this bit a change of user clears the capabilities, and access(2), by which PostgreSQL checks its
-        # programs, would not count what is kept.
+        # Without this bit a change of user clears the capabilities, and access(2), with which PostgreSQL checks its
+        # programs, would ignore the one that is kept.
         _check(libc.prctl(_PR_SET_SECUREBITS, _SECBIT_NO_SETUID_FIXUP, 0, 0, 0))
     os.setgroups([])
     os.setresgid(gid, gid, gid)

@@ -1,4 +1,4 @@
-"""The servers' logs: kept from growing for ever, quoted in errors, shown and followed."""
+"""The servers' logs: rotated, quoted in errors, shown and followed."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -9,14 +9,14 @@ _TAIL = 256 << 10
 
 
 def rotate(log: Path) -> None:
-    """Before a start: a log that has grown large becomes `*.log.1`."""
+    """Renames a large log to `*.log.1`. Called before a start."""
     log.parent.mkdir(parents=True, exist_ok=True)
     if log.exists() and log.stat().st_size > _ROTATE_AT:
         log.replace(log.with_name(f"{log.name}.1"))
 
 
 def tail(log: Path, lines: int, start: int = 0) -> list[str]:
-    """The last lines of a log, of what stands from the byte `start` on."""
+    """The last lines of a log, of the part from the byte `start` on."""
     if lines <= 0 or not log.exists():
         return []
     with log.open("rb") as file:
@@ -26,7 +26,7 @@ def tail(log: Path, lines: int, start: int = 0) -> list[str]:
 
 
 class Mark:
-    """A place in a log: what comes after it belongs to one start."""
+    """A position in a log: the lines after it belong to one start."""
 
     def __init__(self, log: Path) -> None:
         self._log = log
@@ -36,12 +36,12 @@ class Mark:
         return tail(self._log, lines, self._start)
 
     def quote(self, lines: int) -> str:
-        """The last lines, indented, to stand below a message; nothing when nothing was logged."""
+        """The last lines, indented, to append to a message; empty if nothing was logged."""
         return "".join(f"\n  | {line}" for line in self.tail(lines))
 
 
 def follow(logs: Sequence[Path], sleep: Callable[[float], None] = time.sleep) -> Iterator[tuple[Path, str]]:
-    """The lines that are added to these logs from now on, for ever. Logs that start later or anew are followed too."""
+    """Lines added to these logs from now on, for ever. Logs that are created later or rotated are followed too."""
     positions = {log: log.stat().st_size if log.exists() else 0 for log in logs}
     while True:
         quiet = True

@@ -1,4 +1,4 @@
-"""The processes of the stack's servers: whether they live, how they ended, what they hold."""
+"""The processes of the stack's servers: whether they live, how they ended, their memory and open files."""
 
 import os
 import time
@@ -9,7 +9,7 @@ from enrich.base.processes import PROC, Identity, identify, stat
 
 _LAST_THREADS_S, _POLL_S = 5.0, 0.005
 
-_exit_codes: dict[Identity, int] = {}  # of children that were reaped here: the kernel tells it only once
+_exit_codes: dict[Identity, int] = {}  # of children that were reaped here: the kernel reports it only once
 
 
 def is_alive(process: Identity) -> bool:
@@ -23,17 +23,16 @@ def is_alive(process: Identity) -> bool:
 
 
 def exit_code(process: Identity) -> int | None:
-    """How a child of ours that has ended did so, as subprocess counts: negative for a signal. None when that is not
-    known."""
+    """The exit code of a child of ours that has ended, as in subprocess: negative for a signal. None if unknown."""
     end = time.monotonic() + _LAST_THREADS_S
-    # Its main thread is gone, and others of a JVM may still be on their way: until then the kernel tells nothing.
+    # Its main thread has ended, but other threads of a JVM may not: until then the kernel reports nothing.
     while process not in _exit_codes and _reap(process) and time.monotonic() < end:
         time.sleep(_POLL_S)
     return _exit_codes.get(process)
 
 
 def in_session(leader: int) -> list[Identity]:
-    """The living processes of the session that `leader` began, itself included if it lives."""
+    """The living processes of the session that `leader` started, including itself if it lives."""
     found = []
     for pid in _all():
         member = stat(pid)
@@ -46,14 +45,14 @@ def holding(links: Collection[str], descriptor: int) -> list[Identity]:
     """The processes whose open file of this number is one of `links`, as /proc spells them."""
     found = []
     for pid in _all():
-        with suppress(OSError):  # gone, or not ours to look into
+        with suppress(OSError):  # it has ended, or we may not inspect it
             if os.readlink(PROC / str(pid) / "fd" / str(descriptor)) in links:  # noqa: PTH115 - the text, not a path
                 found.append(identify(pid))
     return [process for process in found if process is not None]
 
 
 def memory(process: Identity) -> int:
-    """Bytes of main memory that the process and its children hold; what they share is counted once."""
+    """Bytes of main memory of the process and its children. Shared pages are counted once."""
     total = 0
     for member in in_session(process.pid):
         with suppress(OSError):
@@ -63,7 +62,7 @@ def memory(process: Identity) -> int:
 
 
 def started_at(process: Identity) -> float:
-    """When it was started, in seconds since 1970."""
+    """Start time in seconds since 1970."""
     since_boot = process.started / os.sysconf("SC_CLK_TCK")
     return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + since_boot
 
@@ -73,7 +72,7 @@ def _all() -> list[int]:
 
 
 def _reap(process: Identity) -> bool:
-    """Takes a dead child of ours off the process table. Whoever is not our child is left alone: False."""
+    """Reaps a dead child. Returns False if it is not our child."""
     with suppress(ChildProcessError):
         pid, status = os.waitpid(process.pid, os.WNOHANG)
         if pid == process.pid:

@@ -1,8 +1,8 @@
-"""The run file of a server: who runs it, signed by the server's own process and locked for as long as it lives.
+"""The run file of a server: its process id, written by the server's own process, and a lock that lasts as long as it.
 
-The lock (flock) belongs to an open file that the server inherits, so the kernel holds it for exactly as long as the
-server or a child of it lives, whatever happens to whoever started it. The stack's own lock must be held by callers of
-everything but `record`: two commands at work on one stack would see each other's short grips on the lock.
+The lock (flock) belongs to an open file that the server inherits, so the kernel holds it exactly as long as the server
+or a child of it lives, whatever happens to the process that started it. Callers of everything but `record` must hold
+the stack's lock: otherwise two commands at work on one stack would see each other's short tests of the lock.
 """
 
 import fcntl
@@ -27,15 +27,15 @@ SERVE = "serve"  # the step of a server proper; others are steps of its preparat
 
 _LAUNCHER = Path(launch.__file__)
 _POLL = 0.01
-_SIGNS_WITHIN = 10.0  # from its birth to its signature a child needs 15 ms
+_SIGNS_WITHIN = 10.0  # a child needs 15 ms from its start until it has written its record
 _DIES_WITHIN = 10.0  # SIGKILL takes effect when a process leaves the kernel: at once, unless a disk hangs
-# What a server may inherit of our environment; the rest (secrets, settings of other Kafkas) is none of its business.
+# Variables that a server inherits from our environment. It must not get the rest: secrets, settings of other Kafkas.
 _INHERITED = ("PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "JAVA_HOME")
 
 
 @dataclass(frozen=True)
 class Record:
-    """What the process wrote about itself: who it is and which step it performs."""
+    """What the process wrote about itself: its identity, and the step that it performs."""
 
     process: Identity
     step: str
@@ -52,20 +52,20 @@ class RunFile:
         self.path = path
 
     def record(self) -> Record | None:
-        """Who signed last, alive or not; None when nobody has."""
+        """The last record, of a living process or not; None if there is none."""
         try:
             entry = json.loads(self.path.read_bytes())
             return Record(Identity(int(entry["pid"]), int(entry["started"])), str(entry["step"]))
         except (OSError, ValueError, KeyError, TypeError):
-            return None  # never started, or not yet signed
+            return None  # never started, or not written yet
 
     def spawn(self, command: Command, step: str, folder: Path, log: Path) -> Identity | None:
-        """Starts a process of its own session in `folder`. None when it ended before it could sign."""
+        """Starts a process in a session of its own in `folder`. None if it ended before it wrote its record."""
         with self._open() as lock:
             if not _try_lock(lock):
                 raise Fatal(f"another process holds {self.path.name}", where=str(self.path))
             lock.truncate(0)
-            # Away from the numbers of the child's own files, which a process without a stdin could have given it.
+            # A number above those of the child's own files: in a process without a stdin the lock may have number 0.
             lent = fcntl.fcntl(lock, fcntl.F_DUPFD_CLOEXEC, launch.RUN_FILE + 1)
             try:
                 pid = _spawn(command, step, folder, log, lent)
@@ -74,12 +74,12 @@ class RunFile:
         record = self._signature()
         if record is not None:
             return record.process
-        os.kill(pid, signal.SIGKILL)  # a child not yet reaped keeps its number, so this hits nobody else
+        os.kill(pid, signal.SIGKILL)  # an unreaped child keeps its process id, so this hits no other process
         os.waitpid(pid, 0)
         return None
 
     def is_free(self) -> bool:
-        """Whether no process of this server lives."""
+        """Whether no process of this server is alive."""
         if not self.path.exists():
             return True
         with self._open() as lock:
@@ -88,7 +88,7 @@ class RunFile:
         return free and (record is None or not is_alive(record.process))
 
     def running(self) -> Record | None:
-        """The server or a step of its preparation, if its main process lives."""
+        """The server, or a step of its preparation, if its main process is alive."""
         record = self._signature()
         return record if record is not None and is_alive(record.process) else None
 
@@ -98,9 +98,9 @@ class RunFile:
             send(record.process, signal.SIGCONT)  # a frozen process would not see the other signal
 
     def wait_stopped(self, patience: float, hurry: Callable[[], bool] = lambda: False) -> bool:
-        """Waits until nothing of it lives; kills what does after `patience` seconds or in a `hurry`.
+        """Waits until no process of the server is alive. Kills them after `patience` seconds, or at once in a `hurry`.
 
-        Returns whether it had to kill. Raises Fatal when a process does not even die of that.
+        Returns whether it had to kill. Raises Fatal if a process does not end even then.
         """
         deadline = time.monotonic() + patience
         while not self.is_free():
@@ -114,7 +114,7 @@ class RunFile:
         deadline = time.monotonic() + _DIES_WITHIN
         while not self.is_free():
             record = self.record()
-            # Children too: while the lock is held one of the session lives, so its number belongs to nobody else.
+            # Children too: while the lock is held a process of the session lives, so no other session has its id.
             family = [] if record is None else in_session(record.process.pid)
             for process in {*family, *holding({str(self.path)}, launch.RUN_FILE)}:
                 send(process, signal.SIGKILL)
@@ -122,15 +122,15 @@ class RunFile:
                 raise Fatal(
                     f"a process of {self.path.stem} does not end, although it was killed",
                     where=f"{self.path}, {'no process signed it' if record is None else record.process}",
-                    next_step="a disk or file system that does not answer holds it: look at `dmesg`",
+                    next_step="it waits for a disk or file system that does not answer: check `dmesg`",
                 )
             time.sleep(_POLL)
 
     def _signature(self) -> Record | None:
-        """The record, once a child that was just born has had the time to write it. None when nothing of it lives."""
+        """The record, after giving a newly started child the time to write it. None if no process is alive."""
         deadline = time.monotonic() + _SIGNS_WITHIN
         while True:
-            # In this order: a child that signs and ends in between has signed.
+            # In this order: a child may write its record and end between the two calls.
             done = self.is_free() or time.monotonic() >= deadline
             record = self.record()
             if done or record is not None:
@@ -149,9 +149,9 @@ def _spawn(command: Command, step: str, folder: Path, log: Path, run_file: int) 
         "argv": command.argv,
         "user": None if command.user is None else asdict(command.user),
     }
-    # Its home is its folder, so that it writes nothing elsewhere.
+    # HOME is its folder, so that it writes nothing elsewhere.
     environment = {name: os.environ[name] for name in _INHERITED if name in os.environ}
-    # Not subprocess: the server outlives its parent, which has nothing to wait for.
+    # Not subprocess: the server outlives its parent, which must not wait for it.
     return os.posix_spawn(
         sys.executable,
         [sys.executable, "-I", "-S", str(_LAUNCHER), json.dumps(order)],
@@ -162,13 +162,13 @@ def _spawn(command: Command, step: str, folder: Path, log: Path, run_file: int) 
             (os.POSIX_SPAWN_DUP2, 1, 2),
             (os.POSIX_SPAWN_DUP2, run_file, launch.RUN_FILE),
         ),
-        setsid=True,  # no Ctrl-C of the terminal, no hang-up, and a session to find its children by
+        setsid=True,  # no Ctrl-C or hang-up of the terminal, and its children can be found by the session
     )
 
 
 def kill_left_behind(paths: Iterable[Path]) -> set[str]:
     """Kills the servers whose stack was deleted while they ran: their data is gone. Returns their names."""
-    names = {f"{path} (deleted)": path.stem for path in paths}  # how /proc spells a file that has lost its name
+    names = {f"{path} (deleted)": path.stem for path in paths}  # how /proc shows a deleted file
     found: set[str] = set()
     deadline = time.monotonic() + _DIES_WITHIN
     while left := {name: holding({link}, launch.RUN_FILE) for link, name in names.items()}:

@@ -1,4 +1,4 @@
-"""Starts one server: prepares its folder, spawns it, waits until it answers, and explains why when it does not."""
+"""Starts one server: prepares its folder, spawns it, waits until it answers, and explains why if it does not."""
 
 import shutil
 import signal
@@ -19,7 +19,7 @@ _POLL = 0.03
 _SHOWN_LINES = 12
 _NO_SPACE = ("No space left on device", "Disk quota exceeded")
 _PORT_TAKEN = ("already in use", "already bound", "BindException")
-_ROOM_LEFT = 1 << 20  # less than this free: the disk counts as full, also when the log no longer had room to say so
+_ROOM_LEFT = 1 << 20  # with less free space the disk counts as full, even if the log had no room left to say so
 
 
 class Cancelled(Exception):
@@ -27,11 +27,11 @@ class Cancelled(Exception):
 
 
 class Died(Exception):
-    """A server that seemed to run has ended: a process that was killed is on the list for a while yet."""
+    """A server that seemed to be running has ended: a killed process stays in the process table for a while."""
 
 
 class PortTaken(Fatal):
-    """Somebody else listens on the port of a server."""
+    """Another program listens on the port of a server."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Starter:
     server: Server
     run_file: RunFile
     log: Path
-    tell: Callable[[str], None]
+    on_step: Callable[[str], None]
     cancelled: Callable[[], bool]
 
     def start(self, place: Home, prepare: Prepare) -> None:
@@ -51,15 +51,16 @@ class Starter:
         place.folder.mkdir(parents=True, exist_ok=True)
         rotate(self.log)
         mark = Mark(self.log)
-        self.tell("preparing")
+        self.on_step("preparing")
         command = prepare(place, partial(self._run, place))
         self._go_on()
-        self.tell("starting")
+        self.on_step("starting")
         self.run_file.spawn(command, SERVE, place.folder, self.log)
         self.wait(place, mark)
 
     def wait(self, place: Home, mark: Mark | None = None) -> None:
-        """Waits until the server answers. Raises Died when it ends and was not started here, at `mark` in its log."""
+        """Waits until the server answers. `mark`: where its log begins, if it was started here; if not, and it ends,
+        raises Died."""
         deadline = time.monotonic() + self.server.patience
         while True:
             self._go_on()
@@ -72,7 +73,7 @@ class Starter:
                 raise Unreachable(
                     f"{what}{'' if mark is None else mark.quote(_SHOWN_LINES)}",
                     where=f"{self.server.address(place)}, log {self.log}",
-                    next_step="`enrich dev down`, then `enrich dev up`; if it stays so, its log tells why",
+                    next_step="`enrich dev down`, then `enrich dev up`; if that does not help, see its log",
                 )
             time.sleep(_POLL)
 
@@ -87,7 +88,7 @@ class Starter:
                 raise Cancelled
             time.sleep(_POLL / 2)
         if child is None or process.exit_code(child) != 0:
-            what = f"{step}, which makes the folder of {self.server.name} ready, failed"
+            what = f"{step}, which prepares the folder of {self.server.name}, failed"
             raise self._disk_full(place, mark) or StepFailed(f"{what}{mark.quote(_SHOWN_LINES)}", where=str(self.log))
 
     def _ended(self, place: Home, mark: Mark) -> Fatal:
@@ -99,7 +100,7 @@ class Starter:
         return Fatal(
             f"{self.server.name} ended while it started{mark.quote(_SHOWN_LINES) or ' and logged nothing'}",
             where=f"log {self.log}",
-            next_step="the lines above tell why; `enrich dev up` tries again",
+            next_step="see the log lines above; `enrich dev up` tries again",
         )
 
     def _disk_full(self, place: Home, mark: Mark) -> Fatal | None:

@@ -1,4 +1,4 @@
-"""The servers of the embedded stack: what each is started with, on which ports, and how it says that it answers.
+"""The servers of the embedded stack: how each is started, on which ports, and how to check that it answers.
 
-It may use `base` and the archives of `jars`; it starts nothing by itself.
+It may use `base` and the archives of `jars`. It starts no processes itself.
 """

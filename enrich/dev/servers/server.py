@@ -1,4 +1,4 @@
-"""What a server of the embedded stack is: the interface that kafka, redis, postgres and registry implement."""
+"""The interface of a server of the embedded stack, which kafka, redis, postgres and registry implement."""
 
 import signal
 from collections.abc import Callable, Mapping
@@ -14,7 +14,7 @@ HOST = "127.0.0.1"  # nothing of a stack listens anywhere else
 
 @dataclass(frozen=True)
 class Home:
-    """Where one server of one stack lives. Chosen when it starts for the first time, then kept."""
+    """Folder, ports and token of one server of one stack. Chosen at its first start, then kept."""
 
     folder: Path
     ports: Mapping[str, int]
@@ -28,16 +28,16 @@ class Home:
 
 @dataclass(frozen=True)
 class User:
-    """Whom a command runs as, when that is not us."""
+    """The user that a command runs as, if it is not ours."""
 
     uid: int
     gid: int
-    capability: int | None = None  # the only one that is kept
+    capability: int | None = None  # the only capability that it keeps
 
 
 @dataclass(frozen=True)
 class Command:
-    """A program to run in a server's folder. Its environment is clean but for `environment` (see process.py)."""
+    """A program to run in a server's folder. Of our environment it gets only `_INHERITED` (see runfile.py)."""
 
     argv: tuple[str, ...]
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -52,11 +52,11 @@ RunStep = Callable[[Command], None]
 """Runs a command to its end in the server's folder. Raises StepFailed, or Fatal on a full disk."""
 
 Prepare = Callable[[Home, RunStep], Command]
-"""Makes a server's folder ready, keeping the data that is there, and returns the command that serves."""
+"""Prepares a server's folder, keeps existing data, and returns the command that runs the server."""
 
 
 class Server(Protocol):
-    """One kind of server. Without state of its own: everything about an instance is in its Home."""
+    """One kind of server. It is stateless: everything about an instance is in its Home."""
 
     @property
     def name(self) -> str: ...
@@ -66,11 +66,11 @@ class Server(Protocol):
 
     @property
     def stop_signal(self) -> signal.Signals:
-        """What makes it stop quickly without losing anything."""
+        """The signal that stops it quickly without losing anything."""
 
     @property
     def patience(self) -> float:
-        """Seconds that a start may take on a slow machine before it counts as failed."""
+        """Seconds after which a start counts as failed, even on a slow machine."""
 
     def equip(self, report: Report | None) -> Prepare:
         """Finds or fetches what it needs to run, before anything starts. Raises ConfigError or Unreachable."""
@@ -79,4 +79,4 @@ class Server(Protocol):
         """Whether it answers a real request, within about a second. Never raises for "not yet"."""
 
     def address(self, place: Home) -> str:
-        """What clients connect to."""
+        """The address for clients."""

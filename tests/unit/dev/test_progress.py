@@ -16,19 +16,19 @@ def test_downloads_are_shown_until_the_first_server_starts():
     display = Display()
     display.report(Progress(files=46, done=11.5, received=12 << 20))
     assert "11/46, 12 MB" in drawn(display)
-    display.tell("redis", "starting")
+    display.step("redis", "starting")
     assert "Java archives" not in drawn(display)
 
 
 def test_each_server_has_a_line_with_what_it_does_and_how_long_it_took():
     display = Display()
     for what in ("preparing", "starting", "ready"):
-        display.tell("redis", what)
-    display.tell("kafka", "preparing")
+        display.step("redis", what)
+    display.step("kafka", "preparing")
     assert [line.split()[:2] for line in drawn(display).splitlines()] == [["redis", "ready"], ["kafka", "preparing"]]
 
 
 def test_where_nobody_looks_nothing_is_drawn(capfd):
     with shown() as display:
-        display.tell("redis", "ready")
+        display.step("redis", "ready")
     assert capfd.readouterr() == ("", "")
