@@ -19,7 +19,7 @@ def rebuild(pipeline: Pipeline, table: str, *, deadline_s: float, report: Callab
     reader = RowsReader(pipeline, holder=os.getpid)
     end = time.monotonic() + deadline_s
     try:
-        snapshot = reader.wait_until_ready([table], deadline_s=deadline_s, tell=report)
+        snapshot = reader.wait_until_ready([table], deadline_s=deadline_s, report=report)
         before = snapshot.table(table).whole().state.table_id
         ask(paths_of(pipeline).folder, "POST", REBUILD + table)
         while time.monotonic() < end:

@@ -31,7 +31,7 @@ def export_from_reader(
     # This process needs the agent, not the terminal that started it.
     reader = RowsReader(pipeline, holder=os.getpid)
     try:
-        snapshot = reader.wait_until_ready([table], deadline_s=deadline_s, tell=report_waiting)
+        snapshot = reader.wait_until_ready([table], deadline_s=deadline_s, report=report_waiting)
         view = snapshot.table(table)
         source = view.whole()
         written = 0

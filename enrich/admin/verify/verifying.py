@@ -34,7 +34,7 @@ def comparison(
     reader = RowsReader(pipeline, holder=os.getpid)
     try:
         table = topic_tables(pipeline)[name]
-        snapshot = reader.wait_until_ready([name], deadline_s=deadline_s, tell=report_waiting)
+        snapshot = reader.wait_until_ready([name], deadline_s=deadline_s, report=report_waiting)
         whole = snapshot.table(name).whole()
         # Beside the stores, since their disk was chosen for this amount of data.
         with scratch_directory(paths_of(pipeline).folder.parent) as scratch:

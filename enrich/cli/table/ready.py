@@ -28,7 +28,7 @@ def ready_table(config: Path, table: str, deadline_s: float) -> "Iterator[tuple[
     reader = RowsReader(pipeline, holder=os.getpid)
     try:
         with _progress(table) as report:
-            snapshot = reader.wait_until_ready([table], deadline_s=deadline_s, tell=report)
+            snapshot = reader.wait_until_ready([table], deadline_s=deadline_s, report=report)
         yield snapshot.table(table), reader.specs[table]
     finally:
         reader.close()

@@ -188,7 +188,7 @@ class AgentReader:
         tables: Sequence[str] | None = None,
         *,
         deadline_s: float,
-        tell: Callable[[Header], None] = lambda _: None,
+        report: Callable[[Header], None] = lambda _: None,
     ) -> AgentSnapshot:
         """The first snapshot in which these tables (all by default) are ready. Raises Unreachable, with the reasons, at
         the deadline, and long before it if no broker can be reached (ConfigError if the brokers refuse us)."""
@@ -198,7 +198,7 @@ class AgentReader:
         while True:
             snapshot = self.snapshot()
             states = snapshot.header.tables
-            tell(snapshot.header)
+            report(snapshot.header)
             waiting = {name: states[name].reason for name in wanted if not states[name].ready}
             if not waiting:
                 return snapshot
