@@ -1,4 +1,4 @@
-"""The program: `python -m sync_service -c FILE` runs the routes of a pipeline until it is told to stop."""
+"""The program: `python -m sync_service -c FILE` runs the routes of a pipeline until it gets SIGTERM or SIGINT."""
 
 import argparse
 import gc
@@ -21,7 +21,7 @@ from sync_service.writeback.command import control
 
 _log = logging.getLogger("enrich.sync")
 
-# After so long without an end a driver hangs; what is not committed is read again by the next instance.
+# If stopping takes longer, a driver hangs: exit anyway. The next instance reads what is not committed again.
 _STOP_S = 25.0
 
 
@@ -36,7 +36,7 @@ def _command(options: argparse.Namespace) -> int:
     heaps.keep_small()
     if options.command == "reconcile":
         gc.freeze()
-        gc.set_threshold(50_000)  # a tenth of the processor went into looks for circles, of which rows make none
+        gc.set_threshold(50_000)  # looking for reference cycles took a tenth of the CPU time, and rows make none
         return reconcile(pipeline, options)
     if options.command == "confirm":
         from sync_service.sources.command import confirm
@@ -45,7 +45,7 @@ def _command(options: argparse.Namespace) -> int:
     if options.command in ("pause", "resume", "resync"):
         return control(pipeline, options)
     _run(pipeline)
-    # All is committed, and all clients are closed. What the interpreter would still tidy up, drivers may hang in.
+    # All is committed and all clients are closed. Skip the interpreter's clean-up: drivers may hang in it.
     logging.shutdown()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -63,14 +63,14 @@ def _run(pipeline: Pipeline) -> None:
             deadline = threading.Timer(_STOP_S, os._exit, [FAILED])
             deadline.daemon = True
             deadline.start()
-            # A driver that hangs and holds the interpreter lets no thread of ours run. The kernel asks nobody.
+            # A driver that hangs while it holds the GIL stops the timer's thread too. Only the kernel can end that.
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
             signal.alarm(round(_STOP_S) + 5)
         service.stop()
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
-    # What stands now stays. The collector would walk through all of it again and again, for the records of each batch.
+    # Objects that exist now are kept for good. Without this the collector would scan them for each batch of records.
     gc.collect()
     gc.freeze()
     try:

@@ -1,4 +1,4 @@
-"""From the configuration to the routes: the one place that knows all kinds of them."""
+"""Makes the routes from the configuration: the only module that knows all kinds of them."""
 
 from enrich.base.errors import ConfigError
 from enrich.config import Pipeline
@@ -8,7 +8,7 @@ from sync_service.writeback import writeback_routes
 
 
 def routes_of(pipeline: Pipeline) -> list[Route]:
-    """All routes of the section `sync`. Raises ConfigError when there is none. Connects to nothing."""
+    """All routes of the section `sync`. Raises ConfigError if there is none. Opens no connection."""
     routes: list[Route] = [*_source_routes(pipeline), *writeback_routes(pipeline), *reconcile_routes(pipeline)]
     if not routes:
         raise ConfigError(
@@ -21,7 +21,7 @@ def routes_of(pipeline: Pipeline) -> list[Route]:
 def _source_routes(pipeline: Pipeline) -> list[Route]:
     if pipeline.sync is None or not pipeline.sync.sources:
         return []
-    # What sources are made with takes a third of the start and of the memory, and write-back alone needs none of it.
+    # Imported late: it takes a third of the start-up time and of the memory, and write-back alone does not need it.
     from sync_service.sources import source_routes
 
     return [*source_routes(pipeline)]

@@ -1,16 +1,17 @@
-"""What the C library keeps of memory that was given back: as little as it can be told to."""
+"""Makes the C library return freed memory to the system."""
 
 import ctypes
 from contextlib import suppress
 
-# Of malloc.h.
+# From malloc.h.
 _M_ARENA_MAX = -8
 _M_MMAP_THRESHOLD = -3
 
 
 def keep_small() -> None:
-    """The C library gives each of some forty threads, most of the Kafka clients, a heap of its own; and once a large
-    array was given back, the next ones lie in these heaps, where what is small keeps them from shrinking."""
+    """Limits malloc to two arenas: by default some forty threads, most of them the Kafka clients', get one each. Also
+    fixes the mmap threshold: freeing a large array raises it, and the next arrays then lie in these arenas, where small
+    objects keep them from shrinking."""
     with suppress(OSError, AttributeError):  # another C library
         library = ctypes.CDLL("libc.so.6")
         library.mallopt(_M_ARENA_MAX, 2)
@@ -18,6 +19,6 @@ def keep_small() -> None:
 
 
 def give_back() -> None:
-    """After much that was small, such as the records of a whole topic."""
+    """To be called after many small objects were freed, such as the records of a whole topic."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL("libc.so.6").malloc_trim(0)

@@ -1,4 +1,4 @@
-"""What a route counts, for its status: totals since it was made, and the rate of the last seconds."""
+"""Counters of a route, for its status: totals since it was created, and a rate over the last seconds."""
 
 import time
 from collections import Counter, deque
@@ -8,7 +8,7 @@ _WINDOW_S = 10.0
 
 
 class Meter:
-    """Totals by name. Counted by the route's thread, read by others."""
+    """Totals by name; `rated` names the one whose rate is kept. Written by the route's thread, read by others."""
 
     def __init__(self, rated: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._rated = rated
@@ -30,7 +30,7 @@ class Meter:
         return dict(self._totals)
 
     def per_second(self) -> float:
-        """Of the rated total, over the last ten seconds."""
+        """The rate of the rated total over the last ten seconds."""
         now = self._clock()
         recent = [sample for sample in list(self._samples) if now - sample[0] <= _WINDOW_S]
         since, before = recent[0] if recent else (now, self._totals[self._rated])

@@ -1,4 +1,4 @@
-"""Statuses as Prometheus reads them."""
+"""The statuses of routes in Prometheus' text format."""
 
 from collections.abc import Iterator, Sequence
 
@@ -36,14 +36,14 @@ class _Statuses(Collector):
             rate.add_metric(labels, status.rows_per_s)
             for name, total in status.counters.items():
                 if name not in counters:
-                    counters[name] = CounterMetricFamily(f"enrich_sync_{name}", _told(name), labels=_LABELS)
+                    counters[name] = CounterMetricFamily(f"enrich_sync_{name}", _help_text(name), labels=_LABELS)
                 counters[name].add_metric(labels, total)
             for name, value in status.gauges.items():
                 if name not in gauges:
-                    gauges[name] = GaugeMetricFamily(f"enrich_sync_{name}", _told(name), labels=_LABELS)
+                    gauges[name] = GaugeMetricFamily(f"enrich_sync_{name}", _help_text(name), labels=_LABELS)
                 gauges[name].add_metric(labels, value)
         yield from (state, lag, rate, *counters.values(), *gauges.values())
 
 
-def _told(name: str) -> str:
+def _help_text(name: str) -> str:
     return f"{name.replace('_', ' ').capitalize()}."

@@ -1,4 +1,4 @@
-"""What the service says of itself over HTTP: how its routes are."""
+"""The status of the service's routes over HTTP."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -12,7 +12,7 @@ from sync_service.service import Service
 
 
 def serve_status(service: Service, pipeline: str, listen: str) -> PageServer:
-    """Raises ConfigError when the address cannot be had."""
+    """Raises ConfigError if it cannot listen on the address."""
     host, _, port = listen.rpartition(":")
     page = Page(
         metrics=lambda: exposition(service.statuses()).encode(),
@@ -36,6 +36,6 @@ def _shown(status: RouteStatus) -> dict[str, Any]:
 
 def _not_ready(statuses: Sequence[RouteStatus]) -> Iterator[tuple[str, str]]:
     for status in statuses:
-        # One that waits for its turn is as ready as it can be: a rolling update waits for it before it ends another.
+        # A standby counts as ready: a rolling update waits until the new instance is ready before it stops the old one.
         if status.state not in (RouteState.running, RouteState.standby, RouteState.paused):
             yield status.name, status.last_error or status.state.value

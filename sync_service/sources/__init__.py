@@ -1,8 +1,8 @@
-"""Sources: external systems whose rows become records of compacted topics. For the sync service's own use.
+"""Sources: external systems whose rows become records of compacted topics. Used only by the sync service.
 
-`source` has the interface that a kind of system implements; `postgres` and `files` do. `known_rows` remembers what the
-topic holds, `differences` finds what an answer changes of it, `deletions` asks a person before too much disappears,
-`route` runs it all for one source. docs/sources.md says what users may rely on.
+`polled` has the interface of an external system, and its implementations for PostgreSQL and files. `known` remembers
+what the topic holds, finds what an answer changes, and asks a person before too much is deleted. `route` and `rounds`
+run all of it for one source. docs/sources.md says what users may rely on.
 """
 
 from sync_service.sources.building import source_routes

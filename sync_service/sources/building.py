@@ -1,4 +1,4 @@
-"""From the section `sync.sources` to routes. Connects to nothing."""
+"""Makes routes from the section `sync.sources`. Opens no connection."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -27,7 +27,7 @@ def source_routes(pipeline: Pipeline) -> list[SourceRoute]:
 
 
 def directory_of(pipeline: Pipeline, name: str) -> Path:
-    """Where a source keeps what it knows. It can be deleted at any time."""
+    """Where a source keeps what it knows of its topic. It can be deleted at any time."""
     return Path(pipeline.state_dir) / pipeline.name / "sync-sources" / name
 
 
@@ -40,7 +40,7 @@ def _route(pipeline: Pipeline, name: str, source: SyncSource) -> SourceRoute:
         directory=directory,
         interval_s=source.interval.total_seconds(),
         delete_guard=source.delete_guard,
-        confirm=f"if they are to be deleted: enrich sync confirm {name} -c FILE --yes",
+        confirm=f"if these rows should be deleted: enrich sync confirm {name} -c FILE --yes",
     )
     roles = (Role.producer, Role.consumer, Role.common)
     connections = Connections(*(librdkafka_settings(pipeline.kafka, role) for role in roles))

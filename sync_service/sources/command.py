@@ -1,4 +1,4 @@
-"""`enrich sync confirm`: a person lets a source delete what it asks for."""
+"""`enrich sync confirm`: a person allows a source the deletions that it asks for."""
 
 import argparse
 from dataclasses import asdict
@@ -12,7 +12,7 @@ from sync_service.sources.confirming import confirm as allow
 
 
 def confirm(pipeline: Pipeline, options: argparse.Namespace) -> int:
-    """Exits with 4 where nobody said --yes, with 2 where a source asks for nothing."""
+    """Exits with 4 without --yes, with 2 if a source asks for nothing."""
     if not options.routes:
         raise ConfigError("name the sources that may delete rows")
     worst = DONE

@@ -1,4 +1,4 @@
-"""One source at work, round after round: follow the topic, ask, compare, and write what differs."""
+"""The loop of a source: follow the topic, read the source, compare, and write the differences."""
 
 import logging
 import threading
@@ -18,7 +18,7 @@ from sync_service.sources.known.deletions import DeleteGuard
 from sync_service.sources.known.differences import Counts, Differences
 from sync_service.sources.known.remembered import Remembered
 from sync_service.sources.polled.source import Progress, Source
-from sync_service.sources.telling import Telling
+from sync_service.sources.reporting import StatusReporter
 from sync_service.sources.writing import Writer
 
 _log = logging.getLogger("enrich.sync")
@@ -28,12 +28,12 @@ _LONGEST_PAUSE_S = 30.0
 
 
 class _StoppingError(Exception):
-    """We are to stop, and are between two steps."""
+    """A stop was requested; raised between two steps."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """What the rounds of one source are made with."""
+    """What the rounds of one source work with."""
 
     source: Source
     encoder: Encoder
@@ -45,17 +45,17 @@ class Tools:
 
 
 class Rounds:
-    def __init__(self, tools: Tools, turn: Turn, telling: Telling, stopping: threading.Event) -> None:
+    def __init__(self, tools: Tools, turn: Turn, reporter: StatusReporter, stopping: threading.Event) -> None:
         self._tools = tools
         self._turn = turn
-        self._telling = telling
+        self._reporter = reporter
         self._stopping = stopping
         self._backoff = Backoff(0.5, _LONGEST_PAUSE_S)
         self._flushed = time.monotonic()
         self._rebuilds = 0
 
     def run(self, interval_s: float) -> None:
-        """Returns once `stopping` is set. Raises Fenced when the turn is lost, and what Kafka raises."""
+        """Returns once `stopping` is set. Raises Fenced if this instance loses its turn, and what Kafka raises."""
         try:
             while True:
                 self._wait(self._round(interval_s))
@@ -63,7 +63,7 @@ class Rounds:
             return
 
     def _round(self, interval_s: float) -> float:
-        """Returns how long to wait for the next one."""
+        """Returns the pause until the next round, in seconds."""
         remembered = self._tools.remembered
         try:
             remembered.follow(self._checkpoint)
@@ -72,17 +72,17 @@ class Rounds:
             remembered.forget(error)
             return 0.0
         except WouldLoseData as error:
-            _log.error("%s", error, extra={"route": self._telling.status.name})
-            self._telling.failed(error, RouteState.held)
+            _log.error("%s", error, extra={"route": self._reporter.status.name})
+            self._reporter.failed(error, RouteState.held)
             return max(interval_s, self._backoff.next_s())
         except _NoAnswerError as failed:
             if self._stopping.is_set():
                 raise _StoppingError from None
-            _log.warning("%s", failed.error, extra={"route": self._telling.status.name})
-            self._telling.failed(failed.error, RouteState.waiting)
+            _log.warning("%s", failed.error, extra={"route": self._reporter.status.name})
+            self._reporter.failed(failed.error, RouteState.waiting)
             return self._backoff.next_s()
         finally:
-            self._telling.count(rebuilds=remembered.rebuilds - self._rebuilds)
+            self._reporter.count(rebuilds=remembered.rebuilds - self._rebuilds)
             self._rebuilds = remembered.rebuilds
         self._backoff.reset()
         return interval_s
@@ -91,12 +91,12 @@ class Rounds:
         tools, known = self._tools, self._tools.remembered.known
         progress = known.progress
         if progress.encoding != tools.encoder.identity:
-            progress = Progress()  # the same rows may have other values now
+            progress = Progress()  # the same rows may be encoded differently now
         work = tools.directory / "work"
         with Differences(known, tools.encoder, tools.source.key, work, largest=tools.facts.largest) as differences:
             after = self._compared(differences, progress)
             if after is None:
-                self._telling.progressed(lag=0)
+                self._reporter.progressed(lag=0)
                 return
             counts = differences.counts
             tools.guard.require(counts, known.rows, SystemClock().now_ms())
@@ -111,7 +111,7 @@ class Rounds:
         self._report(counts, known.rows)
 
     def _compared(self, differences: Differences, progress: Progress) -> Progress | None:
-        """Where the source is after its answer; None when it has nothing new. Nothing was produced yet."""
+        """The source's progress after its answer; None if it has nothing new. Produces nothing yet."""
         tools = self._tools
         try:
             with tools.source.ask(progress, tools.encoder.columns) as answer:
@@ -137,8 +137,8 @@ class Rounds:
         def checkpoint(rows: int) -> None:
             nonlocal left
             left -= rows
-            self._telling.progressed(lag=left, rows_per_s=(total - left) / max(time.monotonic() - started, 1e-3))
-            self._telling.count(rows_written=rows)
+            self._reporter.progressed(lag=left, rows_per_s=(total - left) / max(time.monotonic() - started, 1e-3))
+            self._reporter.count(rows_written=rows)
             self._checkpoint()
 
         writer.write(differences.batches(), checkpoint)
@@ -149,13 +149,13 @@ class Rounds:
             self._flushed = time.monotonic()
 
     def _report(self, counts: Counts, rows: int) -> None:
-        self._telling.count(
+        self._reporter.count(
             readings=1, rows_read=counts.read, rows_deleted=counts.missing, rows_rejected=counts.rejected
         )
-        self._telling.progressed(lag=0)
+        self._reporter.progressed(lag=0)
         warnings = [f"{number} rows cannot become records: {reason}" for reason, number in counts.reasons.items()]
-        self._telling.describe({"rows": rows, "rejected": counts.rejected}, {"warnings": warnings})
-        extra = {"route": self._telling.status.name, "read": counts.read}
+        self._reporter.describe({"rows": rows, "rejected": counts.rejected}, {"warnings": warnings})
+        extra = {"route": self._reporter.status.name, "read": counts.read}
         if counts.rejected:
             _log.warning("%s", "; ".join(warnings), extra=extra)
         if counts.changed or counts.missing:
@@ -169,15 +169,15 @@ class Rounds:
             self._checkpoint()
 
     def _checkpoint(self) -> None:
-        """Between two steps: are we to stop, is it still our turn?"""
+        """Called between two steps. Raises _StoppingError if a stop was requested, Fenced if the turn was lost."""
         if self._stopping.is_set():
             raise _StoppingError
         if not self._turn.has_it():
-            raise Fenced("the turn was taken away, since nothing was heard of this instance")
+            raise Fenced("this instance lost its turn: its consumer group did not hear from it in time")
 
 
 class _NoAnswerError(Exception):
-    """The source could not answer, or its answer cannot be used, this time."""
+    """This time the source could not answer, or its answer cannot be used."""
 
     def __init__(self, error: Retryable) -> None:
         super().__init__(str(error))

@@ -1,4 +1,4 @@
-"""A source as a route: waits for its turn, shuts out whoever had it before, and works until it is told to stop."""
+"""A source as a route: waits for its turn, fences the previous instance, and works until it is stopped."""
 
 import threading
 from collections.abc import Callable
@@ -16,19 +16,19 @@ from sync_service.sources.known.catching_up import facts_of
 from sync_service.sources.known.deletions import DeleteGuard
 from sync_service.sources.known.remembered import Remembered
 from sync_service.sources.polled.source import Source
+from sync_service.sources.reporting import StatusReporter
 from sync_service.sources.rounds import Rounds, Tools
-from sync_service.sources.telling import Telling
 
 _TURN_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
 class SourceWork:
-    """What a route has to do, and by which names."""
+    """What a route has to do, and the names that it uses."""
 
     name: str
     identity: str
-    """The name of its transactions, and of the group of those that wait for the turn."""
+    """Its transactional id, and the consumer group in which instances wait for their turn."""
     topic: str
     directory: Path
     interval_s: float
@@ -39,7 +39,7 @@ class SourceWork:
 
 @dataclass(frozen=True, slots=True)
 class Connections:
-    """The configuration's settings for each kind of client."""
+    """The configured settings for each kind of Kafka client."""
 
     producer: Connection
     consumer: Connection
@@ -47,7 +47,7 @@ class Connections:
 
 
 class SourceRoute:
-    """A `Route` from a source to a compacted topic. However many instances run, one is at work."""
+    """A `Route` from a source to a compacted topic. However many instances run, only one is active."""
 
     kind = RouteKind.source
 
@@ -58,19 +58,19 @@ class SourceRoute:
         encoder: Callable[[], Encoder],
         source: Callable[[Callable[[], bool]], Source],
     ) -> None:
-        """`encoder` and `source` are made anew for each run; the source with what tells it to end a wait."""
+        """`encoder` and `source` are called for each run; `source` gets a function that tells it to stop waiting."""
         self._work = work
         self._connections = connections
         self._new_encoder = encoder
         self._new_source = source
-        self._telling = Telling(work.name)
+        self._reporter = StatusReporter(work.name)
 
     @property
     def name(self) -> str:
         return self._work.name
 
     def status(self) -> RouteStatus:
-        return self._telling.status
+        return self._reporter.status
 
     def run(self, stopping: threading.Event) -> None:
         work = self._work
@@ -85,19 +85,19 @@ class SourceRoute:
                 return
             try:
                 producer = held.enter_context(closing(TransactionalProducer(producing, work.identity)))
-                # First of all: from here on nobody but us writes, so what is read of the topic next is all there is.
+                # This comes first: it fences other writers, so what is then read from the topic is all there is.
                 producer.start()
                 remembered = held.enter_context(closing(Remembered(work.directory / "known", topics, facts, consuming)))
                 tools = Tools(source, encoder, remembered, producer, guard, facts, work.directory)
-                Rounds(tools, turn, self._telling, stopping).run(work.interval_s)
+                Rounds(tools, turn, self._reporter, stopping).run(work.interval_s)
             except Fenced as error:
                 if turn.has_it(_TURN_S):
                     raise
-                raise Retryable("another instance took over while this one was not heard of") from error
+                raise Retryable("another instance took over: this one was silent for too long") from error
 
     def _has_turn(self, turn: Turn, stopping: threading.Event) -> bool:
         while not stopping.is_set():
             if turn.has_it(_TURN_S):
                 return True
-            self._telling.stands_by()
+            self._reporter.stands_by()
         return False

@@ -1,4 +1,4 @@
-"""Differences become records, some ten thousand a transaction; after each, what is known follows the topic."""
+"""Writes differences as records, some 50,000 per transaction. After each, the known rows are updated."""
 
 from collections.abc import Callable, Iterable
 
@@ -12,7 +12,7 @@ _ROWS, _BYTES = 50_000, 32 << 20
 
 
 class Writer:
-    """Writes the records of one topic. `known` is never ahead of the topic, whenever the process is killed."""
+    """Writes to one topic. `known` is never ahead of the topic, even if the process is killed."""
 
     def __init__(self, producer: TransactionalProducer, topic: str, known: KnownRows) -> None:
         self._producer = producer
@@ -20,7 +20,7 @@ class Writer:
         self._known = known
 
     def write(self, differences: Iterable[pa.RecordBatch], checkpoint: Callable[[int], None]) -> int:
-        """Returns how many records it wrote; `checkpoint` is told after each transaction, and may raise."""
+        """Returns how many records it wrote. Calls `checkpoint` after each transaction; it may raise."""
         written = 0
         for batch in _gathered(differences):
             self._transaction(batch)
@@ -37,11 +37,11 @@ class Writer:
         self._known.apply(keys, batch.column(3).to_numpy(), digests, deleted, self._advanced(spans))
 
     def _advanced(self, spans: dict[int, Span]) -> dict[int, int]:
-        """Positions after our records. Where somebody else's are between they stay, and all is read again."""
+        """Positions after our records. Not moved past records of other writers: these are read later."""
         positions = dict(self._known.positions)
         for partition, span in spans.items():
             between = span.first - positions.get(partition, 0)
-            # One offset between can be nothing but the marker of our commit before: it is there by now for certain.
+            # A single offset between is the marker of our previous commit, which is written by now.
             if span.is_alone and (between == 0 or (between == 1 and partition in self._known.markers)):
                 positions[partition] = span.last + 1
                 self._known.markers.add(partition)
@@ -51,7 +51,7 @@ class Writer:
 
 
 def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
-    """The same rows in batches for one transaction each, of bounded size."""
+    """Regroups the rows into batches of bounded size, one per transaction."""
     waiting: list[pa.RecordBatch] = []
     rows = size = 0
     for whole in batches:

@@ -1,4 +1,4 @@
-"""What the topic of a source holds, and what an answer changes of it.
+"""What is known of a source's topic, and what an answer of the source changes in it.
 
-It may use a local store and the topic, and no external system.
+It may use a local store and the topic, but no external system.
 """

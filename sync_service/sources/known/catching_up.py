@@ -1,4 +1,4 @@
-"""Brings what is known of a topic to what the topic holds: after a start, a failover, or another writer."""
+"""Updates the known rows to what the topic holds: after a start, a failover, or writes of another program."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -19,22 +19,22 @@ NOWHERE: Mapping[int, int] = {}
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
-    """What a source must know of its topic."""
+    """Facts about a source's topic."""
 
     name: str
     topic_id: str
     delete_retention_ms: int
     largest: int
-    """How many bytes key and value may have together."""
+    """Most bytes of key and value together."""
 
 
 def facts_of(topics: Topics, name: str, connection: Connection) -> TopicFacts:
-    """Raises ConfigError for a topic that is missing or does not keep the last record of every key."""
+    """Raises ConfigError if the topic is missing or does not keep the last record of every key."""
     topic_id = topics.topic_id(name)
     settings = topics.settings(name)
     if settings.get("cleanup.policy") != "compact":
         raise ConfigError(
-            f"the topic's cleanup.policy is {settings.get('cleanup.policy')}: rows would disappear from it by time",
+            f"the topic's cleanup.policy is {settings.get('cleanup.policy')}: rows would disappear from it by age",
             where=f"topic {name}",
             next_step="set cleanup.policy=compact",
         )
@@ -52,13 +52,13 @@ def catch_up(
     checkpoint: Callable[[], None] = lambda: None,
     at_least: Mapping[int, int] = NOWHERE,
 ) -> int:
-    """Returns how many records it read. Raises CorruptState when what is known cannot become the truth any more.
+    """Returns how many records it read. Raises CorruptState if the known rows cannot be brought up to date any more.
 
-    `at_least`: offsets below which there are records for certain, also where they cannot be read yet.
+    `at_least`: offsets that the topic must reach: records below them were written, even if they cannot be read yet.
     """
     if facts.topic_id != known.topic_id:
         raise CorruptState("the topic was deleted and made again", where=f"topic {facts.name}")
-    # Tombstones may vanish after this time: a key that was deleted would then be known for ever.
+    # Tombstones may be removed after this time: a key that was deleted meanwhile would stay known forever.
     if known.caught_up_ms and now_ms - known.caught_up_ms > facts.delete_retention_ms // 2:
         raise CorruptState("the topic was not followed for too long", where=f"topic {facts.name}")
     starts = topics.start_offsets(facts.name)
@@ -85,9 +85,9 @@ def catch_up(
 
 
 def _settled_ends(topics: Topics, topic: str, at_least: Mapping[int, int]) -> dict[int, int]:
-    """Where all that was committed ends. A commit is answered before readers see it: we wait until they do.
+    """The end offsets, including all that was committed. A commit returns before readers see it: wait until they do.
 
-    Raises CorruptState for a topic that ends before what was known of it.
+    Raises CorruptState if the topic ends before what was known of it.
     """
     end = time.monotonic() + _SETTLED_S
     while True:
@@ -110,7 +110,7 @@ def _settled_ends(topics: Topics, topic: str, at_least: Mapping[int, int]) -> di
 
 def _gone(topic: str, partition: int, offset: int) -> CorruptState:
     return CorruptState(
-        "the topic does not have the records any more that come next",
+        "the topic does not have the next records any more",
         where=f"topic {topic}, partition {partition}, offset {offset}",
     )
 

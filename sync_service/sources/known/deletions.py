@@ -1,7 +1,6 @@
-"""Before too much disappears a person is asked: a source that answers empty or half looks like one whose rows are gone.
+"""Asks a person before too much is deleted: an empty or partial answer looks like one of a source whose rows are gone.
 
-Question and answer are files beside what is known of the topic, so that the answer can be given by another process, and
-outlives a restart.
+Question and answer are files beside the known rows, so that another process can answer, and both survive a restart.
 """
 
 import json
@@ -15,7 +14,7 @@ from stores.rocks.errors import mapped_files
 from sync_service.sources.known.differences import Counts
 
 _ANSWER_HOLDS_MS = 86_400_000
-"""Whoever answered looked at the source as it was then."""
+"""How long an answer is valid: it was given for the source as it was then."""
 _QUESTION, _ANSWER = "deletions-question.json", "deletions-answer.json"
 
 
@@ -29,7 +28,7 @@ class Question:
 
 
 class DeleteGuard:
-    """Lets deletions pass up to a share of the rows, and more of them once, when a person said so."""
+    """Allows deletions up to a share of the rows, and once more than that if a person said so."""
 
     def __init__(self, directory: Path, share: float, *, where: str, next_step: str) -> None:
         self._directory = directory
@@ -38,14 +37,14 @@ class DeleteGuard:
         self._next_step = next_step
 
     def require(self, counts: Counts, rows: int, now_ms: int) -> None:
-        """Raises WouldLoseData, and leaves a question, unless so many may go. A source without a row always asks."""
+        """Raises WouldLoseData, and writes a question, unless so many may go. A source without rows always asks."""
         missing = counts.missing
         if missing == 0 or (counts.seen > 0 and missing <= rows * self._share):
             return
         asked = open_question(self._directory)
         if asked is not None and missing <= self._allowed(asked, now_ms):
             return
-        # While it stands a question stays the same one, whatever its numbers: an answer names it by its time.
+        # An open question keeps its time when its numbers change: an answer refers to the question by its time.
         _write(self._directory / _QUESTION, asdict(Question(missing, rows, asked.asked_ms if asked else now_ms)))
         what = "does not have a single row" if counts.seen == 0 else f"lacks {missing} of {rows} rows"
         raise WouldLoseData(
@@ -57,12 +56,12 @@ class DeleteGuard:
         )
 
     def settle(self) -> None:
-        """Nothing is missing any more, or it was deleted: the question is out of date, and the answer with it."""
+        """Removes question and answer: nothing is missing any more, or it was deleted."""
         (self._directory / _QUESTION).unlink(missing_ok=True)
         (self._directory / _ANSWER).unlink(missing_ok=True)
 
     def _allowed(self, asked: Question, now_ms: int) -> int:
-        """How many may be deleted: what was answered to this question, and not long ago."""
+        """How many rows may be deleted: by a recent answer to this question, else 0."""
         answer = _read(self._directory / _ANSWER) or {}
         is_of_this = answer.get("asked_ms") == asked.asked_ms
         age_ms = now_ms - answer.get("answered_ms", 0)
@@ -70,15 +69,15 @@ class DeleteGuard:
 
 
 def open_question(directory: Path) -> Question | None:
-    """What a source waits for, if it does."""
-    told = _read(directory / _QUESTION)
-    return None if told is None else Question(told["missing"], told["rows"], told["asked_ms"])
+    """The question that a source waits for, or None."""
+    content = _read(directory / _QUESTION)
+    return None if content is None else Question(content["missing"], content["rows"], content["asked_ms"])
 
 
 def answer(directory: Path, question: Question) -> None:
-    """Allows as many deletions as were asked for, once. Raises ConfigError when nothing was asked."""
+    """Allows as many deletions as were asked for, once. Raises ConfigError if there is no open question."""
     if open_question(directory) is None:
-        raise ConfigError("the source does not ask for anything", next_step="see `enrich sync status`")
+        raise ConfigError("the source has no open question", next_step="see `enrich sync status`")
     answered_ms = SystemClock().now_ms()
     _write(
         directory / _ANSWER,
@@ -96,7 +95,8 @@ def _write(path: Path, content: dict[str, int]) -> None:
 
 def _read(path: Path) -> dict[str, int] | None:
     try:
-        told = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):
         return None
-    return told if isinstance(told, dict) and all(isinstance(number, int) for number in told.values()) else None
+    is_valid = isinstance(content, dict) and all(isinstance(number, int) for number in content.values())
+    return content if is_valid else None

@@ -1,6 +1,6 @@
-"""What an answer changes of the topic: found first, kept on disk, and produced only when the answer was whole.
+"""Finds what an answer changes in the topic, keeps it on disk, and produces it only when the answer was complete.
 
-Nothing of an answer that breaks off, has a key twice, or lacks too many rows ever reaches the topic.
+Nothing of an answer that breaks off, has a key twice, or lacks too many rows reaches the topic.
 """
 
 from collections.abc import Callable, Iterator
@@ -32,17 +32,17 @@ Keys = npt.NDArray[np.uint64]
 
 @dataclass(slots=True)
 class Counts:
-    """What comparing found."""
+    """What a comparison found."""
 
     read: int = 0
     changed: int = 0
     """New or different rows."""
     missing: int = 0
-    """Known keys that the source does not have any more."""
+    """Known keys that the source lacks."""
     seen: int = 0
-    """Known keys that it has."""
+    """Known keys that the source has."""
     rejected: int = 0
-    """Rows that cannot be records. Their keys keep the records that they have."""
+    """Rows that cannot become records. The topic's records of their keys stay."""
     reasons: dict[str, int] = field(default_factory=dict)
 
     def reject(self, reason: str, rows: int = 1) -> None:
@@ -51,7 +51,7 @@ class Counts:
 
 
 class Differences(AbstractContextManager["Differences"]):
-    """Compares readings with what is known. Gone from the disk when it is left."""
+    """Compares readings with the known rows. Its file is deleted on exit."""
 
     def __init__(
         self, known: KnownRows, encoder: Encoder, key: tuple[str, ...], directory: Path, *, largest: int
@@ -70,13 +70,13 @@ class Differences(AbstractContextManager["Differences"]):
         self._rejected: list[npt.NDArray[np.uint64]] = []
         self.counts = Counts()
         self.without_record: tuple[int, int] | None = None
-        """Which rows have a key and no record in the topic, by a fingerprint; None when not all keys were read.
+        """How many rows have a key and no record in the topic, with a fingerprint; None if not all keys were read.
 
-        Those that cannot be records. If it changes, there are others: they came without a change that the source told.
+        These are the rows that cannot become records. If it changes, there are new rows that the cursor did not show.
         """
 
     def compare(self, reading: Reading, checkpoint: Callable[[], None] = lambda: None) -> None:
-        """Raises Retryable for a key that is there twice, and what reading raises. Calls `checkpoint` now and then."""
+        """Raises Retryable if a key occurs twice, and what the reading raises. Calls `checkpoint` for each batch."""
         if reading.extent is not Extent.changes:
             self._seen[:] = False
         before, self._new = self._new, []
@@ -97,14 +97,14 @@ class Differences(AbstractContextManager["Differences"]):
             self.counts.missing = self._known.rows - self.counts.seen
 
     def delete_missing(self) -> None:
-        """A tombstone for each known key that was not seen."""
+        """Adds a tombstone for each known key that was not seen."""
         with mapped_files(self._path):
             for keys, slots in self._known.unseen(self._seen):
                 digests = np.zeros(len(keys), f"V{DIGEST}")
                 self._spool(pa.array(keys, pa.binary()), pa.nulls(len(keys), pa.binary()), digests, slots)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """All differences, once everything was compared: key, value (null: a tombstone), digest, slot."""
+        """All differences: key, value (null: a tombstone), digest, slot. Call it when everything was compared."""
         self._writer.close()
         self._file.close()
         with mapped_files(self._path), pa.OSFile(str(self._path)) as file:
@@ -139,7 +139,7 @@ class Differences(AbstractContextManager["Differences"]):
         sizes = pc.add(pc.binary_length(keys), pc.binary_length(values.fill_null(b""))).to_numpy()
         too_large = differs & (sizes > self._largest)
         if too_large.any():
-            self.counts.reject(f"larger than the {self._largest} bytes that the topic takes", int(too_large.sum()))
+            self.counts.reject(f"larger than the topic's limit of {self._largest} bytes", int(too_large.sum()))
         bad = keys.filter(pa.array((known.slots < 0) & (~is_record | too_large)))
         if len(bad):
             self._rejected.append(_hashes(bad))
@@ -163,7 +163,7 @@ class Differences(AbstractContextManager["Differences"]):
         return bool(self._seen[slots[index]]) or int((slots == slots[index]).sum()) > 1
 
     def _refuse_twice(self, *, keys_only: bool) -> None:
-        """Of new keys only hashes are kept. Two that are equal are looked up among the keys themselves."""
+        """Only hashes of new keys are kept in memory. If two are equal, the keys themselves are compared."""
         hashes = np.sort(_joined(self._new))
         suspects = np.unique(hashes[1:][hashes[1:] == hashes[:-1]])
         if not len(suspects) or keys_only:
@@ -206,7 +206,7 @@ def _hashes(keys: pa.BinaryArray) -> Keys:
 
 
 def _until_end(file: pa.NativeFile) -> Iterator[pa.RecordBatch]:
-    """Of a stream whose end is not written yet."""
+    """The batches of a stream whose end is not written yet."""
     reader = ipc.open_stream(file)
     while True:
         try:
@@ -218,7 +218,7 @@ def _until_end(file: pa.NativeFile) -> Iterator[pa.RecordBatch]:
 def _key_column(batch: pa.RecordBatch, key: tuple[str, ...]) -> pa.Array:
     if len(key) == 1:
         return batch.column(key[0])
-    # As a struct's parts, not as its own nulls: a null part makes the key null.
+    # The struct itself is never null; a null in one of its columns makes the key null.
     return pa.StructArray.from_arrays([batch.column(name) for name in key], list(key))
 
 
@@ -226,5 +226,5 @@ def _twice(key: bytes) -> Retryable:
     shown = key.decode("utf-8", "backslashreplace")
     return Retryable(
         f"two rows have the key {shown if len(shown) <= 60 else shown[:60] + '...'}",
-        next_step="name columns under `key` that no two rows have in common, or remove one of the rows",
+        next_step="choose columns under `key` that are unique together, or remove one of the rows",
     )

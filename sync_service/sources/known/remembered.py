@@ -1,4 +1,4 @@
-"""What is known of a topic, kept through restarts; made again from the topic when it cannot be used."""
+"""Keeps the known rows of a topic across restarts, and rebuilds them from the topic if they cannot be used."""
 
 import logging
 from collections.abc import Callable
@@ -21,19 +21,19 @@ class Remembered:
         self._connection = connection
         self.rebuilds = 0
         self._written: dict[int, int] = {}
-        """How far we had written when what was known was forgotten: readers may not see all of that yet."""
+        """Positions that we had written to before a rebuild: readers may not see all of that yet."""
         self.known: KnownRows = self._opened()
 
     def follow(self, checkpoint: Callable[[], None]) -> None:
-        """Returns once all that the topic holds is known."""
+        """Returns when everything in the topic is known."""
         now = SystemClock().now_ms()
         if self.known.is_sparse:
-            self._make_anew("most of what is known is of rows that are gone")
+            self._rebuild("most slots belong to rows that are gone")
         try:
             self._catch_up(now, checkpoint)
         except CorruptState as error:
             self.forget(error)
-            self._written = {}  # where the topic ended before means nothing any more
+            self._written = {}  # earlier end offsets mean nothing any more
             self._catch_up(now, checkpoint)
 
     def _catch_up(self, now: int, checkpoint: Callable[[], None]) -> None:
@@ -41,11 +41,11 @@ class Remembered:
         self._written = {}
 
     def forget(self, error: CorruptState) -> None:
-        """Nothing is known any more; `follow` makes it again."""
-        self._make_anew(str(error))
+        """Drops the known rows; `follow` rebuilds them."""
+        self._rebuild(str(error))
 
-    def _make_anew(self, reason: str) -> None:
-        _log.warning("what is known of the topic is made again: %s", reason, extra={"topic": self._facts.name})
+    def _rebuild(self, reason: str) -> None:
+        _log.warning("the known rows are rebuilt from the topic: %s", reason, extra={"topic": self._facts.name})
         self._written = dict(self.known.positions)
         self.known.close()
         self.known = KnownRows.make(self._directory, self._facts.topic_id)
@@ -54,7 +54,7 @@ class Remembered:
     def close(self) -> None:
         try:
             self.known.flush()
-        except EnrichError as error:  # what is not on the disk is read from the topic again
+        except EnrichError as error:  # what is not on disk is read from the topic again
             _log.warning("%s", error, extra={"topic": self._facts.name})
         finally:
             self.known.close()
@@ -64,6 +64,6 @@ class Remembered:
             try:
                 return KnownRows.open(self._directory)
             except CorruptState as error:
-                _log.warning("what is known of the topic is made again: %s", error, extra={"topic": self._facts.name})
+                _log.warning("the known rows are rebuilt from the topic: %s", error, extra={"topic": self._facts.name})
                 self.rebuilds += 1
         return KnownRows.make(self._directory, self._facts.topic_id)

@@ -1,9 +1,9 @@
-"""What the topic holds, remembered: of each key the hash of its value, in a local RocksDB.
+"""Remembers what the topic holds: for each key a hash of its value, in a local RocksDB.
 
-Always the truth about the topic below `positions`, never ahead of it, so that reading the topic from there on makes it
-the truth about all. Whatever happens to it, it can be made again from the topic.
+It always matches the topic below `positions` and is never ahead of it, so reading the topic from there on brings it up
+to date. It can always be rebuilt from the topic.
 
-Each row has a slot, a small number of its own: what a reading has seen is a bit for each slot, not a set of keys.
+Each row has a slot, a small number: what a reading has seen is one flag per slot instead of a set of keys.
 """
 
 import hashlib
@@ -34,14 +34,14 @@ _FEW_SLOTS = 1_000_000
 
 
 def digests_of(values: Sequence[bytes]) -> npt.NDArray[np.void]:
-    """Two values with the same are the same: 128 bits of BLAKE2b, which no release of a library changes."""
+    """Equal digests mean equal values: 128 bits of BLAKE2b, which is stable across library releases."""
     joined = b"".join([hashlib.blake2b(value, digest_size=DIGEST).digest() for value in values])
     return np.frombuffer(joined, "V16")
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known of some keys: a slot, -1 for an unknown key, and the digest."""
+    """For some keys their slot (-1: unknown key) and digest."""
 
     slots: npt.NDArray[np.int64]
     digests: npt.NDArray[np.void]
@@ -58,7 +58,7 @@ class _Meta:
 
     def encode(self) -> bytes:
         positions = {str(partition): offset for partition, offset in self.positions.items()}
-        told: dict[str, Any] = {
+        content: dict[str, Any] = {
             "format": _FORMAT,
             "topic_id": self.topic_id,
             "positions": positions,
@@ -67,50 +67,50 @@ class _Meta:
             "next_slot": self.next_slot,
             "progress": self.progress.as_json(),
         }
-        return json.dumps(told).encode()
+        return json.dumps(content).encode()
 
     @classmethod
     def decode(cls, raw: bytes) -> "_Meta":
-        told = json.loads(raw)
-        if told.pop("format", None) != _FORMAT:
+        content = json.loads(raw)
+        if content.pop("format", None) != _FORMAT:
             raise ValueError("another format")
-        positions = {int(partition): int(offset) for partition, offset in told.pop("positions").items()}
-        kept = told.pop("progress")
-        kept.pop("rejected", None)  # of an earlier release
+        positions = {int(partition): int(offset) for partition, offset in content.pop("positions").items()}
+        kept = content.pop("progress")
+        kept.pop("rejected", None)  # written by an earlier release
         without = kept.pop("without_record", None)
         progress = Progress(**kept, without_record=None if without is None else (int(without[0]), int(without[1])))
-        return cls(**told, positions=positions, progress=progress)
+        return cls(**content, positions=positions, progress=progress)
 
 
 class KnownRows:
-    """For one thread. Raises CorruptState for what is damaged: then it is made again from the topic."""
+    """For one thread. Raises CorruptState if it is damaged: then it is rebuilt from the topic."""
 
     def __init__(self, database: Database, meta: _Meta) -> None:
         self._database = database
         self._meta = meta
         self._is_flushed = True
         self.markers: set[int] = set()
-        """Partitions in which the marker of our own last commit may be the next thing to read."""
+        """Partitions in which only the marker of our last commit may follow the position."""
 
     @classmethod
     def open(cls, directory: Path) -> "KnownRows":
-        """Raises CorruptState when there is nothing whole, Fenced while another process has it open."""
+        """Raises CorruptState if it is missing or damaged, Fenced while another process has it open."""
         database = Database.primary(directory, _sizes())
         try:
             raw = database.get_many([_META])[0]
             if raw is None:
-                raise CorruptState("what is known of the topic is missing", where=str(directory))
+                raise CorruptState("the known rows of the topic are missing", where=str(directory))
             return cls(database, _Meta.decode(raw))
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             database.close()
-            raise CorruptState("what is known of the topic cannot be read", where=str(directory)) from error
+            raise CorruptState("the known rows of the topic cannot be read", where=str(directory)) from error
         except BaseException:
             database.close()
             raise
 
     @classmethod
     def make(cls, directory: Path, topic_id: str) -> "KnownRows":
-        """Knows nothing yet. What stood in the directory is gone."""
+        """Starts empty. Deletes what is in the directory."""
         with mapped_files(directory):
             if directory.exists():
                 shutil.rmtree(directory)
@@ -123,7 +123,7 @@ class KnownRows:
 
     @property
     def positions(self) -> Mapping[int, int]:
-        """For each partition the offset below which everything is known."""
+        """For each partition, the offset below which everything is known."""
         return self._meta.positions
 
     @property
@@ -141,7 +141,7 @@ class KnownRows:
 
     @property
     def is_sparse(self) -> bool:
-        """Whether most slots are of rows that are gone. Each costs a byte of every reading."""
+        """Whether most slots belong to rows that are gone. Each slot costs a byte during a reading."""
         return self.slots > max(_FEW_SLOTS, 4 * self.rows)
 
     @property
@@ -165,9 +165,9 @@ class KnownRows:
         deleted: npt.NDArray[np.bool_],
         positions: Mapping[int, int],
     ) -> None:
-        """Takes in what the topic holds of these keys, each once, up to the positions: all of it or nothing.
+        """Stores, atomically, what the topic holds of these keys, each given once, up to the positions.
 
-        The slots are those that `lookup` gave.
+        `slots` are those that `lookup` returned.
         """
         is_new = (slots < 0) & ~deleted
         given = np.where(is_new, self._meta.next_slot + np.cumsum(is_new) - 1, slots)
@@ -206,7 +206,7 @@ class KnownRows:
         self._is_flushed = False
 
     def unseen(self, seen: npt.NDArray[np.bool_]) -> Iterator[tuple[list[bytes], npt.NDArray[np.int64]]]:
-        """The keys whose slots were not seen, in batches. Raises CorruptState when rows are missing."""
+        """The keys whose slots were not seen, in batches. Raises CorruptState if rows are missing."""
         keys: list[bytes] = []
         slots: list[int] = []
         rows = 0
@@ -225,7 +225,7 @@ class KnownRows:
             yield keys, np.array(slots, np.int64)
 
     def flush(self) -> None:
-        """Returns once it is on disk. Without it a killed process reads a little more of the topic again."""
+        """Returns when all is on disk. Without it a killed process reads some of the topic again."""
         if not self._is_flushed:
             self._database.flush()
             self._is_flushed = True

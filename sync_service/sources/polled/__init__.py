@@ -1,4 +1,4 @@
-"""The external systems that are asked again and again: a PostgreSQL table or view, a file.
+"""External systems that are polled: a PostgreSQL table or view, a file.
 
-`source` is their interface. They read; what an answer means for the topic is decided beside them.
+`source` is their interface. They only read; `known` decides what an answer changes in the topic.
 """

@@ -1,4 +1,4 @@
-"""A file as a source: read whole whenever it looks different."""
+"""A file as a source: read whole whenever it may have changed, by its metadata."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -31,9 +31,9 @@ class FileSource:
             for name in self.key:
                 if name not in names:
                     raise ConfigError(
-                        f"the key's column {name} is not read; columns: {', '.join(names)}",
+                        f"the key column {name} is not among the columns that are read: {', '.join(names)}",
                         where=self._reader.where,
-                        next_step=_how_to_mend(names),
+                        next_step=_how_to_fix(names),
                     )
             values = tuple(name for name in names if columns is None or name in columns)
             rows = Reading(Extent.whole, _selected(reading.batches(), values, self.key), values)
@@ -41,9 +41,9 @@ class FileSource:
             yield Answer([rows], Progress(whole_at_ms=started, shape=shape, position=[look.known, asked]))
 
 
-def _how_to_mend(names: list[str]) -> str:
+def _how_to_fix(names: list[str]) -> str:
     if len(names) == 1 and ";" in names[0]:
-        return "its header has `;` where commas are expected: write the file with commas"
+        return "its header has `;` instead of commas: write the file with commas"
     return "correct `key` of the source, or add the column to the file and to `columns`"
 
 

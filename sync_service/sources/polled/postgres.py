@@ -1,4 +1,4 @@
-"""A PostgreSQL table or view as a source: a snapshot, then changes by a cursor column, and deletions by all keys."""
+"""A PostgreSQL table or view as a source: read whole first, then changes by a cursor column, deletions by all keys."""
 
 import logging
 from collections.abc import Iterator, Sequence
@@ -12,12 +12,12 @@ from sync_service.sources.polled.source import Answer, Extent, Progress, Reading
 _log = logging.getLogger("enrich.sync")
 
 _SETTLES_MS = 1_000
-"""Until it is known from where on to read, all is read again, but not more often than this."""
+"""Until there is a safe mark the table is read whole again, but not more often than this."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableQuery:
-    """What is read of a table, and how often; times in milliseconds, 0 for never."""
+    """What is read from a table, and how often; times in milliseconds, 0: never."""
 
     table: str
     key: tuple[str, ...]
@@ -33,7 +33,7 @@ class PostgresSource:
         self.key = query.key
         self._reader = reader
         self._query = query
-        self._told: set[str] = set()
+        self._warned: set[str] = set()
 
     @contextmanager
     def ask(self, progress: Progress, columns: Sequence[str] | None) -> Iterator[Answer | None]:
@@ -89,13 +89,13 @@ class PostgresSource:
         moment, overlap = snapshot.moment, self._query.overlap_ms
         if snapshot.writes is not None:
             return self._advanced_on_standby(snapshot, snapshot.writes, table, cursor, position)
-        # Of transactions that begin after the snapshot none has a lesser value than those that are in it.
+        # A transaction that begins after the snapshot has no lower value than those in it.
         mark = Mark(snapshot.taken_ms, snapshot.newest(table, cursor))
         if position is not None:
             return position.advanced(mark, moment.oldest_transaction_ms, overlap)
         (column,) = table.select([cursor])
         if column.is_time:
-            # What the greatest value was a while ago is not known, but it was at least less by that while.
+            # The greatest value at that moment is unknown; the present one, set back by the time since, is low enough.
             trusted = trusted_until_ms(moment.oldest_transaction_ms, moment.now_ms, overlap)
             earlier = Mark(trusted, snapshot.newest(table, cursor, back_ms=moment.now_ms - trusted))
             return CursorPosition((earlier, mark), moment.oldest_transaction_ms, is_settled=True)
@@ -111,8 +111,8 @@ class PostgresSource:
     ) -> CursorPosition:
         overlap = self._query.overlap_ms
         (column,) = table.select([cursor])
-        # `now()` is when a transaction began, and its first write may come later. Taken off the value, not off the
-        # moment: while a standby lags, its clock says nothing of the primary's.
+        # `now()` is the start of a transaction, and its first write may come later. The overlap is subtracted from the
+        # value, not from the moment: while a standby lags, its clock says nothing about the primary's.
         newest = snapshot.newest(table, cursor, back_ms=overlap if column.is_time else 0)
         mark = Mark(snapshot.taken_ms, newest, writes.next)
         if position is None:
@@ -121,20 +121,21 @@ class PostgresSource:
 
     def _advise(self, table: TableShape, cursor: str, snapshot: PostgresSnapshot) -> None:
         if cursor not in table.first_in_index:
-            self._tell_once(f"no index of {table.name} begins with {cursor}: each reading scans the whole table")
+            self._warn_once(f"no index of {table.name} begins with {cursor}: each reading scans the whole table")
         if snapshot.writes is not None:
-            self._tell_once(
-                "this server is a standby, which does not know when transactions began: changes of transactions that "
-                f"wait longer than the overlap, {self._query.overlap_ms} ms, before they write first come with the "
-                "next whole reading"
+            self._warn_once(
+                "this server is a standby, which does not know when transactions began: if a transaction's first write "
+                f"comes later than the overlap, {self._query.overlap_ms} ms, its changes are only found by the next "
+                "whole reading"
             )
         elif not snapshot.moment.all_seen:
-            self._tell_once(
-                "this user may not see when others' transactions began (grant pg_read_all_stats): changes of "
-                f"transactions longer than the overlap, {self._query.overlap_ms} ms, come with the next whole reading"
+            self._warn_once(
+                "this user may not see when other users' transactions began (grant pg_read_all_stats): changes of "
+                f"transactions longer than the overlap, {self._query.overlap_ms} ms, are only found by the next whole "
+                "reading"
             )
 
-    def _tell_once(self, text: str) -> None:
-        if text not in self._told:
-            self._told.add(text)
+    def _warn_once(self, text: str) -> None:
+        if text not in self._warned:
+            self._warned.add(text)
             _log.warning("%s", text, extra={"table": self._query.table})

@@ -1,4 +1,4 @@
-"""What a kind of external system has to offer to be a source."""
+"""The interface that an external system implements to be a source."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -10,32 +10,32 @@ import pyarrow as pa
 
 
 class Extent(StrEnum):
-    """What it means that a key is missing in a reading."""
+    """What a reading contains, and so what it means if a key is missing."""
 
     whole = "whole"  # every row is there: a missing key was deleted
-    changes = "changes"  # rows that may have changed: nothing
+    changes = "changes"  # rows that may have changed: a missing key means nothing
     keys = "keys"  # the keys of every row, and nothing else: a missing key was deleted
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Up to where a source was read, kept with the rows that were read until then.
+    """How far a source was read, kept with the rows that were read until then.
 
-    It may be lost or old at any time: then more is read than necessary, and what is known already changes nothing.
+    It may be lost or outdated at any time: then more is read than necessary, and rows that are known change nothing.
     """
 
     whole_at_ms: int | None = None
-    """When a whole reading began last; None asks for one."""
+    """When the last whole reading began; None: one is needed."""
     keys_at_ms: int | None = None
-    """When all keys were read last."""
+    """When all keys were last read."""
     shape: str = ""
-    """What rows looked like; another shape asks for a whole reading."""
+    """Which columns and types rows had; if it changes, a whole reading is needed."""
     encoding: str = ""
-    """How values were made of rows; another encoding asks for everything again."""
+    """How rows were encoded; if it changes, everything is read again."""
     without_record: tuple[int, int] | None = None
-    """Which rows of the last whole reading had a key and could not become records: their number, and a fingerprint."""
+    """The rows of the last whole reading that had a key and could not become records: how many, and a fingerprint."""
     position: Any = None
-    """The source's own: whatever JSON can hold."""
+    """Private to the source: any JSON value."""
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -43,21 +43,21 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Rows in any order, each key at most once. With only the keys, batches have the key's columns and no others."""
+    """Rows in any order, each key at most once. With `Extent.keys` the batches have only the key columns."""
 
     extent: Extent
     batches: Iterator[pa.RecordBatch]
     values: tuple[str, ...] = ()
-    """The columns that the value is made of."""
+    """The columns of the value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a source said, as of one moment. The readings are made one after the other."""
+    """What a source returned, as of one moment. Its readings must be consumed one after the other."""
 
     readings: Sequence[Reading]
     progress: Progress
-    """Holds once every reading's differences are in the topic."""
+    """Valid once the differences of all readings are in the topic."""
 
 
 class Source(Protocol):
@@ -65,12 +65,12 @@ class Source(Protocol):
 
     @property
     def key(self) -> tuple[str, ...]:
-        """The columns of the key."""
+        """The key columns."""
 
     def ask(self, progress: Progress, columns: Sequence[str] | None) -> AbstractContextManager[Answer | None]:
-        """What became of the rows since `progress`; None when surely nothing did.
+        """What happened to the rows since `progress`; None if certainly nothing did.
 
-        `columns` names those that the value asks for; None for those that the user chose, or all. The batches of an
-        answer are whole and true, or an error is raised before the last one: Retryable when it may pass, ConfigError
-        when the user must change something.
+        `columns`: those that the encoder needs; None: those that the user chose, or all. The batches of an answer are
+        complete and correct, or an error is raised before the last one: Retryable if it may pass, ConfigError if the
+        user must change something.
         """

@@ -103,7 +103,7 @@ def test_rows_that_come_back_need_no_person(source: SourceWorld) -> None:
 
 
 def test_a_source_that_asks_for_nothing_cannot_be_answered(source: SourceWorld) -> None:
-    with pytest.raises(ConfigError, match="does not ask"):
+    with pytest.raises(ConfigError, match="no open question"):
         confirming.confirm(source.pipeline(), "in")
     with pytest.raises(ConfigError, match="sources: in"):
         confirming.confirm(source.pipeline(), "im")

@@ -282,7 +282,7 @@ def test_rows_that_cannot_be_records_are_told_and_hold_up_no_others(source: Sour
     assert status.gauges["rejected"] == 2
     assert set(status.details["warnings"]) == {
         "1 rows cannot become records: a part of the key is null",
-        "1 rows cannot become records: larger than the 9000 bytes that the topic takes",
+        "1 rows cannot become records: larger than the topic's limit of 9000 bytes",
     }
 
 

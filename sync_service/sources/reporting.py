@@ -1,4 +1,4 @@
-"""What a source tells of itself, put together by its own thread and read by others."""
+"""The status of a source, set by its own thread and read by others."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -10,7 +10,7 @@ from sync_service.routes import RouteKind, RouteState, RouteStatus
 _COUNTERS = ("readings", "rows_read", "rows_written", "rows_deleted", "rows_rejected", "rebuilds")
 
 
-class Telling:
+class StatusReporter:
     def __init__(self, name: str) -> None:
         self._counters = dict.fromkeys(_COUNTERS, 0)
         self.status = RouteStatus(name, RouteKind.source, counters=dict(self._counters))
@@ -21,7 +21,7 @@ class Telling:
         self.status = replace(self.status, counters=dict(self._counters))
 
     def stands_by(self) -> None:
-        warning = "waits for its turn: another instance is at work"
+        warning = "waits for its turn: another instance is active"
         self.status = replace(self.status, state=RouteState.standby, details={"warnings": [warning]})
 
     def failed(self, error: Exception, state: RouteState) -> None:
