@@ -33,7 +33,7 @@ STAND_STILL = BROKEN[:4]
 WHY = {
     "away": "did not answer",
     "refused": "status 403",
-    "killed": "ended before it was done",
+    "killed": "ended before the load was done",
     "unswapped": "swap met",
     "unmerged": "segments met",
 }
