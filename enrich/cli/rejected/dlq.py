@@ -267,7 +267,7 @@ class _Others:
     def show(self) -> None:
         for topic, (number, first) in self._found.items():
             records = "1 record" if number == 1 else f"{number:,} records"
-            typer.echo(f"{topic}: {records} more, from {first} on: {_NONE}; replay and purge ignore them")
+            typer.echo(f"{topic}: {records} besides, from {first} on: {_NONE}; replay and purge ignore them")
 
 
 def _show_letter(letter: "Letter", pieces: list[Any]) -> None:

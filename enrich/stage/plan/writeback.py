@@ -211,7 +211,7 @@ def _of_source(source: SourceVersions) -> Column:
     error = {
         "kind": "Retryable",
         "what": "the topic of the events has more partitions than when the stage was started, and its write-back has "
-        "to count versions anew",
+        "to begin a new generation of versions",
         "where": f"topic {source.topic}",
         "next_step": "start the stage again",
     }

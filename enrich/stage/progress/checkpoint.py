@@ -92,7 +92,7 @@ class Checkpoint:
         self.write(STOP_MARKER, "")
 
     def forget_stop(self) -> None:
-        """Deletes the marker, which tells the one who wrote it that the stage has ended."""
+        """Deletes the marker, which shows its writer that the stage has ended."""
         try:
             self._files.delete(self._path(STOP_MARKER), False)
         except Py4JJavaError as error:

@@ -67,7 +67,7 @@ class SourceTopic:
         if accepts_another:
             _log.warning("the stage continues in another topic of this name", extra={"topic": self.topic})
             return
-        raise self.made_again()
+        raise self.recreated()
 
     def keep_with(self, checkpoint: Texts) -> None:
         """Records in the checkpoint that its offsets are those of this topic."""
@@ -85,7 +85,7 @@ class SourceTopic:
                 end = f"ends at {ends[partition]}" if partition in ends else "is not there"
                 raise WouldLoseData(
                     f"the checkpoint lies beyond the topic's end: the partition {end}; "
-                    "it was made again, or lost events",
+                    "it was recreated, or lost events",
                     where=where,
                     next_step=_FRESH_START,
                 )
@@ -97,9 +97,9 @@ class SourceTopic:
                     next_step=f"give the topic a longer retention; {_FRESH_START}",
                 )
 
-    def made_again(self) -> WouldLoseData:
+    def recreated(self) -> WouldLoseData:
         return WouldLoseData(
-            "the topic was deleted and made again: the checkpoint's offsets stand for other events there",
+            "the topic was deleted and recreated: at the checkpoint's offsets it has other events",
             where=f"topic {self.topic}",
             next_step=f"{_FRESH_START}; {_ACCEPT}",
         )
@@ -156,4 +156,4 @@ class SourceWatch:
 
     def _look(self) -> None:
         if self._topics.topic_id(self._source.topic) != self._source.topic_id:
-            self._problem = self._source.made_again()
+            self._problem = self._source.recreated()

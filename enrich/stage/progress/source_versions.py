@@ -74,7 +74,6 @@ def source_versions(
         raise ConfigError(
             "the topic was recreated too often: there is no higher generation for the versions of the write-back",
             where=f"topic {topic}",
-            next_step="read the events from a topic of another name",
         )
     if known != now:
         notes.write(notes.beside, now.to_text())

@@ -138,7 +138,7 @@ def test_a_table_topic_that_was_made_anew_has_no_pins(spark, world):
     change(world, "pro")
     error = Run(spark, world, stage).end()
     assert isinstance(error, WouldLoseData), error
-    assert "made anew" in error.what
+    assert "recreated" in error.what
 
 
 def test_a_pin_is_void_when_its_batch_stands_for_other_events(spark, world):
@@ -252,7 +252,7 @@ def test_rows_of_another_topic_than_the_pins_are_no_answer(spark, pinned_world):
         answers(spark, pinned_world, "latest", of_the_next, {"user_id": "ann"})
     told = from_report(str(raised.value))
     assert isinstance(told, Unreachable)
-    assert "made again" in told.what
+    assert "recreated" in told.what
 
 
 def test_a_topic_that_was_deleted_has_no_pin_any_more(pinned_world):

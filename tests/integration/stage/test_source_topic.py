@@ -56,7 +56,7 @@ def test_a_start_on_a_topic_that_was_made_again_is_refused_until_somebody_choose
     # More than before: offsets alone show nothing.
     send(world, stage, range(100, 140))
     error = refused(spark, world, stage)
-    assert "made again" in error.what
+    assert "recreated" in error.what
     assert error.where == f"topic {topic}"
     assert "--from earliest" in str(error.next_step)
     assert "--accept-new-source" in str(error.next_step)
@@ -81,8 +81,8 @@ def test_a_topic_that_is_made_again_beneath_a_running_stage_ends_it(spark, world
         send(world, stage, range(100, 130))
         wait_until(lambda: run.error is not None, what="the end of the stage")
     assert isinstance(run.error, WouldLoseData), run.error
-    assert "made again" in run.error.what
-    assert "made again" in refused(spark, world, stage).what
+    assert "recreated" in run.error.what
+    assert "recreated" in refused(spark, world, stage).what
 
 
 def test_events_that_the_brokers_deleted_before_they_were_read_end_the_stage_and_are_counted(spark, world):

@@ -49,7 +49,7 @@ def test_a_checkpoint_is_of_one_topic_by_name_and_id():
     source.require_known_to(checkpoint)
     source.keep_with(checkpoint)
     source.require_known_to(checkpoint)
-    with pytest.raises(WouldLoseData, match="made again"):
+    with pytest.raises(WouldLoseData, match="recreated"):
         SourceTopic("in", "another-id").require_known_to(checkpoint)
     SourceTopic("in", "another-id").require_known_to(checkpoint, accepts_another=True)
     with pytest.raises(WouldLoseData, match="offsets of the topic in"):
