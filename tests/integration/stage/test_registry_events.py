@@ -15,6 +15,7 @@ from enrich.host.ipc.store_paths import paths_of
 from enrich.host.reader.schemas import AgentSchemas
 from enrich.host.reader.spawn import living_agent
 from enrich.stage.run import job
+from enrich.stage.run.stage_run import RunOptions
 from tests.integration.codecs.test_registry import register
 from tests.support.processes import kill
 from tests.support.stage_frames import records, seen
@@ -131,6 +132,6 @@ def test_a_registry_that_is_away_is_told_before_spark_starts(world, monkeypatch,
 
     monkeypatch.setattr(job, "stage_session", started)
     with pytest.raises(InterruptedError):
-        job.run_stage(world.pipeline, stage, job.RunOptions())
+        job.run_stage(world.pipeline, stage, RunOptions())
     (told,) = [vars(record) for record in caplog.records if "wait for the registry" in record.message]
     assert "the schema registry did not answer" in told["reason"] and "127.0.0.1:1" in told["reason"]
