@@ -91,7 +91,7 @@ class Completeness:
         """Whether an answer of the brokers that is at most `within_ms` old had nothing beyond the position."""
         known = self._partitions.get(partition)
         answers = () if known is None else (known.pending, known.newest)
-        return any(one and position >= one[1] and one[0].until(now) <= within_ms for one in answers)
+        return any(one and position >= one[1] and one[0].until(now) < within_ms for one in answers)
 
     def behind(self, positions: Offsets) -> int:
         """How many offsets are left to read (compaction gaps included), for progress and messages."""
@@ -106,7 +106,7 @@ class Completeness:
     def _reach(partition: _Partition, position: int, now: Moment, within_ms: int) -> bool:
         was_reached = False
         while partition.pending is not None and position >= partition.pending[1]:
-            if partition.pending[0].until(now) <= within_ms:
+            if partition.pending[0].until(now) < within_ms:
                 partition.reached = partition.pending[0]
                 was_reached = True
             partition.pending, partition.newest = partition.newest, None

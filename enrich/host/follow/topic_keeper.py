@@ -173,6 +173,11 @@ class TopicKeeper:
             return None
         kept = self._store.tables[self.name]
         if tailed is not None and _moves_on(kept.positions, tailed.positions):
+            # Not only when the brokers answer: the loop may have stood still since, or taken a load long after its end.
+            self._must_rebuild = self._why_too_late(now, self._settings.safe_lag_ms)
+            if self._must_rebuild is not None:
+                self._leave()
+                return None
             versions = row_versions_of(tailed.messages)
             # Another table of the same topic may have gone back in it. This one does not.
             positions = {p: max(offset, kept.positions.get(p, 0)) for p, offset in tailed.positions.items()}
@@ -308,7 +313,7 @@ class TopicKeeper:
             partition: Stretch(offset, known.is_at_end(partition, offset, now, settings.open_ms))
             for partition, offset in end.items()
             if offset > begin.get(partition, 0)
-            and ((proven := known.proven(partition)) is None or proven.until(now) > settings.open_ms)
+            and ((proven := known.proven(partition)) is None or proven.until(now) >= settings.open_ms)
         }
         return floors_over(stretches, versions, settings.min_compaction_lag_ms, now.wall_ms) if stretches else {}
 
@@ -337,10 +342,14 @@ class TopicKeeper:
         """Why the topic cannot be followed from where the rows are. None: it can."""
         if answer.ends.topic_id != self._notes.get(TOPIC_ID):
             return "the topic was deleted and made again"
+        return self._why_too_late(answer.asked, safe_ms)
+
+    def _why_too_late(self, now: Moment, safe_ms: float) -> str | None:
+        """Why what is read now may lack a tombstone that the topic had since the rows were last complete."""
         since = self._completeness.since
         if since is None:
             return "when it was last complete is later than now: the clock was set back, and tombstones may be missed"
-        away_ms = since.until(answer.asked)
+        away_ms = since.until(now)
         if away_ms <= safe_ms:
             return None
         return (

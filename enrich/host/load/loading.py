@@ -165,7 +165,7 @@ def load_from(source: Source, store: Loads, order: Order, listener: Listener, cl
                     if listener.should_stop():
                         break
                 read = require_in_time()
-                if listener.should_stop() or asked.until(read) <= settings.untouched_ms:
+                if listener.should_stop() or asked.until(read) < settings.untouched_ms:
                     break
                 asked, starts, ends = read, ends, source.ends()
                 if any(end < starts.get(partition, 0) for partition, end in ends.items()):

@@ -55,6 +55,13 @@ def test_an_end_that_is_reached_so_late_that_records_may_have_been_removed_prove
     assert table.published({0: 5, 1: 5}, at(1200), SOON) == at(1200)
 
 
+def test_an_end_that_is_reached_at_the_very_moment_when_records_may_be_removed_proves_nothing():
+    table = Completeness(since=at(10))
+    table.asked(Ends(at(100), {0: 5}))
+    assert table.published({0: 5}, at(100 + SOON), SOON) is None
+    assert not table.is_at_end(0, 5, at(100 + SOON), SOON)
+
+
 def test_what_a_former_agent_has_proven_makes_nobody_ready():
     table = Completeness(since=at(100))
     assert (table.complete_through, table.since, table.proven(3)) == (None, at(100), at(100))

@@ -88,3 +88,17 @@ def test_history_never_begins_after_what_was_read(loading, lag_ms):
     it.later(2 * HOUR)
     loaded = it.load()
     assert it.store.tables["users"].floors[0].timestamp <= loaded.asked.wall_ms
+
+
+def test_a_load_asks_again_once_the_cleaner_may_have_come(loading):
+    it = loading()
+
+    def moves_on():
+        it.topic.write(b"key-19", b'{"plan":"second"}')
+        it.topic.write(b"other", b'{"plan":"first"}')
+        it.later(it.topic.settings.untouched_ms)  # not a millisecond more
+        it.topic.clean()
+
+    asked_at = it.world.now_ms
+    assert it.load(moves_on).asked.wall_ms > asked_at
+    assert it.store.tables["users"].rows == 21
