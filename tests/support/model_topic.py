@@ -2,7 +2,9 @@
 
 import random
 from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
+from typing import Any
 
 from confluent_kafka import Message
 
@@ -212,3 +214,15 @@ def answer_of(topic: ModelTopic, meanwhile: Callable[[], None]) -> Answer:
     asked = topic.world.clocks.now()
     meanwhile()
     return Answer(asked, TopicEnds(topic.now.topic_id, topic.ends()), topic.settings)
+
+
+class AtOnce(Executor):
+    """Has done what it is given when it returns."""
+
+    def submit(self, task: Callable[..., Any], /, *args: Any, **kwargs: Any) -> "Future[Any]":
+        future: Future[Any] = Future()
+        try:
+            future.set_result(task(*args, **kwargs))
+        except Exception as error:  # noqa: BLE001 - as executors do
+            future.set_exception(error)
+        return future

@@ -6,7 +6,6 @@ what it knows of completeness and floors, the load, the folding and the store ar
 
 import random
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, Future
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,16 @@ from stores.snapshots import Snapshot
 from stores.table import TIMESTAMP, Status
 from tests.property.stores.model import Model
 from tests.support.agents import plans_table
-from tests.support.model_topic import CLOCKS_ARE_CLOSE_MS, Made, ModelSource, ModelTailer, ModelTopic, World, answer_of
+from tests.support.model_topic import (
+    CLOCKS_ARE_CLOSE_MS,
+    AtOnce,
+    Made,
+    ModelSource,
+    ModelTailer,
+    ModelTopic,
+    World,
+    answer_of,
+)
 from tests.support.seed import SEED, rounds
 
 LIVES = rounds(80, 10_000)
@@ -38,16 +46,6 @@ AT_ONCE = 20
 KEYS = [b"a", b"b", b"c", b"d"]
 BOUND_MS = 5_000
 SECOND, MINUTE, HOUR = 1_000, 60_000, 3_600_000
-
-
-class _AtOnce(Executor):
-    def submit(self, task: Callable[..., Any], /, *args: Any, **kwargs: Any) -> "Future[Any]":
-        future: Future[Any] = Future()
-        try:
-            future.set_result(task(*args, **kwargs))
-        except Exception as error:  # noqa: BLE001 - as executors do
-            future.set_exception(error)
-        return future
 
 
 class Life:
@@ -146,7 +144,7 @@ class Life:
         clocks = self.world.clocks
         store = RocksStore(self.folder, {"users": self.table.spec}, clocks.wall)
         tailer = ModelTailer(self.topic)
-        keeper = TopicKeeper(self.table, store, tailer, self._load, _AtOnce(), _AtOnce(), clocks)  # type: ignore[arg-type]
+        keeper = TopicKeeper(self.table, store, tailer, self._load, AtOnce(), AtOnce(), clocks)  # type: ignore[arg-type]
         return store, tailer, keeper
 
     def _load(

@@ -1,7 +1,6 @@
 """A load that is done, and is taken by the agent's loop a long time later."""
 
 import random
-from concurrent.futures import Future
 
 import pyarrow as pa
 import pytest
@@ -13,17 +12,10 @@ from stores.rocks import RocksStore
 from stores.rocks.read.view import RocksTable
 from stores.table import Status
 from tests.support.agents import plans_table
-from tests.support.model_topic import ModelSource, ModelTailer, ModelTopic, World, answer_of
+from tests.support.model_topic import AtOnce, ModelSource, ModelTailer, ModelTopic, World, answer_of
 
 HOUR = 3_600_000
 LISTENER = Listener(lambda _: None, lambda _: None, lambda: False)
-
-
-class AtOnce:
-    def submit(self, task, *arguments):
-        future = Future()
-        future.set_result(task(*arguments))
-        return future
 
 
 class Agent:
@@ -44,7 +36,8 @@ class Agent:
             source = ModelSource(self.topic, lambda: None)
             return load_from(source, self.store, Order(table, answer, {}, chosen), LISTENER, self.world.clocks)
 
-        self.keeper = TopicKeeper(table, self.store, self.tailer, load, AtOnce(), AtOnce(), self.world.clocks)
+        threads = AtOnce(), AtOnce()
+        self.keeper = TopicKeeper(table, self.store, self.tailer, load, *threads, self.world.clocks)  # type: ignore[arg-type] # the model's tailer
 
     def turn(self):
         self.keeper.step()
