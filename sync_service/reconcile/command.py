@@ -1,4 +1,4 @@
-"""`enrich sync reconcile`: what differs, as a table for people or one JSON object a line."""
+"""`enrich sync reconcile`: prints what differs, as a table for people or as one JSON object per line."""
 
 import argparse
 from typing import Any
@@ -16,7 +16,7 @@ _SHOWN = 50
 
 
 def reconcile(pipeline: Pipeline, options: argparse.Namespace) -> int:
-    """Returns the exit code: 1 when something differs that was not repaired."""
+    """Returns the exit code: 1 if something differs and was not repaired."""
     clients = Clients(pipeline)
     agrees = True
     for plan in _chosen(pipeline, options.routes):
@@ -42,7 +42,7 @@ def _chosen(pipeline: Pipeline, names: list[str]) -> list[WritebackPlan]:
 
 def _print_json(report: Report) -> None:
     for difference in report.differences:
-        print_json({"route": report.route, "difference": _told(difference)})
+        print_json({"route": report.route, "difference": _to_json(difference)})
     print_json(
         {
             "route": report.route,
@@ -61,7 +61,7 @@ def _print_json(report: Report) -> None:
     )
 
 
-def _told(difference: Difference) -> dict[str, Any]:
+def _to_json(difference: Difference) -> dict[str, Any]:
     return {
         "key": difference.key.decode("utf-8", "backslashreplace"),
         "kind": difference.kind,
@@ -82,9 +82,12 @@ def _print_people(report: Report) -> None:
     if count:
         table = Table("key", "what", "version in the topic", "version in the store")
         for difference in report.differences[:_SHOWN]:
-            told = _told(difference)
+            row = _to_json(difference)
             table.add_row(
-                escape(told["key"]), told["kind"], _number(told["topic_version"]), _number(told["store_version"])
+                escape(row["key"]),
+                row["kind"],
+                _number(row["topic_version"]),
+                _number(row["store_version"]),
             )
         console.print(table)
         if count > _SHOWN:
@@ -99,21 +102,21 @@ def _print_people(report: Report) -> None:
     if report.foreign:
         some = ", ".join(escape(key.decode("utf-8", "backslashreplace")) for key in report.some_foreign)
         more = ", ..." if report.foreign > len(report.some_foreign) else ""
-        what = "keys have the form of the route's and no version: somebody else's, never touched"
+        what = "rows have keys like the route's and no version: they are not the route's, and are never changed"
         console.print(f"{report.foreign:,} {what}: {some}{more}")
     if report.unwritable:
-        console.print(f"{report.unwritable:,} records cannot be rows: see the DLQ")
+        console.print(f"{report.unwritable:,} records cannot become rows: see the DLQ")
 
 
 def _why_left(report: Report) -> str:
     reasons = []
     if report.differences.count_of("newer"):
         reasons.append(
-            "newer than what the topic still has, as when an older record came late; where the topic is right, "
+            "newer than what the topic still has, as when an older record came late; if the topic is right, "
             "--repair --raise-generation writes its rows"
         )
     if report.differences.count_of("unwritable"):
-        reasons.append("the newest record of the key cannot be a row: see the DLQ")
+        reasons.append("the newest record of the key cannot become a row: see the DLQ")
     return "; ".join(reasons)
 
 

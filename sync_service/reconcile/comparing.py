@@ -1,7 +1,7 @@
-"""Finds the rows that differ: sums by bucket first, then the rows of the buckets that differ, then another look at each
-suspect, since topic and store go on while they are compared.
+"""Finds the rows that differ: compares sums by bucket, then the rows of the buckets that differ, then each suspect
+once more, since topic and store change while they are compared.
 
-What is done for each row is done for many at once, in arrays: a store that was emptied makes a suspect of every key.
+Everything per row is done in arrays: if the store was emptied, every key is a suspect.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,27 +16,27 @@ from sync_service.reconcile.digests import (
     Expected,
     Flags,
     Folding,
+    Indexes,
     Integers,
     Numbers,
-    Places,
     bucket_sums,
     buckets_of,
     digests_of,
     found_in,
     hashes_of,
 )
-from sync_service.reconcile.suspects import ABSENT, NONE, Extras, KeysByPlace, Stored, Suspects, Then
+from sync_service.reconcile.suspects import ABSENT, NONE, Extras, KeysByIndex, Stored, Suspects, TopicBefore
 from sync_service.reconcile.topic import TopicReading
 
 _FETCHED = 2_000
 _SUMMED = 50_000
-# A few are looked at once more: the route may have been slow.
+# So few are checked once more: the route may have been slow.
 _FEW = 1_000
 _SHOWN_FOREIGN = 20
 
 
 class Comparison:
-    """Of one topic and one store, up to the ends that the topic had when it began."""
+    """Compares one topic with one store, up to the end offsets when it began."""
 
     def __init__(
         self,
@@ -45,34 +45,34 @@ class Comparison:
         ends: Callable[[], Mapping[int, int]],
         settle: Callable[[Mapping[int, int]], object],
     ) -> None:
-        """`settle` gives the route time to write what the topic has up to these ends."""
+        """`settle` waits for the route to write what the topic has up to the given ends."""
         self._reading = reading
         self._store = store
         self._ends = ends
         self._settle = settle
         self.rows = 0
-        """Living rows that the store should have."""
+        """How many rows the store should have, without deleted ones."""
         self.unwritable = 0
-        """Records of the topic that cannot be rows."""
+        """Records of the topic that cannot become rows."""
         self.expected = Folding().expected()
         self.largest_version = -1
-        """That the store has."""
+        """The largest version in the store."""
         self.foreign = 0
-        """Rows of the store that nobody of ours wrote: they only look like the route's."""
+        """Rows in the store that the route did not write: only their keys look like the route's."""
         self.some_foreign: list[bytes] = []
-        """Keys of the first of these."""
+        """The first keys of these."""
 
     def differences(self, ends: Mapping[int, int]) -> Differences:
-        """Of rows and versions. The route may be at work meanwhile."""
+        """Compares rows and versions. The route may run meanwhile."""
         differing = self._differing(ends, by_version=True)
         if not differing.any():
             return Differences.none()
         suspects = self._suspects(differing, ends)
-        self.expected = Folding().expected()  # as large as the suspects may be, and of no use any more
+        self.expected = Folding().expected()  # frees what may be as large as the suspects
         return self._confirmed(suspects, ends)
 
     def of_content(self, ends: Mapping[int, int]) -> Differences:
-        """Of the rows alone, while the route stands still: its versions are about to be replaced."""
+        """Compares rows without their versions, which are about to be replaced. The route is held meanwhile."""
         differing = self._differing(ends, by_version=False)
         if not differing.any():
             return Differences.none()
@@ -116,26 +116,26 @@ class Comparison:
             self.largest_version = max(self.largest_version, int(versions.max(initial=-1)))
             ours = self._ours(hashes, versions)
             if not ours.all():
-                self._tell_foreign(stored, np.flatnonzero(~ours).tolist())
+                self._count_foreign(stored, np.flatnonzero(~ours).tolist())
             compared = versions if by_version else np.zeros_like(versions)
             sums += bucket_sums(hashes[ours], compared[ours], digests_of(stored.texts)[ours])
         return sums
 
     def _ours(self, hashes: Numbers, versions: Integers) -> Flags:
-        """A row without a version is the route's only where the topic has a row of that key."""
+        """Which rows are the route's. A row without a version is only if the topic has a row of that key."""
         places, found = found_in(self.expected.hashes, hashes)
         if len(self.expected):
             found &= self.expected.living[places]
         ours: Flags = found | (versions != NONE)
         return ours
 
-    def _tell_foreign(self, stored: StoredRows, indexes: Sequence[int]) -> None:
+    def _count_foreign(self, stored: StoredRows, indexes: Sequence[int]) -> None:
         self.foreign += len(indexes)
         self.some_foreign += [stored.keys[index] for index in indexes[: _SHOWN_FOREIGN - len(self.some_foreign)]]
 
     def _suspects(self, differing: Flags, ends: Mapping[int, int], *, by_version: bool = True) -> Suspects:
         expected, extras = self.expected, Extras()
-        wrong = differing[buckets_of(expected.hashes)] & expected.living  # until the store names it
+        wrong = differing[buckets_of(expected.hashes)] & expected.living  # until the store is found to have it
         scanned = np.full(len(expected), ABSENT)
         for stored in self._store.scan():
             self._reading.check()
@@ -156,9 +156,9 @@ class Comparison:
         unwritable = np.concatenate([np.zeros(0, np.uint64), *self._reading.unwritable_keys])
         return Suspects.gathered(expected, suspected[have], keys, scanned, extras, unwritable)
 
-    def _keys_of(self, suspected: Places, ends: Mapping[int, int]) -> tuple[Flags, pa.Array]:
-        """The topic is read once more, since only hashes were kept."""
-        keys = KeysByPlace(len(suspected))
+    def _keys_of(self, suspected: Indexes, ends: Mapping[int, int]) -> tuple[Flags, pa.Array]:
+        """Reads the topic once more for the keys, since only hashes were kept."""
+        keys = KeysByIndex(len(suspected))
         if len(suspected):
             wanted = self.expected.hashes[suspected]
             for some in self._reading.keys(ends):
@@ -167,11 +167,11 @@ class Comparison:
         return keys.all()
 
     def _confirmed(self, suspects: Suspects, ends: Mapping[int, int]) -> Differences:
-        """Only what is still different after the route had time to write what came meanwhile."""
+        """What still differs after the route had time to write what came meanwhile."""
         while True:
             few = len(suspects) <= _FEW
             ends = self._follow(suspects, ends)
-            then = Then(suspects)
+            then = TopicBefore(suspects)
             self._settle(ends)
             stored = self._fetched(suspects)
             ends = self._follow(suspects, ends)
@@ -191,10 +191,10 @@ class Comparison:
         return Stored(versions, digests)
 
     def _follow(self, suspects: Suspects, since: Mapping[int, int]) -> Mapping[int, int]:
-        """Reads what came since, and returns how far."""
+        """Reads what came since then, and returns the new end offsets."""
         now = self._ends()
         if dict(now) != dict(since):
-            # The store may have any of them: it was asked in between.
+            # All versions, not just the newest: the store was read in between and may have any of them.
             for part in self._reading.parts(since, now, every=True):
                 suspects.follow(part)
         return now

@@ -1,4 +1,4 @@
-"""What differs, kept in arrays: a store that lost a million rows is told of in some 40 MiB."""
+"""The differences, kept in arrays: for a store that lost a million rows they take about 40 MiB."""
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,30 +12,30 @@ from sync_service.reconcile.digests import Flags, Integers
 
 KINDS = ("", "missing", "extra", "older", "altered", "newer", "unwritable", "foreign")
 LEFT_ALONE = ("newer", "unwritable")
-"""What a repair does not touch: the store may well be right."""
+"""Kinds that a repair does not touch: the store may be right."""
 _NONE = -1
 _AT_ONCE = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A key whose row in the store is not what the topic says."""
+    """A key whose row in the store differs from the topic."""
 
     key: bytes
     kind: str
     """missing; extra; older; altered (other content, or a version that no record has); newer than any record of the
-    topic; unwritable: the key's record cannot be a row, and the store has one."""
+    topic; unwritable: the key's record cannot become a row, but the store has one."""
     topic_version: int | None
     store_version: int | None
 
 
 class Differences(Sequence[Difference]):
-    """All of one comparison."""
+    """All differences of one comparison."""
 
     def __init__(
         self, keys: pa.Array, kinds: npt.NDArray[np.uint8], topic_versions: Integers, store_versions: Integers
     ) -> None:
-        """`kinds` are places in KINDS; a version of -1 is none."""
+        """`kinds` are indexes into KINDS; a version of -1 means none."""
         self.keys = keys
         self.kinds = kinds
         self.topic_versions = topic_versions
@@ -85,7 +85,7 @@ class Differences(Sequence[Difference]):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and len(self) == len(other) and list(self) == list(other)
 
-    __hash__ = None  # type: ignore[assignment] # as of other sequences that are compared by what is in them
+    __hash__ = None  # type: ignore[assignment] # as for other sequences that are compared by content
 
     def __repr__(self) -> str:
         return f"{list(self[:20])!r}{f' and {len(self) - 20} more' if len(self) > 20 else ''}"

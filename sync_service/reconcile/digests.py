@@ -1,8 +1,8 @@
-"""Rows boiled down to numbers: some bytes a row and one sum a bucket, so that equal sides are found equal without
-holding rows of either in memory.
+"""Reduces rows to numbers, a few bytes per row and one sum per bucket, so that two equal sides are found equal without
+holding their rows in memory.
 
-Hashes are Python's own, keyed anew in each process: a tenth of the time of a cryptographic one, and nobody outside can
-aim at them. They mean nothing to another process.
+Hashes are Python's own, with a random key per process: they take a tenth of the time of a cryptographic hash, and
+nobody can construct collisions. They mean nothing to another process.
 """
 
 from collections.abc import Sequence
@@ -14,42 +14,42 @@ import numpy.typing as npt
 Numbers = npt.NDArray[np.uint64]
 Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
-Places = npt.NDArray[np.intp]
+Indexes = npt.NDArray[np.intp]
 
 BUCKETS = 4096
-# By so many parts of the hashes are rows folded, so that what sorting takes is needed for one part at a time.
+# Rows are folded in so many parts, by hash, so that the memory for sorting is needed for one part at a time.
 _SHARDS = 16
 _FOLDED = 200_000
 
 Texts = tuple[bytes | None, ...] | None
-"""A row as its store spells it; None: there is none."""
+"""A row in its store's canonical text form; None: no row."""
 
 
 def hashes_of(keys: Sequence[bytes]) -> Numbers:
-    """64 bits a key. Two keys with the same are one in 2^64: for a hundred million keys a chance of 1 in 4,000."""
+    """64 bits per key. Two given keys collide with 1 in 2^64: among a hundred million keys the chance is 1 in 4,000."""
     return np.fromiter(map(hash, keys), np.int64, len(keys)).view(np.uint64)
 
 
 def digests_of(rows: Sequence[Texts]) -> Numbers:
-    """64 bits a row; 0 where there is none."""
+    """64 bits per row; 0 if there is none."""
     digests = (0 if row is None else hash(row) or 1 for row in rows)
     return np.fromiter(digests, np.int64, len(rows)).view(np.uint64)
 
 
 def bucket_sums(hashes: Numbers, versions: Integers, digests: Numbers) -> Numbers:
-    """For each bucket the sum of its rows, whatever their order. Both sides' sums are equal if their rows are."""
+    """For each bucket the sum over its rows, in any order. The sums of both sides are equal if their rows are."""
     sums = np.zeros(BUCKETS, np.uint64)
     mixed = _mix(_mix(hashes ^ _mix(versions.astype(np.uint64))) ^ digests)
     np.add.at(sums, buckets_of(hashes), mixed)
     return sums
 
 
-def buckets_of(hashes: Numbers) -> Places:
+def buckets_of(hashes: Numbers) -> Indexes:
     return (hashes & np.uint64(BUCKETS - 1)).astype(np.intp)
 
 
-def found_in(sorted_hashes: Numbers, hashes: Numbers) -> tuple[Places, Flags]:
-    """For each hash a place in the sorted ones, and whether it is there."""
+def found_in(sorted_hashes: Numbers, hashes: Numbers) -> tuple[Indexes, Flags]:
+    """For each hash its index in the sorted ones, and whether it is there."""
     if not len(sorted_hashes):
         return np.zeros(len(hashes), np.intp), np.zeros(len(hashes), bool)
     places = np.minimum(np.searchsorted(sorted_hashes, hashes), len(sorted_hashes) - 1)
@@ -58,30 +58,30 @@ def found_in(sorted_hashes: Numbers, hashes: Numbers) -> tuple[Places, Flags]:
 
 @dataclass(frozen=True)
 class Rows:
-    """Where records of the topic stand in the order of their keys' versions, and what they say."""
+    """Records of the topic: the order of the versions of each key, and what they contain."""
 
     hashes: Numbers
     settled: Flags
-    """Of the generation before: there the time decides between partitions, as everywhere in the product."""
+    """Records from before the generation: their timestamps decide between partitions, as elsewhere in the product."""
     ranks: Integers
-    """Among those that are not settled the version, among the settled the timestamp."""
+    """Sort order of a key's records: the version, or the timestamp if settled."""
     places: Integers
     versions: Integers
     digests: Numbers
     living: Flags
     counted: Flags
-    """The version comes of the offset, not of a header or a column."""
+    """The version comes from the offset, not from a header or a column."""
 
     def __len__(self) -> int:
         return len(self.hashes)
 
-    def where(self, chosen: Places | Flags) -> "Rows":
+    def where(self, chosen: Indexes | Flags) -> "Rows":
         return Rows(*(getattr(self, name)[chosen] for name in Rows.__dataclass_fields__))
 
 
 @dataclass(frozen=True)
 class Expected:
-    """The newest row of every key of the topic, deleted ones too; sorted by hash."""
+    """The newest row of every key of the topic, including deleted ones; sorted by hash."""
 
     hashes: Numbers
     versions: Integers
@@ -92,15 +92,15 @@ class Expected:
     def __len__(self) -> int:
         return len(self.hashes)
 
-    def where(self, chosen: Places) -> "Expected":
-        """`chosen`: places in rising order, each once."""
-        if len(chosen) == len(self):  # a copy of all would be the largest that there is
+    def where(self, chosen: Indexes) -> "Expected":
+        """`chosen`: indexes in ascending order, each once."""
+        if len(chosen) == len(self):  # all are chosen: a copy would double the memory
             return self
         return Expected(*(getattr(self, name)[chosen] for name in Expected.__dataclass_fields__))
 
 
 class Folding:
-    """Keeps one row a key of all that is added: the one that the store should have."""
+    """Keeps one row per key of all that is added: the one that the store should have."""
 
     def __init__(self) -> None:
         self._shards: list[Rows] = [empty() for _ in range(_SHARDS)]
@@ -114,14 +114,14 @@ class Folding:
             self._fold()
 
     def expected(self) -> Expected:
-        """All of it; nothing can be added any more."""
+        """The result; nothing can be added any more."""
         self._fold()
         shards, self._shards = self._shards, []
         names = Expected.__dataclass_fields__
         return Expected(*(np.concatenate([getattr(shard, name) for shard in shards]) for name in names))
 
     def _fold(self) -> None:
-        """A shard after the other: what is sorted anew is a small part of all."""
+        """Merges the pending rows shard by shard, so that only a small part is sorted at a time."""
         if not self._pending:
             return
         rows = joined(self._pending)
@@ -139,7 +139,7 @@ def joined(parts: Sequence[Rows]) -> Rows:
 
 
 def newest(rows: Rows) -> Rows:
-    """One row a key, the one that the store should have; sorted by hash. There is at least one."""
+    """One row per key, the one that the store should have; sorted by hash. `rows` must not be empty."""
     order = np.lexsort((rows.places, rows.ranks, ~rows.settled, rows.hashes))
     last = np.append(rows.hashes[order][1:] != rows.hashes[order][:-1], True)
     return rows.where(order[last])
@@ -151,7 +151,7 @@ def empty() -> Rows:
 
 
 def _mix(x: Numbers) -> Numbers:
-    """The finaliser of splitmix64: every bit of the input changes about half of the output's."""
+    """The finaliser of splitmix64: every input bit changes about half of the output bits."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))

@@ -1,4 +1,4 @@
-"""All of a reconciliation: compare, repair when asked, and raise the generation when the topic is another now."""
+"""Runs a reconciliation: compares, repairs if asked, and raises the generation if the topic was recreated."""
 
 import threading
 import time
@@ -27,20 +27,20 @@ class Report:
 
     route: str
     rows: int
-    """That the store should have."""
+    """How many the store should have."""
     differences: Differences
     generation: int
     raised: str | None = None
-    """Why the generation was raised, or has to be."""
+    """Why the generation was raised, or has to be raised."""
     repaired: bool = False
     refused: int = 0
-    """Rows that the store did not take when they were repaired."""
+    """Rows that the store refused during the repair."""
     unwritable: int = 0
-    """Records of the topic that cannot be rows: they are in the DLQ."""
+    """Records of the topic that cannot become rows: they are in the DLQ."""
     left: int = 0
-    """Differences that a repair leaves as they are, since the store may be right."""
+    """Differences that a repair does not touch, since the store may be right."""
     foreign: int = 0
-    """What only looks like the route's rows and has no version: neither compared nor touched."""
+    """Rows whose keys look like the route's and that have no version: neither compared nor touched."""
     some_foreign: Sequence[bytes] = ()
     seconds: float = 0.0
 
@@ -53,7 +53,7 @@ class Report:
 
 
 class Reconciliation:
-    """Of one write-back route. Opens its own connections; the route may run, be held or not be started meanwhile."""
+    """Reconciles one write-back route, over its own connections. The route may run, be held or be stopped meanwhile."""
 
     def __init__(self, plan: WritebackPlan, clients: Clients, stopping: threading.Event | None = None) -> None:
         self._plan = plan
@@ -65,13 +65,13 @@ class Reconciliation:
         self._note = note_name(plan.pipeline, plan.name)
 
     def run(self, *, repair: bool, yes: bool = False, raise_generation: bool = False) -> Report:
-        """Raises WouldLoseData for a repair that would delete rows, unless `yes`: nothing is changed then."""
+        """Raises WouldLoseData, and changes nothing, if a repair would delete rows and `yes` is not set."""
         began = time.monotonic()
         with closing(self._plan.open_store()) as store:
             store.check()
             note = store.load_note(self._note)
             known = None if note is None else Generation.from_text(note)
-            # The id first: were the topic made again in between, the partitions would be those of an unknown one.
+            # Read the id first: if the topic is recreated in between, the ends must not be taken for the known topic's.
             topic_id, ends = self._topics.topic_id(self._topic), self._ends()
             raised = _why_raised(known, topic_id, ends) or ("as was asked for" if raise_generation else None)
             if known is None or raised is None:
@@ -120,8 +120,8 @@ class Reconciliation:
         yes: bool,
         began: float,
     ) -> Report:
-        """All rows are written again with versions of the generation between; the route then begins at the ends, in the
-        one after it. So whatever order the records of the past have, they cannot come before what follows."""
+        """Writes all rows again with versions of the next generation; the route then starts at the ends, in the one
+        after that. So no record of the past, in whatever order it comes, can win over a later record."""
         number = known.number
         reading = self._reading(store, Generation(number + 2, topic_id, ends, known.born))
         comparison = Comparison(reading, store, self._ends, self._settling.wait)
@@ -138,14 +138,14 @@ class Reconciliation:
             repairing = Repair(reading, store, self._row)
             repairing.write_all(comparison.expected.hashes, comparison.expected.versions, ends)
             repairing.write(differences.of(["extra"]), ends)
-            # Versions of headers or columns do not rise with the generation: what the other topic left may be above.
+            # Versions from headers or columns do not rise with the generation: rows of the old topic may be above.
             left = Comparison(reading, store, self._ends, self._settling.wait).differences(ends)
             repairing.write(left.of(["missing", "older", "altered", "newer"]), self._ends())
             refused = repairing.refused
             while not store.save_note(self._note, now.to_text(), note):
                 note = store.load_note(self._note)
                 if note is not None and Generation.from_text(note) == known:
-                    continue  # a remark of the running route
+                    continue  # the running route only changed a remark in the note
                 raise Retryable(
                     "another reconciliation raised the generation meanwhile",
                     where=f"route {self._plan.name}",
@@ -167,14 +167,14 @@ class Reconciliation:
         )
 
     def _settle_doubt(self, store: VersionedStore, now: Generation) -> None:
-        """It was looked at, and nothing is left of it."""
+        """Removes the doubt from the note: the comparison has resolved it."""
         text = store.load_note(self._note)
         known = None if text is None else Generation.from_text(text)
         if known is not None and known == now and known.doubt == now.doubt:
             store.save_note(self._note, replace(known, doubt=None).to_text(), text)
 
     def doubt(self) -> str | None:
-        """Why a comparison is due before its time."""
+        """The note's doubt: why a comparison is due early."""
         with closing(self._plan.open_store()) as store:
             note = store.load_note(self._note)
         return None if note is None else Generation.from_text(note).doubt
@@ -191,7 +191,7 @@ class Reconciliation:
         return self._topics.end_offsets(self._topic)
 
     def _without_expired(self, differences: Differences) -> Differences:
-        """Where rows have a time to live, one that is missing has come to its end."""
+        """If rows have a TTL, missing ones have expired."""
         redis = self._plan.section.to.redis
         if redis is None or redis.ttl is None:
             return differences
@@ -209,7 +209,7 @@ class Reconciliation:
         raise WouldLoseData(
             f"this would delete {deletes:,} rows that the topic does not have, {why}",
             where=f"route {self._plan.name}",
-            next_step="nothing was changed: look at them without --repair, and say --yes if they may go",
+            next_step="nothing was changed: list them without --repair, and add --yes if they may be deleted",
         )
 
 

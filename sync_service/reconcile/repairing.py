@@ -1,4 +1,4 @@
-"""Writes what differs: from the topic what is missing, older or altered; away with what the topic does not have."""
+"""Repairs differences: writes missing, older or altered rows from the topic, and deletes rows that it does not have."""
 
 from collections.abc import Mapping, Sequence
 
@@ -16,7 +16,7 @@ _ROWS = 1_000
 
 
 class Repair:
-    """Safe beside a running route: a row is replaced only if it still has the version that was found to be wrong."""
+    """Safe while the route runs: a row is replaced only if it still has the version that was found to be wrong."""
 
     def __init__(self, reading: TopicReading, store: VersionedStore, row: pa.StructType) -> None:
         self._reading = reading
@@ -24,24 +24,24 @@ class Repair:
         self._row = row
         self.written = 0
         self.refused = 0
-        """Rows that the store does not take."""
+        """Rows that the store refused."""
 
     def write(self, differences: Differences, ends: Mapping[int, int]) -> None:
         in_topic = differences.where(differences.topic_versions != NONE)
         hashes = hashes_of(in_topic.keys.to_pylist())
         order = np.argsort(hashes)
         self._write_from_topic(hashes[order], in_topic.topic_versions[order], ends, in_topic.store_versions[order])
-        alien = differences.where(differences.topic_versions == NONE)
-        for start in range(0, len(alien), _ROWS):
-            some = alien[start : start + _ROWS]
+        only_stored = differences.where(differences.topic_versions == NONE)
+        for start in range(0, len(only_stored), _ROWS):
+            some = only_stored[start : start + _ROWS]
             rows = VersionedRows(
                 some.keys, pa.array(np.maximum(some.store_versions, 0)), pa.nulls(len(some), self._row)
             )
             self._count(rows, self._writer(rows, _seen(some.store_versions)).write(rows))
 
     def write_all(self, hashes: Numbers, versions: Integers, ends: Mapping[int, int]) -> None:
-        """The row of each key (by the hash, sorted) that has this version: the versions are of a new generation, and
-        the store has none that is newer."""
+        """Writes, for each key (given by hash, sorted), the row that has the given version. The versions belong to a
+        new generation, so the store has no newer ones."""
         self._write_from_topic(hashes, versions, ends, None)
 
     def _write_from_topic(

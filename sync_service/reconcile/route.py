@@ -1,4 +1,4 @@
-"""The periodic reconciliation of a write-back route: it compares, tells how many rows differ, and changes nothing."""
+"""The periodic reconciliation of a write-back route: compares, reports how many rows differ, and changes nothing."""
 
 import logging
 import threading
@@ -12,7 +12,7 @@ from sync_service.routes import Route, RouteKind, RouteState, RouteStatus
 from sync_service.writeback.plan import WritebackPlan, plans_of
 from sync_service.writeback.route import Clients
 
-# How soon it hears that the route doubts its rows.
+# How often the route's note is checked for a doubt.
 _LOOK_S = 30.0
 
 _log = logging.getLogger("enrich.sync")
@@ -36,7 +36,7 @@ class ReconcileRoute:
         self._at_ms: int | None = None
         self._runs = 0
         self._doubt: str | None = None
-        """The last one that was compared for."""
+        """The last doubt that led to a comparison."""
         self._error: str | None = None
         self._error_ms: int | None = None
 
@@ -45,7 +45,7 @@ class ReconcileRoute:
         return f"{self._plan.name}.reconcile"
 
     def run(self, stopping: threading.Event) -> None:
-        # Its store was looked at by the route that writes to it: what is wrong later is not wrong from the start.
+        # Counts as progress: the writing route has checked the store, so a later ConfigError must not stop the service.
         self._at_ms = self._at_ms or time.time_ns() // 1_000_000
         due = time.monotonic() + self._interval_s
         while not stopping.wait(min(self._interval_s, _LOOK_S)):
@@ -53,8 +53,8 @@ class ReconcileRoute:
                 due = time.monotonic() + self._interval_s
 
     def _compare(self, stopping: threading.Event, is_due: bool) -> bool:
-        """Tells whether it tried to: when it is time, or when the route doubts its rows. What keeps it from comparing
-        keeps no row from anybody: it is told, and the service stays ready."""
+        """Compares if it is due, or if the route doubts its rows, and returns whether it did. An error here delays no
+        row: it is reported, and the service stays ready."""
         try:
             reconciliation = Reconciliation(self._plan, self._clients, stopping)
             if not is_due:
@@ -66,7 +66,7 @@ class ReconcileRoute:
         except EnrichError as error:
             if not stopping.is_set():
                 self._error, self._error_ms = str(error), time.time_ns() // 1_000_000
-                _log.warning("not compared: %s", error, extra={"route": self.name})
+                _log.warning("the reconciliation failed: %s", error, extra={"route": self.name})
             return is_due
         self._error, self._error_ms = None, None
         self._at_ms = time.time_ns() // 1_000_000

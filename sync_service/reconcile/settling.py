@@ -1,4 +1,4 @@
-"""Gives a route that is at work the time to write what its topic had: until its group has committed beyond it."""
+"""Waits until a running route has written what its topic has: until its group has committed past it."""
 
 import threading
 import time
@@ -12,15 +12,15 @@ from enrich.kafka import Connection, new_group_consumer
 from sync_service.writeback.groups import reached_by
 
 _ASKED_EVERY_S = 0.25
-# What is read is committed every two seconds, and a busy machine is slower.
+# If the group commits nothing for so long, nobody writes. A route commits every two seconds; a busy machine is slower.
 _SILENCE_S = 6.0
-# A route that never comes nearer is behind: then its rows are as different as they look.
+# Wait no longer for a route that stays behind: then its rows really differ.
 _AT_MOST_S = 60.0
 _UNKNOWN_S = 1.0
 
 
 class Settling:
-    """Of the group of one route."""
+    """Watches the group of one route."""
 
     def __init__(self, connection: Connection, group: str, topic: str, stopping: threading.Event) -> None:
         self._connection = connection
@@ -29,11 +29,11 @@ class Settling:
         self._stopping = stopping
 
     def wait(self, ends: Mapping[int, int]) -> None:
-        """Returns once all below the ends is written, and sooner where nobody writes."""
+        """Returns when all below the ends is written, or sooner if nobody writes."""
         try:
             with closing(new_group_consumer(self._connection, self._group)) as consumer:
                 self._until(consumer, ends)
-        except EnrichError:  # nobody may say how far the group is
+        except EnrichError:  # the group's offsets cannot be read
             self._stopping.wait(_UNKNOWN_S)
 
     def _until(self, consumer: Consumer, ends: Mapping[int, int]) -> None:
@@ -43,12 +43,12 @@ class Settling:
             now = time.monotonic()
             if reached != before:
                 before, progressed = reached, now
-            # A group without a commit may be a route in its first two seconds, and more often one that never ran.
+            # A group without a commit is usually a route that never ran, rarely one in its first two seconds.
             silence_s = _SILENCE_S if reached else _UNKNOWN_S
             if now - progressed > silence_s or now - begin > _AT_MOST_S or self._stopping.wait(_ASKED_EVERY_S):
                 return
             reached = self._reached(consumer, sorted(ends))
 
     def _reached(self, consumer: Consumer, partitions: Sequence[int]) -> dict[int, int]:
-        places = [TopicPartition(self._topic, partition) for partition in partitions]
-        return {place.partition: place.offset for place in reached_by(consumer, self._group, places)}
+        asked = [TopicPartition(self._topic, partition) for partition in partitions]
+        return {each.partition: each.offset for each in reached_by(consumer, self._group, asked)}

@@ -1,4 +1,4 @@
-"""Keys that looked different once, and the verdict on each of them."""
+"""Keys that differed in the first comparison, and the verdict on each of them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,15 +10,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sync_service.reconcile.differences import KINDS, Differences
-from sync_service.reconcile.digests import Expected, Flags, Integers, Numbers, Places, found_in
+from sync_service.reconcile.digests import Expected, Flags, Indexes, Integers, Numbers, found_in
 from sync_service.reconcile.topic import Part
 
 NONE, ABSENT = -1, -2
-"""In place of a version: the row has none; there is no row."""
+"""Instead of a version. NONE: the row has no version; ABSENT: there is no row."""
 
 
 class Suspects:
-    """Some columns, a row a key, sorted by the hash of the key."""
+    """Columns with one entry per key, sorted by the hash of the key."""
 
     def __init__(
         self,
@@ -30,8 +30,8 @@ class Suspects:
         unwritable: Flags,
         scanned: Integers,
     ) -> None:
-        """`newest` and `digests`: what the topic says of the key, NONE and 0 where it says nothing. `scanned`: the
-        version that made it a suspect, ABSENT when there was no row."""
+        """`newest` and `digests`: the topic's newest record of the key; NONE and 0 if it has none. `scanned`: the
+        version in the store that made it a suspect; ABSENT if there was no row."""
         self.keys = keys
         self.hashes = hashes
         self.newest = newest
@@ -40,21 +40,21 @@ class Suspects:
         self.unwritable = unwritable
         self.scanned = scanned
         self.followed: dict[int, dict[int, int]] = {}
-        """Hash -> version -> digest (0: deleted), of what came to the topic meanwhile."""
+        """Hash -> version -> digest (0: deleted) of records that came to the topic meanwhile."""
 
     @classmethod
     def gathered(
         cls,
         expected: Expected,
-        chosen: Places,
+        chosen: Indexes,
         keys: pa.Array,
         scanned: Integers,
         extras: "Extras",
         unwritable: Numbers,
     ) -> "Suspects":
-        """Of keys that the topic has, which are chosen from the expected, and of those that only the store has."""
+        """From keys of the topic, chosen from `expected`, and keys that only the store has."""
         some, only_store = expected.where(chosen), extras.all()
-        if not len(only_store.hashes):  # an emptied store: nothing is to be put among what is sorted already
+        if not len(only_store.hashes):  # as with an emptied store: the keys are sorted already
             bad = np.isin(some.hashes, unwritable)
             return cls(keys, some.hashes, some.versions, some.digests, some.counted, bad, scanned[chosen])
         hashes = np.concatenate([some.hashes, only_store.hashes])
@@ -74,7 +74,7 @@ class Suspects:
     def __len__(self) -> int:
         return len(self.hashes)
 
-    def where(self, chosen: Places) -> "Suspects":
+    def where(self, chosen: Indexes) -> "Suspects":
         keys = self.keys.take(pa.array(chosen))
         names = ("hashes", "newest", "digests", "counted", "unwritable", "scanned")
         some = Suspects(keys, *(getattr(self, name)[chosen] for name in names))
@@ -82,9 +82,9 @@ class Suspects:
         return some
 
     def follow(self, part: Part) -> None:
-        """Takes what came to the topic."""
+        """Adds records that came to the topic."""
         places, found = found_in(self.hashes, part.compared.hashes)
-        if found.any():  # what was said before may be kept by others
+        if found.any():  # `TopicBefore` may refer to the present arrays
             self.newest, self.digests, self.counted = self.newest.copy(), self.digests.copy(), self.counted.copy()
         for index in np.flatnonzero(found).tolist():
             place, version = places[index], int(part.compared.versions[index])
@@ -93,8 +93,8 @@ class Suspects:
                 self.newest[place], self.digests[place] = version, part.compared.digests[index]
                 self.counted[place] = part.compared.counted[index]
 
-    def verdicts(self, then: "Then", stored: "Stored") -> Differences:
-        """All of them, those that do not differ too, whose kind is the first of KINDS."""
+    def verdicts(self, then: "TopicBefore", stored: "Stored") -> Differences:
+        """All suspects with their verdict; those that do not differ have the first of KINDS."""
         kinds = np.zeros(len(self), np.uint8)
         columns = (self.hashes, then.newest, then.digests, self.digests, self.counted, self.unwritable)
         for start in range(0, len(self), 10_000):
@@ -115,8 +115,8 @@ class Suspects:
         return Differences(self.keys, kinds, then.newest, stored.versions)
 
 
-class Then:
-    """What the topic had said before the store was asked."""
+class TopicBefore:
+    """The topic's newest records before the store was read."""
 
     def __init__(self, suspects: Suspects) -> None:
         self.newest = suspects.newest
@@ -124,7 +124,7 @@ class Then:
 
 
 class Stored:
-    """What the store answered: versions (NONE: none), and digests (0: no living row)."""
+    """The store's versions (NONE: none) and digests (0: no row, or a deleted one)."""
 
     def __init__(self, versions: Sequence[Integers], digests: Sequence[Numbers]) -> None:
         self.versions = np.concatenate(versions)
@@ -132,7 +132,7 @@ class Stored:
 
 
 class Extras:
-    """Rows of the store of which the topic does not say anything; collected part by part."""
+    """Collects rows of the store whose keys the topic does not have."""
 
     def __init__(self) -> None:
         self._keys: list[pa.Array] = [pa.array([], pa.binary())]
@@ -146,7 +146,7 @@ class Extras:
             self._versions.append(versions)
 
     def all(self) -> "OnlyStored":
-        """Each once, though a store may name one twice."""
+        """Each key once, though the scan of a store may return one twice."""
         keys, hashes = pa.concat_arrays(self._keys), np.concatenate(self._hashes)
         hashes, first = np.unique(hashes, return_index=True)
         return OnlyStored(keys.take(pa.array(first)), hashes, np.concatenate(self._versions)[first])
@@ -159,8 +159,8 @@ class OnlyStored:
     versions: Integers
 
 
-class KeysByPlace:
-    """Keys that turn up in any order, each for a place."""
+class KeysByIndex:
+    """Collects keys that come in any order, each for an index."""
 
     def __init__(self, count: int) -> None:
         self._count = count
@@ -168,8 +168,8 @@ class KeysByPlace:
         self._keys: list[pa.Array] = [pa.array([], pa.binary())]
         self._places: list[npt.NDArray[np.intp]] = [np.zeros(0, np.intp)]
 
-    def add(self, keys: Sequence[bytes], indexes: Places, places: Places) -> None:
-        """Of the keys those at the indexes, for these places; the first for a place counts."""
+    def add(self, keys: Sequence[bytes], indexes: Indexes, places: Indexes) -> None:
+        """Adds the keys at `indexes` for `places`; the first key for a place is kept."""
         new = ~self._have[places]
         places, first = np.unique(places[new], return_index=True)
         self._have[places] = True
@@ -177,7 +177,7 @@ class KeysByPlace:
         self._places.append(places)
 
     def all(self) -> tuple[Flags, pa.Array]:
-        """Which places have one, and these keys in the order of their places."""
+        """Which places have a key, and these keys in the order of their places."""
         order = np.argsort(np.concatenate(self._places))
         return self._have, pc.take(pa.concat_arrays(self._keys), pa.array(order))
 
@@ -192,13 +192,13 @@ def kind_of(
     counted: bool,
     unwritable: bool,
 ) -> str:
-    """The kind of the difference; empty when the store has what some record says, and no older one than was there
-    before it was asked.
+    """The kind of the difference. Empty if the row in the store matches a record that is at least as new as the newest
+    one before the store was read.
 
-    `said`: version -> digest of the records that could be the row; `newest`: the newest version before the store was
-    asked; `still_living`: the newest record of all is a row. `version` and `digest` are the store's. `counted`: the
-    topic's versions come of offsets, so that a version above the newest can be no record's. Where a header or a column
-    gives them, it can: compaction keeps the record that came last, which may be an older one.
+    `said`: version -> digest of the records that may be the row. `newest`: the newest version before the store was
+    read. `still_living`: the newest record of all is not a tombstone. `version` and `digest`: the store's. `counted`:
+    the topic's versions come from offsets, so no record can have a version above the newest. With versions from a
+    header or a column one may: compaction keeps the last record, which may have an older version.
     """
     if digest == 0:
         if newest == NONE or said[newest] == 0 or not still_living:

@@ -1,4 +1,4 @@
-"""What the store should have: the topic read from its start to given ends, every record as the store would spell it."""
+"""Reads what the store should have: the topic from its start to given ends, each record in the store's text form."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,23 +15,23 @@ from sync_service.reconcile.digests import Numbers, Rows, Texts, digests_of, has
 from sync_service.writeback.generation import OFFSETS, Generation
 from sync_service.writeback.records import RecordReader
 
-# Spelling is a question to PostgreSQL; so many rows at once are answered well below its deadline.
+# PostgreSQL is asked for the text form of rows; it answers for so many at once well within the deadline.
 _ROWS = 5_000
 
 
 @dataclass(frozen=True)
 class Part:
-    """Some records of one partition: the newest of each key among them."""
+    """Records of one partition: of those read at once, the newest of each key."""
 
     rows: VersionedRows
     keys: Sequence[bytes]
-    """As the store spells them."""
+    """In the store's text form."""
     texts: Sequence[Texts]
     compared: Rows
 
 
 class TopicReading:
-    """Reads one topic, again and again."""
+    """Reads one topic, repeatedly."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class TopicReading:
         generation: Generation,
         check: Callable[[], None],
     ) -> None:
-        """`check` is called now and then, and raises to end the reading."""
+        """`check` is called for each batch, and may raise to end the reading."""
         self.check = check
         self._connection = connection
         self._topics = topics
@@ -52,32 +52,32 @@ class TopicReading:
         self._store = store
         self._generation = generation
         self.unwritable = 0
-        """Records that no store could hold: they are in the DLQ."""
+        """Records that cannot become rows: they are in the DLQ."""
         self.unwritable_keys: list[Numbers] = []
-        """Hashes of the keys of these, as far as they can be keys."""
+        """Hashes of the keys of these, if they are valid keys."""
 
     def forget_unwritable(self) -> None:
-        """Before all is read once more."""
+        """To be called before the topic is read again."""
         self.unwritable, self.unwritable_keys = 0, []
 
     def parts(self, starts: Mapping[int, int], ends: Mapping[int, int], *, every: bool = False) -> Iterator[Part]:
-        """`every`: with the older ones too, in parts of their own."""
+        """`every`: also the older records of each key, in separate parts."""
         for partition, messages in self._messages(starts, ends):
             read = self._reader.read(messages)
             self._take_unwritable([message for message, _, _ in read.bad])
             while len(read.rows):
                 unspelled: list[int] = []
                 yield from self._spelled(partition, read.rows, read.messages, range(len(read.rows)), unspelled)
-                # Where the store cannot have the newest, it has the one before.
+                # If the store refuses the newest record of a key, it has the one before.
                 read = read.older(range(len(read.rows)) if every else unspelled)
 
     def keys(self, ends: Mapping[int, int]) -> Iterator[list[bytes]]:
-        """Of all records, as the store spells them, and nothing else of them."""
+        """Only the keys of all records, in the store's text form."""
         for _, messages in self._messages({}, ends):
             yield self._spelled_keys([key for message in messages if (key := message.key()) is not None])
 
     def _messages(self, starts: Mapping[int, int], ends: Mapping[int, int]) -> Iterator[tuple[int, Sequence[Message]]]:
-        # A topic may have forgotten its first records.
+        # The first records of a topic may be gone by retention or compaction.
         firsts = self._topics.start_offsets(self._topic)
         begins = {partition: max(starts.get(partition, 0), firsts.get(partition, 0)) for partition in ends}
         consumer = new_store_consumer(self._connection)
@@ -107,7 +107,7 @@ class TopicReading:
             self.unwritable_keys.append(hashes_of(keys))
 
     def _spelled_keys(self, keys: Sequence[bytes]) -> list[bytes]:
-        """Without those that cannot be keys."""
+        """The keys in the store's text form, without those that are not valid keys."""
         if not keys:
             return []
         try:
@@ -124,7 +124,7 @@ class TopicReading:
         places: Sequence[int],
         unspelled: list[int],
     ) -> Iterator[Part]:
-        """Adds to `unspelled` the places of those that the store cannot have."""
+        """Adds to `unspelled` the indexes of rows that the store refuses."""
         try:
             keys = self._store.spelled_keys(rows.keys.to_pylist())
             texts = self._store.spelled(rows.values)
@@ -152,7 +152,7 @@ class TopicReading:
         offsets = np.fromiter((message.offset() for message in messages), np.int64, len(messages))
         times = np.fromiter((message.timestamp()[1] for message in messages), np.int64, len(messages))
         settled = offsets < self._generation.starts.get(partition, 0)
-        # Where a header or a column gave the version, it decides alone, however old the record.
+        # If the version comes from a header or a column, it alone decides, however old the record.
         counted = versions == (self._generation.number - settled) * OFFSETS + offsets
         settled &= counted
         return Rows(

@@ -1,8 +1,8 @@
-"""Write-back: topics to external stores. Every row ends in the store, in its newest version, or in the DLQ.
+"""Write-back: topics to external stores. Every row ends up in the store, in its newest version, or in the DLQ.
 
-`route.py` is a route, made of: `flow.py` (a consumer group that reads, writes and commits in this order), `records.py`
-(records to rows with versions), `writing.py` (a batch to the store, its bad rows singled out), `onward.py` (where a row
-goes that the store does not take), `generation.py` (which topic it was that the versions count in).
+`route.py` is a route. It uses `records.py` (records to rows with versions), `sink.py` (what becomes of a batch),
+`writing.py` (a batch to the store, its bad rows singled out), `onward.py` (refused rows to a retry topic or the DLQ)
+and `generation.py` (which topic the versions belong to). The consumer group is in `enrich.delivery`.
 """
 
 from sync_service.writeback.building import writeback_routes

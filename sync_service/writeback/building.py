@@ -1,4 +1,4 @@
-"""From the configuration to write-back routes."""
+"""Makes write-back routes from the configuration."""
 
 from enrich.config import Pipeline
 from sync_service.routes import Route

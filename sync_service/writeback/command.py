@@ -1,6 +1,7 @@
-"""`enrich sync pause|resume|resync`: a person's word to the instances of a route, wherever they run.
+"""`enrich sync pause|resume|resync`: a person's command to all instances of a route, wherever they run.
 
-It is left in the route's note, in the store, which every instance reads before it commits. It stays as the rows do.
+It is written to the route's note in the store, which every instance reads before it commits. It is as durable as the
+rows.
 """
 
 import argparse
@@ -13,14 +14,14 @@ from enrich.base.errors import ConfigError
 from enrich.base.exits import DONE
 from enrich.base.json_lines import print_json
 from enrich.config import Pipeline
-from sync_service.writeback.generation import Gate, Generation, drawn
+from sync_service.writeback.generation import Gate, Generation, random_id
 from sync_service.writeback.plan import WritebackPlan, plans_of
 from sync_service.writeback.route import Clients
 
-_TOLD = {
-    "pause": "is paused: its instances stop writing within seconds; what was begun is finished",
-    "resume": "goes on, within 15 s",
-    "resync": "writes its topic again from the start; rows that the store has in the same or a newer version stay",
+_DONE = {
+    "pause": "is paused: its instances finish what they have begun and stop writing within seconds",
+    "resume": "is resumed: it continues within 15 s",
+    "resync": "writes its topic again from the start; rows whose version in the store is the same or newer stay",
 }
 
 
@@ -34,11 +35,11 @@ def control(pipeline: Pipeline, options: argparse.Namespace) -> int:
                 {"route": plan.name, "done": options.command, "paused": changed.paused, "from_start": not skipped}
             )
             continue
-        print(f"{plan.name} {_TOLD[options.command]}")  # noqa: T201 - the answer
+        print(f"{plan.name} {_DONE[options.command]}")  # noqa: T201 - the answer
         if skipped:
             print(  # noqa: T201 - the answer
-                "  records from before its generation was raised are left out: "
-                f"`enrich sync reconcile {plan.name} --repair -c FILE` compares those too"
+                "  records from before its generation was raised are skipped: "
+                f"`enrich sync reconcile {plan.name} --repair -c FILE` compares them too"
             )
     return DONE
 
@@ -48,7 +49,7 @@ def _change(plan: WritebackPlan, clients: Clients, command: str) -> Generation:
     changes: dict[str, Callable[[Generation], Generation]] = {
         "pause": lambda known: replace(known, paused=known.paused or now),
         "resume": lambda known: replace(known, paused=None),
-        "resync": lambda known: replace(known, born=drawn()),
+        "resync": lambda known: replace(known, born=random_id()),
     }
     with closing(plan.open_store()) as store:
         gate = Gate(store, clients.topics(), plan.section.topic, plan.pipeline, plan.name)

@@ -1,7 +1,7 @@
-"""The generation of a route: which topic its versions count in. Offsets of another topic would count anew, below the
-versions that the store has, and every update would be taken for an old one.
+"""The generation of a route: which topic its versions belong to. Offsets of a recreated topic start again at 0, below
+the versions in the store, and every update would look like an old one.
 
-Kept beside the rows, in the store, since it is about the rows: an emptied store begins anew, as it should.
+It is kept in a note in the store, beside the rows that it describes: if the store is emptied, it is gone with them.
 """
 
 import json
@@ -22,32 +22,32 @@ OFFSETS = OFFSETS_OF_A_GENERATION
 """A version is generation * OFFSETS + offset."""
 
 
-# How long a retry topic's route waits for the first note, and how often it looks.
+# How long the route of a retry topic waits for the note to be created, and how often it checks.
 _BEGINS_S, _LOOK_S = 5.0, 0.1
 _TRIES = 10
 
 
 class AnotherGeneration(Fenced):
-    """The route's note was replaced while the route was at work: it has to begin again, by the new one."""
+    """The route's note was replaced while the route ran: it has to start again with the new one."""
 
 
 @dataclass(frozen=True)
 class Generation:
-    """The topic as the route knows it, and where in it the generation begins."""
+    """Which topic the route has read, and where in it the generation begins."""
 
     number: int
     topic_id: str
     starts: Mapping[int, int] = field(default_factory=dict)
-    """For every partition, from which offset on records are of this generation; those before are of the one before,
-    which only reconciliation writes. Nothing before is read again: it was settled when the generation was raised."""
+    """For every partition, the first offset of this generation. Records before it belong to the previous generation,
+    which only reconciliation writes. The route skips them: they were settled when the generation was raised."""
     born: str = ""
-    """Drawn with the first note of a store: one that was emptied has another. Empty in notes of older releases."""
+    """A random id, from the first note of a store; a new one if the store was emptied. Empty in older notes."""
     doubt: str | None = field(default=None, compare=False)
-    """Why the store may have what the topic has not, until a comparison has looked."""
+    """Why the store may have rows that the topic has not; removed by a comparison."""
     cut: str | None = field(default=None, compare=False)
-    """Why the offsets of the topic say nothing any more, until the generation is raised."""
+    """Why the topic's offsets cannot be compared any more; removed when the generation is raised."""
     paused: str | None = field(default=None, compare=False)
-    """Since when a person has paused the route."""
+    """When a person paused the route."""
 
     def version(self, partition: int, offset: int) -> int:
         past = offset < self.starts.get(partition, 0)
@@ -61,7 +61,7 @@ class Generation:
 
     @classmethod
     def from_text(cls, text: str) -> "Generation":
-        """Raises ConfigError for what is no note of ours."""
+        """Raises ConfigError if the text is not a note of ours."""
         try:
             content = json.loads(text)
             starts = {int(partition): int(offset) for partition, offset in content["starts"].items()}
@@ -70,7 +70,7 @@ class Generation:
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise ConfigError(
                 f"the note of the route's generation is damaged: {type(error).__name__}",
-                next_step=f"another program wrote it; remove it where the rows are (its name begins with {NOTES}): "
+                next_step=f"another program wrote it; remove it from the store (its name begins with {NOTES}): "
                 "all rows are then written again",
             ) from error
 
@@ -79,17 +79,17 @@ def note_name(pipeline: str, route: str) -> str:
     return f"{NOTES}{pipeline}.{route}"
 
 
-def drawn() -> str:
+def random_id() -> str:
     return uuid4().hex[:12]
 
 
 class Gate:
-    """Lets a route go on only while its topic and its note are those that it began with."""
+    """Lets a route continue only while its topic and its note are the ones that it started with."""
 
     def __init__(
         self, store: VersionedStore, topics: Topics, topic: str, pipeline: str, route: str, *, rows_expire: bool = False
     ) -> None:
-        """With `rows_expire` a store without rows is not taken for one that was emptied."""
+        """With `rows_expire` a store without rows does not count as emptied."""
         self._store = store
         self._topics = topics
         self._topic = topic
@@ -97,83 +97,83 @@ class Gate:
         self._route = route
         self._rows_expire = rows_expire
         self.doubt: str | None = None
-        """What the note said of it last."""
+        """The note's `doubt` when it was last read."""
 
     def enter(self, committed: Callable[[], Sequence[Committed]]) -> Generation:
-        """The route's generation, the first one if it has none. `committed` tells what its group has committed.
+        """The route's generation, which is created if there is none. `committed` returns what its group has committed.
 
-        Raises WouldLoseData for an unknown topic, Retryable for one that is not there.
+        Raises WouldLoseData if the topic is not the known one, Retryable if it does not exist.
         """
         known = self._store.load_note(self._note)
         if known is None:
             topic_id, partitions = self.topic_now()
-            # Rows of an earlier generation may still be there, if the note alone is gone: newer than those.
+            # If only the note is gone, rows of an earlier generation may still be there: ours must be newer.
             number = max((one.generation + 2 for one in committed()), default=1)
-            first = Generation(number, topic_id, dict.fromkeys(partitions, 0), drawn())
+            first = Generation(number, topic_id, dict.fromkeys(partitions, 0), random_id())
             if self._store.save_note(self._note, first.to_text(), None):
                 return first
             known = self._store.load_note(self._note)  # another instance was faster
         if known is None:
-            raise Retryable("the note of the route's generation came and went", where=self._note)
+            raise Retryable("the note of the route's generation was written and removed again", where=self._note)
         generation = Generation.from_text(known)
         self.doubt = generation.doubt
         self._verify_topic(generation)
-        return self._born(known, generation, committed())
+        return self._renewed_if_emptied(known, generation, committed())
 
     def follow(self, stopping: threading.Event) -> Generation:
-        """The generation that the route has entered, for those that write on its behalf. Raises as `enter` does."""
+        """The generation that the main route has entered, for the routes of retry topics. Raises as `enter` does."""
         end = time.monotonic() + _BEGINS_S
         while (known := self._store.load_note(self._note)) is None and not stopping.is_set():
             if time.monotonic() > end:
                 raise Retryable("the route has not begun yet", where=f"route {self._route}")
             stopping.wait(_LOOK_S)
         if known is None:
-            raise Retryable("the route was told to stop before it began", where=f"route {self._route}")
+            raise Retryable("a stop was requested before the route began", where=f"route {self._route}")
         generation = Generation.from_text(known)
         self._verify_topic(generation)
         return generation
 
-    def _born(self, known: str, generation: Generation, committed: Sequence[Committed]) -> Generation:
-        """The same, born anew when the store was emptied: the note may have outlived the rows."""
+    def _renewed_if_emptied(self, known: str, generation: Generation, committed: Sequence[Committed]) -> Generation:
+        """The same generation, with a new `born` if the store was emptied: the note may have survived the rows."""
         has_written = any((one.generation, one.born) == (generation.number, generation.born) for one in committed)
         emptied = has_written and not self._rows_expire and self._store.is_empty()
         if generation.born and not emptied:
             return generation
-        anew = replace(generation, born=drawn())
+        renewed = replace(generation, born=random_id())
         if emptied and any(generation.starts.values()):
-            # Rows from before were put in order by their times, which only a repair does.
-            anew = replace(anew, doubt="the store was emptied, and rows from before its generation are missing")
-        if not self._store.save_note(self._note, anew.to_text(), known):
-            raise Retryable("another instance begins at the same time", where=self._note)
-        return anew
+            # Only a repair writes records from before the generation: it orders them by their timestamps.
+            renewed = replace(renewed, doubt="the store was emptied, and rows from before its generation are missing")
+        if not self._store.save_note(self._note, renewed.to_text(), known):
+            raise Retryable("another instance starts at the same time", where=self._note)
+        return renewed
 
     def verify(self, generation: Generation) -> None:
-        """Everything that was read before this call was of the generation's topic: an id never comes back.
+        """If it returns, all that was read before this call came from the generation's topic: ids are never reused.
 
-        Raises WouldLoseData when the topic is another now or has other partitions, AnotherGeneration when somebody
-        raised the generation or emptied the store.
+        Raises WouldLoseData if the topic was recreated or has other partitions, AnotherGeneration if the generation was
+        raised or the store emptied.
         """
         text = self._store.load_note(self._note)
         known = None if text is None else Generation.from_text(text)
         if known is None or known != generation:
-            what = "is gone: the store was emptied" if known is None else "is another now: it was raised, or made anew"
+            what = "is gone: the store was emptied" if known is None else "was raised or replaced"
             raise AnotherGeneration(f"the route's generation {what}", where=f"route {self._route}")
         self.doubt = known.doubt
         self._verify_topic(known)
 
     def remark(self, *, doubt: str | None = None, cut: str | None = None) -> None:
-        """Keeps it in the note, for everybody, until somebody has dealt with it."""
+        """Writes doubt and cut into the note, where they stay until a comparison or a new generation removes them."""
         text = self._store.load_note(self._note)
         if text is None:
-            return  # the store was emptied: the route begins anew
+            return  # the store was emptied: the route will start again
         known = Generation.from_text(text)
         remarked = replace(known, doubt=known.doubt or doubt, cut=known.cut or cut)
         self.doubt = remarked.doubt
         if remarked.to_text() != text and not self._store.save_note(self._note, remarked.to_text(), text):
-            raise Retryable("the note of the route's generation changed meanwhile", where=self._note)
+            raise Retryable("the note of the route's generation was changed by another instance", where=self._note)
 
     def change(self, change: Callable[[Generation], Generation]) -> Generation:
-        """Changes the note, which all instances follow within seconds. Raises ConfigError where there is none."""
+        """Changes the note; all instances follow within seconds. Raises ConfigError if there is none."""
         for _ in range(_TRIES):
             text = self._store.load_note(self._note)
             if text is None:
@@ -185,35 +185,35 @@ class Gate:
             changed = change(Generation.from_text(text))
             if changed.to_text() == text or self._store.save_note(self._note, changed.to_text(), text):
                 return changed
-        raise Retryable("the note of the route's generation changes all the time", where=self._note)
+        raise Retryable(f"the note of the route's generation changed during {_TRIES} tries", where=self._note)
 
     def _verify_topic(self, generation: Generation) -> None:
         if generation.paused is not None:
             raise Paused(
                 f"paused since {generation.paused}",
                 where=f"route {self._route}",
-                next_step=f"`enrich sync resume {self._route} -c FILE` lets it go on",
+                next_step=f"run `enrich sync resume {self._route} -c FILE` to continue",
             )
         if generation.cut is not None:
             raise self._unknown(f"lost records that this route had read: {generation.cut}")
         topic_id, partitions = self.topic_now()
         if topic_id != generation.topic_id:
             raise self._unknown(
-                "is not the one that this route wrote its rows from: it was made again under its name, or the route's "
+                "is not the one that this route wrote its rows from: it was deleted and made again, or the route's "
                 "`topic:` names another one now"
             )
         if set(partitions) != set(generation.starts):
             raise self._unknown(f"has {len(partitions)} partitions and had {len(generation.starts)}")
 
     def topic_now(self) -> tuple[str, list[int]]:
-        """A topic that is not there may still come, so the route waits: services start in any order."""
+        """Id and partitions. Retryable if the topic is missing: it may still come, as services start in any order."""
         try:
             return self._topics.identity(self._topic)
         except ConfigError as error:
             if self._topics.exists(self._topic):
                 raise
             raise Retryable(
-                "the topic is not there", where=f"topic {self._topic}", next_step="create it, or correct its name"
+                "the topic does not exist", where=f"topic {self._topic}", next_step="create it, or correct its name"
             ) from error
 
     def _unknown(self, what: str) -> WouldLoseData:
@@ -221,5 +221,5 @@ class Gate:
             f"the topic {what}: its offsets cannot be compared with the versions in the store",
             where=f"topic {self._topic}, route {self._route}",
             next_step=f"run `enrich sync reconcile {self._route} --repair -c FILE`, which compares all rows, repairs "
-            "what differs and raises the generation; the route then goes on by itself",
+            "what differs and raises the generation; the route then continues",
         )

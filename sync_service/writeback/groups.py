@@ -1,4 +1,4 @@
-"""What consumer groups have committed, and where they go on."""
+"""Reads and takes over what consumer groups have committed."""
 
 from contextlib import closing, suppress
 
@@ -12,39 +12,39 @@ _DEADLINE_S = 10.0
 
 
 def committed_of(consumer: Consumer, topics: Topics, topic: str) -> list[Committed]:
-    """What the group of the consumer has committed, as far as it was of ours.
+    """What the consumer's group has committed, without what other programs committed.
 
-    The admin client's way of asking ends the process while a group's coordinator moves (librdkafka 2.16).
+    Not with the admin client: its call crashes the process while a group's coordinator moves (librdkafka 2.16).
     """
-    places = [TopicPartition(topic, partition) for partition in topics.partitions(topic)]
+    partitions = [TopicPartition(topic, partition) for partition in topics.partitions(topic)]
     with kafka_errors(f"topic {topic}"):
-        found = consumer.committed(places, timeout=_DEADLINE_S)
-    known = (Committed.from_text(place.metadata) for place in found if place.offset >= 0)
+        found = consumer.committed(partitions, timeout=_DEADLINE_S)
+    known = (Committed.from_text(each.metadata) for each in found if each.offset >= 0)
     return [one for one in known if one is not None]
 
 
 def adopt(plan: WritebackPlan, connection: Connection, topics: Topics, topic: str) -> None:
-    """A group of a retry topic that has committed nothing goes on where that of an earlier release had come to."""
+    """If the group of a retry topic has committed nothing, it takes over the offsets of an earlier release's group."""
     if not any(topics.end_offsets(topic).values()):
         return
-    places = [TopicPartition(topic, partition) for partition in topics.partitions(topic)]
+    partitions = [TopicPartition(topic, partition) for partition in topics.partitions(topic)]
     group = plan.group_of(topic)
-    if reached(connection, group, places):
+    if reached(connection, group, partitions):
         return
-    found = [reached(connection, before, places) for before in plan.groups_before()]
-    furthest = max(found, key=lambda places: sum(place.offset for place in places))
+    found = [reached(connection, before, partitions) for before in plan.groups_before()]
+    furthest = max(found, key=lambda partitions: sum(each.offset for each in partitions))
     if furthest:
         with closing(new_group_consumer(connection, group)) as consumer, suppress(KafkaException):
-            # Refused where another instance is at work already: it has done the same.
+            # Refused if another instance is active already: it has done the same.
             consumer.commit(offsets=furthest, asynchronous=False)
 
 
-def reached(connection: Connection, group: str, places: list[TopicPartition]) -> list[TopicPartition]:
+def reached(connection: Connection, group: str, partitions: list[TopicPartition]) -> list[TopicPartition]:
     with closing(new_group_consumer(connection, group)) as consumer:
-        return reached_by(consumer, group, places)
+        return reached_by(consumer, group, partitions)
 
 
-def reached_by(consumer: Consumer, group: str, places: list[TopicPartition]) -> list[TopicPartition]:
-    """As `reached`, by a consumer that is there already."""
+def reached_by(consumer: Consumer, group: str, partitions: list[TopicPartition]) -> list[TopicPartition]:
+    """As `reached`, with an existing consumer."""
     with kafka_errors(f"group {group}"):
-        return [place for place in consumer.committed(places, timeout=_DEADLINE_S) if place.offset >= 0]
+        return [each for each in consumer.committed(partitions, timeout=_DEADLINE_S) if each.offset >= 0]

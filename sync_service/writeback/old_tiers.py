@@ -1,4 +1,4 @@
-"""Retry topics that the configuration names no more, and what waits in them."""
+"""Empties retry topics that the configuration does not name any more."""
 
 import logging
 import re
@@ -23,8 +23,8 @@ _OLD_NAME = re.compile(r"[0-9]+(ms|s|m|h|d)(\.[0-9]+)?")
 
 
 class OldTiersRoute:
-    """What waits in retry topics that the configuration has no more: tried at once, and sent on from the first of the
-    present ones. It looks at the start and now and then, as other instances may still have the old configuration."""
+    """Tries the records of old retry topics at once; what is refused again goes to the first present retry topic. It
+    looks at the start and now and then, since other instances may still have the old configuration."""
 
     kind = RouteKind.writeback
 
@@ -44,7 +44,7 @@ class OldTiersRoute:
             topics = self._clients.topics()
             for topic in self._old(topics):
                 if self._waits(topics, topic):
-                    _log.info("records wait in an old retry topic", extra={"route": self.name, "topic": topic})
+                    _log.info("emptying an old retry topic", extra={"route": self.name, "topic": topic})
                     self._working = WritebackRoute(self._plan, self._clients, self._plan.old_tier(topic))
                     self._working.run(_Until(stopping, partial(self._is_done, topics, topic)))
                     self._working = None
@@ -62,7 +62,7 @@ class OldTiersRoute:
         prefix = retry_prefix(self._plan.pipeline, self._plan.name)
         present = {name for name, _ in self._plan.retry_topics}
         found = topics.names(prefix)
-        # A route's name may hold dots, and so begin like another's topics.
+        # A route's name may contain dots, so its topics may begin like those of another route.
         return [name for name in found if name not in present and _OLD_NAME.fullmatch(name.removeprefix(prefix))]
 
     def _waits(self, topics: Topics, topic: str) -> bool:
@@ -71,14 +71,14 @@ class OldTiersRoute:
 
     def _is_done(self, topics: Topics, topic: str) -> bool:
         ends, firsts = topics.end_offsets(topic), topics.start_offsets(topic)
-        places = [TopicPartition(topic, partition) for partition in ends]
+        partitions = [TopicPartition(topic, partition) for partition in ends]
         group = self._plan.group_of(topic)
-        known = {place.partition: place.offset for place in reached(self._clients.consumer, group, places)}
-        return all(max(known.get(place, 0), firsts.get(place, 0)) >= end for place, end in ends.items())
+        known = {each.partition: each.offset for each in reached(self._clients.consumer, group, partitions)}
+        return all(max(known.get(partition, 0), firsts.get(partition, 0)) >= end for partition, end in ends.items())
 
 
 class _Until(threading.Event):
-    """Set as soon as another is, or something is done; that is looked at once a second."""
+    """An event that is set when `stopping` is, or when `is_done` returns true; `is_done` is called once a second."""
 
     def __init__(self, stopping: threading.Event, is_done: Callable[[], bool]) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Where a record goes that the store does not take: to the next retry topic while it may pass, else to the DLQ."""
+"""Sends records that the store refuses to the next retry topic if they may be accepted later, else to the DLQ."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -14,31 +14,31 @@ from enrich.kafka.records import headers_of
 from enrich.kafka.writing.dead_letters import DeadLetter, Origin, dead_letter, fitted, record_size
 from sync_service.writeback.versions import HEADER
 
-_PLACE = ("enrich.topic", "enrich.partition", "enrich.offset")
+_POSITION = ("enrich.topic", "enrich.partition", "enrich.offset")
 TOPIC_ID = "enrich.topic_id"
-"""The header that says in a retry topic which topic of its name a record was read from."""
+"""Header of a record in a retry topic: the id of the topic that it was first read from."""
 
 
 @dataclass(frozen=True)
-class Ways:
-    """From one topic of a route."""
+class Destinations:
+    """Where records of one topic of a route are sent on to."""
 
     route: str
     dlq: str
     retry_topic: str | None
-    """None: there is no (further) try."""
+    """None: there is no further try."""
     pipeline: str
     from_retry_topic: bool = False
     topic_id: str = ""
-    """Of the topic that is read, where it is none of the retry topics."""
+    """Id of the route's topic; not used for records of a retry topic, which carry it in a header."""
 
     def sender(self, topic_id: str) -> str:
-        """Of letters, as their keys have it."""
+        """The sender in the keys of dead letters."""
         return "/".join(part for part in (f"{self.pipeline}.sync.{self.route}", topic_id) if part)
 
 
 class BrokenProducer(Exception):
-    """A record could not be sent on: the route must begin again, with another producer."""
+    """A record could not be sent on: the route must start again with a new producer."""
 
     def __init__(self, error: EnrichError) -> None:
         super().__init__(str(error))
@@ -54,47 +54,47 @@ def _producing() -> Iterator[None]:
 
 
 class Onward:
-    """Sends records on, with their original place and version. Nothing is safe before `flush` has returned.
+    """Sends records on, with their original position and version. They are only safe when `flush` has returned.
 
-    `room`: what a record may take in their topics, in bytes. One that is too large for a retry topic is buried at once,
-    and a letter is cut until it fits; what does not fit at all is spilled. So none of them keeps others waiting.
+    `room`: the largest record that these topics take, in bytes. A record that is too large for a retry topic goes to
+    the DLQ at once. A dead letter is cut until it fits, or spilled to a file. So none of them blocks the others.
     """
 
-    def __init__(self, producer: DeliveringProducer, ways: Ways, room: int, spill: Spill) -> None:
+    def __init__(self, producer: DeliveringProducer, destinations: Destinations, room: int, spill: Spill) -> None:
         self._producer = producer
-        self._ways = ways
+        self._destinations = destinations
         self._room = room
         self._spill = spill
 
     def refused(self, message: Message, version: int | None, error: BadRecord) -> bool:
-        """True when the record will be tried again."""
-        if self._ways.retry_topic is None or not isinstance(error, RefusedForNow):
+        """Sends a refused record on. True if it will be tried again."""
+        if self._destinations.retry_topic is None or not isinstance(error, RefusedForNow):
             self.bury(message, version, error.what)
             return False
-        origin = origin_of(message, from_retry_topic=self._ways.from_retry_topic)
-        own: dict[str, Any] = dict(zip(_PLACE, (origin.topic, origin.partition, origin.offset), strict=True))
-        if not self._ways.from_retry_topic:
-            own[TOPIC_ID] = self._ways.topic_id
+        origin = origin_of(message, from_retry_topic=self._destinations.from_retry_topic)
+        own: dict[str, Any] = dict(zip(_POSITION, (origin.topic, origin.partition, origin.offset), strict=True))
+        if not self._destinations.from_retry_topic:
+            own[TOPIC_ID] = self._destinations.topic_id
         headers = [(name, content) for name, content in _versioned(origin, version) if name not in own]
         headers += [(name, str(content).encode()) for name, content in own.items()]
         if record_size(origin.key, origin.value, headers) > self._room:
             self.bury(message, version, f"{error.what}; it is too large for the retry topic")
             return False
         with _producing():
-            self._producer.produce(self._ways.retry_topic, origin.key, origin.value, headers=headers)
+            self._producer.produce(self._destinations.retry_topic, origin.key, origin.value, headers=headers)
         return True
 
     def bury(self, message: Message, version: int | None, reason: str) -> None:
-        origin = origin_of(message, from_retry_topic=self._ways.from_retry_topic)
+        origin = origin_of(message, from_retry_topic=self._destinations.from_retry_topic)
         versioned = Origin(
             origin.topic, origin.partition, origin.offset, origin.key, origin.value, _versioned(origin, version)
         )
-        topic_id = self._ways.topic_id
-        if self._ways.from_retry_topic:
+        topic_id = self._destinations.topic_id
+        if self._destinations.from_retry_topic:
             topic_id = (dict(versioned.headers).get(TOPIC_ID) or b"").decode(errors="replace")
             headers = [(name, content) for name, content in versioned.headers if name != TOPIC_ID]
             versioned = replace(versioned, headers=headers)
-        own = {"stage": self._ways.route, "sender": self._ways.sender(topic_id)}
+        own = {"stage": self._destinations.route, "sender": self._destinations.sender(topic_id)}
         letter = fitted(dead_letter(versioned, reason, **own, largest_value=max(self._room, 0)), self._room)
         if letter is None:
             self._spill.keep(dead_letter(versioned, reason, **own, largest_value=len(origin.value or b"")))
@@ -103,7 +103,7 @@ class Onward:
 
     def _send(self, letter: DeadLetter) -> None:
         with _producing():
-            self._producer.produce(self._ways.dlq, letter.key, letter.value, headers=letter.headers)
+            self._producer.produce(self._destinations.dlq, letter.key, letter.value, headers=letter.headers)
 
     def flush(self) -> None:
         with _producing():
@@ -111,13 +111,13 @@ class Onward:
 
 
 def origin_of(message: Message, *, from_retry_topic: bool) -> Origin:
-    """Where the record stood first: what came through a retry topic says so in its headers."""
+    """Where the record was first read; a record of a retry topic has that in its headers."""
     headers = headers_of(message)
     known = dict(headers) if from_retry_topic else {}
-    place: list[Any] = [known.get(name) for name in _PLACE]
+    position: list[Any] = [known.get(name) for name in _POSITION]
     topic, partition, offset = message.topic() or "", message.partition() or 0, message.offset() or 0
-    with suppress(ValueError, TypeError, AttributeError):  # somebody else's headers, or none
-        topic, partition, offset = place[0].decode(), int(place[1]), int(place[2])
+    with suppress(ValueError, TypeError, AttributeError):  # headers of another program, or none
+        topic, partition, offset = position[0].decode(), int(position[1]), int(position[2])
     key, value = message.key(), message.value()
     return Origin(topic, partition, offset, _bytes(key), _bytes(value), headers)
 

@@ -1,4 +1,4 @@
-"""What a route is to do, from its section of the configuration: names, stores, topics."""
+"""What a route has to do, from its section of the configuration: names, stores, topics."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -13,11 +13,11 @@ class Tier:
     """One retry topic."""
 
     name: str
-    """Of its route."""
+    """The name of its route."""
     topic: str
     pause: timedelta
     next_topic: str | None
-    """Where a row goes that is refused again; None: to the DLQ."""
+    """Where a row goes that is refused again; None: the DLQ."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class WritebackPlan:
     name: str
     section: SyncWriteback
     directory: Path = Path()
-    """Where the host keeps what is neither in a store nor in a topic."""
+    """Directory on this host, for the file of spilled dead letters."""
 
     @property
     def group(self) -> str:
@@ -36,7 +36,7 @@ class WritebackPlan:
 
     @property
     def tiers(self) -> "list[Tier]":
-        """What reads the retry topics."""
+        """The retry topics, each with the next one."""
         topics = self.retry_topics
         following = [*(name for name, _ in topics), None][1:]
         return [
@@ -45,20 +45,20 @@ class WritebackPlan:
         ]
 
     def old_tier(self, topic: str) -> "Tier":
-        """For a retry topic of an earlier configuration: what waits there is tried at once, then as if it were new."""
+        """For a retry topic of an earlier configuration: its records are tried at once, then as if they were new."""
         return Tier(f"{self.name}.retry-old", topic, timedelta(), next((name for name, _ in self.retry_topics), None))
 
     def group_of(self, topic: str) -> str:
-        """The group that reads one of the route's retry topics, whatever its place among them."""
+        """The group that reads a retry topic of the route; it does not depend on the order of the retry topics."""
         return f"{self.group}.retry.{topic.removeprefix(retry_prefix(self.pipeline, self.name))}"
 
     def groups_before(self) -> list[str]:
-        """Which groups may have read it in earlier releases."""
+        """The groups that may have read a retry topic in earlier releases."""
         return [f"{self.group}.retry-{place}" for place in range(1, len(self.section.retries) + 4)]
 
     @property
     def retry_topics(self) -> list[tuple[str, timedelta]]:
-        """For each pause its topic."""
+        """The name and the pause of each retry topic."""
         return retry_topics(self.pipeline, self.name, self.section.retries)
 
     @property
@@ -67,8 +67,8 @@ class WritebackPlan:
 
     @property
     def marker_ms(self) -> int:
-        """A deleted key is remembered until no older version of it can come any more: not by a rewind, not from a
-        retry topic, not from the DLQ."""
+        """How long a deleted key is remembered: until no older version of it can come by a rewind, from a retry topic
+        or from the DLQ."""
         return _milliseconds(self.section.rewind + sum(self.section.retries, timedelta()) + self.section.dlq_retention)
 
     @property
@@ -78,7 +78,7 @@ class WritebackPlan:
         return output
 
     def open_store(self) -> VersionedStore:
-        """Connects to nothing yet."""
+        """Opens no connection yet."""
         timeout = {} if self.output.timeout is None else {"deadline_s": self.output.timeout.total_seconds()}
         redis, postgres, names = self.section.to.redis, self.section.to.postgres, self.section.columns.names
         if redis is not None:

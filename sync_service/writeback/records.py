@@ -1,4 +1,4 @@
-"""Records to rows: decoded, with their versions, the newest of each key in the batch."""
+"""Turns records into rows: decodes them, adds versions, and keeps the newest of each key in the batch."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -24,9 +24,9 @@ class Read:
     messages: Sequence[Message]
     """The record of each row."""
     bad: Sequence[tuple[Message, str, int | None]]
-    """Records that cannot become rows, why, and their version where they have one. The reasons hold no payload."""
+    """Records that cannot become rows, the reason, and their version if they have one. Reasons hold no payload."""
     older: Callable[[Iterable[int]], "Read"]
-    """Of the keys of these rows, which nobody takes: the version before, where the batch has one."""
+    """For the given rows, which the store refused: the previous version of their keys, if the batch has one."""
 
 
 class RecordReader:
@@ -74,12 +74,12 @@ class _Batch:
 
 
 def _newest(keys: pa.BinaryArray, versions: Versions, wrong: list[int]) -> Versions:
-    """The index of the record with the greatest version of each key, the first of those with the same."""
+    """The index of the record with the greatest version of each key; of equal versions the first one."""
     codes = pc.dictionary_encode(keys).indices.to_numpy()
     good = np.ones(len(keys), bool)
     good[wrong] = False
     indexes = np.flatnonzero(good)
-    # By key, then version, then backwards in place: the last of each key is what is wanted.
+    # Sorted by key, version and descending index: the last one of each key is the one to keep.
     order = indexes[np.lexsort((-indexes, versions[indexes], codes[indexes]))]
     last = np.append(codes[order][1:] != codes[order][:-1], True) if len(order) else np.zeros(0, bool)
     return np.sort(order[last]).astype(np.int64)

@@ -33,7 +33,7 @@ from sync_service.meters import Meter
 from sync_service.routes import RouteKind, RouteState, RouteStatus
 from sync_service.writeback.generation import AnotherGeneration, Gate, Generation
 from sync_service.writeback.groups import adopt, committed_of
-from sync_service.writeback.onward import BrokenProducer, Onward, Ways
+from sync_service.writeback.onward import BrokenProducer, Destinations, Onward
 from sync_service.writeback.plan import Tier, WritebackPlan
 from sync_service.writeback.records import RecordReader
 from sync_service.writeback.sink import StoreSink
@@ -43,24 +43,24 @@ _log = logging.getLogger("enrich.sync")
 
 _KAFKA_DEADLINE_S = 10.0
 _RETRY_RECORDS = 100
-# Of small records the client's bookkeeping takes several times their bytes (see CONSUMER_QUEUE_BYTES), and each route
-# has a consumer. A queue that is full is looked at again after a second unless told otherwise: by then it would be
-# empty, at more than 40,000 records/s.
+# Small records take several times their size in the client's queue (see CONSUMER_QUEUE_BYTES), and each route has a
+# consumer. By default the client checks a full queue again after a second: with a queue this small it would be empty by
+# then at more than 40,000 records/s.
 _SMALL_QUEUE = {
     "queued.min.messages": 10_000,
     "queued.max.messages.kbytes": 8_192,
     "fetch.queue.backoff.ms": 20,
 }
-# What a record may take in a topic of which nothing is known, in bytes; the most that a client can be told; the least.
+# Largest record of a topic with unknown settings, in bytes; the largest and the least value that a client accepts.
 _DEFAULT_ROOM, _MOST_ROOM, _LEAST_MESSAGE = 1_000_000, 1_000_000_000, 1_000
 _BATCH_OVERHEAD = 200
 _HEADERS = 64 * 2**10
-# How soon the partitions of an instance that was killed go to another, in ms; 45 s by default. Before the user's own.
+# How soon the partitions of a killed instance go to another one, in ms; the default is 45 s. The user may override it.
 _GROUP_DEFAULTS = {"session.timeout.ms": 10_000, "heartbeat.interval.ms": 2_000}
 
 
 class Clients:
-    """Makes the Kafka clients and the decoders of a pipeline's routes."""
+    """Creates the Kafka clients and the decoders of a pipeline's routes."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         self.consumer: Connection = {**_GROUP_DEFAULTS, **librdkafka_settings(pipeline.kafka, Role.consumer)}
@@ -73,9 +73,9 @@ class Clients:
         return decoder_for(plan.section, self._schemas)
 
     def remarks(self, section: SyncWriteback, topics: Topics) -> list[str]:
-        """What a route can work with and will fall over later."""
+        """Warnings: what does not stop the route now but will cause trouble later."""
         found = []
-        with suppress(ConfigError):  # not there yet, or this user may not read its settings
+        with suppress(ConfigError):  # the topic is missing, or this user may not read its settings
             settings = TopicSettings.of(topics.settings(section.topic))
             if not settings.is_compacted_only:
                 policy = ",".join(sorted(settings.cleanup_policy))
@@ -95,7 +95,7 @@ class Clients:
 
 
 class WritebackRoute:
-    """See `Route`. With a tier it reads a retry topic, without one the topic itself."""
+    """See `Route`. With a tier it reads a retry topic, else the topic itself."""
 
     kind = RouteKind.writeback
 
@@ -106,7 +106,7 @@ class WritebackRoute:
         self._topic = plan.section.topic if tier is None else tier.topic
         self._retry_topics = [name for name, _ in plan.retry_topics]
         following = next(iter(self._retry_topics), None) if tier is None else tier.next_topic
-        self._ways = Ways(plan.name, plan.section.dlq, following, plan.pipeline, tier is not None)
+        self._destinations = Destinations(plan.name, plan.section.dlq, following, plan.pipeline, tier is not None)
         self._meter = Meter("records_read")
         self._flow: Flow | None = None
         self._warnings: list[str] = []
@@ -114,12 +114,12 @@ class WritebackRoute:
         self._rewinds = 0
         self._progressed_ms: int | None = None
         self._room, self._refused_room = 0, _MOST_ROOM
-        """What a record may take in the topics that it is sent on to, and what they were seen to refuse."""
+        """Largest record that may be sent on, in bytes, and the size that was refused before."""
         self._spill = Spill(plan.directory / f"{plan.name}.dead-letters.jsonl", self._spilled)
 
     def _spilled(self) -> None:
         self._meter.count("dead_letters_spilled")
-        warning = f"the DLQ does not take some dead letters: they are in {self._spill.path}"
+        warning = f"the DLQ refuses some dead letters: they are in {self._spill.path}"
         if warning not in self._warnings:
             self._warnings = [*self._warnings, warning]
 
@@ -132,7 +132,7 @@ class WritebackRoute:
             try:
                 return self._run_once(stopping)
             except AnotherGeneration as news:
-                _log.warning("the route begins again: %s", news, extra={"route": self.name})
+                _log.warning("the route starts again: %s", news, extra={"route": self.name})
 
     def _run_once(self, stopping: threading.Event) -> None:
         try:
@@ -143,9 +143,9 @@ class WritebackRoute:
                 raise broken.error from broken
             self._refused_room = self._room
             raise Retryable(
-                f"records that are sent on were refused: {broken.error.what}",
+                f"a retry topic or the DLQ refused a record: {broken.error.what}",
                 where=broken.error.where,
-                next_step="they are cut, and sent again",
+                next_step="it is cut and sent again",
             ) from broken
         finally:
             if self._flow is not None:
@@ -165,7 +165,7 @@ class WritebackRoute:
         expire = redis is not None and redis.ttl is not None
         gate = Gate(store, topics, plan.section.topic, plan.pipeline, plan.name, rows_expire=expire)
         group = self._plan.group if self._tier is None else self._plan.group_of(self._topic)
-        # An offset that is none any more is no reason to begin at another one unseen.
+        # If an offset does not exist any more, the client must report it, not silently start at another one.
         watched = {"auto.offset.reset": "error", "enable.partition.eof": True}
         settings = _SMALL_QUEUE if self._tier is not None else {**_SMALL_QUEUE, **watched}
         consumer = new_group_consumer(self._clients.consumer, group, **settings, error_cb=self._client_error)
@@ -182,12 +182,12 @@ class WritebackRoute:
         producer = held.enter_context(DeliveringProducer({**self._clients.producer, "message.max.bytes": largest}))
         if self._tier is not None:
             adopt(self._plan, self._clients.consumer, topics, self._topic)
-        # Records of a retry topic bring their versions along.
+        # Records of a retry topic carry their versions in headers.
         counted = generation if self._tier is None else None
         reader = RecordReader(self._clients.decoder(self._plan), self._plan.section.version, counted)
         writer = self._writer(held, store)
-        ways = replace(self._ways, topic_id=generation.topic_id)
-        onward = Onward(producer, ways, self._room, self._spill)
+        destinations = replace(self._destinations, topic_id=generation.topic_id)
+        onward = Onward(producer, destinations, self._room, self._spill)
         known = (gate, generation)
         sink = StoreSink(store, writer, reader, onward, self._meter, known, is_tier=self._tier is not None)
         self._flow = Flow(consumer, self._flow_plan(generation, topics), sink)
@@ -199,10 +199,10 @@ class WritebackRoute:
         writers = [RowWriter(each.write, most=output.batch) for each in (store, *more)]
         return held.enter_context(closing(ParallelWriter(writers)))
 
-    def _doubts(self) -> list[str]:
+    def _doubt_warnings(self) -> list[str]:
         doubt = None if self._gate is None else self._gate.doubt
         command = f"enrich sync reconcile {self._plan.name} -c FILE"
-        return [] if doubt is None else [f"{doubt}; a comparison tells: {command}, with --repair it is put right"]
+        return [] if doubt is None else [f"{doubt}; `{command}` compares, and repairs with --repair"]
 
     def _client_error(self, error: KafkaError) -> None:
         if self._flow is not None:
@@ -227,14 +227,14 @@ class WritebackRoute:
         )
 
     def _settings(self, topics: Topics) -> dict[str, str] | None:
-        """Of the topic; None where this user may not ask."""
+        """The topic's settings; None if this user may not read them."""
         with suppress(ConfigError):
             return dict(topics.settings(self._topic))
         return None
 
     def status(self) -> RouteStatus:
         flow, totals = self._flow, dict(self._meter.totals())
-        warnings = [*self._warnings, *self._doubts()]
+        warnings = [*self._warnings, *self._doubt_warnings()]
         details: dict[str, Any] = {"topic": self._topic, "warnings": warnings}
         totals["rewinds"] = self._rewinds + (0 if flow is None else flow.rewinds)
         if flow is None:
@@ -262,29 +262,29 @@ class WritebackRoute:
 
 
 def room_in(names: Sequence[str], topics: Topics, producer: Connection) -> int:
-    """What a record may take in all of these topics, in bytes; a batch too, of which a broker would refuse all."""
+    """The largest record that all of these topics take, in bytes; a batch must fit too, or brokers refuse it whole."""
     ours = producer.get("message.max.bytes")
     rooms = [] if ours is None else [int(str(ours))]
     for name in names:
         try:
             rooms.append(int(topics.settings(name).get("max.message.bytes", _DEFAULT_ROOM)) - _BATCH_OVERHEAD)
-        except ConfigError:  # this user may not ask: what most brokers take
+        except ConfigError:  # this user may not read the settings: take the default of most brokers
             rooms.append(_DEFAULT_ROOM)
     return min(rooms, default=_DEFAULT_ROOM)
 
 
 def make_topics(plan: WritebackPlan, topics: Topics, partitions: int) -> None:
-    """Retry topics and the DLQ, where they are not there yet. Raises ConfigError without the rights for it."""
+    """Creates missing retry topics and the DLQ. Raises ConfigError without the rights for it."""
     missing = [name for name in (plan.section.dlq, *(name for name, _ in plan.retry_topics)) if not topics.exists(name)]
     if not missing:
         return
     room: dict[str, str] = {}
-    with suppress(ConfigError):  # without the right to ask: the brokers' default
+    with suppress(ConfigError):  # without the right to read the settings: the brokers' default
         largest = int(topics.settings(plan.section.topic).get("max.message.bytes", 0))
         if largest >= _DEFAULT_ROOM:
-            # What the topic takes they take too, with the headers that say where it stood.
+            # They must take every record of the topic, plus the headers with its position.
             room = {"max.message.bytes": str(largest + _HEADERS)}
     for name in missing:
-        # Compacted, so that a dead letter stays until somebody has replayed or purged it.
+        # Compacted, so that a dead letter stays until it is replayed or purged.
         policy = COMPACTED if name == plan.section.dlq else {}
         topics.ensure(name, partitions=partitions, config={**policy, **room})

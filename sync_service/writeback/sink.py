@@ -1,4 +1,4 @@
-"""From records to the store: rows are written, what cannot be written is sent on, and all of it is counted."""
+"""Writes records to the store as rows, sends on what cannot be written, and counts both."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ from sync_service.meters import Meter
 from sync_service.writeback.generation import Gate, Generation
 from sync_service.writeback.onward import TOPIC_ID, Onward
 from sync_service.writeback.records import Read, RecordReader
-from sync_service.writeback.writing import Breathe, ParallelWriter
+from sync_service.writeback.writing import KeepAlive, ParallelWriter
 
 
 class StoreSink:
@@ -37,14 +37,14 @@ class StoreSink:
         self._gate = gate
         self._is_tier = is_tier
 
-    def take(self, messages: Sequence[Message], breathe: Breathe) -> None:
+    def take(self, messages: Sequence[Message], keep_alive: KeepAlive) -> None:
         read = self._reader.read(self._of_this_topic(messages))
         before = self._writer.retries
-        tried = [(read, self._writer.write(read.rows, breathe))]
-        # What is refused must not take an older version with it that the store would have taken.
+        tried = [(read, self._writer.write(read.rows, keep_alive))]
+        # A refused row must not hide an older version of its key in the batch that the store would take.
         while tried[-1][1].refused and len((older := tried[-1][0].older(tried[-1][1].refused)).rows):
-            tried.append((older, self._writer.write(older.rows, breathe)))
-        # Only after the store has answered: were it away, all of this would come again.
+            tried.append((older, self._writer.write(older.rows, keep_alive)))
+        # Only after the store has answered: if it were unreachable, these records would come again.
         for message, reason, version in read.bad:
             self._onward.bury(message, version, reason)
         for message in messages:
@@ -62,7 +62,7 @@ class StoreSink:
         return [message for message in messages if not self._is_of_another(message)] if self._is_tier else messages
 
     def _is_of_another(self, message: Message) -> bool:
-        """It waited in a retry topic while the topic was made again: nothing there explains its row any more."""
+        """The record is from a topic that was deleted and made again since: its version cannot be compared any more."""
         if not self._is_tier:
             return False
         known = dict(headers_of(message)).get(TOPIC_ID)

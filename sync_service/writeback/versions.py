@@ -1,4 +1,4 @@
-"""The version of each record: its header `enrich.version`, else the declared column, else generation and offset."""
+"""The version of each record: from its header `enrich.version`, the declared column, or generation and offset."""
 
 from collections.abc import Sequence
 
@@ -57,26 +57,28 @@ def _by_offset(records: pa.RecordBatch, generation: Generation) -> Versions:
 def _declared(records: pa.RecordBatch, rows: pa.StructArray, column: str) -> tuple[Versions, Bad]:
     values = pc.struct_field(rows, column)
     kind = values.type
-    # A tombstone has no columns: the time of its record stands in where versions are times.
-    stand_in = None
+    # A tombstone has no columns: if versions are times, its timestamp is used.
+    instead = None
     if pa.types.is_timestamp(kind):
-        stand_in = pc.multiply(records.column("timestamp"), 1000)
+        instead = pc.multiply(records.column("timestamp"), 1000)
     elif pa.types.is_date(kind):
-        stand_in = pc.divide(records.column("timestamp"), _DAY_MS)
+        instead = pc.divide(records.column("timestamp"), _DAY_MS)
         values = values.cast(pa.int32())
     numbers = values.cast(pa.int64())
     bad: Bad = {}
     missing = numbers.is_null().to_numpy(zero_copy_only=False)
     if missing.any():
         deleted = records.column("value").is_null().to_numpy(zero_copy_only=False)
-        if stand_in is not None:
-            numbers = pc.if_else(pa.array(missing & deleted), stand_in, numbers)
+        if instead is not None:
+            numbers = pc.if_else(pa.array(missing & deleted), instead, numbers)
         else:
             bad.update(
                 (index, f"a tombstone has no column {column}: it needs the header {HEADER}")
                 for index in np.flatnonzero(missing & deleted).tolist()
             )
-        bad.update((index, f"{column}, its version, is null") for index in np.flatnonzero(missing & ~deleted).tolist())
+        bad.update(
+            (index, f"its version column {column} is null") for index in np.flatnonzero(missing & ~deleted).tolist()
+        )
     versions: Versions = pc.fill_null(numbers, 0).to_numpy(zero_copy_only=False).astype(np.int64)
     return versions, bad
 

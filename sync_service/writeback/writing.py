@@ -1,5 +1,5 @@
-"""A batch to the store: in pieces that it writes in time, with quick retries for what passes at once, and with bad rows
-found among good ones by halving."""
+"""Writes a batch to the store: in pieces small enough to be written in time, with quick retries for short failures. Bad
+rows are found by halving."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -9,22 +9,22 @@ from enrich.base.backoff import Backoff
 from enrich.base.errors import BadRecord, Retryable, TooSlow, Unreachable
 from stores.external import VersionedRows, Written
 
-# A deadlock or a failover's first moments pass in less; everything longer waits without holding up other partitions.
+# Enough for a deadlock or the first moments of a failover; longer failures must wait without blocking other partitions.
 _QUICK_TRIES = 3
-# What is written faster may be more the next time.
+# If a piece is written faster, the next one may be larger.
 _FAST_S = 2.0
 _STEPS = 20
-_BREATH_S = 0.5
+_KEEP_ALIVE_S = 0.5
 
 Write = Callable[[VersionedRows], Written]
-Breathe = Callable[[], object]
+KeepAlive = Callable[[], object]
 
 
 class RowWriter:
-    """Writes rows to a store that answers, and says which rows it does not take.
+    """Writes rows to a store, and reports which rows it refuses.
 
-    A piece that is not written in time is halved, and what was written before it stays written. Pieces grow again,
-    slowly, while the store is fast.
+    A piece that is not written in time is halved; pieces before it stay written. Pieces grow again slowly while the
+    store is fast.
     """
 
     def __init__(
@@ -41,9 +41,9 @@ class RowWriter:
         self._most = self.piece = most
         self.retries = 0
 
-    def write(self, rows: VersionedRows, breathe: Breathe = lambda: None) -> Written:
-        """Calls `breathe` after each piece. Raises Retryable when the store is away, stays busy or takes too long for a
-        single row: part of the rows may then be written."""
+    def write(self, rows: VersionedRows, keep_alive: KeepAlive = lambda: None) -> Written:
+        """Calls `keep_alive` after each piece. Raises Retryable if the store is unreachable, stays busy or takes too
+        long for a single row: some of the rows may then be written."""
         applied, refused, start = 0, dict[int, BadRecord](), 0
         while start < len(rows):
             count = min(self.piece, len(rows) - start)
@@ -55,14 +55,14 @@ class RowWriter:
                 if count == 1:
                     raise
                 self.piece = count // 2
-                breathe()
+                keep_alive()
                 continue
             if count == self.piece and self._clock() - began < _FAST_S:
                 self.piece = min(self._most, self.piece + max(1, self._most // _STEPS))
             applied += part.applied
             refused |= {index + start: error for index, error in part.refused.items()}
             start += count
-            breathe()
+            keep_alive()
         return Written(applied, refused)
 
     def _halved(self, rows: VersionedRows) -> Written:
@@ -92,7 +92,7 @@ class RowWriter:
 
 
 class ParallelWriter:
-    """Several writers, each with a connection of its own, for one batch. No key is there twice: their order is free."""
+    """Writes one batch over several connections. No key occurs twice in a batch, so the order does not matter."""
 
     def __init__(self, writers: Sequence[RowWriter]) -> None:
         self._writers = writers
@@ -102,18 +102,18 @@ class ParallelWriter:
     def retries(self) -> int:
         return sum(writer.retries for writer in self._writers)
 
-    def write(self, rows: VersionedRows, breathe: Breathe = lambda: None) -> Written:
-        """See `RowWriter`. Returns or raises only once all have ended."""
+    def write(self, rows: VersionedRows, keep_alive: KeepAlive = lambda: None) -> Written:
+        """See `RowWriter`. Returns or raises only when all writers have finished."""
         if self._threads is None or len(rows) < 2 * len(self._writers):
-            return self._writers[0].write(rows, breathe)
+            return self._writers[0].write(rows, keep_alive)
         share = -(-len(rows) // len(self._writers))
         starts = range(0, len(rows), share)
         shares = [rows.take(range(start, min(start + share, len(rows)))) for start in starts]
         running = [
             self._threads.submit(writer.write, some) for writer, some in zip(self._writers, shares, strict=False)
         ]
-        while wait(running, _BREATH_S).not_done:
-            breathe()
+        while wait(running, _KEEP_ALIVE_S).not_done:
+            keep_alive()
         written = [future.result() for future in running]
         refused = {
             index + start: error

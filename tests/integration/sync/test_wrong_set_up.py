@@ -88,7 +88,7 @@ def test_a_table_that_cannot_hold_the_rows(world: SyncWorld, table: str | None, 
 
 def test_a_topic_that_is_not_there_is_waited_for(world: SyncWorld) -> None:
     with running(world.pipeline(world.to_redis(), retries=["1s"])) as service:
-        wait_until(lambda: "the topic is not there" in (service.status().last_error or ""))
+        wait_until(lambda: "the topic does not exist" in (service.status().last_error or ""))
         world.make_topic()
         world.produce(("a", {"plan": "x"}))
         wait_until(lambda: "a" in world.in_redis())

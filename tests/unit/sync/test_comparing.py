@@ -17,7 +17,7 @@ from sync_service.reconcile import Report, route
 from sync_service.reconcile.comparing import Comparison
 from sync_service.reconcile.differences import Differences
 from sync_service.reconcile.digests import Rows, Texts, digests_of, hashes_of
-from sync_service.reconcile.suspects import NONE, Stored, Suspects, Then, kind_of
+from sync_service.reconcile.suspects import NONE, Stored, Suspects, TopicBefore, kind_of
 from sync_service.routes import RouteState
 
 OLD, NEW = 11, 22
@@ -69,7 +69,7 @@ def test_a_row_is_left_for_a_record_that_came_meanwhile_with_a_version_of_its_ow
     suspects = Suspects(pa.array([b"a"], pa.binary()), hashes, np.array([5]), old, yes, no, np.array([9]))
     came = Rows(hashes, no, np.array([6]), np.array([-6]), np.array([6]), new, yes, no)
     suspects.follow(cast(Any, SimpleNamespace(compared=came)))
-    (verdict,) = suspects.verdicts(Then(suspects), Stored([np.array([9])], [old]))
+    (verdict,) = suspects.verdicts(TopicBefore(suspects), Stored([np.array([9])], [old]))
     assert (verdict.kind, verdict.topic_version, verdict.store_version) == ("newer", 6, 9)
 
 
