@@ -3,13 +3,12 @@
 import argparse
 from typing import Any
 
-from enrich.base.errors import ConfigError
 from enrich.base.exits import DIFFERENCE, DONE
 from enrich.base.json_lines import print_json
 from enrich.config import Pipeline
 from sync_service.reconcile.differences import Difference
 from sync_service.reconcile.reconciliation import Reconciliation, Report
-from sync_service.writeback.plan import WritebackPlan, plans_of
+from sync_service.writeback.plan import chosen_plans
 from sync_service.writeback.route import Clients
 
 _SHOWN = 50
@@ -19,7 +18,7 @@ def reconcile(pipeline: Pipeline, options: argparse.Namespace) -> int:
     """Returns the exit code: 1 if something differs and was not repaired."""
     clients = Clients(pipeline)
     agrees = True
-    for plan in _chosen(pipeline, options.routes):
+    for plan in chosen_plans(pipeline, options.routes):
         report = Reconciliation(plan, clients).run(
             repair=options.repair, yes=options.yes, raise_generation=options.raise_generation
         )
@@ -29,15 +28,6 @@ def reconcile(pipeline: Pipeline, options: argparse.Namespace) -> int:
         else:
             _print_people(report)
     return DONE if agrees else DIFFERENCE
-
-
-def _chosen(pipeline: Pipeline, names: list[str]) -> list[WritebackPlan]:
-    plans = {plan.name: plan for plan in plans_of(pipeline)}
-    unknown = next((name for name in names if name not in plans), None)
-    if unknown is not None or not plans:
-        what = f"there is no write-back route `{unknown}`" if unknown else "the pipeline has no write-back routes"
-        raise ConfigError(what, next_step=f"choose from {', '.join(plans)}" if plans else "name some under sync")
-    return [plans[name] for name in names] if names else list(plans.values())
 
 
 def _print_json(report: Report) -> None:

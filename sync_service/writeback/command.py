@@ -15,7 +15,7 @@ from enrich.base.exits import DONE
 from enrich.base.json_lines import print_json
 from enrich.config import Pipeline
 from sync_service.writeback.generation import Gate, Generation, random_id
-from sync_service.writeback.plan import WritebackPlan, plans_of
+from sync_service.writeback.plan import WritebackPlan, chosen_plans
 from sync_service.writeback.route import Clients
 
 _DONE = {
@@ -27,7 +27,9 @@ _DONE = {
 
 def control(pipeline: Pipeline, options: argparse.Namespace) -> int:
     clients = Clients(pipeline)
-    for plan in _chosen(pipeline, options.routes):
+    if not options.routes:
+        raise ConfigError("name the routes", next_step="`enrich sync status` lists them")
+    for plan in chosen_plans(pipeline, options.routes):
         changed = _change(plan, clients, options.command)
         skipped = options.command == "resync" and any(changed.starts.values())
         if options.json:
@@ -54,12 +56,3 @@ def _change(plan: WritebackPlan, clients: Clients, command: str) -> Generation:
     with closing(plan.open_store()) as store:
         gate = Gate(store, clients.topics(), plan.section.topic, plan.pipeline, plan.name)
         return gate.change(changes[command])
-
-
-def _chosen(pipeline: Pipeline, names: list[str]) -> list[WritebackPlan]:
-    plans = {plan.name: plan for plan in plans_of(pipeline)}
-    unknown = next((name for name in names if name not in plans), None)
-    if unknown is not None or not names:
-        what = f"there is no write-back route `{unknown}`" if unknown else "name the routes"
-        raise ConfigError(what, next_step=f"choose from {', '.join(plans)}" if plans else "name some under sync")
-    return [plans[name] for name in names]

@@ -1,9 +1,11 @@
 """What a route has to do, from its section of the configuration: names, stores, topics."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
+from enrich.base.errors import ConfigError
 from enrich.config import Delete, Output, Pipeline, RedisForm, SyncWriteback, retry_prefix, retry_topics
 from stores.external import PostgresPlace, PostgresStore, RedisAddress, RedisPlace, RedisStore, VersionedStore
 
@@ -102,6 +104,16 @@ def plans_of(pipeline: Pipeline) -> list[WritebackPlan]:
         return []
     directory = Path(pipeline.state_dir) / pipeline.name / "sync-writeback"
     return [WritebackPlan(pipeline.name, *item, directory) for item in sync.writeback.items()]
+
+
+def chosen_plans(pipeline: Pipeline, names: Sequence[str]) -> list[WritebackPlan]:
+    """The routes of these names; all of them without a name. Raises ConfigError for a name that is none."""
+    plans = {plan.name: plan for plan in plans_of(pipeline)}
+    unknown = next((name for name in names if name not in plans), None)
+    if unknown is not None or not plans:
+        what = f"there is no write-back route `{unknown}`" if unknown else "the pipeline has no write-back routes"
+        raise ConfigError(what, next_step=f"choose from {', '.join(plans)}" if plans else "name some under sync")
+    return [plans[name] for name in names] if names else list(plans.values())
 
 
 def _milliseconds(duration: timedelta) -> int:
