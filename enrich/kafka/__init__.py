@@ -1,8 +1,7 @@
-"""Kafka for the rooms above: clients with one set of habits, settings in both dialects, errors of our tree.
+"""Kafka clients with common settings, configuration for librdkafka and Java, and Kafka errors as errors of our tree.
 
-Start at `clients`; `writing` is what goes into topics. `DeliveringProducer` cannot lose a record quietly, `Topics`
-makes and measures topics, `read_to_end` reads what a topic holds now. `trouble_with` says why the brokers cannot be
-reached.
+Start at `clients`; `writing` has the producers. `DeliveringProducer` cannot lose a record silently, `Topics` creates
+and describes topics, `read_to_end` reads what a topic holds now. `trouble_with` finds out why brokers are unreachable.
 """
 
 from enrich.kafka.clients.errors import kafka_errors

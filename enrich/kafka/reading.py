@@ -1,4 +1,4 @@
-"""Reads a topic from given offsets to the ends it had when asked: what loading a table and every check build on."""
+"""Reads a topic from given offsets to given end offsets. Loads of tables and all checks use it."""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -10,7 +10,7 @@ from enrich.base.errors import Unreachable
 from enrich.kafka.clients.errors import kafka_errors, mapped
 
 _BATCH = 4_000
-"""A million messages take 1.0 s of the processor in such batches, 1.3 s in batches of 10,000 (measured)."""
+"""A million messages take 1.0 s of CPU time in such batches, 1.3 s in batches of 10,000 (measured)."""
 
 
 def read_to_end(
@@ -22,12 +22,12 @@ def read_to_end(
     epochs: Mapping[int, int] | None = None,
     stalled_s: float = 30.0,
 ) -> Iterator[list[Message]]:
-    """Batches of all committed records in [start, end) of each partition, in offset order within a partition.
+    """Yields batches of all committed records in [start, end) of each partition, in offset order within a partition.
 
-    The consumer is one of `new_store_consumer`. Reading is over when every partition has reached its end: at the end
-    of a partition compaction and transaction markers leave no message, so the end-of-partition event counts, never
-    the last message. `epochs`: of which leader's term the record before each start is; the brokers then tell whether it
-    was cut off since (CorruptState). Raises Unreachable after `stalled_s` without progress.
+    The consumer comes from `new_store_consumer`. Reading ends when every partition has reached its end. Compaction and
+    transaction markers may leave no message there, so the end-of-partition event counts too. `epochs`: leader epoch of
+    the record before each start; the brokers then report if the log was truncated since (CorruptState). Raises
+    Unreachable after `stalled_s` without progress.
     """
     unfinished = {p for p, end in end_offsets.items() if start_offsets.get(p, 0) < end}
     if not unfinished:
@@ -47,14 +47,14 @@ def read_to_end(
             unfinished -= _ended(topic, events, end_offsets)
         beyond, at_end = _reached(batch, end_offsets)
         if beyond:
-            batch = [message for message in batch if _place(message)[1] < end_offsets[_place(message)[0]]]
+            batch = [message for message in batch if _position(message)[1] < end_offsets[_position(message)[0]]]
         unfinished -= at_end
         if events:
             last_progress = time.monotonic()
         elif time.monotonic() - last_progress > stalled_s:
             waiting = ", ".join(str(partition) for partition in sorted(unfinished))
             raise Unreachable(
-                f"nothing came for {stalled_s:g} s, and the end is not reached",
+                f"no record came for {stalled_s:g} s, and the end is not reached",
                 where=f"topic {topic}, partitions {waiting}",
                 next_step="check that the brokers run and that the partitions have leaders",
             )
@@ -63,13 +63,13 @@ def read_to_end(
 
 
 def _ended(topic: str, events: list[Message], end_offsets: Mapping[int, int]) -> set[int]:
-    """The partitions of which an event says that they end where they were to end. Raises what the other events say."""
+    """The partitions that have reached their end, by end-of-partition events. Raises the errors of other events."""
     ended = set()
     for event in events:
         error = event.error()
         if error is None or (error.retriable() and error.code() != KafkaError._PARTITION_EOF):
             continue
-        partition, offset = _place(event)
+        partition, offset = _position(event)
         if error.code() != KafkaError._PARTITION_EOF:
             raise mapped(error, f"topic {topic}, partition {partition}, offset {offset}")
         if offset >= end_offsets[partition]:
@@ -78,8 +78,8 @@ def _ended(topic: str, events: list[Message], end_offsets: Mapping[int, int]) ->
 
 
 def _reached(batch: list[Message], end_offsets: Mapping[int, int]) -> tuple[bool, set[int]]:
-    """Whether a message lies beyond the end of its partition, and the partitions whose last message is here or past."""
-    # Read in columns: a loop over the messages would take as long as half of the decoding.
+    """Whether a message is beyond the end of its partition, and the partitions that have reached their end."""
+    # In columns: a loop over the messages would take half as long as decoding them.
     partitions = np.fromiter(map(Message.partition, batch), np.int32, len(batch))
     offsets = np.fromiter(map(Message.offset, batch), np.int64, len(batch))
     beyond, at_end = False, set()
@@ -91,8 +91,8 @@ def _reached(batch: list[Message], end_offsets: Mapping[int, int]) -> tuple[bool
     return beyond, at_end
 
 
-def _place(message: Message) -> tuple[int, int]:
+def _position(message: Message) -> tuple[int, int]:
     partition, offset = message.partition(), message.offset()
-    if partition is None or offset is None:  # an event about the client, not about a place in a topic
+    if partition is None or offset is None:  # an event about the client, not about a partition
         raise mapped(message.error() or KafkaError(KafkaError.UNKNOWN))
     return partition, offset

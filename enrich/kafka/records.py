@@ -1,4 +1,4 @@
-"""Kafka messages as row versions: the columns in which a table's records reach an engine."""
+"""Converts Kafka messages to row versions: the columns in which an engine takes the records of a table."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from stores.table import ROW_VERSIONS
 
 
 def headers_of(message: Message) -> list[tuple[str, bytes | None]]:
-    """In their order; a name may be there twice."""
+    """The headers in order; a name may occur twice."""
     headers: Any = message.headers()  # a list of pairs, whatever the client's types say
     return headers or []
 
@@ -18,8 +18,8 @@ def headers_of(message: Message) -> list[tuple[str, bytes | None]]:
 def row_versions_of(messages: Sequence[Message]) -> pa.RecordBatch:
     """The messages as a batch of `ROW_VERSIONS`.
 
-    A broker refuses null keys in a compacted topic: they can only stem from before it was compacted. They go along, to
-    be quarantined.
+    A broker refuses null keys in a compacted topic: they can only be from before it was compacted. They are included,
+    to be quarantined.
     """
     # `map` over a method is a third faster than a comprehension.
     columns = [

@@ -1,4 +1,4 @@
-"""Topics as the product needs them: made, deleted, described, and where they end for a read-committed reader."""
+"""Creates, deletes and describes topics, and finds their end offsets for read-committed readers."""
 
 import time
 from collections.abc import Collection, Iterator, Mapping
@@ -26,7 +26,7 @@ _STALE_LEADER = {
     KafkaError.FENCED_LEADER_EPOCH,
     KafkaError.UNKNOWN_LEADER_EPOCH,
 }
-"""A partition's leader has changed, and some of those concerned do not know it yet. The client repeats one of them."""
+"""The leader of a partition has changed, and not all know it yet. The client itself retries only one of these."""
 _LEADER_EVERY_S = 0.1
 _NO_ANSWER = {
     KafkaError._ALL_BROKERS_DOWN,
@@ -35,42 +35,42 @@ _NO_ANSWER = {
     KafkaError._TIMED_OUT_QUEUE,
     KafkaError._TRANSPORT,
 }
-"""What the client says by itself, with no word on which broker and why."""
-_TOLD_S = 5.0
-"""How long what was found out holds for the other requests that got no answer."""
+"""Errors by which the client reports no answer without saying from which broker or why."""
+_DIAGNOSIS_S = 5.0
+"""How long a diagnosis is reused for other requests that got no answer."""
 
 
 @dataclass(frozen=True)
 class TopicEnds:
-    """A topic at one moment: which one of its name it is, and where each of its partitions ended."""
+    """The id and the end offsets of a topic at one moment."""
 
     topic_id: str
     offsets: Mapping[int, int]
-    """The last stable offsets, as of a request that was sent after the id was known."""
+    """The last stable offsets, from a request that was sent after the id was known."""
 
 
 class Topics:
-    """The topics of one cluster, seen through one admin client. Every call ends within the deadline, and sooner where
-    no broker can be reached: then it says which address does not answer, and why."""
+    """The topics of one cluster, by one admin client. Every call ends within the deadline, and sooner if no broker can
+    be reached: then the error says which address does not answer, and why."""
 
     def __init__(self, admin: Admin, deadline_s: float = 30.0) -> None:
         self._admin = admin
         self._deadline_s = deadline_s
-        self._told: tuple[float, Why] | None = None
+        self._diagnosis: tuple[float, Why] | None = None
 
     def create(
         self, name: str, *, partitions: int = 1, replication: int = -1, config: Mapping[str, str] | None = None
     ) -> None:
-        """Returns once the topic can be used. Raises ConfigError if it is there already."""
+        """Returns when the topic can be used. Raises ConfigError if it exists already."""
         new = NewTopic(name, num_partitions=partitions, replication_factor=replication, config=dict(config or {}))
         self._only(self._admin.create_topics([new], **self._deadlines()), f"topic {name}")
-        # The controller has made it; a busy broker may hear of it later.
+        # The controller has created it; a busy broker may learn of it later.
         end = time.monotonic() + self._deadline_s
         while not self._is_known(name) and time.monotonic() < end:
             time.sleep(_KNOWN_EVERY_S)
 
     def ensure(self, name: str, *, partitions: int = 1, config: Mapping[str, str] | None = None) -> bool:
-        """Makes the topic unless it is there already, as it is; tells whether it was made."""
+        """Creates the topic if it does not exist; an existing one is not changed. Returns whether it was created."""
         if self.exists(name):
             return False
         try:
@@ -78,7 +78,7 @@ class Topics:
         except ConfigError as error:
             reason = error.__cause__.args[0] if isinstance(error.__cause__, KafkaException) else None
             if isinstance(reason, KafkaError) and reason.code() == KafkaError.TOPIC_ALREADY_EXISTS:
-                return False  # somebody else was faster
+                return False  # another process was faster
             raise
         return True
 
@@ -86,14 +86,14 @@ class Topics:
         self._only(self._admin.delete_topics([name], **self._deadlines()), f"topic {name}")
 
     def names(self, prefix: str) -> list[str]:
-        """Of the topics that this user may see, those that begin so."""
+        """The topics with this prefix that this user may see."""
         return sorted(name for name in self._all() if name.startswith(prefix))
 
     def exists(self, name: str) -> bool:
         return name in self._all()
 
     def topic_id(self, name: str) -> str:
-        """Changes when the topic is deleted and made again under the same name. Raises ConfigError if there is none."""
+        """Changes if the topic is deleted and made again under the same name. Raises ConfigError if there is none."""
         described = self._describe(name)
         return str(described.topic_id)
 
@@ -102,16 +102,16 @@ class Topics:
         return sorted(partition.id for partition in self._describe(name).partitions)
 
     def identity(self, name: str) -> tuple[str, list[int]]:
-        """Id and partitions, of one moment. Raises ConfigError if the topic does not exist."""
+        """Id and partitions at one moment. Raises ConfigError if the topic does not exist."""
         described = self._describe(name)
         return str(described.topic_id), sorted(partition.id for partition in described.partitions)
 
     def end_offsets(self, name: str) -> dict[int, int]:
-        """For each partition the last stable offset: everything below it is committed or aborted for good."""
+        """For each partition the last stable offset: every transaction below it is committed or aborted."""
         return self._offsets(name, OffsetSpec.latest())  # type: ignore[no-untyped-call] # the client left it untyped
 
     def ends(self, names: Collection[str]) -> Mapping[str, TopicEnds | EnrichError]:
-        """The ends of many topics in two requests. What is wrong with one topic is no concern of the others."""
+        """The ends of many topics in two requests. A topic with an error does not affect the others."""
         if not names:
             return {}
         with self._errors():
@@ -140,20 +140,20 @@ class Topics:
         }
 
     def offsets_at(self, name: str, time_ms: int) -> dict[int, int]:
-        """For each partition the first offset whose record is not older than this, or its end when there is none."""
+        """For each partition the first offset whose record is not older than this; its end offset if there is none."""
         later = self._offsets(name, OffsetSpec.for_timestamp(time_ms))
         ends = self.end_offsets(name)
         return {partition: ends[partition] if offset < 0 else offset for partition, offset in later.items()}
 
     def settings(self, name: str) -> Mapping[str, str]:
-        """The topic's configuration as the brokers apply it. Raises ConfigError when this user may not read it."""
+        """The topic's effective configuration. Raises ConfigError if this user may not read it."""
         resource = ConfigResource(ConfigResource.Type.TOPIC, name)
         with self._errors(f"topic {name}"):
             (future,) = self._admin.describe_configs([resource], request_timeout=self._deadline_s).values()
             return {entry.name: entry.value for entry in self._result(future).values() if entry.value is not None}
 
     def written_offsets(self, name: str) -> dict[int, int]:
-        """For each partition the end of all that was written, committed or not yet."""
+        """For each partition the end of all that was written, committed or not."""
         latest = OffsetSpec.latest()  # type: ignore[no-untyped-call] # the same
         return self._offsets(name, latest, IsolationLevel.READ_UNCOMMITTED)
 
@@ -189,7 +189,7 @@ class Topics:
         return futures
 
     def _outcome(self, future: "Future[Any]", where: str) -> Any:
-        """What it answers, or the error of our tree."""
+        """The result, or the error of our tree."""
         try:
             with self._errors(where):
                 return self._result(future)
@@ -214,7 +214,7 @@ class Topics:
         return self._only(futures, f"topic {name}")
 
     def _deadlines(self) -> dict[str, float]:
-        # The brokers' for doing it and the client's for reaching them: each alone leaves the other at a minute.
+        # One for the brokers to do it and one for the client to reach them: without both, one would be a minute.
         return {"operation_timeout": self._deadline_s, "request_timeout": self._deadline_s}
 
     def _only(self, futures: Mapping[str, "Future[Any]"], where: str) -> Any:
@@ -226,22 +226,22 @@ class Topics:
         with suppress(TimeoutError):
             return future.result(timeout=PATIENCE_S)
         self._require_reachable()
-        # The client keeps its own deadline; this one is a little later and only guards against a future left open.
+        # The client has its own deadline; this one is a little later, in case a future is never resolved.
         try:
             return future.result(timeout=max(self._deadline_s - PATIENCE_S, 0) + 5)
         except TimeoutError:
             raise Unreachable(f"no answer from the brokers within {self._deadline_s:g} s") from None
 
     def _require_reachable(self) -> None:
-        """After some silence. Raises what keeps us from the brokers; returns where they are only slow."""
+        """Called after some silence. Raises the reason if no broker can be reached; returns if they are only slow."""
         trouble = trouble_with(self._admin.connection)
         if trouble is not None:
-            self._told = time.monotonic(), trouble
+            self._diagnosis = time.monotonic(), trouble
             raise trouble.error()
 
     @contextmanager
     def _errors(self, where: str | None = None) -> Iterator[None]:
-        """What the client raises, as errors of our tree that say why there was no answer."""
+        """Re-raises the client's errors as errors of our tree that say why there was no answer."""
         try:
             with kafka_errors(where):
                 yield
@@ -250,7 +250,7 @@ class Topics:
             reason = cause.args[0] if isinstance(cause, KafkaException) else None
             if not isinstance(reason, KafkaError) or reason.code() not in _NO_ANSWER:
                 raise
-            if self._told is None or time.monotonic() - self._told[0] > _TOLD_S:
+            if self._diagnosis is None or time.monotonic() - self._diagnosis[0] > _DIAGNOSIS_S:
                 found = explained(self._admin.connection, error)
-                self._told = time.monotonic(), found
-            raise self._told[1].error() from cause
+                self._diagnosis = time.monotonic(), found
+            raise self._diagnosis[1].error() from cause

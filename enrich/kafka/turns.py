@@ -1,4 +1,4 @@
-"""Which of several processes has the turn: the member of a consumer group that came first."""
+"""Leader election among processes: the first member of a consumer group has the turn."""
 
 import time
 from collections.abc import Callable
@@ -15,11 +15,11 @@ _ASKED_EVERY_S = 0.5
 
 
 class Turn:
-    """One process's place in the queue for a turn. It lasts until the process ends, leaves, or is not heard of.
+    """Competes for the turn on behalf of one process, which keeps it until it leaves, ends or is dropped by the group.
 
-    Nothing is read and nothing committed. Who waits looks whether the group has a member, and joins when it has none;
-    of two that join at the same moment the one with the topic's first partition stays. A process that was frozen learns
-    late that it lost its turn, so whatever it writes must be fenced as well.
+    Nothing is read or committed. A waiting process checks whether the group has members, and joins if it has none; of
+    two that join at the same moment the one that gets the topic's first partition wins. A process that was frozen
+    notices late that it lost its turn, so its writes must be fenced as well.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class Turn:
         self._ask_again = 0.0
 
     def has_it(self, wait_s: float = 0.0) -> bool:
-        """Whether it is ours now. To be asked at least every few minutes, else it is taken away."""
+        """Whether we have the turn now. Must be called at least every few minutes (it polls), else the turn is lost."""
         if self._consumer is None and not self._joined(wait_s):
             return False
         assert self._consumer is not None  # noqa: S101 - joined
@@ -50,11 +50,11 @@ class Turn:
         if event is not None and (error := event.error()) is not None and not error.retriable():
             raise mapped(error, f"consumer group {self._group}")
         if self._partitions and _DECIDING not in self._partitions:
-            self.close()  # somebody else joined at the same moment, and has it
+            self.close()  # another process joined at the same moment and has the turn
         return _DECIDING in self._partitions
 
     def close(self) -> None:
-        """Leaves the queue: the next one has the turn at once."""
+        """Leaves the group: another process can get the turn at once."""
         consumer, self._consumer = self._consumer, None
         if consumer is not None:
             consumer.close()
@@ -69,7 +69,7 @@ class Turn:
         try:
             if self._has_members():
                 return False
-        except Retryable:  # a coordinator that is not there yet
+        except Retryable:  # the group's coordinator is not available yet
             return False
         with kafka_errors(f"consumer group {self._group}"):
             self._consumer = new_group_consumer(self._connection, self._group)
@@ -83,11 +83,11 @@ class Turn:
             (future,) = self._admin.describe_consumer_groups([self._group], request_timeout=10.0).values()
             return bool(future.result(15.0).members)
 
-    def _assigned(self, consumer: Consumer, places: list[TopicPartition]) -> None:
-        consumer.incremental_assign(places)
-        consumer.pause(places)
-        self._partitions |= {place.partition for place in places}
+    def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        consumer.incremental_assign(partitions)
+        consumer.pause(partitions)
+        self._partitions |= {each.partition for each in partitions}
 
-    def _revoked(self, consumer: Consumer, places: list[TopicPartition]) -> None:
-        consumer.incremental_unassign(places)
-        self._partitions -= {place.partition for place in places}
+    def _revoked(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        consumer.incremental_unassign(partitions)
+        self._partitions -= {each.partition for each in partitions}

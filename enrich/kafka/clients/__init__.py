@@ -1,4 +1,4 @@
-"""Kafka clients with one set of habits: their settings in both dialects, logs, errors, and why brokers do not answer.
+"""Creates Kafka clients: settings for librdkafka and Java, logs, errors, and diagnosis of unreachable brokers.
 
-It may use `config` and `base`.
+May import `config` and `base`.
 """

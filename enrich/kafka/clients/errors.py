@@ -1,4 +1,4 @@
-"""Where librdkafka's errors become ours: every code it has stands in one group, by what the caller should do."""
+"""Maps librdkafka's errors to ours: every error code is in one group, by what the caller should do."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -42,7 +42,7 @@ _BAD_RECORD = """
     _BAD_COMPRESSION _KEY_DESERIALIZATION _KEY_SERIALIZATION _VALUE_DESERIALIZATION _VALUE_SERIALIZATION INVALID_MSG
     INVALID_MSG_SIZE INVALID_RECORD INVALID_TIMESTAMP MSG_SIZE_TOO_LARGE RECORD_LIST_TOO_LARGE
 """
-# A store that cannot go on from its offset has to be rebuilt: what it has no longer fits the topic.
+# A store whose offset is gone has to be rebuilt: its rows no longer match the topic.
 _CORRUPT_STATE = "_AUTO_OFFSET_RESET _LOG_TRUNCATION INCONSISTENT_TOPIC_ID OFFSET_OUT_OF_RANGE UNKNOWN_TOPIC_ID"
 _CONFIG = """
     _AUTHENTICATION _INVALID_ARG _SSL _UNKNOWN_GROUP _UNKNOWN_PARTITION _UNKNOWN_PROTOCOL _UNKNOWN_TOPIC
@@ -78,15 +78,15 @@ _GROUPS: tuple[tuple[type[EnrichError], str], ...] = (
     (Fatal, _FATAL),
 )
 
-# By number, since a KafkaError tells its code and not which attribute it came from. A name that this librdkafka does
-# not have is left out; a code that it has and we do not name is caught by the exhaustive test, and fatal until then.
+# By number, since a KafkaError has only its code. Names that this librdkafka does not have are left out. A code that is
+# in no group fails the exhaustive test, and counts as fatal until then.
 KINDS: dict[int, type[EnrichError]] = {
     getattr(KafkaError, name): kind for kind, names in _GROUPS for name in names.split() if hasattr(KafkaError, name)
 }
 
 _NEXT_STEPS: dict[type[EnrichError], str] = {
     Unreachable: "check that the brokers run and that kafka.bootstrap_servers names them",
-    CorruptState: "rebuild the table: its local state no longer fits the topic",
+    CorruptState: "rebuild the table: its local state no longer matches the topic",
 }
 _NEXT_STEPS_BY_CODE: dict[int, str] = {
     KafkaError.UNKNOWN_TOPIC_OR_PART: "create the topic, or correct its name",
@@ -102,19 +102,19 @@ _NEXT_STEPS_BY_CODE: dict[int, str] = {
 
 
 def mapped(error: KafkaError, where: str | None = None) -> EnrichError:
-    """The error of our tree for one of librdkafka's."""
+    """Our error for an error of librdkafka."""
     kind = KINDS.get(error.code(), Fatal)
     if kind is Fatal and error.retriable():
         kind = Retryable
     if error.code() == KafkaError.INVALID_REPLICATION_FACTOR and "fenced" in error.str():
-        kind = Unreachable  # brokers that have just come back, or stood still: none can take a partition yet
+        kind = Unreachable  # brokers that have just restarted or were frozen: none can take a partition yet
     next_step = _NEXT_STEPS_BY_CODE.get(error.code(), _NEXT_STEPS.get(kind))
     return kind(f"Kafka: {error.str()}", where=where, next_step=next_step)
 
 
 @contextmanager
 def kafka_errors(where: str | None = None) -> Iterator[None]:
-    """What librdkafka raises inside leaves as an error of our tree."""
+    """Re-raises librdkafka's errors as errors of our tree."""
     try:
         yield
     except KafkaException as exception:

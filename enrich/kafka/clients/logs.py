@@ -1,4 +1,4 @@
-"""What the Kafka clients log, without its repetitions: a broker that is away is tried twenty times a second by each."""
+"""Limits what the Kafka clients log: each client tries an unreachable broker twenty times a second."""
 
 import logging
 import re
@@ -7,18 +7,18 @@ import time
 
 _EVERY_S = 60.0
 _MOST_KINDS = 1_000
-"""Messages name what they are about; whoever meets so many at once forgets the former ones."""
+"""Messages contain names, so their number is unbounded: with so many different ones all are forgotten."""
 _VARIES = re.compile(r"\[enrich#[^]]*\] |\(after .*\)|\d+ (?=request|in-flight|retry-queued|out-queue|partially)")
 
 
 _RETRIED = re.compile(r"Failed to acquire .*PID from broker .*: retrying")
-"""While the brokers load what they know of transactions, as after their start: the caller has a deadline, and says so
-in its words when that has passed."""
+"""Logged while the brokers load their transaction state, as after a restart. The caller has a deadline, and reports the
+failure when that has passed."""
 
 
 class OncePerMinute(logging.Filter):
-    """Lets a message pass once a minute, whichever client it is of, and says how many like it there were; what the
-    client only has to try again, never."""
+    """Lets each message pass once a minute, whichever client it is from, with the number of similar ones that were held
+    back. Messages of `_RETRIED` never pass."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,5 +40,5 @@ class OncePerMinute(logging.Filter):
             self._passed[kind] = now
             held = self._held.pop(kind, 0)
         if held:
-            record.__dict__["like_it"] = held
+            record.__dict__["suppressed"] = held
         return True

@@ -1,4 +1,4 @@
-"""What stands at an address: asked by socket, since the client only says that it waits. Nothing secret is sent."""
+"""Probes an address by socket, since the Kafka client only reports that it waits. Sends nothing secret."""
 
 import socket
 import ssl
@@ -8,18 +8,18 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 PATIENCE_S = 3.0
-"""For one address, from its name to the first answer."""
+"""Time-out for one address, from resolving its name to its first answer."""
 
 _DEFAULT_PORT = 9092
 _CLIENT_ID = b"enrich"
 _HELLO_ID = 4711
-# ApiVersions, which every listener answers, and before anybody has said who he is.
+# An ApiVersions request, which every listener answers before authentication.
 _HELLO = struct.pack(">hhih", 18, 0, _HELLO_ID, len(_CLIENT_ID)) + _CLIENT_ID
 
 
 @dataclass(frozen=True)
 class Address:
-    """One of the brokers', as a client is given it."""
+    """The address of a broker, as given to a client."""
 
     host: str
     port: int
@@ -30,22 +30,22 @@ class Address:
 
 @dataclass(frozen=True)
 class Trouble:
-    """Why nobody answers at an address as a broker should."""
+    """Why no broker answers at an address."""
 
     what: str
     next_step: str
     is_setting: bool = False
-    """Somebody is there, who expects another kind of connection."""
+    """A server answers, but expects another security protocol."""
 
 
 def addresses_of(bootstrap_servers: str) -> list[Address]:
-    """As librdkafka reads them: a list with commas, each perhaps with a protocol before it or without a port."""
+    """Parsed as librdkafka does: separated by commas, each with an optional protocol and port."""
     found = []
     for word in filter(None, map(str.strip, bootstrap_servers.split(","))):
-        place = word.rpartition("://")[2]
-        host, colon, port = place.rpartition(":")
+        address = word.rpartition("://")[2]
+        host, colon, port = address.rpartition(":")
         if not colon or not port.isdigit():
-            host, port = place, str(_DEFAULT_PORT)
+            host, port = address, str(_DEFAULT_PORT)
         found.append(Address(host.strip("[]"), int(port)))
     return found
 
@@ -53,18 +53,18 @@ def addresses_of(bootstrap_servers: str) -> list[Address]:
 def troubles(
     addresses: Collection[Address], *, encrypted: bool, patience_s: float = PATIENCE_S
 ) -> dict[Address, Trouble]:
-    """All addresses at once, each given so much time; those that answer are left out."""
-    asked = [_Question(address, encrypted, patience_s) for address in dict.fromkeys(addresses)]
-    for question in asked:
-        question.start()
-    for question in asked:
-        # A little more than its own time-outs: what has none is the question for the address of a name.
-        question.join(patience_s + 0.5)
-    return {question.address: trouble for question in asked if (trouble := question.trouble()) is not None}
+    """Probes all addresses in parallel, each for at most `patience_s`. Addresses that answer are left out."""
+    probes = [_Probe(address, encrypted, patience_s) for address in dict.fromkeys(addresses)]
+    for probe in probes:
+        probe.start()
+    for probe in probes:
+        # A little longer than the probe's own time-outs: resolving a name has none.
+        probe.join(patience_s + 0.5)
+    return {probe.address: trouble for probe in probes if (trouble := probe.trouble()) is not None}
 
 
-class _Question(threading.Thread):
-    """A daemon: a name server that does not answer keeps nobody from ending."""
+class _Probe(threading.Thread):
+    """A daemon thread: a name server that does not answer must not keep the process alive."""
 
     def __init__(self, address: Address, encrypted: bool, patience_s: float) -> None:
         super().__init__(name=f"probe of {address}", daemon=True)
@@ -80,58 +80,58 @@ class _Question(threading.Thread):
         except (OSError, UnicodeError) as error:
             self._found = Trouble(
                 f"this host knows no such name ({_text(error)})",
-                "correct the name, or make it known where this runs (DNS, /etc/hosts)",
+                "correct the name, or make this host resolve it (DNS, /etc/hosts)",
             )
             return
         self._is_name_known = True
-        self._found = _spoken_to(self.address, self._encrypted, self._patience_s)
+        self._found = _probe(self.address, self._encrypted, self._patience_s)
 
     def trouble(self) -> Trouble | None:
         if self._found is not None or not self.is_alive():
             return self._found
         if not self._is_name_known:
             return Trouble(
-                f"the name server does not answer within {self._patience_s:g} s", "look at this host's name server"
+                f"the name server does not answer within {self._patience_s:g} s", "check this host's name server"
             )
         return _silent(self._patience_s)
 
 
-def _spoken_to(address: Address, encrypted: bool, patience_s: float) -> Trouble | None:
+def _probe(address: Address, encrypted: bool, patience_s: float) -> Trouble | None:
     try:
         with socket.create_connection((address.host, address.port), timeout=patience_s) as plain:
-            return _greeted(plain, address, encrypted, patience_s)
+            return _probe_connected(plain, address, encrypted, patience_s)
     except ConnectionRefusedError:
         return Trouble(
-            "the connection is refused: nobody listens there",
+            "the connection is refused: nothing listens there",
             "check that the broker runs, and that this is the port of one of its listeners",
         )
     except TimeoutError:
         return Trouble(
             f"nothing answers the attempt to connect within {patience_s:g} s",
-            "check that the host runs, and that no firewall swallows the connection",
+            "check that the host runs, and that no firewall drops the connection",
         )
     except OSError as error:
         return Trouble(f"no connection: {_text(error)}", "check the network between this host and the broker")
 
 
-def _greeted(plain: socket.socket, address: Address, encrypted: bool, patience_s: float) -> Trouble | None:
+def _probe_connected(plain: socket.socket, address: Address, encrypted: bool, patience_s: float) -> Trouble | None:
     try:
         if not encrypted:
-            return _asked(plain)
+            return _ask(plain)
         with _unverified().wrap_socket(plain, server_hostname=address.host) as secret:
-            return _asked(secret)
+            return _ask(secret)
     except TimeoutError:
         return _silent(patience_s)
     except OSError as error:
         if isinstance(error, ssl.SSLError) and "certificate required" in str(error).lower():
-            return None  # it is what it should be; which certificate it wants is the client's to tell
-        if _answers_otherwise(address, encrypted, patience_s):
+            return None  # a TLS listener as expected; the client reports which certificate it wants
+        if _answers_other_kind(address, encrypted, patience_s):
             return _wrong_kind(encrypted)
-        return _no_broker(f"it hangs up ({_text(error)})")
+        return _no_broker(f"it closes the connection ({_text(error)})")
 
 
-def _asked(connection: socket.socket) -> Trouble | None:
-    """Raises OSError when it hangs up, or does not answer in time."""
+def _ask(connection: socket.socket) -> Trouble | None:
+    """Raises OSError if the server closes the connection or does not answer in time."""
     connection.sendall(struct.pack(">i", len(_HELLO)) + _HELLO)
     answer = b""
     while len(answer) < 8:
@@ -141,19 +141,19 @@ def _asked(connection: socket.socket) -> Trouble | None:
         if not more or answer[:1] == b"\x15":
             break
         answer += more
-    if answer[:2] == b"\x15\x03":  # an alert of TLS
-        raise ConnectionResetError(None, "with an alert of TLS")
+    if answer[:2] == b"\x15\x03":  # a TLS alert
+        raise ConnectionResetError(None, "with a TLS alert")
     if len(answer) == 8 and struct.unpack(">i", answer[4:])[0] == _HELLO_ID:
         return None
     return _no_broker("it answers, but not as Kafka does")
 
 
-def _answers_otherwise(address: Address, encrypted: bool, patience_s: float) -> bool:
-    """Whether a broker answers there over the other kind of connection."""
+def _answers_other_kind(address: Address, encrypted: bool, patience_s: float) -> bool:
+    """Whether a broker answers there over the other kind of connection, encrypted or plain."""
     try:
         with socket.create_connection((address.host, address.port), timeout=patience_s) as plain:
             if encrypted:
-                return _asked(plain) is None
+                return _ask(plain) is None
             with _unverified().wrap_socket(plain, server_hostname=address.host):
                 return True
     except OSError as error:
@@ -161,7 +161,7 @@ def _answers_otherwise(address: Address, encrypted: bool, patience_s: float) -> 
 
 
 def _unverified() -> ssl.SSLContext:
-    """Nothing is sent that is secret, and nothing believed: whether the certificate is good, the client says."""
+    """Nothing secret is sent and nothing trusted: the Kafka client verifies the certificate."""
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -180,8 +180,8 @@ def _wrong_kind(encrypted: bool) -> Trouble:
 
 def _silent(patience_s: float) -> Trouble:
     return Trouble(
-        f"it takes the connection and says nothing within {patience_s:g} s",
-        "check that this is the port of a broker, and that the broker is well",
+        f"it accepts the connection and sends nothing within {patience_s:g} s",
+        "check that this is the port of a broker, and that the broker is healthy",
     )
 
 

@@ -1,6 +1,6 @@
-"""Why the brokers cannot be reached. The client only says that it waits; here each address is asked by itself.
+"""Finds out why brokers cannot be reached. The client only reports that it waits; here each address is probed.
 
-Of a client that cannot reach them nothing is taken: a new one tries, and says what keeps it away.
+The client that cannot reach them is not asked: a new one tries, and reports what prevents it.
 """
 
 import logging
@@ -19,17 +19,17 @@ from enrich.kafka.clients.making import Connection
 from enrich.kafka.clients.probing import Address, Trouble, addresses_of, troubles
 
 PATIENCE_S = 8.0
-"""How long brokers may be silent before it is found out why. With what that takes a user waits less than 15 s."""
+"""How long brokers may be silent before the reason is looked for. With that a user waits less than 15 s in all."""
 
 HOPELESS = (KafkaError._AUTHENTICATION, KafkaError._SSL)
-"""The client would try for ever, and tells of it on the way only."""
+"""Errors that the client retries forever and only reports to its error callback."""
 
 _ASK_S = 4.0
 _POLL_S = 0.05
 _TRY_S = 0.5
-"""The client asks any broker that it has heard of, be it there or not: of many short tries one meets one that is."""
-_HEARD = re.compile(r"(?P<host>\S+):(?P<port>[0-9]+)/[0-9]+: ")
-"""How the client's errors name a broker that it was told of, instead of one that it was given (`/bootstrap`)."""
+"""The client asks any broker that it knows, reachable or not: one of many short tries meets a reachable one."""
+_FROM_METADATA = re.compile(r"(?P<host>\S+):(?P<port>[0-9]+)/[0-9]+: ")
+"""How the client's errors name a broker from the metadata, unlike one of bootstrap.servers (`/bootstrap`)."""
 
 _quiet = logging.getLogger("enrich.kafka.probe")
 _quiet.propagate = False
@@ -38,10 +38,10 @@ _quiet.addHandler(logging.NullHandler())
 
 @dataclass(frozen=True)
 class Why:
-    """What keeps us from the brokers, to be raised as often as it is wanted.
+    """Why the brokers cannot be reached. It can be raised as an error several times.
 
-    Not kept as an error: one that was raised holds all that its callers had, such as a client with a request under way,
-    and who keeps both keeps them from ending.
+    Not kept as an exception: the traceback of one that was raised refers to its callers' variables, such as a client
+    with a request in flight, and would keep that alive.
     """
 
     kind: type[EnrichError]
@@ -58,32 +58,32 @@ class Why:
 
 
 def trouble_with(connection: Connection) -> Why | None:
-    """Why no broker can be reached; None when one can. Takes a few seconds at most.
+    """Why no broker can be reached; None if one can. Takes a few seconds at most.
 
-    A ConfigError for what the connection's settings make impossible, Unreachable for the rest.
+    A ConfigError if the connection's settings are wrong, else Unreachable.
     """
-    return _look(connection).why
+    return _diagnose(connection).why
 
 
 def explained(connection: Connection, error: EnrichError) -> Why:
-    """Instead of an error that says no more than that it waited: which address does not answer, and why."""
-    look = _look(connection)
-    if look.why is not None:
-        return look.why
-    if not look.some_away:
+    """Replaces an error that only reports a time-out: says which address does not answer, and why."""
+    diagnosis = _diagnose(connection)
+    if diagnosis.why is not None:
+        return diagnosis.why
+    if not diagnosis.some_unreachable:
         return Why.of(error)
-    what = f"{error.what}; some brokers do not answer: {_listed(look.some_away)}"
+    what = f"{error.what}; some brokers do not answer: {_listed(diagnosis.some_unreachable)}"
     return replace(Why.of(error), what=what)
 
 
 def refused(error: KafkaError, where: str) -> EnrichError:
-    """One of HOPELESS, in words that help."""
+    """A ConfigError with a helpful message for one of HOPELESS."""
     text = error.str()
     if error.code() == KafkaError._SSL and "certificate verify failed" in text:
         return ConfigError(
             f"the brokers' certificate is not trusted: {text}",
             where=where,
-            next_step="name the authority that signed it under kafka.security.ca_file",
+            next_step="set kafka.security.ca_file to the certificate of the authority that signed it",
         )
     if error.code() == KafkaError._SSL:
         return ConfigError(
@@ -99,47 +99,47 @@ def servers_text(connection: Connection) -> str:
 
 
 @dataclass(frozen=True)
-class _Look:
+class _Diagnosis:
     why: Why | None
-    some_away: Mapping[Address, Trouble] = field(default_factory=dict)
-    """Though others answer."""
+    some_unreachable: Mapping[Address, Trouble] = field(default_factory=dict)
+    """Brokers that do not answer although others do."""
 
 
-def _look(connection: Connection) -> _Look:
+def _diagnose(connection: Connection) -> _Diagnosis:
     where, encrypted = servers_text(connection), "SSL" in str(connection.get("security.protocol", "")).upper()
     given = addresses_of(str(connection["bootstrap.servers"]))
-    away = troubles(given, encrypted=encrypted)
-    if given and all(address in away for address in given):
-        return _Look(_none_answers(away, where))
+    unreachable = troubles(given, encrypted=encrypted)
+    if given and all(address in unreachable for address in given):
+        return _Diagnosis(_none_answers(unreachable, where))
     advertised = _advertised(connection, where)
     if isinstance(advertised, Why):
-        return _Look(advertised)
-    unseen = troubles(advertised, encrypted=encrypted)
-    if advertised and all(address in unseen for address in advertised):
-        return _Look(
+        return _Diagnosis(advertised)
+    unreached = troubles(advertised, encrypted=encrypted)
+    if advertised and all(address in unreached for address in advertised):
+        return _Diagnosis(
             Why(
                 Unreachable,
-                f"the brokers answer, but say that they are to be reached where nobody answers: {_listed(unseen)}",
+                f"the brokers answer, but advertise addresses where nobody answers: {_listed(unreached)}",
                 where,
-                "correct advertised.listeners of the brokers, or make their names and ports reach them from this host",
+                "correct advertised.listeners of the brokers, or make these addresses reachable from this host",
             )
         )
-    return _Look(None, {**away, **unseen})
+    return _Diagnosis(None, {**unreachable, **unreached})
 
 
-def _none_answers(away: Mapping[Address, Trouble], where: str) -> Why:
-    first = next(iter(away.values()))
-    setting = next((trouble for trouble in away.values() if trouble.is_setting), None)
+def _none_answers(unreachable: Mapping[Address, Trouble], where: str) -> Why:
+    first = next(iter(unreachable.values()))
+    setting = next((trouble for trouble in unreachable.values() if trouble.is_setting), None)
     if setting is not None:
         return Why(ConfigError, setting.what, where, setting.next_step)
-    return Why(Unreachable, f"no broker answers: {_listed(away)}", where, first.next_step)
+    return Why(Unreachable, f"no broker answers: {_listed(unreachable)}", where, first.next_step)
 
 
 def _advertised(connection: Connection, where: str) -> list[Address] | Why:
-    """Where the brokers say that they are, or why they do not talk to us."""
-    heard: list[KafkaError] = []
+    """The brokers' advertised addresses, or why they do not answer us."""
+    reported: list[KafkaError] = []
     with kafka_errors(where):
-        settings: dict[str, Any] = {**connection, "error_cb": heard.append, "logger": _quiet}
+        settings: dict[str, Any] = {**connection, "error_cb": reported.append, "logger": _quiet}
         client = AdminClient(settings)
     end = time.monotonic() + _ASK_S
     last = ""
@@ -151,19 +151,19 @@ def _advertised(connection: Connection, where: str) -> list[Address] | Why:
         else:
             return [Address(str(broker.host), int(broker.port)) for broker in metadata.brokers.values()]
         client.poll(_POLL_S)
-        refusal = next((error for error in heard if error.code() in HOPELESS), None)
+        refusal = next((error for error in reported if error.code() in HOPELESS), None)
         if refusal is not None:
             return Why.of(refused(refusal, where))
-    named = [found for error in heard if (found := _HEARD.match(error.str()))]
+    named = [found for error in reported if (found := _FROM_METADATA.match(error.str()))]
     if named:
         return list(dict.fromkeys(Address(found["host"].strip("[]"), int(found["port"])) for found in named))
     return Why(
         Unreachable,
-        f"brokers answer, but tell nothing of themselves within {_ASK_S:g} s: {heard[0].str() if heard else last}",
+        f"brokers answer, but send no metadata within {_ASK_S:g} s: {reported[0].str() if reported else last}",
         where,
-        "check that the brokers are well: their logs, and whether a controller is elected",
+        "check the brokers: their logs, and whether a controller is elected",
     )
 
 
-def _listed(away: Mapping[Address, Trouble]) -> str:
-    return "; ".join(f"{address}: {trouble.what}" for address, trouble in away.items())
+def _listed(unreachable: Mapping[Address, Trouble]) -> str:
+    return "; ".join(f"{address}: {trouble.what}" for address, trouble in unreachable.items())

@@ -1,6 +1,6 @@
-"""One section of the configuration in both dialects: Java's properties (also as Spark's options) and librdkafka's.
+"""Turns the kafka section of the configuration into librdkafka settings, Java properties and Spark options.
 
-Certificates and keys go in as text, never as file names, so that executors and agents on other hosts need no files.
+Certificates and keys are passed as text, not as file names, so that executors and agents on other hosts need no files.
 """
 
 import re
@@ -19,7 +19,7 @@ SECRET_SETTINGS = frozenset(
         "ssl.keystore.key",
     }
 )
-"""Settings whose values no log may hold, by their names in either dialect; Spark's have `kafka.` before them."""
+"""Settings whose values must not be logged, by librdkafka's and Java's names; Spark's have the prefix `kafka.`."""
 
 _LOGIN_MODULES = {
     Mechanism.plain: "org.apache.kafka.common.security.plain.PlainLoginModule",
@@ -30,7 +30,7 @@ _BLOCK = re.compile(r"-----BEGIN (?P<kind>[A-Z0-9 ]+)-----.*?-----END (?P=kind)-
 
 
 def librdkafka_settings(kafka: KafkaSection, role: Role | None = None) -> dict[str, SettingValue]:
-    """For confluent-kafka's clients. Without a role the settings of all; raises ConfigError for an unusable file."""
+    """For confluent-kafka's clients. Without a role, settings of all roles. Raises ConfigError for an unusable file."""
     settings: dict[str, SettingValue] = {"bootstrap.servers": kafka.bootstrap_servers}
     security = kafka.security
     if security is not None:
@@ -47,7 +47,7 @@ def librdkafka_settings(kafka: KafkaSection, role: Role | None = None) -> dict[s
 
 
 def java_properties(kafka: KafkaSection, role: Role | None = None) -> dict[str, str]:
-    """For Apache Kafka's own clients. Without a role the settings of all; raises ConfigError for an unusable file."""
+    """For Java clients. Without a role, settings of all roles. Raises ConfigError for an unusable file."""
     properties = {"bootstrap.servers": kafka.bootstrap_servers}
     security = kafka.security
     if security is not None:
@@ -69,12 +69,12 @@ def java_properties(kafka: KafkaSection, role: Role | None = None) -> dict[str, 
 
 
 def spark_options(kafka: KafkaSection, role: Role | None = None) -> dict[str, str]:
-    """For Spark's Kafka source (a consumer) and sink (a producer): Java's properties under `kafka.`."""
+    """For Spark's Kafka source (a consumer) and sink (a producer): Java's properties with the prefix `kafka.`."""
     return {f"kafka.{name}": value for name, value in java_properties(kafka, role).items()}
 
 
 def masked(settings: Mapping[str, SettingValue]) -> dict[str, SettingValue]:
-    """The settings as a log may hold them."""
+    """The settings without secrets, for logs."""
     return {name: "***" if name.removeprefix("kafka.") in SECRET_SETTINGS else v for name, v in settings.items()}
 
 
@@ -97,13 +97,13 @@ def _jaas(security: Security) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A string as Kafka's JaasConfig reads it, with java.io.StreamTokenizer: an end of line would end it too."""
+    """Quoted for Kafka's JaasConfig, which uses java.io.StreamTokenizer: a line break would end the string too."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
     return f'"{escaped}"'
 
 
 def _pem_texts(security: Security) -> dict[str, str]:
-    """The contents of the files: `ca`, `cert` and `key`, those that are given."""
+    """The contents of the configured files, by `ca`, `cert` and `key`."""
     if not security.protocol.encrypted:
         return {}
     texts = {}
@@ -116,23 +116,23 @@ def _pem_texts(security: Security) -> dict[str, str]:
 
 
 def _key(path: str) -> str:
-    # Java's client takes PKCS#8 only, and cannot decrypt what openssl writes (PBES2, in Kafka 4.3 on Java 17).
+    # Java's client only accepts PKCS#8, and cannot decrypt keys that openssl encrypts (PBES2; Kafka 4.3, Java 17).
     convert = f"convert it: openssl pkcs8 -topk8 -nocrypt -in {path} -out NEW_FILE"
     return _blocks(path, "key_file", "PRIVATE KEY", next_step=convert)
 
 
 def _blocks(path: str, key: str, kind: str, *, next_step: str | None = None) -> str:
-    """The PEM blocks of this kind, without the remarks and other blocks around them."""
+    """The PEM blocks of this kind, without comments and other blocks."""
     where = f"kafka.security.{key}"
     try:
         text = Path(path).read_text(encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}", where=where) from None
     except UnicodeDecodeError:
-        raise ConfigError(f"{path} is no PEM file: it is not text", where=where, next_step=next_step) from None
+        raise ConfigError(f"{path} is not a PEM file: it is not text", where=where, next_step=next_step) from None
     found = {block["kind"] for block in _BLOCK.finditer(text)}
     blocks = [block[0] for block in _BLOCK.finditer(text) if block["kind"] == kind]
     if not blocks:
         instead = f", only {', '.join(sorted(found))}" if found else ""
-        raise ConfigError(f"{path} holds no PEM block {kind}{instead}", where=where, next_step=next_step)
+        raise ConfigError(f"{path} has no PEM block {kind}{instead}", where=where, next_step=next_step)
     return "\n".join(blocks) + "\n"

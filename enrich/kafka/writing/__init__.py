@@ -1,4 +1,4 @@
-"""Records on their way into a topic: delivered or said to be lost, all at once or not at all, and dead letters.
+"""Producers: one that reports every failed delivery, transactional ones, and dead letters.
 
-It may use `clients`.
+May import `clients`.
 """

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 HeaderList = Sequence[tuple[str, bytes | None]]
 
-# Below the brokers' default of 1 MiB a record, with room for the headers.
+# Below the brokers' default of 1 MiB per record, with room for the headers.
 LARGEST_VALUE = 900_000
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """A record and where it stands. Of a record that has come through other topics: where it stood first."""
+    """A record and its position. If it has come through other topics: its first position."""
 
     topic: str
     partition: int
@@ -34,20 +34,20 @@ class DeadLetter:
     headers: HeaderList
 
 
-# What a producer's own count of a record's bytes adds at most, and each header.
+# Upper bounds for what a producer adds to the size of a record, and for each header.
 _OVERHEAD, _HEADER_OVERHEAD = 120, 10
 _LONGEST_REASON = 1_000
 
 
 def record_size(key: bytes | None, value: bytes | None, headers: HeaderList) -> int:
-    """The bytes that a record takes in a topic, rather too many than too few."""
+    """The size of a record in a topic, in bytes; rather too large than too small."""
     size = _OVERHEAD + len(key or b"") + len(value or b"")
     return size + sum(_HEADER_OVERHEAD + len(name.encode()) + len(content or b"") for name, content in headers)
 
 
 def fitted(letter: DeadLetter, room: int) -> DeadLetter | None:
-    """The letter cut so far that it takes no more bytes: first its value, then the original headers and the key, which
-    the letter then tells by number, or by length and digest. None when not even its place and reason fit."""
+    """The dead letter, cut to at most `room` bytes: first its value; then the original headers, which are replaced by
+    their number; then the key, replaced by its start, length and digest. None if not even position and reason fit."""
     if record_size(letter.key, letter.value, letter.headers) <= room:
         return letter
     reason = min(_LONGEST_REASON, room // 8)
@@ -61,12 +61,12 @@ def fitted(letter: DeadLetter, room: int) -> DeadLetter | None:
         headers = own
     if record_size(letter.key, None, headers) > room // 2:
         key = dict(headers).get("enrich.key") or b""
-        told = {
+        shortened = {
             "enrich.key": key[: room // 4],
             "enrich.key_length": str(len(key)).encode(),
             "enrich.key_sha256": hashlib.sha256(key).hexdigest().encode(),
         }
-        headers = [(name, content) for name, content in headers if name != "enrich.key"] + list(told.items())
+        headers = [(name, content) for name, content in headers if name != "enrich.key"] + list(shortened.items())
     rest = room - record_size(letter.key, None, headers)
     return DeadLetter(letter.key, letter.value[:rest], headers) if rest >= 0 else None
 
@@ -84,13 +84,13 @@ def dead_letter(
     lookup: str | None = None,
     largest_value: int = LARGEST_VALUE,
 ) -> DeadLetter:
-    """The reason must hold no payload. A value too large for the DLQ is cut; length and digest are the whole's.
+    """The reason must not contain payload. A value too large for the DLQ is cut; length and digest are of the whole.
 
-    `sender`: who sends it, and of which topic id. In a compacted DLQ only the newest letter of a key stays: other
-    senders, and other topics of the same name, need keys of their own.
+    `sender`: who sends it, and from which topic id. A compacted DLQ keeps only the newest letter of a key, so different
+    senders, and a topic that was deleted and made again, need different keys.
     """
     value = origin.value if origin.value is not None else b""
-    told = {
+    own = {
         "enrich.reason": reason.encode(),
         "enrich.stage": stage.encode(),
         "enrich.lookup": None if lookup is None else lookup.encode(),
@@ -101,7 +101,7 @@ def dead_letter(
         "enrich.length": str(len(value)).encode(),
         "enrich.sha256": hashlib.sha256(value).hexdigest().encode(),
     }
-    headers = [(name, content) for name, content in origin.headers if name not in told]
-    headers += [(name, content) for name, content in told.items() if content is not None]
+    headers = [(name, content) for name, content in origin.headers if name not in own]
+    headers += [(name, content) for name, content in own.items() if content is not None]
     key = f"{origin.topic}/{origin.partition}/{origin.offset}/{sender}".encode()
     return DeadLetter(key, value[:largest_value], headers)

@@ -1,4 +1,4 @@
-"""A producer that cannot lose a record quietly: the first failed delivery is raised at the next call."""
+"""A producer that cannot lose a record silently: the first failed delivery is raised by the next call."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -12,14 +12,14 @@ from enrich.kafka.clients.errors import kafka_errors, mapped
 from enrich.kafka.clients.making import Connection, new_producer
 
 Headers = Mapping[str, bytes] | Sequence[tuple[str, bytes | None]]
-"""A sequence where a name may be there twice."""
+"""A sequence if a name may occur twice."""
 
 
 class DeliveringProducer:
-    """Produces in the background; `flush` returns once every record is acknowledged by all in-sync replicas.
+    """Produces in the background; `flush` returns when all in-sync replicas have acknowledged every record.
 
-    After a failed delivery each call raises that first failure: what was acknowledged before it is safe, nothing
-    after it may be taken as written.
+    After a failed delivery each call raises that first failure. Records that were acknowledged before it are safe;
+    nothing after it may be taken as written.
     """
 
     def __init__(self, connection: Connection, **extra: Any) -> None:
@@ -36,19 +36,19 @@ class DeliveringProducer:
         timestamp_ms: int | None = None,
         partition: int | None = None,
     ) -> None:
-        """Queues a record. Waits while the queue is full. Raises the first failure of an earlier one."""
+        """Queues a record. Waits while the queue is full. Raises the first failure of earlier records."""
         self._raise_failure()
-        place: dict[str, Any] = {}
+        options: dict[str, Any] = {}
         if headers:
-            place["headers"] = list(headers.items() if isinstance(headers, Mapping) else headers)
+            options["headers"] = list(headers.items() if isinstance(headers, Mapping) else headers)
         if timestamp_ms is not None:
-            place["timestamp"] = timestamp_ms
+            options["timestamp"] = timestamp_ms
         if partition is not None:
-            place["partition"] = partition
+            options["partition"] = partition
         while True:
             try:
                 with kafka_errors(f"topic {topic}"):
-                    self._producer.produce(topic, value, key, on_delivery=self._on_delivery, **place)
+                    self._producer.produce(topic, value, key, on_delivery=self._on_delivery, **options)
             except BufferError:
                 self._producer.poll(0.1)
                 self._raise_failure()
@@ -70,7 +70,7 @@ class DeliveringProducer:
         self._raise_failure()
 
     def close(self, deadline_s: float = 30.0) -> None:
-        """Flushes; afterwards nothing is left in the background, whether or not it raised."""
+        """Flushes. Afterwards nothing is left in the background, even if it raised."""
         try:
             self.flush(deadline_s)
         finally:
@@ -85,7 +85,7 @@ class DeliveringProducer:
     ) -> None:
         if error is None:
             self.close()
-        else:  # leaving because of an error: do not wait for records that nobody counts on any more
+        else:  # leaving because of an error: drop the queued records instead of waiting for them
             self._producer.purge()
             self._producer.poll(0)
 

@@ -1,4 +1,4 @@
-"""Records that appear all at once or not at all, by a producer that shuts out the one before it."""
+"""Writes records in transactions, with a producer that fences the previous one of its transactional id."""
 
 import contextlib
 import time
@@ -20,7 +20,7 @@ _DEFAULTS = {"queue.buffering.max.kbytes": 65536, "batch.size": 1_000_000}
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Where the records of one transaction stand in a partition."""
+    """The offsets of one transaction's records in a partition."""
 
     first: int
     last: int
@@ -28,22 +28,22 @@ class Span:
 
     @property
     def is_alone(self) -> bool:
-        """Nobody wrote in between."""
+        """No other producer wrote in between."""
         return self.last - self.first + 1 == self.records
 
 
 class TransactionalProducer:
-    """The only one of its `transactional_id` that can write, until the next one is made.
+    """The only producer of its `transactional_id` that can write, until the next one is started.
 
-    After a Retryable error the next transaction may be tried: it first ends the one before, if brokers that were away
-    left that open. After any other it is of no use any more: what it had begun is aborted by the next one, at the
-    latest. Whether a commit that raised took place, only the topic can tell.
+    After a Retryable error the next transaction may be tried: it first ends the previous one, if that is still open
+    because brokers were unreachable. After any other error the producer is unusable: the next producer aborts what it
+    had begun, at the latest. If a commit raised, only the topic shows whether it took place.
     """
 
     def __init__(
         self, connection: Connection, transactional_id: str, *, deadline_s: float = 30.0, timeout_s: float = 60.0
     ) -> None:
-        """`timeout_s`: after which the brokers abort a transaction whose producer is not heard of any more."""
+        """`timeout_s`: when the brokers abort a transaction that its producer does not end."""
         self._connection = connection
         self._id = transactional_id
         own = {"transactional.id": transactional_id, "transaction.timeout.ms": round(timeout_s * 1000)}
@@ -53,16 +53,16 @@ class TransactionalProducer:
         self._deadline_s = deadline_s
         self._failure: EnrichError | None = None
         self._is_open = False
-        """Neither the commit nor the abort of the last transaction was answered."""
+        """Neither commit nor abort of the last transaction was confirmed."""
         self._offsets: defaultdict[int | None, list[int | None]] = defaultdict(list)
 
     def start(self, deadline_s: float | None = None) -> None:
-        """Returns once every other producer of this id is shut out, and what it had not committed is aborted."""
+        """Returns when every other producer of this id is fenced, and what it had not committed is aborted."""
         self._repeated(self._producer.init_transactions, deadline_s)
 
     @contextmanager
     def transaction(self) -> Iterator[dict[int, Span]]:
-        """Commits at the end of the block. Afterwards the mapping says where in each partition its records stand.
+        """Commits at the end of the block. Afterwards the mapping has the offsets of its records, by partition.
 
         Raises Fenced when another producer of this id was started.
         """
@@ -83,13 +83,13 @@ class TransactionalProducer:
             raise
 
     def produce(self, topic: str, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
-        """Queues a record for each key; keys of one call must differ, since records of a full queue are tried again."""
+        """Queues a record for each key. Keys of one call must differ: if the queue is full, the order may change."""
         records = [{"key": key, "value": value} for key, value in zip(keys, values, strict=True)]
         self._queue(topic, records, on_delivery=self._on_delivery)
 
     def _queue(self, topic: str, records: list[dict[str, Any]], **options: Any) -> None:
         waiting = records
-        # The client marks those that it refuses.
+        # The client marks the records that it refuses.
         while waiting:
             with kafka_errors(f"topic {topic}"):
                 self._producer.produce_batch(topic, waiting, **options)
@@ -107,18 +107,18 @@ class TransactionalProducer:
         self._repeated(lambda seconds: self._producer.send_offsets_to_transaction(list(offsets), group, seconds))
 
     def settle(self) -> None:
-        """Returns once every reader can see what was committed; nothing more can be written.
+        """Returns when every reader can see what was committed. This producer cannot write any more.
 
-        A commit returns before its markers stand in the topics. The next start of the id waits for them.
+        A commit returns before its markers are in the topics. The next start of the id waits for them.
         """
         another = TransactionalProducer(self._connection, self._id, deadline_s=self._deadline_s)
         with contextlib.closing(another):
             another.start()
 
     def close(self) -> None:
-        """Lets go of what was not committed."""
+        """Drops what was not committed."""
         self._producer.purge()
-        with contextlib.suppress(KafkaException):  # of a producer that was shut out every call says so again
+        with contextlib.suppress(KafkaException):  # every call of a fenced producer raises
             self._producer.poll(0)
 
     def _commit(self) -> None:
@@ -127,8 +127,8 @@ class TransactionalProducer:
         self._raise_failure()
 
     def _abort(self) -> None:
-        # So that readers need not wait for the broker's time-out. When it fails, the next transaction does it, or the
-        # next producer's start.
+        # So that readers need not wait for the transaction's time-out. If it fails, the next transaction or the next
+        # producer's start aborts it.
         try:
             self._producer.abort_transaction(_ABORT_S)
         except KafkaException:
@@ -136,7 +136,7 @@ class TransactionalProducer:
             self._is_open = True
 
     def _end(self) -> None:
-        """Of the client's calls only that which was not answered can go on: the commit, once that has begun."""
+        """Repeats the call that was not confirmed, since the client accepts no other: the commit, if that has begun."""
         try:
             self._producer.abort_transaction(self._deadline_s)
         except KafkaException as exception:
@@ -149,13 +149,13 @@ class TransactionalProducer:
     def _end_commit(self) -> None:
         try:
             self._producer.commit_transaction(self._deadline_s)
-        except KafkaException as exception:  # its records are gone: see `_abort`
+        except KafkaException as exception:  # its records were purged: see `_abort`
             if not exception.args[0].txn_requires_abort():
                 raise
             self._producer.abort_transaction(self._deadline_s)
 
     def _repeated(self, call: Callable[[float], object], deadline_s: float | None = None) -> None:
-        """`call` gets the seconds that it may take."""
+        """Repeats `call`, which gets its time-out in seconds, while its error is retriable, up to the deadline."""
         seconds = self._deadline_s if deadline_s is None else deadline_s
         end = time.monotonic() + seconds
         while True:
@@ -180,10 +180,10 @@ class TransactionalProducer:
                 return
 
     def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
-        # For each record: nothing may be done here that can be done once a transaction.
+        # Called for each record: do here only what cannot be done once per transaction.
         if error is None:
             self._offsets[message.partition()].append(message.offset())
-        # What was purged is the consequence of another failure, not a failure.
+        # Purged records are the consequence of a failure, not its cause.
         elif self._failure is None and error.code() not in (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT):
             self._failure = mapped(error, f"topic {message.topic()}")
 

@@ -1,4 +1,4 @@
-"""Transactions of any size and of any records, with the progress that they stand for."""
+"""Transactions of any size, which can also commit consumer offsets."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -12,11 +12,11 @@ from enrich.kafka.writing.delivering import Headers
 from enrich.kafka.writing.transactions import TransactionalProducer
 
 LONGEST_S = 900.0
-"""What brokers allow a transaction to take, unless their transaction.max.timeout.ms says otherwise."""
+"""The brokers' default of transaction.max.timeout.ms."""
 
 
 class WholeTransactions(TransactionalProducer):
-    """As its base, but nothing is kept for each record: a transaction may have millions. Its spans stay empty.
+    """Like its base class, but keeps nothing per record: a transaction may have millions. Its spans stay empty.
 
     A record that is not delivered makes the commit fail.
     """
@@ -31,13 +31,13 @@ class WholeTransactions(TransactionalProducer):
     def produce_one(
         self, topic: str, key: bytes | None, value: bytes | None, *, headers: Headers = (), time_ms: int | None = None
     ) -> None:
-        """A record with its own headers and time, neither of which the client takes in batches."""
-        place: dict[str, Any] = {} if time_ms is None else {"timestamp": time_ms}
+        """Queues a record with headers and a timestamp, which the client does not accept in batches."""
+        options: dict[str, Any] = {} if time_ms is None else {"timestamp": time_ms}
         given: list[Any] = list(headers.items() if isinstance(headers, Mapping) else headers)
         while True:
             try:
                 with kafka_errors(f"topic {topic}"):
-                    self._producer.produce(topic, value, key, headers=given, **place)
+                    self._producer.produce(topic, value, key, headers=given, **options)
             except BufferError:
                 self._producer.poll(0.05)
             else:
@@ -45,14 +45,14 @@ class WholeTransactions(TransactionalProducer):
                 return
 
     def progress(self, topic: str, offsets: Mapping[int, int], consumer: Consumer, note: str = "") -> None:
-        """Commits for the consumer's group, with this transaction, how far it has read a topic."""
-        places = [TopicPartition(topic, partition, offset, metadata=note) for partition, offset in offsets.items()]
-        self.send_offsets(places, consumer.consumer_group_metadata())
+        """Commits the offsets for the consumer's group within this transaction."""
+        positions = [TopicPartition(topic, partition, offset, metadata=note) for partition, offset in offsets.items()]
+        self.send_offsets(positions, consumer.consumer_group_metadata())
 
 
 @contextmanager
 def whole_transaction(connection: Connection, transactional_id: str, deadline_s: float) -> Iterator[WholeTransactions]:
-    """What the block produces is one transaction, which every reader can see afterwards."""
+    """Produces all records of the block in one transaction. Every reader can see them when it returns."""
     producer = WholeTransactions(connection, transactional_id, deadline_s=deadline_s)
     with closing(producer):
         producer.start()

@@ -45,10 +45,10 @@ def told(address: Address, *, encrypted: bool = False) -> str:
 def test_an_address_where_no_broker_is_says_why(listening):
     assert "knows no such name" in told(Address("no-such-host.invalid", 9092))
     assert "refused" in told(Address("127.0.0.1", 1))
-    assert "says nothing" in told(listening(None))
-    assert "says nothing" in told(listening(None), encrypted=True)
+    assert "sends nothing" in told(listening(None))
+    assert "sends nothing" in told(listening(None), encrypted=True)
     assert "not as Kafka does" in told(listening(b"HTTP/1.1 400 Bad Request\r\n\r\n"))
-    assert "hangs up" in told(listening(b""))
+    assert "closes the connection" in told(listening(b""))
 
 
 def test_one_that_answers_as_a_broker_is_left_out(listening):

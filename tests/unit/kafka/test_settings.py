@@ -208,17 +208,17 @@ def test_only_the_certificates_of_a_file_are_handed_on(tmp_path: Path) -> None:
 
 UNUSABLE = [
     ("ca_file", "missing", "cannot read {path}: No such file or directory (kafka.security.ca_file)"),
-    ("ca_file", "client.key", "{path} holds no PEM block CERTIFICATE, only PRIVATE KEY (kafka.security.ca_file)"),
+    ("ca_file", "client.key", "{path} has no PEM block CERTIFICATE, only PRIVATE KEY (kafka.security.ca_file)"),
     (
         "key_file",
         "client-sec1.key",
-        "{path} holds no PEM block PRIVATE KEY, only EC PRIVATE KEY (kafka.security.key_file); "
+        "{path} has no PEM block PRIVATE KEY, only EC PRIVATE KEY (kafka.security.key_file); "
         "convert it: openssl pkcs8 -topk8 -nocrypt -in {path} -out NEW_FILE",
     ),
     (
         "key_file",
         "client-encrypted.key",
-        "{path} holds no PEM block PRIVATE KEY, only ENCRYPTED PRIVATE KEY (kafka.security.key_file); "
+        "{path} has no PEM block PRIVATE KEY, only ENCRYPTED PRIVATE KEY (kafka.security.key_file); "
         "convert it: openssl pkcs8 -topk8 -nocrypt -in {path} -out NEW_FILE",
     ),
     ("cert_file", "../pem", "cannot read {path}: Is a directory (kafka.security.cert_file)"),
@@ -238,7 +238,7 @@ def test_an_unusable_file_is_told_with_its_key_and_what_to_do(key: str, name: st
 def test_a_file_that_is_not_text_is_told(tmp_path: Path) -> None:
     file = tmp_path / "ca.der"
     file.write_bytes(b"\x30\x82\xff")
-    with pytest.raises(ConfigError, match="is no PEM file: it is not text"):
+    with pytest.raises(ConfigError, match="is not a PEM file: it is not text"):
         java_properties(section({"protocol": "SSL", "ca_file": str(file)}))
 
 
