@@ -1,9 +1,9 @@
-"""Formats: raw values to typed Arrow rows and back, a batch at a time. Knows no Kafka client and no store.
+"""Formats: decode raw values to typed Arrow rows and back, in batches. Independent of Kafka clients and stores.
 
-Every decoder keeps the promises of `stores.protocol.Decoder`: a row for each value, null for a tombstone, and for what
-cannot be decoded a null row and a reason that names the place in the value, never the value. Each has a fast way for
-many good values and a strict one that decides alone wherever the fast one leaves a doubt. `decoder_for` picks the
-decoder of a table.
+Every decoder implements `stores.protocol.Decoder`: a row for each value, null for a tombstone. For a value that cannot
+be decoded it returns a null row and a reason that names the position in the value, never the value itself. Each has a
+fast path for batches of good values, and a strict one that decides about every value that the fast path is not sure of.
+`decoder_for` picks the decoder of a table.
 """
 
 from enrich.codecs.avro import BareAvro, CachedSchemas, FramedAvro, KnownSchemas, NotAskedYet, SchemaSource

@@ -1,4 +1,4 @@
-"""From a source's section of the configuration to its encoder."""
+"""Makes encoders from the configuration."""
 
 from typing import TYPE_CHECKING
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 def encoder_for(source: "SyncSource", kafka: "KafkaSection") -> Encoder:
-    """For avro in Confluent's framing asks the registry for the newest schema of the topic's values.
+    """For avro with Confluent's framing, asks the registry for the newest schema of the topic's values.
 
-    Raises ConfigError when it has none, Unreachable when it does not answer.
+    Raises ConfigError if it has none, Unreachable if it does not answer.
     """
     if str(source.format) == "json":
         return JsonEncoder()
@@ -25,7 +25,7 @@ def encoder_for(source: "SyncSource", kafka: "KafkaSection") -> Encoder:
 
 
 def encoder_of_table(table: "Table", kafka: "KafkaSection") -> Encoder:
-    """What writes the values that the table's decoder reads. Raises as `encoder_for`."""
+    """The encoder of values that the table's decoder reads. Raises as `encoder_for`."""
     match str(table.format):
         case "json":
             return JsonEncoder()

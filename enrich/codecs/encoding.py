@@ -1,4 +1,4 @@
-"""Rows back to raw values, a batch at a time: what a source writes, and the decoders of the same format read."""
+"""Encodes rows to raw values, in batches: sources write them, and the decoders of the same format read them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,22 +9,22 @@ import pyarrow as pa
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """A value for each row; null, with the reason, where a row cannot be encoded. Reasons never hold values."""
+    """A value for each row; null, with a reason, if the row cannot be encoded. Reasons never contain values."""
 
     values: pa.BinaryArray
     bad: Mapping[int, str] = field(default_factory=dict)
 
 
 class Encoder(Protocol):
-    """Equal rows give equal bytes, today and in the next release: a content is compared by them."""
+    """Equal rows must give equal bytes, also in later releases: sources compare rows by them."""
 
     @property
     def identity(self) -> str:
-        """Another text when the same rows would give other bytes."""
+        """Must change if the same rows would give other bytes."""
 
     @property
     def columns(self) -> tuple[str, ...] | None:
-        """The columns that it asks for; None: whatever there is."""
+        """The columns that it needs; None: all there are."""
 
     def check(self, schema: pa.Schema) -> None:
         """Raises ConfigError for columns that it cannot write."""

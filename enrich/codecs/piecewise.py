@@ -1,4 +1,4 @@
-"""How far decoding gets with a value that cannot be decoded: each column by itself, for who looks for the fault."""
+"""Decodes each column of a bad value separately, to help people find the fault."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class Piece:
 
 
 def pieces_of(table: "Table | SyncWriteback", value: bytes, schemas: SchemaSource | None = None) -> Iterator[Piece]:
-    """The columns in their order, each as if the table had no other."""
+    """The columns in order, each decoded as if the table had no other."""
     for name in table.columns.names:
         alone = table.model_copy(update={"columns": table.columns.select([name])})
         decoded = decoder_for(alone, schemas).decode(pa.array([value], pa.binary()))

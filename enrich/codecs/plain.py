@@ -1,4 +1,4 @@
-"""Values that are one column as they are: bytes, and text that must be UTF-8."""
+"""Decoders for values that are a single column: bytes, or UTF-8 text."""
 
 import numpy as np
 import pyarrow as pa
@@ -9,7 +9,7 @@ from stores.protocol import Decoded
 
 
 class BytesDecoder:
-    """Every value is the row's one column. Raises ConfigError for other columns than one of type binary."""
+    """Every value is the row's only column. Raises ConfigError unless there is exactly one column, of type binary."""
 
     def __init__(self, columns: pa.Schema) -> None:
         self._kind = _one_column(columns, pa.binary(), "bytes")
@@ -19,7 +19,7 @@ class BytesDecoder:
 
 
 class StringDecoder:
-    """The same for text. Raises ConfigError for other columns than one of type string."""
+    """The same for text. Raises ConfigError unless there is exactly one column, of type string."""
 
     def __init__(self, columns: pa.Schema) -> None:
         self._kind = _one_column(columns, pa.string(), "string")

@@ -1,4 +1,4 @@
-"""Rows of one column, bytes or text, as they stand."""
+"""Encodes rows with a single column of bytes or text, unchanged."""
 
 import numpy as np
 import pyarrow as pa

@@ -1,4 +1,4 @@
-"""Single JSON values to what Arrow takes for a simple type. None of these sees a null."""
+"""Converts single JSON values to what Arrow accepts for a simple type. They are never called with null."""
 
 import base64
 import math
@@ -15,9 +15,9 @@ from enrich.codecs.unfit import Unfit, wrong
 Convert = Callable[[Any], Any]
 _Parsed = TypeVar("_Parsed")
 
-# As Arrow reads it. Python's Decimal also takes underscores, spaces and the digits of other scripts.
+# As Arrow reads it. Python's Decimal also accepts underscores, spaces and digits of other scripts.
 _DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-# Python's default has 28 digits, fewer than decimal(38,s).
+# Python's default precision is 28 digits, fewer than decimal(38,s).
 WIDE = Context(prec=160)
 
 
@@ -51,7 +51,7 @@ def decimal(kind: pa.Decimal128Type) -> Convert:
 
 
 def _as_decimal(value: Any) -> Decimal | None:
-    """None for what is no finite number."""
+    """None if it is not a finite number."""
     if isinstance(value, bool) or not isinstance(value, int | float | str | Decimal):
         raise wrong("a decimal number", value)
     if isinstance(value, str):
@@ -69,7 +69,7 @@ def _as_decimal(value: Any) -> Decimal | None:
 
 
 def floating(kind: pa.DataType) -> Convert:
-    # From here on a number is rounded to infinity: the largest value and half of its last binary digit.
+    # Numbers from here on round to infinity: the largest value plus half of its last binary digit.
     bound = {16: (2 - 2.0**-11) * 2.0**15, 32: (2 - 2.0**-24) * 2.0**127, 64: math.inf}[kind.bit_width]
 
     def convert(value: Any) -> float:
@@ -81,7 +81,7 @@ def floating(kind: pa.DataType) -> Convert:
             number = math.inf
         if not abs(number) < bound:
             raise Unfit("a number too large for its column")
-        return number + 0.0  # JSON has one zero: `-0` is a whole number here and would be -0.0 elsewhere
+        return number + 0.0  # turns -0.0 into 0.0: JSON has one zero
 
     return convert
 

@@ -1,4 +1,4 @@
-"""From a table's section of the configuration to its decoder."""
+"""Makes decoders from the configuration of tables."""
 
 from typing import TYPE_CHECKING
 
@@ -10,13 +10,13 @@ from enrich.codecs.json.decoder import JsonDecoder
 from enrich.codecs.plain import BytesDecoder, StringDecoder
 from stores.protocol import Decoder
 
-if TYPE_CHECKING:  # processes that only decode must not wait for pydantic to load
+if TYPE_CHECKING:  # processes that only decode must not have to import pydantic
     from enrich.config import Registry as RegistrySection
     from enrich.config import SyncWriteback, Table
 
 
 def decoder_for(table: "Table | SyncWriteback", schemas: SchemaSource | None = None) -> Decoder:
-    """`schemas` answers for the ids of Confluent's framing. Raises ConfigError for columns that the format cannot
+    """`schemas`: the schemas for the ids of Confluent's framing. Raises ConfigError for columns that the format cannot
     fill."""
     columns: pa.Schema = table.columns.arrow
     match str(table.format):
@@ -37,7 +37,7 @@ def decoder_for(table: "Table | SyncWriteback", schemas: SchemaSource | None = N
 
 
 def schemas_of(section: "RegistrySection | None") -> SchemaSource | None:
-    """The registry of the section, if there is one, asked once for each id."""
+    """The registry of the section with a cache, or None."""
     if section is None:
         return None
     from enrich.codecs.avro.schemas.registry import Registry, access_of
@@ -46,7 +46,7 @@ def schemas_of(section: "RegistrySection | None") -> SchemaSource | None:
 
 
 def registry_trouble(section: "RegistrySection | None", deadline_s: float = 5.0) -> EnrichError | None:
-    """Why the registry cannot be asked; None when it can, or there is none. Else it shows with the first record."""
+    """Why the registry cannot be used; None if it can, or there is none. Else only the first record shows it."""
     if section is None:
         return None
     from enrich.codecs.avro.schemas.registry import Registry, access_of

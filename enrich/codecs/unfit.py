@@ -1,5 +1,5 @@
-"""Why a value does not fit its column, and where in the value that is. Never the value itself: reasons end in logs
-and headers, which must not hold payloads."""
+"""Errors that say why and where a value does not fit its column. They never contain the value: reasons go to logs and
+headers, which must not hold payloads."""
 
 from collections.abc import Callable
 from decimal import Decimal
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Unfit(ValueError):
-    """A value that a column cannot hold, and the path to it from the outermost value."""
+    """A value that a column cannot hold, with the path to it from the outermost value."""
 
     def __init__(self, reason: str, path: tuple[str, ...] = ()) -> None:
         super().__init__(f"{'.'.join(path)}: {reason}" if path else reason)
@@ -16,7 +16,7 @@ class Unfit(ValueError):
 
 
 def inside(name: str, convert: Callable[[Any], Any], value: Any) -> Any:
-    """Calls `convert` for what stands under a name, and puts the name into the path of its errors."""
+    """Calls `convert` for the value of a field, and adds the field's name to the path of its errors."""
     try:
         return convert(value)
     except Unfit as error:
@@ -28,7 +28,7 @@ def wrong(expected: str, value: Any) -> Unfit:
 
 
 def map_entry(number: int) -> str:
-    """The step of a path into a map: by number, because the keys of a map are payload, as values are."""
+    """A map entry in a path: by number, because the keys of a map are payload too."""
     return f"{{{number}}}"
 
 

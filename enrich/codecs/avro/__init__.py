@@ -1,7 +1,7 @@
-"""Avro: schemas compiled once to a tree of nodes, each of which reads its part of many records at once.
+"""Avro: a schema is compiled once to a tree of nodes, each of which reads its part of many records at once.
 
-`BareAvro` and `FramedAvro` are the decoders; `SchemaSource` is what the framed one asks for schemas. A schema is data
-from outside, like the records: nothing it says is done before it was checked, and nothing a record says either.
+`BareAvro` and `FramedAvro` are the decoders; `FramedAvro` gets schemas from a `SchemaSource`. Schemas and records are
+untrusted input: everything in them is checked before it is used.
 """
 
 from enrich.codecs.avro.decoder import BareAvro, FramedAvro

@@ -1,4 +1,4 @@
-"""Bodies written by one schema to rows: many at once, and again one by one where that left a doubt."""
+"""Decodes record bodies of one schema: many at once, then the doubtful ones one by one."""
 
 import numpy as np
 import numpy.typing as npt
@@ -12,14 +12,14 @@ from enrich.codecs.rows import Indexes, assemble
 from enrich.codecs.unfit import Unfit
 from stores.protocol import Decoded
 
-# A round of array operations takes as long as so many records one by one (measured with ten fields).
+# One pass of array operations takes as long as so many records one by one (measured with ten fields).
 _FEWEST_AT_ONCE = 64
 
 
 def decode_bodies(
     node: Node, content: npt.NDArray[np.uint8], starts: Indexes, ends: Indexes, kind: pa.StructType
 ) -> Decoded:
-    """The places of the bodies rise, and none is null."""
+    """`starts` and `ends` must be ascending, and no body may be null."""
     everything = np.arange(len(starts))
     if len(starts) < _FEWEST_AT_ONCE:
         return _one_by_one(node, content, starts, ends, kind)

@@ -1,4 +1,4 @@
-"""The columns that hold whatever an Avro schema can say, for readers that declare none of their own."""
+"""Derives columns from an Avro schema, for readers that declare none of their own."""
 
 import pyarrow as pa
 
@@ -36,8 +36,8 @@ _MOST_DIGITS = 38
 
 
 def columns_of(schema: str) -> pa.Schema:
-    """A column for each field of the record, all of which may be null. Raises ConfigError for a type that no column
-    holds, such as a union of several types."""
+    """A nullable column for each field of the record. Raises ConfigError for a type that no column can hold, such as a
+    union of several types."""
     return pa.schema(_fields(load_schema(schema)))
 
 

@@ -1,8 +1,7 @@
-"""Where the reading of many records stands: one position a record, all moved at once.
+"""Reading positions in many records, one per record, all advanced at once.
 
-Nothing that a record says is trusted: no count and no length is used before it was compared with the bytes left.
-A record that does not hold what it should is marked, stands still from then on, and is read again by `record.py`,
-which knows the reason.
+Records are untrusted: no count or length is used before it was compared with the bytes left. A record that is not valid
+is marked as bad and not advanced any more; `record.py` reads it again to find the reason.
 """
 
 from collections.abc import Callable
@@ -15,7 +14,7 @@ from enrich.codecs.rows import Indexes
 
 Mask = npt.NDArray[np.bool_]
 
-# A number has at most ten bytes and a float eight: so far beyond its end a record may be read before that is noticed.
+# How far a record may be read past its end before that is noticed: a varint has at most ten bytes, a double eight.
 PADDING = 16
 
 
@@ -28,7 +27,7 @@ class Cursor:
 
     @classmethod
     def over(cls, content: npt.NDArray[np.uint8], starts: Indexes, ends: Indexes) -> "Cursor":
-        """Raises nothing: the records lie inside the content, in rising order."""
+        """The records must lie inside the content, in ascending order."""
         begin, end = (int(starts[0]), int(ends[-1])) if len(starts) else (0, 0)
         data = np.zeros(end - begin + PADDING, np.uint8)
         data[: end - begin] = content[begin:end]
@@ -38,7 +37,7 @@ class Cursor:
         return len(self.position)
 
     def only(self, rows: Indexes) -> "Cursor":
-        """A cursor of its own over some records; `take_back` tells this one how far it came."""
+        """A separate cursor over some of the records; `take_back` copies its state back."""
         return Cursor(self.data, self.position[rows], self.end[rows], self.bad[rows])
 
     def take_back(self, rows: Indexes, cursor: "Cursor") -> None:
@@ -51,7 +50,7 @@ class Cursor:
             self.position[rows] = self.end[rows]
 
     def whole_number(self, *, bits: int = 64) -> Indexes:
-        """The zigzag variable-length numbers of int and long."""
+        """Reads an int or long: zigzag varints."""
         raw = self._unsigned()
         value = (raw >> np.uint64(1)).view(np.int64) ^ -(raw & np.uint64(1)).view(np.int64)
         if bits < 64:
@@ -81,14 +80,14 @@ class Cursor:
         return value
 
     def fixed(self, size: int) -> tuple[Indexes, Indexes]:
-        """Steps over so many bytes; returns where they start and end."""
+        """Skips `size` bytes; returns where they start and end."""
         self.fail(self.end - self.position < size)
         starts = self.position.copy()
         self.position += np.where(self.bad, 0, size)
         return starts, self.position.copy()
 
     def span(self) -> tuple[Indexes, Indexes]:
-        """Steps over bytes or text; returns where they start and end."""
+        """Skips a length-prefixed value (bytes or string); returns where it starts and ends."""
         length = self.whole_number()
         self.fail((length < 0) | (length > self.end - self.position))
         starts = self.position.copy()
@@ -96,17 +95,17 @@ class Cursor:
         return starts, self.position.copy()
 
     def numbers(self, starts: Indexes, kind: str) -> npt.NDArray[np.generic]:
-        """The little-endian numbers that start there."""
+        """The little-endian numbers at `starts`."""
         wanted = np.dtype(kind)
-        # A record that is bad may stand at the very end.
+        # The position of a bad record may be at the very end.
         places = np.minimum(starts, len(self.data) - PADDING)[:, None] + np.arange(wanted.itemsize)
         return self.data[places].view(wanted)[:, 0]
 
     def slices(self, starts: Indexes, ends: Indexes) -> pa.BinaryArray:
-        """Copies what lies between; the places rise from record to record.
+        """Copies the bytes of each range; ranges must be ascending.
 
-        What lies there and what lies between two of them take turns in one array over all the bytes; Arrow copies
-        every second element of it much faster than NumPy gathers bytes.
+        Builds one Arrow array over all bytes in which ranges and the gaps between them alternate, and takes every
+        second element: Arrow copies these much faster than NumPy gathers bytes.
         """
         if not len(starts):
             return pa.array([], pa.binary())
@@ -117,5 +116,5 @@ class Cursor:
         return both.take(pa.array(np.arange(0, len(offsets), 2)))
 
     def fail_where(self, values: pa.Array, check: Callable[[pa.Array], pa.BooleanArray]) -> None:
-        """Marks the records for whose value the check is true; null values are none of its business."""
+        """Marks the records whose value fails: `check` returns true for it. Null values are ignored."""
         self.fail(check(values).fill_null(False).to_numpy(zero_copy_only=False))

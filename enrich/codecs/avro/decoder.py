@@ -1,4 +1,4 @@
-"""Avro records to typed rows: bare bodies of one known schema, or each after the id of the schema that wrote it."""
+"""Decodes Avro records: bare bodies of one known schema, or bodies framed with the id of their writer's schema."""
 
 import numpy as np
 import numpy.typing as npt
@@ -13,13 +13,13 @@ from enrich.codecs.avro.schemas.types import Record, load_schema
 from enrich.codecs.rows import Indexes, assemble, decode_in_batches, extents
 from stores.protocol import Decoded
 
-# Confluent's framing: a zero byte and the schema's id in four bytes, the highest first.
+# Confluent's framing: a zero byte and the schema id in four bytes, big-endian.
 _HEADER = 5
 _MOST_PLANS = 1_000
 
 
 class BareAvro:
-    """Bodies that one schema wrote, with nothing before them. Raises ConfigError where it cannot fill the columns."""
+    """Bodies without framing, all of one schema. Raises ConfigError if the schema cannot fill the columns."""
 
     def __init__(self, columns: pa.Schema, schema: str) -> None:
         self._kind = pa.struct(list(columns))
@@ -39,10 +39,10 @@ class BareAvro:
 
 
 class FramedAvro:
-    """Bodies after the id of the schema that wrote them; read as the table's own schema, if it has one.
+    """Bodies framed with the id of their writer's schema; resolved to the table's own schema, if it has one.
 
-    Raises ConfigError where the table's own schema cannot fill the columns. A writer's schema that cannot is a reason
-    why its records are bad: others may be fine.
+    Raises ConfigError if the table's own schema cannot fill the columns. If a writer's schema cannot, only its records
+    are bad.
     """
 
     def __init__(self, columns: pa.Schema, schemas: SchemaSource, schema: str | None = None) -> None:
@@ -56,7 +56,7 @@ class FramedAvro:
         self._plans: dict[int, Node | str] = {}
 
     def decode(self, values: pa.BinaryArray) -> Decoded:
-        """Raises Unreachable and ConfigError as the source of schemas does."""
+        """Raises Unreachable and ConfigError as `SchemaSource` does."""
         return decode_in_batches(values, self._kind, self._decode_batch)
 
     def _decode_batch(self, values: pa.BinaryArray) -> Decoded:
@@ -77,15 +77,15 @@ class FramedAvro:
         return Decoded(assemble(len(values), pieces, self._kind), bad)
 
     def _plan(self, schema_id: int) -> Node | str:
-        """What reads the schema's records, or why nothing can."""
+        """The node that reads the schema's records, or the reason why they cannot be read."""
         plan = self._plans.get(schema_id)
         if plan is None:
             try:
                 text = self._schemas.get(schema_id)
-            except BadRecord as error:  # not kept: the schema may yet come
+            except BadRecord as error:  # not cached: the schema may be registered later
                 return str(error)
             plan = self._compiled(schema_id, text)
-            if len(self._plans) >= _MOST_PLANS:  # nobody has so many; what is asked for again is compiled again
+            if len(self._plans) >= _MOST_PLANS:  # only a bound: nobody has so many, and plans can be compiled again
                 self._plans = {}
             self._plans[schema_id] = plan
         return plan
@@ -100,7 +100,7 @@ class FramedAvro:
 def _framed(
     content: npt.NDArray[np.uint8], starts: Indexes, ends: Indexes, present: Indexes
 ) -> tuple[Indexes, dict[int, str]]:
-    """The rows that have a header, and what is wrong with the others."""
+    """The rows that have a framing header, and why the others are bad."""
     long_enough = ends[present] - starts[present] >= _HEADER
     bad = dict.fromkeys(present[~long_enough].tolist(), "too short for the id of a schema")
     present = present[long_enough]

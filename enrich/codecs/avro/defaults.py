@@ -1,4 +1,4 @@
-"""The default of a schema's field as a column holds it: written as Avro, and read like any record."""
+"""Converts the default of a field to a column value: encodes it as Avro, then decodes it like a record."""
 
 import struct
 from typing import Any
@@ -13,7 +13,7 @@ from enrich.codecs.unfit import Unfit
 
 
 def default_value(field: Field, node: Node, kind: pa.DataType) -> pa.Scalar:
-    """Raises MismatchError for a default that is none."""
+    """Raises MismatchError for an invalid default."""
     try:
         value = node.one(RecordBytes(_written(field.type, field.default)))
         return pa.array([value], kind)[0]
@@ -22,7 +22,7 @@ def default_value(field: Field, node: Node, kind: pa.DataType) -> pa.Scalar:
 
 
 def _written(kind: AvroType, value: Any) -> bytes:
-    """The JSON form of a default as Avro's bytes. Raises ValueError for one of another type."""
+    """Encodes the JSON form of a default as Avro. Raises ValueError if it has another type."""
     match kind, value:
         case Primitive("null"), None:
             return b""
@@ -55,7 +55,7 @@ def _written(kind: AvroType, value: Any) -> bytes:
 
 
 def _branch(branches: tuple[AvroType, ...], value: Any) -> bytes:
-    # The specification meant the first branch, until it allowed any.
+    # Older specifications only allow the first branch, newer ones any.
     for index, branch in enumerate(branches):
         try:
             return _number(index) + _written(branch, value)

@@ -1,4 +1,4 @@
-"""Rows as Avro records of one schema, by fastavro: a Python object per row, so about 150,000 rows/s."""
+"""Encodes rows as Avro records of one schema, with fastavro: a Python object per row, so about 150,000 rows/s."""
 
 import io
 import json
@@ -22,7 +22,7 @@ _UNFIT = "a value does not fit the avro schema"
 
 
 class AvroEncoder:
-    """`schema_id`: bodies are framed as Confluent's serializers do. Fields of the schema are filled by name."""
+    """With a `schema_id`, bodies get Confluent's framing. Fields of the schema are filled by name."""
 
     def __init__(self, schema: str, schema_id: int | None = None) -> None:
         parsed = json.loads(schema)
@@ -65,7 +65,7 @@ class AvroEncoder:
             try:
                 schemaless_writer(body, self._schema, dict(zip(names, row, strict=True)))
             except (ValueError, TypeError, OverflowError, KeyError, AttributeError, ArithmeticError):
-                # What fastavro raises for a value that does not fit; its words quote the value.
+                # fastavro raises these for a value that does not fit; its messages quote the value: not used.
                 bad[index] = _UNFIT
                 values.append(None)
             else:
@@ -75,7 +75,7 @@ class AvroEncoder:
     def _column(self, field: pa.Field, column: pa.Array) -> list[Any]:
         written = json.dumps(self._fields[field.name]["type"], sort_keys=True)
         if pa.types.is_timestamp(field.type) and "local-timestamp" not in written:
-            # fastavro takes a time without a zone as one of this host's; ours is UTC, as the decoders read it.
+            # fastavro takes a time without a zone as local time; ours are UTC, as the decoders read them.
             column = column.cast(pa.timestamp("us")).cast(pa.timestamp("us", tz="UTC"))
         if is_json_text(field) and '"decimal"' in written:
             return [_decimal(text) for text in column.to_pylist()]
@@ -86,7 +86,7 @@ class AvroEncoder:
         return values
 
     def _too_large(self, rows: pa.RecordBatch) -> list[int]:
-        """Rows with a number of more than 32 bits in an int: fastavro would write it, and nobody could read it."""
+        """Rows with a number of more than 32 bits in an int field: fastavro would write it, nobody could read it."""
         found: set[int] = set()
         for field, column in zip(rows.schema, rows.columns, strict=True):
             written = self._fields[field.name]["type"]
@@ -105,7 +105,7 @@ def _decimal(text: str | None) -> Decimal | str | None:
 
 
 def _rescaled(number: Decimal | None, scale: int) -> Decimal | None:
-    """The same number with the digits that the schema asks for; as it is, and so unfit, where it has more."""
+    """The number with the schema's scale; unchanged, and so rejected later, if it has more digits."""
     if number is None:
         return None
     rescaled = number.quantize(Decimal(1).scaleb(-scale), context=_WIDE)

@@ -1,4 +1,4 @@
-"""Which column types each simple Avro type can fill, and how."""
+"""Which column types each simple Avro type can fill, and with which node."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,11 +13,11 @@ _MICROSECONDS = {"millis": (1000, 1), "micros": (1, 1), "nanos": (1, 1000)}
 
 
 class MismatchError(Exception):
-    """A type that cannot fill the column, or not be read as the table's own schema says."""
+    """A type cannot fill the column, or cannot be resolved to the table's own schema."""
 
 
 def leaf(writer: Primitive | Fixed | Enum, reader: Primitive | Fixed | Enum, kind: pa.DataType | None) -> Node:
-    """The node for what the first wrote, read as the second. Without a column: one that steps over it."""
+    """The node that reads values of `writer` as `reader`. Without a column (`kind` None) it only skips them."""
     if isinstance(writer, Enum):
         return _symbol(writer, reader if isinstance(reader, Enum) else writer, kind)
     if isinstance(writer, Fixed):
@@ -37,7 +37,7 @@ def leaf(writer: Primitive | Fixed | Enum, reader: Primitive | Fixed | Enum, kin
 
 
 def _with_logical(reader: Primitive | Fixed | Enum, written: Logical | None) -> Primitive | Fixed:
-    """The writer knows best what its bytes count."""
+    """The reader's type with the writer's logical type, which determines what the bytes mean."""
     if isinstance(reader, Enum):
         raise MismatchError(f"{describe(reader)} is read from another type")
     return reader if written is None else replace(reader, logical=written)

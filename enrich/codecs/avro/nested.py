@@ -1,4 +1,4 @@
-"""The nodes that hold other nodes: records, unions, arrays and maps."""
+"""Nodes that contain other nodes: records, unions, arrays and maps."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from enrich.codecs.avro.record import RecordBytes
 from enrich.codecs.rows import Indexes, assemble
 from enrich.codecs.unfit import Unfit, inside, map_entry
 
-# Fewer records than this are not worth a round of array operations: they go the way of doubtful ones.
+# Fewer records than this are not worth a pass of array operations: they are read one by one, as doubtful ones are.
 _FEWEST = 16
 _ROUNDS_FOR_FEW = 16
 
@@ -24,7 +24,7 @@ class RecordField:
     name: str
     node: Node
     column: int | None
-    """Which field of the column it fills."""
+    """Index of the field of the column that it fills; None: skipped."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class RecordNode:
     fields: tuple[RecordField, ...]
     """In the writer's order."""
     constants: tuple[tuple[int, pa.Scalar], ...]
-    """Fields of the column that the writer does not have: their defaults, or null."""
+    """Fields of the column that the writer does not have, with their defaults or null."""
     kind: pa.StructType | None
 
     def many(self, cursor: Cursor) -> pa.Array:
@@ -140,7 +140,7 @@ class MapNode:
         if not keys:
             keys, items = [pa.array([], self.kind.key_type)], [pa.array([], self.kind.item_type)]
         flat = pa.concat_arrays(keys).take(order)
-        # The last of two equal keys counts; that is rare, and left to `one`.
+        # Of two equal keys the last one counts; that is rare, and left to `one`.
         codes = pc.fill_null(flat.dictionary_encode().indices, -1).to_numpy()
         owners = np.repeat(np.arange(len(cursor)), np.diff(offsets))
         _, first = np.unique(np.stack((owners, codes)), axis=1, return_index=True)
@@ -149,7 +149,7 @@ class MapNode:
         ambiguous = np.zeros(len(cursor), np.bool_)
         ambiguous[owners[twice]] = True
         cursor.fail(ambiguous)
-        # Arrow allows no null key, not even in a row that nobody will see.
+        # Arrow allows no null key, not even in a row that is dropped later.
         flat = flat.fill_null(b"" if pa.types.is_binary(flat.type) else "")
         return pa.MapArray.from_arrays(offsets, flat, pa.concat_arrays(items).take(order)).cast(self.kind)
 
@@ -164,9 +164,9 @@ class MapNode:
 
 
 def _read_items(cursor: Cursor, read: Callable[[Cursor], None]) -> tuple[pa.Int32Array, pa.Int64Array]:
-    """Reads the items of all records, the first of each, then the second of those that have one, and so on.
+    """Reads the items of all records: the first item of each, then the second of those that have one, and so on.
 
-    Returns the offsets of each record's items, and the order that puts the items behind one another.
+    Returns the offsets of each record's items, and the order that sorts the items by record.
     """
     owner: Indexes = np.arange(len(cursor))
     live = cursor.only(owner)
@@ -196,7 +196,7 @@ def _read_items(cursor: Cursor, read: Callable[[Cursor], None]) -> tuple[pa.Int3
 
 
 def _blocks(cursor: Cursor) -> Indexes:
-    """The number of items in each record's next block; 0 at its end. As `RecordBytes.block`."""
+    """The number of items in each record's next block; 0 at the end. As `RecordBytes.block`."""
     count = cursor.whole_number()
     negative = np.flatnonzero(count < 0)
     if len(negative):
@@ -204,7 +204,7 @@ def _blocks(cursor: Cursor) -> Indexes:
         size = part.whole_number()
         part.fail((size < 0) | (size > part.end - part.position))
         cursor.take_back(negative, part)
-        count = np.abs(count)  # the least of all numbers stays negative
+        count = np.abs(count)  # the minimum of int64 stays negative, and fails below
     cursor.fail((count < 0) | (count > cursor.end - cursor.position))
     return np.where(cursor.bad, 0, count)
 
@@ -216,5 +216,5 @@ def _refuse_null(values: pa.Array, field: pa.Field, cursor: Cursor) -> None:
 
 def _present(name: str, value: Any, field: pa.Field) -> Any:
     if value is None and not field.nullable:
-        raise Unfit("null, where the column is NOT NULL", (name,))
+        raise Unfit("null in a column that is NOT NULL", (name,))
     return value

@@ -1,7 +1,7 @@
-"""What a compiled schema is made of, and its leaves. Each node reads many records at once, or one that is doubtful.
+"""Nodes of a compiled schema, and the leaf nodes. Each reads many records at once, or a single doubtful one.
 
-A node without a column (`kind` None) only steps over the bytes. Where a record is bad, what `many` returns for it is
-of no meaning; `one` raises Unfit for it, and so the reason is known.
+A node without a column (`kind` None) only skips the bytes. What `many` returns for a bad record has no meaning; `one`
+raises Unfit for it, with the reason.
 """
 
 from dataclasses import dataclass
@@ -21,10 +21,10 @@ class Node(Protocol):
     def kind(self) -> pa.DataType | None: ...
 
     def many(self, cursor: Cursor) -> pa.Array:
-        """The values of all records of the cursor, which moves on. Nothing of meaning without a column."""
+        """Reads the value of every record and advances the cursor. The result has no meaning without a column."""
 
     def one(self, record: RecordBytes) -> Any:
-        """The value as Arrow takes it for the column. Raises Unfit."""
+        """The value as Arrow accepts it for the column. Raises Unfit."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Floating:
 
 @dataclass(frozen=True)
 class Bytes:
-    """bytes, string, and with a size fixed."""
+    """bytes and string; fixed, if `size` is set."""
 
     size: int | None
     fit: Fit | None
@@ -99,7 +99,7 @@ class Bytes:
 
 @dataclass(frozen=True)
 class Symbol:
-    """An enum. None stands for a symbol that the table's own schema does not have."""
+    """An enum. None: a symbol that the table's own schema does not have."""
 
     symbols: tuple[str | None, ...]
     kind: pa.DataType | None
@@ -139,7 +139,7 @@ class Null:
 
 @dataclass(frozen=True)
 class Misfit:
-    """A type that cannot fill the column: bad wherever a record has it, for instance as a branch of a union."""
+    """A type that cannot fill the column, such as a branch of a union: records that have it are bad."""
 
     reason: str
     kind: pa.DataType
@@ -148,5 +148,5 @@ class Misfit:
         cursor.fail(np.ones(len(cursor), np.bool_))
         return pa.nulls(len(cursor), self.kind)
 
-    def one(self, record: RecordBytes) -> Any:  # noqa: ARG002 - nothing of it is looked at
+    def one(self, record: RecordBytes) -> Any:  # noqa: ARG002 - it is not read
         raise Unfit(self.reason)

@@ -1,4 +1,4 @@
-"""From a writer's schema, the table's own schema if it has one, and the columns, to the node that reads a record."""
+"""Compiles a writer's schema, the table's own schema, if any, and the columns to the node that reads a record."""
 
 from collections.abc import Mapping
 
@@ -24,13 +24,13 @@ from enrich.codecs.avro.schemas.types import (
     describe,
 )
 
-# A schema of thirty lines can mean a billion fields: each record twice in the next one.
+# A schema of thirty lines can expand to a billion fields, if each record is used twice in the next one.
 _MOST_NODES = 5_000
 
 
 def compile_plan(writer: Record, reader: Record | None, kind: pa.StructType) -> Node:
-    """Raises ConfigError where the columns cannot be filled, or the table's schema cannot read what the writer's
-    wrote; the message names the column and no value. A column of which the writer knows nothing is null."""
+    """Raises ConfigError if the columns cannot be filled, or the table's schema cannot read what the writer's schema
+    wrote; the message names the column but no value. A column that the writer does not have is null."""
     try:
         return _Compiler().compile(writer, reader or writer, kind)
     except MismatchError as error:
@@ -44,7 +44,7 @@ class _Compiler:
     def compile(self, writer: AvroType, reader: AvroType, kind: pa.DataType | None) -> Node:
         self._nodes += 1
         if self._nodes > _MOST_NODES:
-            raise MismatchError(f"the avro schema has more than {_MOST_NODES} fields, those of records inside counted")
+            raise MismatchError(f"the avro schema has more than {_MOST_NODES} fields, with those of nested records")
         if isinstance(writer, Union):
             return self._union(writer, reader, kind)
         if isinstance(reader, Union):
@@ -69,7 +69,7 @@ class _Compiler:
         branches: list[Node] = []
         misfits: list[MismatchError] = []
         for branch in writer.branches:
-            # Without a schema of the table's own, each branch is read as itself.
+            # If the table has no schema of its own, each branch is read as itself.
             branch_reader = branch if reader is writer else reader
             try:
                 branches.append(self.compile(branch, branch_reader, kind))
@@ -89,7 +89,7 @@ class _Compiler:
 
     def _array(self, writer: Array, reader: Array, kind: pa.DataType | None) -> Node:
         if not _has_bytes(writer.items, {}):
-            # Nothing would bound the number of items.
+            # The number of items would be unbounded.
             raise MismatchError(f"an array of {describe(writer.items)}, whose items have no bytes, is refused")
         if kind is not None and not pa.types.is_list(kind):
             raise no_fit(writer, kind)
@@ -118,7 +118,7 @@ class _Compiler:
             if kind is not None and field.name in wanted:
                 column, reader = wanted[field.name]
                 fields.append(self._field(field, reader, column, kind.field(column)))
-            elif _has_bytes(field.type, {}):  # else there is nothing to step over, however many such fields there are
+            elif _has_bytes(field.type, {}):  # else there are no bytes to skip
                 fields.append(RecordField(field.name, self.compile(field.type, field.type, None), None))
         return tuple(fields)
 
@@ -130,7 +130,7 @@ class _Compiler:
 
 
 _Wanted = Mapping[str, tuple[int, Field]]
-"""The writer's fields that fill a column: by name -> the column, and the field that it is read as."""
+"""The writer's fields that fill a column: name -> the column's index, and the reader's field."""
 
 
 def _wanted(writer: Record, reader: Record, kind: pa.StructType) -> _Wanted:
@@ -145,7 +145,7 @@ def _wanted(writer: Record, reader: Record, kind: pa.StructType) -> _Wanted:
 
 
 def _constant(reader: Record, column: pa.Field) -> pa.Scalar:
-    """What fills a column that the writer does not have."""
+    """The value of a column that the writer does not have."""
     field = next((field for field in reader.fields if field.name == column.name), None)
     if field is None:
         return pa.scalar(None, column.type)
@@ -156,7 +156,7 @@ def _constant(reader: Record, column: pa.Field) -> pa.Scalar:
 
 
 def _has_bytes(kind: AvroType, known: dict[int, bool]) -> bool:
-    """Whether each value of the type has a byte or more. `known`: records that were looked at, however often used."""
+    """Whether each value of the type takes at least one byte. `known`: results for records, which may be used often."""
     match kind:
         case Primitive("null"):
             return False

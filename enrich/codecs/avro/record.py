@@ -1,10 +1,10 @@
-"""Where the reading of one record stands. It knows why a record cannot be read."""
+"""Reads a single record, and reports why it cannot be read."""
 
 from enrich.codecs.unfit import Unfit
 
 
 class RecordBytes:
-    """One record's bytes. No count and no length is used before it was compared with the bytes left."""
+    """The bytes of one record. No count or length is used before it was compared with the bytes left."""
 
     def __init__(self, data: bytes, position: int = 0) -> None:
         self._data = data
@@ -47,13 +47,13 @@ class RecordBytes:
         return self._data[self._position - size : self._position]
 
     def block(self) -> int:
-        """The number of items in the next block of an array or map; 0 at its end."""
+        """The number of items in the next block of an array or map; 0 at the end."""
         count = self.whole_number()
         if count < 0:
             if not 0 <= self.whole_number() <= self.left:
                 raise Unfit("the record is cut short")
             count = -count
-        # An item of no bytes (null, an empty record) is the only one for which this could be wrong, and of no use.
+        # This would only be wrong for items without bytes (null, an empty record), which are useless.
         if count > self.left:
             raise Unfit("more items than the record has bytes")
         return count

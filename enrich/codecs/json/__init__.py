@@ -1,4 +1,4 @@
-"""JSON to columns, and columns to JSON. A field means here what docs/formats.md says, whoever asks.
+"""Converts JSON to columns and back, as docs/formats.md specifies.
 
-`decoder` tries `fast` and falls back to `strict`, row by row; `values` is what a JSON value may become.
+`decoder` tries `fast` and falls back to `strict`, row by row; `values` converts single JSON values.
 """

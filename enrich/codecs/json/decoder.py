@@ -1,4 +1,4 @@
-"""JSON values to typed rows: a missing field is null, an extra one ignored, a wrong type makes the value bad."""
+"""Decodes JSON values to rows: a missing field is null, an extra one is ignored, a wrong type makes the value bad."""
 
 from collections.abc import Iterator
 
@@ -10,23 +10,23 @@ from enrich.codecs.json.strict import StrictJson
 from enrich.codecs.rows import Indexes, assemble, decode_in_batches, extents
 from stores.protocol import Decoded, Decoder
 
-# One call of Arrow's parser takes as long as 60 small rows of the strict one, or a few large ones (0.2 ms, measured).
+# One call of Arrow's parser takes as long as 60 small rows in the strict one, or a few large ones (0.2 ms, measured).
 _FEWEST_FAST = 64
 _FEWEST_BYTES_FAST = 2**14
-# A batch is tried again without its bad values while a try answers for so many rows on average; with more bad values
-# than that, about 1 in 200, the strict parser is faster.
+# A batch is tried again without its bad values as long as a try decodes so many rows on average; with more bad values,
+# about 1 in 200, the strict parser is faster.
 _TRIES_TO_START = 8
 _FEWEST_A_TRY = 200
-# In so many parts a batch is cut that has a bad value somewhere.
+# A batch with a bad value at an unknown row is split into so many parts.
 _PARTS = 4
 
 
 class JsonDecoder:
-    """Decodes a batch of JSON objects into rows of the given columns: fast while values are good, and one by one
-    around those that are not."""
+    """Decodes batches of JSON objects into rows of the given columns: fast if values are good, one by one around bad
+    ones."""
 
     def __init__(self, columns: pa.Schema, one_by_one: Decoder | None = None) -> None:
-        """`one_by_one`: what decides about doubtful values, instead of `StrictJson`; it must take what is no doubt."""
+        """`one_by_one`: decides about doubtful values instead of `StrictJson`. Must accept what the fast path does."""
         self._kind = pa.struct(list(columns))
         self._one_by_one = one_by_one or StrictJson(self._kind)
         self._fast = FastJson(self._kind) if FastJson.can_read(self._kind) else None
@@ -60,7 +60,7 @@ def _worth_it(sizes: Indexes) -> bool:
 def _fast_pieces(
     fast: FastJson, values: pa.BinaryArray, indexes: Indexes, sizes: Indexes
 ) -> Iterator[tuple[Indexes, pa.StructArray]]:
-    """Those of the rows that the fast parser can answer for."""
+    """The rows that the fast parser can decode."""
     waiting = [indexes]
     tries = answered = 0
     while waiting and (tries < _TRIES_TO_START or answered >= tries * _FEWEST_A_TRY):

@@ -1,7 +1,7 @@
-"""Rows as JSON objects: compact, the columns in their order, null fields written as null.
+"""Encodes rows as JSON objects: compact, columns in order, null fields as null.
 
-polars writes runs of plain columns (3 M rows/s of 100 bytes); text that is JSON already, and decimals, are put between
-as they stand, so that no digit is lost.
+polars encodes runs of plain columns (3 M rows/s of 100 bytes). Text that is JSON already, and decimals, are inserted
+verbatim, so that no digit is lost.
 """
 
 import base64
@@ -39,7 +39,7 @@ class JsonEncoder:
 
 
 def _plain_fields(run: list[tuple[str, pa.Array]]) -> list[pa.Array]:
-    """`"a":1,"b":null` for each row, or nothing for a run of no columns."""
+    """`"a":1,"b":null` for each row; nothing for an empty run."""
     if not run:
         return []
     series = [pl.Series(str(number), pl.from_arrow(column)) for number, (_, column) in enumerate(run)]
@@ -60,7 +60,7 @@ def _quoted(name: str) -> str:
 
 
 def _plain(column: pa.Array) -> pa.Array:
-    """The column in a type whose JSON is what the decoders read."""
+    """The column in a type whose JSON form is what the decoders read."""
     kind = column.type
     if pa.types.is_dictionary(kind):
         return _plain(column.cast(kind.value_type))
@@ -74,7 +74,7 @@ def _plain(column: pa.Array) -> pa.Array:
     if _is_bytes(kind):
         texts = [None if value is None else base64.b64encode(value).decode() for value in column.to_pylist()]
         return pa.array(texts, pa.string())
-    if pa.types.is_decimal(kind):  # inside a list or struct, where nothing can be put between
+    if pa.types.is_decimal(kind):  # inside a list or struct, where nothing can be inserted
         return column.cast(pa.string())
     if pa.types.is_timestamp(kind) and kind.tz is None:
         return pc.replace_substring(column.cast(pa.string()), " ", "T", max_replacements=1)

@@ -1,7 +1,7 @@
-"""JSON values many at a time, by Arrow's parser. It answers for all values or for none: never laxer than `StrictJson`.
+"""Decodes many JSON values at once with Arrow's parser: all of them or none, and never more lenient than `StrictJson`.
 
-Arrow reads one text of many objects. Its rows are the values' rows, whatever the values hold, because
-- each value starts with `{` and ends with `}`, and they are joined by a newline: between two values stands `}\\n{`;
+Arrow reads one text of many objects. Its rows are those of the values, whatever the values contain, because
+- each value starts with `{` and ends with `}`, and they are joined by newlines: between two values is `}\\n{`;
 - inside a string a newline is an error; inside an object or array `{` after `}` is one. So a value that parses has
   closed all it opened, and each value makes one row or more;
 - there are as many rows as values. So each value made exactly one.
@@ -20,16 +20,16 @@ import pyarrow.json as arrow_json
 from enrich.codecs.json.values import converter
 from enrich.codecs.rows import extents, has_forbidden_null
 
-# Python's parser stops at about 1,000 open brackets, Arrow's never.
+# Python's parser stops at about 1,000 open brackets, Arrow's does not.
 _DEEP = 300
 
-# How Arrow ends most of its messages. It only says where to look first: a wrong one costs time, not a row.
+# How most of Arrow's messages end. It only says where to look first: a wrong number costs time, not a row.
 _ROW = re.compile(r"in row (\d{1,9})\Z")
 
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """The strict parser must decide about one of the values or more; perhaps first about this one."""
+    """The strict parser must decide about at least one of the values, probably the one at `index`."""
 
     index: int | None = None
 
@@ -46,7 +46,7 @@ class FastJson:
 
     @staticmethod
     def can_read(kind: pa.StructType) -> bool:
-        """Whether Arrow's parser knows all types of the columns. It cannot read an object as a map."""
+        """Whether Arrow's parser can read all types of the columns. It cannot read an object as a map."""
         try:
             for field in kind:
                 _as_parsed(field.type)
@@ -55,7 +55,7 @@ class FastJson:
         return True
 
     def rows(self, values: pa.BinaryArray) -> pa.StructArray | Doubt:
-        """All values as rows, or the doubt that one of them left. The values must be `plausible`."""
+        """All values as rows, or Doubt about one of them. The values must be `plausible`."""
         text = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values), b"\n")[0]
         buffer = text.as_buffer()
         read = arrow_json.ReadOptions(use_threads=False, block_size=max(buffer.size + 1, 16))
@@ -66,15 +66,15 @@ class FastJson:
             columns = [_from_parsed(table.column(i).combine_chunks(), field.type) for i, field in enumerate(self._kind)]
         except _DoubtfulError:
             return Doubt()
-        except pa.ArrowException as error:  # it quotes values: it must not be passed on
-            place = _ROW.search(str(error))
-            return Doubt(min(int(place[1]), len(values) - 1) if place else None)
+        except pa.ArrowException as error:  # its message quotes values: it must not be passed on
+            found = _ROW.search(str(error))
+            return Doubt(min(int(found[1]), len(values) - 1) if found else None)
         rows = pa.StructArray.from_arrays(columns, fields=list(self._kind))
         return Doubt() if has_forbidden_null(rows, pa.field("", self._kind)) else rows
 
 
 def plausible(values: pa.BinaryArray) -> npt.NDArray[np.bool_]:
-    """Which values Arrow's parser may see: of the form that keeps rows apart, without what it is laxer about."""
+    """Which values may go to Arrow's parser: those that stay separate rows, without what it accepts too leniently."""
     data, starts, ends = extents(values)
     good = ends - starts >= 2
     first, last = np.where(good, starts, 0), np.where(good, ends - 1, 0)
@@ -83,12 +83,12 @@ def plausible(values: pa.BinaryArray) -> npt.NDArray[np.bool_]:
     good &= (data[first] == ord("{")) & (data[last] == ord("}"))
     begin, end = int(starts[0]), int(ends[-1])
     content = data[begin:end]
-    # A zero byte ends Arrow's text. Other control characters are space to both parsers, or an error.
-    places = np.flatnonzero(content == 0)
-    good[np.searchsorted(starts, begin + places, "right") - 1] = False
+    # A zero byte ends the text for Arrow. Other control characters are space or an error in both parsers.
+    positions = np.flatnonzero(content == 0)
+    good[np.searchsorted(starts, begin + positions, "right") - 1] = False
     good &= _valid_text(values)
-    for word in (b"NaN", b"Inf"):  # Arrow takes `Inf`, which is neither JSON nor Python's
-        good[np.searchsorted(starts, begin + _places(content, word), "right") - 1] = False
+    for word in (b"NaN", b"Inf"):  # Arrow accepts `Inf`, which neither JSON nor Python's parser does
+        good[np.searchsorted(starts, begin + _positions(content, word), "right") - 1] = False
     if (ends - starts).max(initial=0) > _DEEP:
         # Five times as fast as Arrow's count_substring (measured).
         brackets = np.flatnonzero((content == ord("[")) | (content == ord("{")))
@@ -96,12 +96,12 @@ def plausible(values: pa.BinaryArray) -> npt.NDArray[np.bool_]:
     return good
 
 
-def _places(content: npt.NDArray[np.uint8], word: bytes) -> npt.NDArray[np.intp]:
-    """Where the word stands: five times as fast as bytes.find (measured)."""
-    places = np.flatnonzero(content[: len(content) - len(word) + 1] == word[0])
+def _positions(content: npt.NDArray[np.uint8], word: bytes) -> npt.NDArray[np.intp]:
+    """Where the word occurs: five times as fast as bytes.find (measured)."""
+    positions = np.flatnonzero(content[: len(content) - len(word) + 1] == word[0])
     for step, byte in enumerate(word[1:], 1):
-        places = places[content[places + step] == byte]
-    return places
+        positions = positions[content[positions + step] == byte]
+    return positions
 
 
 def _valid_text(values: pa.BinaryArray) -> npt.NDArray[np.bool_]:
@@ -121,26 +121,26 @@ def _is_utf8(value: bytes) -> bool:
 
 
 def _as_parsed(kind: pa.DataType) -> pa.DataType:
-    """The type to ask Arrow's parser for: that of JSON itself, where reading the column's would be laxer or coarser."""
+    """The type to ask Arrow's parser for: JSON's own if it would read the column's too leniently or imprecisely."""
     if pa.types.is_struct(kind):
         return pa.struct([(field.name, _as_parsed(field.type)) for field in kind])
     if pa.types.is_list(kind):
         return pa.list_(_as_parsed(kind.value_type))
     if pa.types.is_floating(kind):
-        return pa.float64()  # rounded once to 64 bits and then to the column's, as the strict way does
+        return pa.float64()  # rounded to 64 bits and then to the column's type, as the strict parser does
     if pa.types.is_binary(kind) or pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         return pa.string()
     if pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_string(kind):
         return kind
     if pa.types.is_decimal128(kind):
-        # Arrow compares the digits of the text with the precision, not those of the number: 1000 as decimal(5,2) is
-        # taken. Of 38 digits and 38 zeros more nothing overflows in 256 bits, and the cast back does check.
+        # Arrow compares the digits of the text with the precision, not those of the number: it accepts 1000 as
+        # decimal(5,2). In 256 bits even 38 digits and 38 more zeros do not overflow, and the cast back checks.
         return pa.decimal256(38, kind.scale)
     raise _DoubtfulError
 
 
 def _from_parsed(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    """What was parsed as the type of `_as_parsed`, as the column's."""
+    """Converts what was parsed as `_as_parsed` to the column's type."""
     if pa.types.is_struct(kind):
         children = [_from_parsed(values.field(i), kind.field(i).type) for i in range(kind.num_fields)]
         return pa.StructArray.from_arrays(children, fields=list(kind), mask=values.is_null())
@@ -169,9 +169,9 @@ def _floating(values: pa.Array, kind: pa.DataType) -> pa.Array:
 def _time(texts: pa.StringArray, kind: pa.DataType) -> pa.Array:
     try:
         times = texts.cast(kind)
-    except pa.ArrowInvalid:  # fewer forms than ISO 8601 has, and offsets in all texts or none
+    except pa.ArrowInvalid:  # Arrow knows fewer forms of ISO 8601, and needs offsets in all texts or none
         return _one_by_one(texts, kind)
-    try:  # Arrow has a year 0 and Python has not; and an offset may lead beyond either end.
+    try:  # Arrow has a year 0 and Python has not; and an offset may lead out of range.
         pc.min_max(times).as_py()
     except (ValueError, OverflowError):
         raise _DoubtfulError from None

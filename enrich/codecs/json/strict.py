@@ -1,4 +1,4 @@
-"""JSON values one at a time, by Python's own parser: what decides, and names the reason, for all that is doubtful."""
+"""Decodes JSON values one at a time with Python's parser: it decides about doubtful values, and gives the reason."""
 
 import json
 from decimal import Decimal, InvalidOperation
@@ -9,7 +9,7 @@ import pyarrow as pa
 from enrich.codecs.json.values import converter
 from stores.protocol import Decoded
 
-# Beyond every column, and short enough for Python to write it in decimal digits.
+# Larger than any column holds, and short enough for Python to convert it to decimal digits.
 _HUGE = 10**4000
 
 
@@ -19,7 +19,7 @@ class StrictJson:
     def __init__(self, kind: pa.StructType) -> None:
         self._kind = kind
         self._convert = converter(kind)
-        # A number of JSON is exact decimal text; only a decimal column can tell it from the nearest float.
+        # JSON numbers are exact decimal text; only a decimal column needs more than the nearest float.
         parse_float = _exact if _has_decimal(kind) else None
         self._parse = json.JSONDecoder(parse_float=parse_float).decode
         self._parse_long = json.JSONDecoder(parse_float=parse_float, parse_int=_bounded).decode
@@ -32,7 +32,7 @@ class StrictJson:
             if value is not None:
                 try:
                     row = self._convert(self._object(value))
-                except UnicodeError:  # its own words would quote the byte
+                except UnicodeError:  # its message would quote the byte
                     bad[index] = "not UTF-8 text"
                 except ValueError as error:  # JSON's errors are ValueErrors too
                     bad[index] = str(error)
@@ -49,7 +49,7 @@ class StrictJson:
         return parsed
 
     def _parsed(self, value: bytes) -> Any:
-        # As json.loads reads bytes, which would make a new decoder for each value.
+        # Like json.loads for bytes, which would create a new decoder for each value.
         text = value.decode(json.detect_encoding(value), "surrogatepass")
         try:
             return self._parse(text)
@@ -60,7 +60,7 @@ class StrictJson:
 
 
 def build(rows: list[Any], bad: dict[int, str], kind: pa.StructType) -> Decoded:
-    """Converted rows as an array; what fits Python's type but not Arrow's (a year 1600 in nanoseconds) is bad."""
+    """Converted rows as an array. What fits Python's type but not Arrow's (the year 1600 in nanoseconds) is bad."""
     try:
         return Decoded(pa.array(rows, kind), bad)
     except (pa.ArrowException, ValueError, OverflowError):

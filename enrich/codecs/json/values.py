@@ -1,4 +1,4 @@
-"""Plain Python values (as JSON has them) to what Arrow takes for a type, refusing instead of guessing."""
+"""Converts Python values from JSON to what Arrow accepts for a type. Refuses instead of guessing."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,8 +11,8 @@ from enrich.codecs.unfit import Unfit, inside, map_entry, wrong
 
 
 def converter(kind: pa.DataType) -> Convert:
-    """A function from a value to what Arrow takes for this type; null stays null. It raises ValueError, with the
-    path of the field, for a value of another type. Raises ConfigError for a type that no JSON value stands for."""
+    """A function that converts a value to what Arrow accepts for this type; null stays null. The function raises
+    ValueError, with the path of the field, for a value of another type. Raises ConfigError for an unsupported type."""
     convert = _converter(kind)
     return lambda value: None if value is None else convert(value)
 
@@ -47,7 +47,7 @@ def _field(field: pa.Field) -> Convert:
 
     def convert_present(value: Any) -> Any:
         if value is None:
-            raise Unfit("null, where the column is NOT NULL")
+            raise Unfit("null in a column that is NOT NULL")
         return convert(value)
 
     return convert_present

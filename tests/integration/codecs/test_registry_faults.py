@@ -86,7 +86,7 @@ def test_user_and_password_are_sent(in_address):
         (200, {"schema": SCHEMA, "references": 5}, ConfigError, "references"),
         (200, {"schema": SCHEMA, "references": [5]}, ConfigError, "reference without"),
         (200, {"schema": "m", "schemaType": "PROTOBUF"}, BadRecord, "of type PROTOBUF, not avro"),
-        (200, b"[" * 10_000, ConfigError, "no answer of a schema registry"),
+        (200, b"[" * 10_000, ConfigError, "not the answer of a schema registry"),
         (200, b" " * (4 * 2**20 + 1), ConfigError, "more than 4 MiB"),
         (429, b"", Unreachable, "status 429"),
         (500, {"error_code": 50001}, Unreachable, "status 500"),

@@ -122,12 +122,12 @@ def test_null_is_bad_where_the_column_is_not_null():
     body = written(schema(["null", "int"]), {"c": None})
     assert both_ways(decoder(["null", "int"], pa.int32(), nullable=False), body) == (
         None,
-        "c: null, where the column is NOT NULL",
+        "c: null in a column that is NOT NULL",
     )
     items = pa.list_(pa.field("item", pa.int32(), nullable=False))
     avro = {"type": "array", "items": ["null", "int"]}
     _, reason = both_ways(decoder(avro, items), written(schema(avro), {"c": [1, None]}))
-    assert reason == "c.1: null, where the column is NOT NULL"
+    assert reason == "c.1: null in a column that is NOT NULL"
 
 
 def test_the_last_of_two_equal_keys_of_a_map_counts():

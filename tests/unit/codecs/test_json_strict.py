@@ -119,11 +119,11 @@ def test_what_pythons_parser_takes_is_taken(value):
 
 
 def test_null_is_bad_where_the_column_is_not_null():
-    reason = "c: null, where the column is NOT NULL"
+    reason = "c: null in a column that is NOT NULL"
     assert decode(pa.int32(), "{}", nullable=False) == (None, reason)
     assert decode(pa.int32(), '{"c":null}', nullable=False) == (None, reason)
     inner = pa.struct([pa.field("x", pa.int32(), nullable=False)])
-    assert decode(inner, '{"c":{}}') == (None, "c.x: null, where the column is NOT NULL")
+    assert decode(inner, '{"c":{}}') == (None, "c.x: null in a column that is NOT NULL")
     assert decode(inner, '{"c":null}') == (None, None)
 
 

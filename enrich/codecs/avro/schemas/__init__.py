@@ -1,4 +1,4 @@
-"""The schemas of Avro: from where they come, which types they have, and whether one can be read as another.
+"""Avro schemas: where they come from, their types, and whether one can be read as another.
 
-It may use nothing of the decoder.
+Must not import the decoder.
 """

@@ -1,4 +1,4 @@
-"""From what Avro's bytes hold to what a column holds: for a whole array, with the misfits marked, and for one value."""
+"""Converts Avro values to column values: whole arrays, marking values that do not fit, and single values."""
 
 import datetime as dt
 import uuid
@@ -37,7 +37,7 @@ def integer(kind: pa.DataType) -> Fit:
 
 
 def floating(kind: pa.DataType) -> Fit:
-    # Whole numbers by way of 64 bits, so that many are rounded as one is.
+    # Integers go through float64, so that `many` rounds as `one` does.
     return Fit(kind, lambda values, _: values.cast(pa.float64(), safe=False).cast(kind), float)
 
 
@@ -63,8 +63,8 @@ _FIRST, _LAST = ((time - _EPOCH) // _MICROSECOND for time in (dt.datetime.min, d
 
 
 def timestamp(kind: pa.DataType, microseconds: int, divisor: int = 1) -> Fit:
-    """For a unit of so many microseconds, or of a divisor's part of one."""
-    # A long of nanoseconds cannot leave the years 1677 to 2262.
+    """For a unit of `microseconds` / `divisor` microseconds."""
+    # A long of nanoseconds only covers the years 1677 to 2262.
     first = max(-(-_FIRST * divisor // microseconds), -(2**63))
     last = min(_LAST * divisor // microseconds, 2**63 - 1)
 
@@ -116,7 +116,7 @@ def uuid_text(kind: pa.DataType) -> Fit:
 
 
 def decimal(kind: pa.Decimal128Type, scale: int) -> Fit:
-    """From a big-endian number in two's complement that counts units of 10 to the power of -scale."""
+    """From a big-endian two's complement number in units of 10 to the power of -scale."""
     fits = scalars.decimal(kind)
     misfit = f"decimal({kind.precision},{kind.scale}) cannot hold the value"
 
@@ -132,7 +132,7 @@ def decimal(kind: pa.Decimal128Type, scale: int) -> Fit:
         cursor.fail(too_long)
         wide = pa.Decimal128Array.from_buffers(pa.decimal128(38, scale), len(values), [None, pa.py_buffer(numbers)])
         try:
-            # 256 bits hold any of them at any scale, and the cast back checks the digits.
+            # decimal256 holds any of them at any scale, and the cast back checks the precision.
             return wide.cast(pa.decimal256(76, scale)).cast(pa.decimal256(76, max(kind.scale, scale))).cast(kind)
         except pa.ArrowInvalid:
             return _one_by_one(values, cursor, kind, one)
@@ -141,15 +141,15 @@ def decimal(kind: pa.Decimal128Type, scale: int) -> Fit:
 
 
 def _little_endian(values: pa.BinaryArray) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """Numbers of 16 bytes, and which values have more bytes than that."""
+    """The values as little-endian numbers of 16 bytes, and which values are longer."""
     content, starts, ends = extents(values)
     length = ends - starts
     numbers = np.zeros((len(values), 16), np.uint8)
     some = np.flatnonzero(length > 0)
     numbers[some[content[starts[some]] >= 0x80]] = 0xFF
-    for place in range(min(16, int(length.max(initial=0)))):
-        long_enough = np.flatnonzero(length > place)
-        numbers[long_enough, place] = content[ends[long_enough] - 1 - place]
+    for index in range(min(16, int(length.max(initial=0)))):
+        long_enough = np.flatnonzero(length > index)
+        numbers[long_enough, index] = content[ends[long_enough] - 1 - index]
     return numbers, length > 16
 
 

@@ -1,4 +1,4 @@
-"""Schemas by id from a registry with Confluent's API."""
+"""Gets schemas by id from a registry with Confluent's API."""
 
 import base64
 import http.client
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from enrich.config import Registry as RegistrySection
 
 _LARGEST = 4 * 2**20
-_UNKNOWN = (40401, 40402, 40403)  # subject, version, schema: the API's own codes; a wrong address has none of them
+_UNKNOWN = (40401, 40402, 40403)  # the API's codes for subject, version, schema; another server has none of them
 _DEADLINE_S = 10.0
 
 
 @dataclass(frozen=True)
 class RegistryAccess:
-    """Where the registry is, and how to prove who we are."""
+    """Address and credentials of the registry."""
 
-    url: str = field(repr=False)  # it may hold a password
+    url: str = field(repr=False)  # it may contain a password
     username: str | None = None
     password: str | None = field(default=None, repr=False)
     ca_file: str | None = None
@@ -48,7 +48,7 @@ def access_of(section: "RegistrySection") -> RegistryAccess:
 
 
 class Registry:
-    """A `SchemaSource`. Raises ConfigError for an address or files that cannot be used."""
+    """A `SchemaSource`. Raises ConfigError for an invalid address or unusable files."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class Registry:
         try:
             port = address.port
         except ValueError:
-            raise ConfigError("the schema registry's address has a port that is none") from None
+            raise ConfigError("the port in the schema registry's address is not a number from 0 to 65535") from None
         if address.scheme not in ("http", "https") or not address.hostname:
             raise ConfigError("the schema registry's address must start with http:// or https:// and name a host")
         self._host = address.hostname
@@ -92,12 +92,12 @@ class Registry:
             raise BadRecord(f"{what} cannot be read: {error}") from None
 
     def require(self) -> None:
-        """Raises what keeps us from it: Unreachable, or ConfigError where it refuses us or is none."""
-        with suppress(BadRecord):  # it says that it has no such schema, as it should
+        """Raises Unreachable if it does not answer, ConfigError if it refuses us or is not a registry."""
+        with suppress(BadRecord):  # the expected answer: there is no such schema
             self._answer("/schemas/ids/0", "schema id 0", self._clock() + self._deadline_s)
 
     def latest(self, subject: str) -> tuple[int, str]:
-        """The id and the text of the subject's newest schema. Raises ConfigError when it has none."""
+        """The id and the text of the subject's newest schema. Raises ConfigError if it has none."""
         end = self._clock() + self._deadline_s
         what = f"subject {subject}"
         try:
@@ -129,7 +129,7 @@ class Registry:
     def _references(self, answer: dict[str, Any]) -> list[Any]:
         references = answer.get("references") or []
         if not isinstance(references, list):
-            raise self._no_registry("references that are no list")
+            raise self._no_registry("references that are not a list")
         return references
 
     def _answer(self, path: str, what: str, end: float) -> dict[str, Any]:
@@ -155,17 +155,17 @@ class Registry:
 
     def _no_registry(self, got: str) -> ConfigError:
         return ConfigError(
-            f"no answer of a schema registry: {got}",
+            f"this is not the answer of a schema registry: {got}",
             where=self._where,
             next_step="check kafka.registry.url; it includes the path of the Confluent API",
         )
 
     def _ask(self, path: str, end: float) -> tuple[int, bytes]:
-        # http.client and a connection for each question: there are few, and urllib would obey HTTP_PROXY.
+        # http.client with a connection per request: there are few, and urllib would use HTTP_PROXY.
         try:
             with closing(self._connection(self._left(end))) as connection:
                 connection.connect()
-                sock = connection.sock  # the connection lets go of it once the answer begins
+                sock = connection.sock  # the connection drops it when the response begins
                 connection.request("GET", self._path + path, headers=self._headers)
                 sock.settimeout(self._left(end))
                 with closing(connection.getresponse()) as response:
@@ -186,7 +186,7 @@ class Registry:
             body += chunk
             if len(body) > _LARGEST:
                 raise self._no_registry(f"more than {_LARGEST // 2**20} MiB")
-            # A socket's timeout is for each packet: without this, a server that drips bytes holds us for ever.
+            # A socket's time-out is per packet: without this, a server that sends a few bytes at a time never ends.
             sock.settimeout(self._left(end))
         return bytes(body)
 
@@ -206,7 +206,7 @@ def _tls(access: RegistryAccess) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cafile=access.ca_file)
         if access.cert_file is not None:
-            # A password would be asked for on the terminal: an encrypted key is refused instead.
+            # OpenSSL would ask for a password on the terminal; this refuses encrypted keys instead.
             context.load_cert_chain(access.cert_file, access.key_file, password=lambda: "")
     except (OSError, ValueError) as error:
         raise ConfigError(

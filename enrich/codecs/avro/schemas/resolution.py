@@ -1,4 +1,4 @@
-"""Whether what one schema wrote can be read as another: the rules of Avro's specification, type by type."""
+"""Schema resolution: whether a writer's type can be read as a reader's type, by the rules of Avro's specification."""
 
 from enrich.codecs.avro.schemas.types import Array, AvroType, Enum, Fixed, Map, Primitive, Record, Union
 
@@ -12,7 +12,7 @@ _PROMOTIONS = {
 
 
 def matches(writer: AvroType, reader: AvroType) -> bool:
-    """For two types that are no unions: what is inside them is looked at when it is compiled."""
+    """For two types that are not unions. Types inside them are checked when they are compiled."""
     if isinstance(writer, Primitive) and isinstance(reader, Primitive):
         return writer.name == reader.name or reader.name in _PROMOTIONS.get(writer.name, ())
     if isinstance(writer, Fixed) and isinstance(reader, Fixed):
@@ -23,14 +23,14 @@ def matches(writer: AvroType, reader: AvroType) -> bool:
 
 
 def branch_for(writer: AvroType, reader: Union) -> AvroType | None:
-    """The branch that a value of the writer's type is read as: the same type if there is one, else the first fit."""
+    """The branch as which a value of the writer's type is read: the same type if there is one, else the first match."""
     fitting = [branch for branch in reader.branches if matches(writer, branch)]
     same = [branch for branch in fitting if not isinstance(branch, Primitive) or branch.name == _name(writer)]
     return next(iter(same + fitting), None)
 
 
 def _same_name(writer: Enum | Fixed | Record, reader: Enum | Fixed | Record) -> bool:
-    """Names without their namespaces, as the specification has it; an alias of the reader's will do."""
+    """Compares names without namespaces, by the specification; an alias of the reader matches too."""
     known = {_short(name) for name in (reader.name, *reader.aliases)}
     return _short(writer.name) in known
 

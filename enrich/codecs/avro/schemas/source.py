@@ -1,4 +1,4 @@
-"""Where the schemas of framed records come from: by the id that stands before each body."""
+"""Sources of the schemas of framed records, by schema id."""
 
 from collections import OrderedDict
 from threading import Lock
@@ -9,16 +9,16 @@ from enrich.base.errors import Retryable
 
 class SchemaSource(Protocol):
     def get(self, schema_id: int) -> str:
-        """The schema's JSON text, the same for ever.
+        """The schema's JSON text, which never changes.
 
-        Raises BadRecord for an id that nobody has given out, or a schema that is no Avro; Unreachable when the source
-        does not answer in time, and ConfigError when it will not answer us.
+        Raises BadRecord for an unknown id, or a schema that is not Avro; Unreachable if the source does not answer in
+        time; ConfigError if it refuses us.
         """
 
 
 class CachedSchemas:
-    """Asks another source once for each schema, and keeps those that were used last. Errors are not kept. Tables and
-    threads may share it."""
+    """Asks another source once for each schema, and keeps the most recently used ones, but no errors. Thread-safe;
+    tables may share it."""
 
     def __init__(self, source: SchemaSource, size: int = 1_000) -> None:
         self._source = source
@@ -27,7 +27,7 @@ class CachedSchemas:
         self._kept: OrderedDict[int, str] = OrderedDict()
 
     def known(self, schema_id: int) -> str | None:
-        """None: nobody has been asked for it yet."""
+        """The schema, or None if it is not cached."""
         with self._lock:
             if schema_id in self._kept:
                 self._kept.move_to_end(schema_id)
@@ -46,11 +46,11 @@ class CachedSchemas:
 
 
 class NotAskedYet(Retryable):
-    """A schema has to be asked for, by somebody who may wait for the answer."""
+    """The schema is not cached: a thread that may block has to fetch it."""
 
 
 class KnownSchemas:
-    """A `SchemaSource` that answers at once or not at all: what others have asked `schemas` for."""
+    """A `SchemaSource` that never blocks: it only returns what is in the cache."""
 
     def __init__(self, schemas: CachedSchemas) -> None:
         self._schemas = schemas

@@ -1,4 +1,4 @@
-"""Avro schemas as value objects. Refused: a type that contains itself, since no column can hold it."""
+"""Avro schemas as value objects. A type that contains itself is refused, since no column can hold it."""
 
 import json
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from fastavro.schema import SchemaParseException, UnknownType, parse_schema
 
 from enrich.base.errors import ConfigError
 
-# Schemas come from producers: more than any real one has, less than exhausts the stack.
+# Schemas come from producers. This is deeper than any real one, and does not exhaust the stack.
 _DEEPEST = 64
 
 NO_DEFAULT = object()
@@ -16,7 +16,7 @@ NO_DEFAULT = object()
 
 @dataclass(frozen=True)
 class Logical:
-    """What a logical type says about the type below it."""
+    """A logical type with its attributes."""
 
     name: str
     precision: int = 0
@@ -81,7 +81,7 @@ AvroType = Primitive | Fixed | Enum | Array | Map | Union | Record
 
 
 def load_schema(text: str) -> Record:
-    """Raises ConfigError for what is no schema of a record, or one that no columns can hold."""
+    """Raises ConfigError if it is not the schema of a record, or no columns can hold it."""
     try:
         raw = json.loads(text)
         loaded = _Loader().load(parse_schema(raw, named_schemas={}))
@@ -92,7 +92,7 @@ def load_schema(text: str) -> Record:
     except UnknownType as error:
         raise ConfigError(f"the avro schema names an unknown type, {error.name}") from None
     except (SchemaParseException, ValueError, KeyError, TypeError, AttributeError) as error:
-        # fastavro reports a missing key of the schema as the KeyError that it ran into.
+        # fastavro raises a plain KeyError if the schema lacks a key.
         raise ConfigError(f"not an avro schema: {error}") from None
     if not isinstance(loaded, Record):
         raise ConfigError("the avro schema is not that of a record")
@@ -100,7 +100,7 @@ def load_schema(text: str) -> Record:
 
 
 def describe(kind: AvroType) -> str:
-    """The type in the words of a message."""
+    """The type as text for a message."""
     match kind:
         case Primitive(name, logical):
             return name if logical is None else f"{name} ({logical.name})"
@@ -112,7 +112,7 @@ def describe(kind: AvroType) -> str:
 
 
 class _Loader:
-    """fastavro has validated the schema and written all names in full."""
+    """Converts a schema that fastavro has validated, with all names in full."""
 
     def __init__(self) -> None:
         self._named: dict[str, AvroType] = {}
@@ -169,7 +169,7 @@ def _aliases(raw: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _logical(raw: dict[str, Any]) -> Logical | None:
-    """None also for a decimal that cannot be: the specification says to ignore it."""
+    """None also for an invalid decimal: the specification says to ignore it."""
     name = raw.get("logicalType")
     if not isinstance(name, str):
         return None
