@@ -95,7 +95,7 @@ def test_what_ends_a_job_is_told_to_people_and_to_programs(world, visits):
     told = failure_of(raised.value)
     assert isinstance(told, BadRecord)
     assert told.what.startswith("an event has no row in the table users")
-    assert f"ToldFailure: {told}" in str(raised.value)
+    assert f"ReportedFailure: {told}" in str(raised.value)
 
 
 def test_the_example_of_the_page_runs_on_a_stream(spark, world, tmp_path):
