@@ -1,7 +1,7 @@
-"""The configuration room: one YAML file becomes one frozen `Pipeline`, or everything that is wrong with it at once.
+"""The configuration: loads a YAML file into one frozen `Pipeline`, or reports everything that is wrong with it at once.
 
-Each section has a file with its model and, where keys must fit together, one with its rules. The other rooms take a
-pipeline or a section of it and read no configuration of their own. Nothing here connects to anything.
+Each section has a file with its model and, if keys depend on each other, one with its rules. Other packages take a
+pipeline or a section of it and read no configuration themselves. Nothing here opens a connection.
 """
 
 from enrich.config.loader import load, load_text

@@ -1,6 +1,6 @@
 """JSON Schema of the configuration file, for completion and checks in editors.
 
-It knows keys, types and values; what must fit together is for `config check`.
+It covers keys, types and values; dependencies between keys are checked by `config check`.
 """
 
 from typing import Any
@@ -20,7 +20,7 @@ def json_schema() -> dict[str, Any]:
     for definition in definitions.values():
         if "enum" in definition:
             _allow_variable(definition)
-    # YAML's `on_miss: null` is no text.
+    # In YAML, `on_miss: null` is not text.
     definitions["OnMiss"]["anyOf"].append({"type": "null"})
     result: dict[str, Any] = _quiet(schema)
     return {
@@ -31,11 +31,11 @@ def json_schema() -> dict[str, Any]:
 
 
 def _loosen(schema: dict[str, Any], section: type[Section]) -> None:
-    """Keys that follow from others are not required, and wherever a value stands, `${VAR}` may stand."""
+    """Derived keys are not required, and every value may be a `${VAR}`."""
     schema["required"] = [key for key in schema.get("required", ()) if key not in section.derived]
     for key, field in keys_of(section).items():
         value = schema["properties"][key]
-        value["description"] = field.description  # pydantic leaves it out beside a reference
+        value["description"] = field.description  # pydantic omits it beside a reference
         for option in value.get("anyOf", [value]):
             _allow_variable(option)
 
@@ -48,7 +48,7 @@ def _allow_variable(schema: dict[str, Any]) -> None:
 
 
 def _quiet(schema: Any) -> Any:
-    """Without pydantic's titles, which repeat the keys, and without defaults that say nothing."""
+    """Without pydantic's titles, which repeat the keys, and without null defaults."""
     if isinstance(schema, dict):
         return {
             key: _quiet(value)

@@ -1,4 +1,4 @@
-"""From a file to a pipeline: read, parse, replace variables, read schema files, validate. All problems at once."""
+"""Loads a pipeline: reads the file, replaces variables, reads schema files, validates. Reports all problems at once."""
 
 import os
 import stat
@@ -19,12 +19,12 @@ LARGEST_FILE = 2**18
 
 
 def load(path: str | PathLike[str], environ: Mapping[str, str] | None = None) -> Pipeline:
-    """Raises ConfigProblems with everything that is wrong with the file, ConfigError when it cannot be read at all."""
+    """Raises ConfigProblems with everything that is wrong with the file, ConfigError if it cannot be read at all."""
     return load_text(_read(os.fspath(path)), environ, os.fspath(path))
 
 
 def load_text(text: str, environ: Mapping[str, str] | None = None, file: str = "<text>") -> Pipeline:
-    """The same for the contents of a file. `environ` is this process's environment unless given."""
+    """The same for the contents of a file. `environ` defaults to this process's environment."""
     try:
         document = Document(text, os.environ if environ is None else environ, file)
     except NotYaml as error:
@@ -58,7 +58,7 @@ def _read(path: str) -> str:
 def _read_bytes(path: str) -> bytes:
     if "\0" in path:
         raise Wrong("a path has no zero byte")
-    # A pipe or a device could keep us waiting for ever, or never end.
+    # A pipe or a device could block forever, or never end.
     if not stat.S_ISREG(FilePath(path).stat().st_mode):
         raise Wrong("it is not a file" if not FilePath(path).is_dir() else "it is a directory")
     with FilePath(path).open("rb") as file:

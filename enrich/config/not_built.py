@@ -1,6 +1,6 @@
-"""Parts of the configuration that are designed but not built yet: refused by name, so that nobody relies on them.
+"""Keys that are designed but not built yet: they are refused by name, so that nobody relies on them.
 
-Whoever builds one removes its line here and adds its keys to a section's model.
+To build one, remove its line here and add its keys to a section's model.
 """
 
 from collections.abc import Iterator, Mapping
@@ -9,7 +9,7 @@ from typing import Any
 from enrich.config.messages.problems import Finding, Path
 
 NOT_BUILT: Mapping[str, str] = {}
-"""Paths, in which `*` stands for any name or number (`stages.*.lookups.*.key`), and what to tell their users."""
+"""Paths, in which `*` is any name or number (`stages.*.lookups.*.key`), with the message for users."""
 
 
 def not_built(data: Any, known: Mapping[str, str] = NOT_BUILT) -> Iterator[Finding]:

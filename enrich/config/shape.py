@@ -1,4 +1,4 @@
-"""The models as a tree to walk along a path: which section is there, which keys it has, what may stand in."""
+"""Navigates the models by path: the section at a path, its keys, and valid stand-ins for missing values."""
 
 import typing
 from collections.abc import Iterator, Mapping
@@ -44,7 +44,7 @@ _STAND_INS: Mapping[tuple[str, str], Any] = {
     ("PostgresTarget", "table"): "stand-in",
     ("PostgresTarget", "key"): ["stand_in"],
 }
-"""For required keys that are missing or wrong, so that the rest can still be checked. Never seen by anyone."""
+"""Values for required keys that are missing or wrong, so that the rest can still be checked. Never shown to anyone."""
 
 
 def keys_of(section: type[Section]) -> dict[str, FieldInfo]:
@@ -53,7 +53,7 @@ def keys_of(section: type[Section]) -> dict[str, FieldInfo]:
 
 
 def kind_at(path: Path, root: type[Section] = Pipeline) -> Any:
-    """The type that stands at the path; None where the path leads nowhere."""
+    """The type at the path; None if there is no such path."""
     kind: Any = root
     for step in path:
         kind = _child(kind, step)
@@ -66,7 +66,7 @@ def section_at(path: Path, root: type[Section] = Pipeline) -> type[Section] | No
 
 
 def stand_in(path: Path) -> Any:
-    """Something valid for what the path names, or None when nothing needs to stand there."""
+    """A valid value for the path, or None if no value is required there."""
     section = section_at(path[:-1])
     if section is not None:
         field = keys_of(section).get(str(path[-1]))

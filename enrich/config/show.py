@@ -19,7 +19,7 @@ def as_data(pipeline: Pipeline) -> dict[str, Any]:
 def as_yaml(pipeline: Pipeline) -> str:
     """The same as a configuration file, which loads to the same pipeline, but for the masked passwords."""
     yaml = YAML()
-    yaml.width = 4096  # a long expression stays on one line, where one can find it
+    yaml.width = 4096  # keeps a long expression on one line, so that it can be searched for
     out = io.StringIO()
     yaml.dump(_escaped(as_data(pipeline)), out)
     return out.getvalue()
@@ -28,7 +28,7 @@ def as_yaml(pipeline: Pipeline) -> str:
 def _escaped(value: Any) -> Any:
     match value:
         case str():
-            # Characters that a file may hold only as an escape, ruamel escapes only where it is told to quote.
+            # ruamel only escapes characters that must be escaped if it is forced to quote.
             return DoubleQuotedScalarString(escape(value)) if FORBIDDEN.search(value) else escape(value)
         case dict():
             return {key: _escaped(item) for key, item in value.items()}

@@ -1,8 +1,8 @@
-"""Data to a pipeline, or to everything that is wrong with it: fields first, then the rules between them.
+"""Validates data to a pipeline, or to everything that is wrong with it: fields first, then the rules between them.
 
-pydantic builds nothing when one field is wrong, and the rules need something built. So a refused value is taken out
-(or something valid put in its place), remembered as a doubt, and the rest validated again; what a rule concludes
-from a doubt is not told. Thus one run tells all problems and no consequences of them.
+pydantic builds nothing if one field is wrong, and the rules need a model. So a refused value is removed or replaced by
+a valid one, remembered as a doubt, and the rest is validated again. Findings that depend on a doubt are dropped. So
+one run reports all problems and none of their consequences.
 """
 
 from collections.abc import Iterable
@@ -12,13 +12,13 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from enrich.config.messages.problems import Finding, Path
-from enrich.config.messages.words import Wrong, nearest, told
+from enrich.config.messages.words import Wrong, nearest, shown
 from enrich.config.not_built import not_built
 from enrich.config.sections.pipeline import Pipeline
 from enrich.config.sections.rules import broken_rules
 from enrich.config.shape import keys_of, section_at, stand_in
 
-# Each round finds what the round before it hid; models are nested no deeper than this.
+# Each round finds what the previous one hid; models are not nested deeper than this.
 _ROUNDS = 8
 
 _MAPPING = ("model_type", "model_attributes_type", "dict_type", "mapping_type")
@@ -26,17 +26,17 @@ _LIST = ("tuple_type", "list_type")
 
 
 def validate(data: Any, known: Iterable[Finding] = ()) -> tuple[Pipeline | None, list[Finding]]:
-    """The pipeline (None when it has findings) and what is wrong, the findings known beforehand included.
+    """The pipeline (None if there are findings) and all findings, including those known before.
 
-    The data, dicts and lists all through, is changed on the way.
+    Changes the data, which must consist of dicts and lists.
     """
     if not isinstance(data, dict):
-        what = "the file is empty" if data is None else f"expected a mapping at the top, got {told(data)}"
+        what = "the file is empty" if data is None else f"expected a mapping at the top, got {shown(data)}"
         return None, [*known, Finding((), f"{what}; a pipeline begins with `name: ...` and `kafka: ...`")]
     findings = list(known)
     doubts = _Doubts()
     for finding in findings:
-        if finding.place is None:  # else it is about how the file is written, and the value itself may be right
+        if finding.place is None:  # else it concerns the file's text, and the value itself may be right
             doubts.add(finding.path)
             _repair(data, finding)
     for finding in list(not_built(data)):
@@ -46,7 +46,7 @@ def validate(data: Any, known: Iterable[Finding] = ()) -> tuple[Pipeline | None,
         try:
             pipeline = Pipeline.model_validate(data)
         except ValidationError as error:
-            # Unknown keys first: the key that was meant is then not reported as missing too.
+            # Unknown keys first, so that the key that was meant is not also reported as missing.
             for details in sorted(error.errors(include_url=False), key=lambda each: each["type"] != "extra_forbidden"):
                 finding, doubt = _finding(details)
                 if details["type"] != "missing" or not any(path in doubts for path in _wanted_for(finding.path)):
@@ -54,7 +54,7 @@ def validate(data: Any, known: Iterable[Finding] = ()) -> tuple[Pipeline | None,
                 doubts.add(doubt)
                 _repair(data, finding)
         else:
-            # What a rule says is not told when it rests on something that was refused itself.
+            # Drop findings of rules that depend on a value that was refused itself.
             findings += [found for found in broken_rules(pipeline) if not doubts.touch(found.path, *found.about)]
             return (None if findings else pipeline), findings
     return None, findings
@@ -91,9 +91,9 @@ def _finding(details: ErrorDetails) -> tuple[Finding, Path]:
         field = keys_of(section_at(path[:-1]) or Pipeline)[str(path[-1])]
         return Finding(path, f"missing: {field.description}"), path
     if kind in _MAPPING:
-        return Finding(path, f"expected a mapping (`key: value` pairs), got {told(details['input'])}"), path
+        return Finding(path, f"expected a mapping (`key: value` pairs), got {shown(details['input'])}"), path
     if kind in _LIST:
-        return Finding(path, f"expected a list (`- item` or `[item, item]`), got {told(details['input'])}"), path
+        return Finding(path, f"expected a list (`- item` or `[item, item]`), got {shown(details['input'])}"), path
     wrong = details.get("ctx", {}).get("error")
     if isinstance(wrong, Wrong):
         return Finding(path, str(wrong), key=path != details["loc"], offset=wrong.offset), path
@@ -101,7 +101,7 @@ def _finding(details: ErrorDetails) -> tuple[Finding, Path]:
 
 
 def _wanted_for(path: Path) -> tuple[Path, ...]:
-    """What a missing key would have come from: itself, misspelt, or the key that its default is derived from."""
+    """The paths that would have supplied a missing key: itself, misspelt, or the key that its default comes from."""
     section = section_at(path[:-1])
     source = section.derived.get(str(path[-1])) if section is not None else None
     return (path,) if source is None else (path, (*path[:-1], source))
@@ -120,10 +120,10 @@ def _unknown_key(path: Path) -> tuple[Finding, Path]:
 
 
 def _repair(data: Any, finding: Finding) -> None:
-    """Puts something valid at the path: nothing where that is allowed, else a stand-in."""
+    """Makes the value at the path valid: removes it if that is allowed, else puts a stand-in there."""
     path = finding.path
     while path and isinstance(path[-1], int) and section_at(path) is None:
-        path = path[:-1]  # an item of a plain list: the list goes
+        path = path[:-1]  # an item of a plain list: remove the list
     if not path:
         return
     holder = data

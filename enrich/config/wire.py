@@ -1,6 +1,6 @@
-"""A pipeline as another process of ours gets it: whole, and resolved once, so that no second reading can differ.
+"""Sends a pipeline to another process of ours: complete and resolved once, so that both have the same.
 
-A child has another working directory and environment, and on another host other files: it must not load the file again.
+A child may have another working directory and environment, and another host other files: they must not load the file.
 """
 
 import json
@@ -16,7 +16,7 @@ def to_wire(pipeline: Pipeline) -> str:
 
 
 def from_wire(text: str) -> Pipeline:
-    """What `to_wire` was given; no variable is replaced and no file read again."""
+    """The pipeline that was given to `to_wire`. Replaces no variables and reads no files."""
     return Pipeline.model_validate(json.loads(text))
 
 

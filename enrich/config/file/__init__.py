@@ -1,4 +1,4 @@
-"""The YAML file itself: its tree with places, variables, the schema files that it names.
+"""The YAML file: its tree with text positions, variables, and the schema files that it names.
 
-It may use `types` and `messages`, and knows no section.
+May import `types` and `messages`; independent of the sections.
 """

@@ -1,4 +1,4 @@
-"""One configuration file as plain data, with the place of every key and value, and `${...}` replaced."""
+"""A configuration file as plain data with `${...}` replaced, and the text position of every key and value."""
 
 import re
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from enrich.config.messages.words import Wrong
 
 
 class Document:
-    """Raises NotYaml for a text that is no YAML; what is wrong with single values stands in `findings`."""
+    """Raises NotYaml if the text is not YAML. Errors in single values are added to `findings`."""
 
     def __init__(self, text: str, environ: Mapping[str, str], file: str) -> None:
         self.file = file
@@ -26,7 +26,7 @@ class Document:
         self.data: Any = None if root is None else self._data(root, ())
 
     def problem(self, finding: Finding) -> Problem:
-        """The finding with its place: of the key or value itself, or else of the nearest section around it."""
+        """The finding with its position: that of the key or value, or of the nearest enclosing section."""
         place = self._place(finding)
         return Problem(self.file, place.line, place.column, path_text(finding.path), finding.message)
 
@@ -41,7 +41,7 @@ class Document:
         return self._keys.get(path, TextPosition(1))
 
     def _inside(self, scalar: Scalar, offset: int | None) -> TextPosition:
-        """The character itself, where the value stands in the file as it is: on one line, without escapes."""
+        """The position of the character itself, if the value is in the file verbatim: on one line, without escapes."""
         if offset is not None:
             line = self._lines[scalar.place.line - 1]
             start = scalar.place.column or 1
@@ -80,7 +80,7 @@ class Document:
                 merged.append(value)
             elif key.text in data:
                 here = (*path, key.text)
-                twice = f"this key is there twice: on line {self._keys[here].line} and on line {key.place.line}"
+                twice = f"duplicate key: on line {self._keys[here].line} and on line {key.place.line}"
                 self.findings.append(Finding(here, twice, place=key.place))
             else:
                 self._keys[(*path, key.text)] = key.place
@@ -90,7 +90,7 @@ class Document:
         return data
 
     def _merge(self, source: Node, path: Path, data: dict[str, Any], depth: int) -> None:
-        """`<<: *defaults`, or a list of them: the keys that are not given yet, so the first source wins."""
+        """`<<: *defaults`, or a list of them: adds keys that are not set yet, so the first source wins."""
         self._tick(source, depth)
         if isinstance(source, Scalar):
             self.findings.append(Finding(path, "expected a mapping, or a list of them, to merge", place=source.place))
@@ -108,7 +108,7 @@ class Document:
                     self._merge(value, path, data, depth + 1)
 
     def _tick(self, node: Node, depth: int) -> None:
-        # Aliases make a small tree large: what counts is what they stand for.
+        # Aliases make a small tree large: nodes are counted after expanding them.
         self._count += 1
         if self._count > yaml_tree.MOST_NODES or depth > yaml_tree.DEEPEST:
             raise NotYaml("aliases multiply the file beyond any sensible size", node.place)

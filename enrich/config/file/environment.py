@@ -1,4 +1,4 @@
-"""`${VAR}` and `${VAR:-default}` in the file's values, and `$${` for a `${` that is meant as such."""
+"""Replaces `${VAR}` and `${VAR:-default}` in the file's values; `$${` is a literal `${`."""
 
 import re
 from collections.abc import Mapping
@@ -10,9 +10,9 @@ _INSIDE = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?P<default>:-(?P<text>.*
 
 
 def substitute(text: str, environ: Mapping[str, str]) -> str:
-    """The text with its references replaced; what comes in is not looked at again. Raises Wrong, naming the variable.
+    """The text with its references replaced; replaced text is not expanded again. Raises Wrong, naming the variable.
 
-    As in a shell, the default also stands in for a variable that is set to the empty text.
+    As in a shell, the default is also used for a variable that is set to the empty text.
     """
     if "${" not in text:
         return text

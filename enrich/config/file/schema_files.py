@@ -1,4 +1,4 @@
-"""`file:` of avro tables and sources, read into `schema`: what is loaded then says everything, on every host."""
+"""Reads `file:` of avro tables and sources into `schema`, so that other hosts do not need the file."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path as FilePath
@@ -14,7 +14,7 @@ _LARGEST = 4 * 2**20
 
 
 def read_schema_files(document: Document) -> None:
-    """Replaces `file` by `schema` in the document's data; what is wrong with a file becomes a finding."""
+    """Replaces `file` by `schema` in the document's data. Errors in a file become findings."""
     for path, section in _encoded(document.data):
         if section.get("format") != "avro" or section.get("file") is None or section.get("schema") is not None:
             continue

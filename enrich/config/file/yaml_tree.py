@@ -1,7 +1,7 @@
-"""YAML text as a tree of nodes that know their place. Builds nothing but mappings, lists and scalars.
+"""Parses YAML text to a tree of nodes with their positions. Builds only mappings, lists and scalars.
 
-From the parser's events rather than by its own composer, so that depth and size are limited while reading: the
-composer recurses, and a few hundred kilobytes of brackets or of aliases would take it minutes or the stack.
+Built from the parser's events instead of its own composer, so that depth and size are limited while reading: the
+composer recurses, and a few hundred kilobytes of brackets or aliases would take minutes or overflow the stack.
 """
 
 import re
@@ -20,7 +20,7 @@ DEEPEST = 50
 MOST_NODES = 20_000
 
 LINE_BREAK = r"\r\n|\n|\r"
-# Control characters, half surrogates, and the line breaks that no editor counts but YAML 1.1 does.
+# Control characters, half surrogates, and line breaks of YAML 1.1 that editors do not count.
 FORBIDDEN = re.compile("[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 _INTEGER = re.compile(r"[-+]?[0-9]{1,100}|0o[0-7]{1,100}|0x[0-9a-fA-F]{1,100}")
@@ -40,7 +40,7 @@ class Scalar:
     plain: bool
 
     def value(self) -> Any:
-        """By the core schema of YAML 1.2: `yes` and `012` surprise nobody. Quoted text is text."""
+        """By the core schema of YAML 1.2: `yes` is text and `012` is 12. Quoted text is text."""
         if not self.plain:
             return self.text
         if self.text in _WORDS:
@@ -68,7 +68,7 @@ Node = Scalar | Sequence | Mapping
 
 
 class NotYaml(Exception):
-    """The text cannot be read at all: nothing else can be said about it."""
+    """The text cannot be parsed at all."""
 
     def __init__(self, message: str, place: TextPosition) -> None:
         super().__init__(message)
@@ -77,7 +77,7 @@ class NotYaml(Exception):
 
 
 def read_tree(text: str) -> Node | None:
-    """The root of the only document; None when there is none. Raises NotYaml."""
+    """The root of the only document; None if there is none. Raises NotYaml."""
     forbidden = FORBIDDEN.search(text)
     if forbidden is not None:
         lines = re.split(LINE_BREAK, text[: forbidden.start()])
@@ -95,7 +95,7 @@ def read_tree(text: str) -> Node | None:
         what = " ".join(filter(None, (error.problem, error.context)))
         raise NotYaml(f"this is not YAML: {what}{advice}", place) from None
     except (YAMLError, OverflowError, ValueError) as error:
-        # Escapes beyond Unicode, which the scanner hands to chr() unchecked.
+        # Escapes beyond Unicode, which the scanner passes to chr() unchecked.
         raise NotYaml(f"this is not YAML: {str(error).splitlines()[0]}", TextPosition(1)) from None
 
 
@@ -126,7 +126,7 @@ class _Builder:
             raise NotYaml(f"more than {MOST_NODES} values", place)
         if isinstance(event, ev.AliasEvent):
             if event.anchor not in self._anchors:
-                raise NotYaml(f"*{shortened(event.anchor)} stands for nothing complete above it", place)
+                raise NotYaml(f"*{shortened(event.anchor)} refers to no complete anchor above it", place)
             return self._anchors[event.anchor]
         if event.tag is not None and str(event.tag) not in ("!", "tag:yaml.org,2002:str"):
             tag = shortened(str(event.tag))
@@ -160,4 +160,4 @@ def _place(event: Any) -> TextPosition:
 
 def _refuse_surrogates(text: str, place: TextPosition) -> None:
     if any("\ud800" <= character <= "\udfff" for character in text):
-        raise NotYaml("half a surrogate pair is no character", place)
+        raise NotYaml("half a surrogate pair is not a character", place)

@@ -1,4 +1,4 @@
-"""How what is wrong is said: with its place, in the words of the file, and without a secret.
+"""Error messages: with their position, in the file's words, and without secrets.
 
-It may use nothing else of the configuration.
+Must not import anything else of the configuration.
 """

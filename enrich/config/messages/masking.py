@@ -1,4 +1,4 @@
-"""Passwords inside addresses: kept for the driver that connects, masked wherever a person could see them."""
+"""Passwords inside addresses: passed to the driver that connects, masked wherever a person could see them."""
 
 import re
 
@@ -6,11 +6,11 @@ from pydantic import SecretStr
 
 MASK = "***"
 
-# Both patterns meet hostile texts: nothing in them may be tried again from every character of a long word.
+# Both patterns are applied to hostile text: they must not backtrack from every character of a long word.
 _URL = re.compile(r"(?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]{0,30}://[^:@/\s]*:")
 _PAIR = re.compile(
     r"(?P<query>[?&])?(?P<name>\b\w{0,30}(?:password|passwd|pwd|secret|token)\w{0,30}\s{0,9}=\s{0,9})"
-    # Only in a URL's query does a & end the value.
+    # Only in a URL's query an & ends the value.
     r"(?P<value>'(?:\\.|[^'\\])*'?|(?(query)[^\s&]+|(?:\\.|[^\s\\])+))",
     re.IGNORECASE,
 )
@@ -18,8 +18,8 @@ _PAIR = re.compile(
 
 def mask(text: str) -> str:
     """The text with `***` for the password of a URL (`redis://user:***@host`) or DSN (`password=***`)."""
-    # Everything up to the last @, since people paste passwords with @ and / in them unescaped. Too much masked is a
-    # nuisance, too little is a leak.
+    # Masks everything up to the last @, since people paste passwords with unescaped @ and /. Masking too much is a
+    # nuisance, too little a leak.
     last = text.rfind("@")
     found = _URL.search(text, 0, last) if last > 0 else None
     if found is not None:

@@ -1,4 +1,4 @@
-"""What is wrong with a configuration file, and where: found by rules, told with file and line, raised all at once."""
+"""Problems of a configuration file: found by rules, reported with file and line, raised all at once."""
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
@@ -7,7 +7,7 @@ from typing import Any, Self
 from enrich.base.errors import ConfigError
 
 Path = tuple[str | int, ...]
-"""Where a value stands in the file's tree: `("stages", "enrich", "lookups", 0, "key")`."""
+"""The path of a value in the file's tree: `("stages", "enrich", "lookups", 0, "key")`."""
 
 
 @dataclass(frozen=True)
@@ -20,23 +20,23 @@ class TextPosition:
 
 @dataclass(frozen=True)
 class Finding:
-    """Something wrong at a path, before it is known on which line that stands."""
+    """Something wrong at a path, before its line is known."""
 
     path: Path
     message: str
     about: tuple[Path, ...] = ()
-    """The other values it was concluded from: when one of these is itself refused, the finding is not told."""
+    """The other values that it depends on: if one of them is refused itself, the finding is not reported."""
     key: bool = False
-    """It is about the key (unknown, given twice), not about the value."""
+    """It concerns the key (unknown, duplicate), not the value."""
     offset: int | None = None
-    """The character of the value's text that it points at."""
+    """Index of the character in the value's text that it points at."""
     place: TextPosition | None = None
-    """Where it is, when that is neither the key nor the value of the path."""
+    """Its position, if that is neither the key nor the value of the path."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One line of what `config check` tells."""
+    """One line of the output of `config check`."""
 
     file: str
     line: int
@@ -67,7 +67,7 @@ class ConfigProblems(ConfigError):
             super().__init__("\n  ".join([f"{self.problems[0].file} has {len(lines)} problems", *lines]))
 
     def __reduce__(self) -> tuple[type[Self], tuple[tuple[Problem, ...]]]:
-        # The inherited way would call us with the message's parts, and fail in the process that receives the error.
+        # The inherited method would pass the message's parts, and fail in the process that unpickles the error.
         return type(self), (self.problems,)
 
 

@@ -1,4 +1,4 @@
-"""How values and names are spoken of in messages: in the file's words, short, and never with a secret in them."""
+"""Formats values and names for messages: in the file's words, short, and without secrets."""
 
 import difflib
 import json
@@ -13,7 +13,7 @@ _LONGEST = 60
 
 
 class Wrong(ValueError):
-    """A value that a field cannot take. The message is for the person who wrote it."""
+    """A value that a field does not accept. The message is for the person who wrote it."""
 
     def __init__(self, message: str, offset: int | None = None) -> None:
         super().__init__(message)
@@ -21,10 +21,10 @@ class Wrong(ValueError):
 
 
 class Substituted(str):
-    """A text in which `${...}` was replaced, and the variables whose values are now in it.
+    """A text in which `${...}` was replaced, with the variables whose values are in it.
 
-    Fields that are no text take it too (`port: ${PORT}`): what an environment holds is always text. Its value is
-    never shown: a password in the wrong field must not end in a log.
+    Fields of other types accept it too (`port: ${PORT}`), since environment variables are always text. Its value is
+    never shown: a password in the wrong field must not end up in a log.
     """
 
     variables: tuple[str, ...]
@@ -39,17 +39,17 @@ class Substituted(str):
 
 
 def parsed(value: str, parse: Callable[[str], Parsed], expected: str) -> Parsed:
-    """What `parse` makes of the text. Its errors quote the text, so they are not told for one from the environment."""
+    """The result of `parse`. Its errors quote the text, so they are replaced if that comes from the environment."""
     try:
         return parse(str(value))
     except Wrong:
         if isinstance(value, Substituted) and value.variables:
-            raise Wrong(f"expected {expected}, got {told(value)}") from None
+            raise Wrong(f"expected {expected}, got {shown(value)}") from None
         raise
 
 
-def told(value: object) -> str:
-    """The value in the words of the file, for `..., got ...`."""
+def shown(value: object) -> str:
+    """The value in the file's words, for `..., got ...`."""
     match value:
         case Substituted() if value.variables:
             return "the value of " + ", ".join(f"${{{name}}}" for name in value.variables)
@@ -73,13 +73,13 @@ def _quoted(text: str) -> str:
 
 
 def shortened(text: str) -> str:
-    """The text on one line, cut when it is long."""
+    """The text on one line, cut if it is long."""
     line = json.dumps(text, ensure_ascii=False)[1:-1].replace('\\"', '"') if not text.isprintable() else text
     return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"
 
 
 def nearest(word: str, options: Iterable[str]) -> str | None:
-    """The option that the word most likely meant, or None."""
+    """The option that was most likely meant, or None."""
     by_fold = {option.casefold(): option for option in options}
     found = difflib.get_close_matches(word.casefold(), by_fold, n=1, cutoff=0.55)
     return by_fold[found[0]] if found else None

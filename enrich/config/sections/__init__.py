@@ -1,4 +1,4 @@
-"""The sections of a pipeline: of each its model and, where keys must fit together, its rules.
+"""The sections of a pipeline: the model of each and, if keys depend on each other, its rules.
 
-It may use `types` and `messages`. What a section is does not depend on the file in which it stands.
+May import `types` and `messages`. A section does not depend on the file that it is read from.
 """

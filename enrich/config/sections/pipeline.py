@@ -28,12 +28,12 @@ class Pipeline(Section):
         validate_default=True,
         description="Directory of the local stores on each host; its contents can be deleted at any time.",
     )
-    memory: Memory = Field(default_factory=Memory, description="What the agent and its readers may take on a host.")
+    memory: Memory = Field(default_factory=Memory, description="Memory of the agent and its readers on a host.")
     agent: AgentSection = Field(
         default_factory=AgentSection, description="How long the agent stays, and where its metrics are."
     )
     snapshots: Snapshots | None = Field(
-        default=None, description="Where snapshots of tables are kept, and from where a cold host starts."
+        default=None, description="Where snapshots of tables are kept; cold hosts start from them."
     )
     tables: Mapping[Name, Table] = Field(
         default_factory=dict, description="The tables, by name.", json_schema_extra=_NAMED
@@ -54,7 +54,7 @@ class Pipeline(Section):
     @model_validator(mode="before")
     @classmethod
     def _fill_in(cls, data: object) -> object:
-        """Defaults that have other parts of the pipeline in them, such as a checkpoint's, which has its name."""
+        """Defaults that depend on other parts of the pipeline, such as a checkpoint's on the pipeline's name."""
         if not isinstance(data, Mapping):
             return data
         data = {**data, **filled_sync(data)}

@@ -1,4 +1,4 @@
-"""What must fit together across the whole pipeline: topics that would feed themselves, directories in each other."""
+"""Rules across the whole pipeline: topics that would feed themselves, directories inside each other."""
 
 import os.path
 import re
@@ -42,12 +42,12 @@ def _own_topics(stage: Stage, here: Path) -> Iterator[Finding]:
 
 
 def _circles(pipeline: Pipeline) -> Iterator[list[str]]:
-    """The first chain of stages, each reading what the next one writes, that comes back to its start."""
+    """The first cycle of stages, each of which reads what the next one writes."""
     writers: dict[str, list[str]] = {}
     for name, stage in pipeline.stages.items():
         writers.setdefault(stage.sink.topic, []).append(name)
     before = {
-        # A stage that reads its own sink has been told already.
+        # A stage that reads its own sink is reported elsewhere.
         name: [writer for writer in writers.get(stage.source.topic, ()) if writer != name]
         for name, stage in pipeline.stages.items()
     }
@@ -71,7 +71,7 @@ def directory_rules(pipeline: Pipeline) -> Iterator[Finding]:
 
 
 def _local(location: str) -> str | None:
-    """The directory, or None for another file system's."""
+    """The local directory, or None for another file system."""
     if not re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", location):
         return location
     parts = urlsplit(location)

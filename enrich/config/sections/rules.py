@@ -1,4 +1,4 @@
-"""All rules between sections, in one place: what pydantic's fields cannot see."""
+"""Runs all rules that pydantic's fields cannot check."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""What values may be, whatever section they stand in: durations, sizes, columns, encodings, addresses.
+"""Types of values, independent of sections: durations, sizes, columns, encodings, addresses.
 
 It may use `messages`.
 """

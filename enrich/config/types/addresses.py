@@ -1,6 +1,6 @@
-"""What an address with a password in it must look like, so that every program takes it apart in the same way.
+"""Checks addresses that may contain a password, so that every program parses them in the same way.
 
-A password with `/`, `#` or `@` in it would be taken for a host, a port or a path, and these are shown in messages.
+Parts of a password with `/`, `#` or `@` would be taken for a host, port or path, and these are shown in messages.
 """
 
 import re
@@ -10,7 +10,7 @@ _LARGEST_PORT = 65_535
 _ESCAPES = "in a password write / as %2F, @ as %40, : as %3A, # as %23, ? as %3F, [ as %5B, ] as %5D, % as %25"
 
 
-# Whatever else stands before a = is more likely a part of a password, and no client says kindly what it does not know.
+# Any other name before a = is more likely a part of a password, and clients do not report unknown names well.
 _OF_REDIS = """
     client_name db health_check_interval password protocol socket_connect_timeout socket_timeout username
     ssl_ca_certs ssl_ca_path ssl_cert_reqs ssl_certfile ssl_check_hostname ssl_keyfile ssl_password
@@ -23,7 +23,7 @@ _OF_POSTGRES = """
     service ssl_max_protocol_version ssl_min_protocol_version sslcert sslcertmode sslcompression sslcrl sslcrldir sslkey
     sslkeylogfile sslmode sslnegotiation sslpassword sslrootcert sslsni target_session_attrs tcp_user_timeout user
 """
-_UNKNOWN = "the address has a name before a = that is no setting of {}"
+_UNKNOWN = "the address has a name before a = that is not a setting of {}"
 
 # name=value, the value plain or in quotes, a backslash before what is meant as it is.
 _VALUE = r"\s*=\s*(?:'(?:\\.|[^'\\])*'|(?:\\.|[^\s'\\])*)"
@@ -33,13 +33,13 @@ _PAIRS = re.compile(rf"\s*{_PAIR}(?:\s+{_PAIR})*\s*", re.DOTALL)
 
 
 def why_unusable(address: str) -> str | None:
-    """Why an address cannot be taken apart without doubt; None when it can. Never shows any of it."""
+    """Why an address cannot be parsed unambiguously; None if it can. Never shows any part of it."""
     if re.match(r"[a-z]+://", address):
         return _why_no_url(address)
     if _PAIRS.fullmatch(address) is None:
-        return "the text is no list of name=value: a value with spaces or quotes stands in quotes, 'it\\'s so'"
+        return "the text is not a list of name=value: put a value with spaces or quotes in quotes, 'it\\'s so'"
     if not set(_NAME.findall(address)) <= set(_OF_POSTGRES.split()):
-        return f"{_UNKNOWN.format('PostgreSQL')}; a password with spaces or quotes stands in quotes, 'it\\'s so'"
+        return f"{_UNKNOWN.format('PostgreSQL')}; put a password with spaces or quotes in quotes, 'it\\'s so'"
     return None
 
 
@@ -49,7 +49,7 @@ def _why_no_url(address: str) -> str | None:
     login, at, hosts = authority.rpartition("@")
     if "@" in login or "@" in rest[len(authority) :] or re.search(r"[\[\]]", login):
         return f"the address has an @ or a bracket where none can be: {_ESCAPES}"
-    if "#" in rest:  # where some see the end of the address, and libpq a letter like any other
+    if "#" in rest:  # some parsers end the address here, libpq takes it for any character
         return f"the address has a # where none can be: {_ESCAPES}"
     if re.search(r"%(?![0-9A-Fa-f]{2})", rest):
         return f"the address has a % that is not followed by two hexadecimal digits: {_ESCAPES}"
@@ -60,7 +60,7 @@ def _why_no_url(address: str) -> str | None:
         return "what follows the host is no number of a database"  # the client would take number 0 for it
     query = rest.partition("?")[2]
     if query and not all(re.match(r"\w+=", pair) for pair in query.split("&")):
-        return f"what follows the ? is no list of name=value: {_ESCAPES}, & as %26"
+        return f"what follows the ? is not a list of name=value: {_ESCAPES}, & as %26"
     if query and not address.startswith("http"):
         store, known = ("PostgreSQL", _OF_POSTGRES) if address.startswith("postgres") else ("Redis", _OF_REDIS)
         if not {pair.partition("=")[0] for pair in query.split("&")} <= set(known.split()):

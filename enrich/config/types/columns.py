@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 from pydantic import BeforeValidator, InstanceOf, PlainSerializer, WithJsonSchema
 
-from enrich.config.messages.words import Wrong, hint, parsed, shortened, told
+from enrich.config.messages.words import Wrong, hint, parsed, shortened, shown
 from enrich.config.types.column_types import (
     MAX_PRECISION,
     SIMPLE_TYPES,
@@ -128,7 +128,7 @@ class _Parser:
             other = seen.setdefault(column.name.casefold(), column.name)
             if len(seen) == len(columns):
                 differ = "" if other == column.name else f" ({other} and {column.name} differ in case only)"
-                self.fail(f"column {column.name} is there twice{differ}", offset)
+                self.fail(f"column {column.name} occurs twice{differ}", offset)
             columns.append(column)
             if not self.accept(","):
                 return tuple(columns)
@@ -209,7 +209,7 @@ def _as_columns(value: object) -> Columns:
     if isinstance(value, Columns):
         return value
     if not isinstance(value, str) or not value.strip():
-        raise Wrong(f"expected {EXPECTED}, got {told(value)}")
+        raise Wrong(f"expected {EXPECTED}, got {shown(value)}")
     return parsed(value, parse_columns, EXPECTED)
 
 

@@ -97,7 +97,7 @@ class Encoded(Section):
     )
     framing: Annotated[Framing, one_of(Framing)] | None = Field(
         default=None,
-        description="What stands before avro bodies: confluent (a schema's id; default with a registry) "
+        description="Framing of avro bodies: confluent (a schema id; default with a registry) "
         "or bare (nothing; default with schema or file).",
     )
 

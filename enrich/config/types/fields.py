@@ -20,7 +20,7 @@ from pydantic import (
 from pydantic_core import CoreSchema, core_schema
 
 from enrich.config.messages.masking import Password, SecretAddress
-from enrich.config.messages.words import Substituted, Wrong, listed, nearest, told
+from enrich.config.messages.words import Substituted, Wrong, listed, nearest, shown
 from enrich.config.types.addresses import why_unusable
 
 Choice = TypeVar("Choice", bound=StrEnum)
@@ -41,16 +41,16 @@ class Section(BaseModel):
     )
 
     derived: ClassVar[Mapping[str, str]] = {}
-    """Keys that need not be given, since their defaults are derived, and the key that each is derived from."""
+    """Keys with a derived default, and the key that each is derived from."""
 
     @classmethod
     def why_refused(cls, key: str) -> str | None:  # noqa: ARG003 - for sections that override it
-        """Why a key that people try here is no setting; None when there is nothing to say but that it is unknown."""
+        """Why a key that people may try here is refused; None if it is simply unknown."""
         return None
 
 
 def fills_in(data: object, derive: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> object:
-    """The mapping with the defaults that follow from its other keys; anything else as it is, for pydantic to refuse."""
+    """The mapping with defaults derived from its other keys; anything else unchanged, for pydantic to refuse."""
     if not isinstance(data, Mapping):
         return data
     return {**data, **{key: value for key, value in derive(data).items() if data.get(key) is None}}
@@ -60,7 +60,7 @@ def as_text(value: object) -> str:
     if isinstance(value, str) and value.strip():
         return str(value)
     quote = ": put it in quotes" if isinstance(value, bool | int | float) else ""
-    raise Wrong(f"expected text, got {told(value)}{quote}")
+    raise Wrong(f"expected text, got {shown(value)}{quote}")
 
 
 def as_flag(value: object) -> bool:
@@ -68,7 +68,7 @@ def as_flag(value: object) -> bool:
         return value
     if isinstance(value, Substituted) and value in ("true", "false"):
         return bool(value == "true")
-    raise Wrong(f"expected true or false, got {told(value)}")
+    raise Wrong(f"expected true or false, got {shown(value)}")
 
 
 def as_integer(value: object) -> int:
@@ -76,7 +76,7 @@ def as_integer(value: object) -> int:
         return value
     if isinstance(value, Substituted) and re.fullmatch("[-+]?[0-9]{1,18}", value):
         return int(value)
-    raise Wrong(f"expected a whole number, got {told(value)}")
+    raise Wrong(f"expected a whole number, got {shown(value)}")
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class Between:
     def check(self, value: object) -> int:
         number = as_integer(value)
         if not self.low <= number <= self.high:
-            raise Wrong(f"expected a whole number from {self.low} to {self.high}, got {told(value)}")
+            raise Wrong(f"expected a whole number from {self.low} to {self.high}, got {shown(value)}")
         return number
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -110,7 +110,7 @@ def one_of(kind: type[Choice]) -> BeforeValidator:
             return kind(str(value))
         # A value from the environment is not compared: what is near to it would tell what it is.
         close = nearest(value, options) if isinstance(value, str) and not isinstance(value, Substituted) else None
-        raise Wrong(f"expected {listed(options)}, got {told(value)}{f'; did you mean {close}?' if close else ''}")
+        raise Wrong(f"expected {listed(options)}, got {shown(value)}{f'; did you mean {close}?' if close else ''}")
 
     return BeforeValidator(check)
 
@@ -119,7 +119,7 @@ def matching(pattern: str, expected: str) -> BeforeValidator:
     def check(value: object) -> str:
         if isinstance(value, str) and re.fullmatch(pattern, value) and value not in (".", ".."):
             return str(value)
-        raise Wrong(f"expected {expected}, got {told(value)}")
+        raise Wrong(f"expected {expected}, got {shown(value)}")
 
     return BeforeValidator(check)
 
@@ -127,7 +127,7 @@ def matching(pattern: str, expected: str) -> BeforeValidator:
 def as_local_path(value: object) -> str:
     text = as_text(value)
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", text):
-        raise Wrong(f"expected a path of the local file system, got {told(value)}")
+        raise Wrong(f"expected a path of the local file system, got {shown(value)}")
     return _absolute(text)
 
 
@@ -151,7 +151,7 @@ def list_of_text(what: str) -> BeforeValidator:
     def check(value: object) -> tuple[str, ...]:
         items = (value,) if isinstance(value, str) else value
         if not isinstance(items, list | tuple) or not items:
-            raise Wrong(f"expected {what}, got {told(value) if value != [] else 'an empty list'}")
+            raise Wrong(f"expected {what}, got {shown(value) if value != [] else 'an empty list'}")
         return tuple(as_text(item) for item in items)
 
     return BeforeValidator(check)
@@ -159,20 +159,20 @@ def list_of_text(what: str) -> BeforeValidator:
 
 def _as_names(value: object) -> tuple[str, ...]:
     if not isinstance(value, list | tuple) or not value:
-        raise Wrong(f"expected a list of names such as [plan, region], got {told(value) if value else 'nothing'}")
+        raise Wrong(f"expected a list of names such as [plan, region], got {shown(value) if value else 'nothing'}")
     names = tuple(as_text(item) for item in value)
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise Wrong(f"{told(twice)} is there twice")
+        raise Wrong(f"{shown(twice)} occurs twice")
     return names
 
 
 def _as_password(value: object) -> Password:
     if isinstance(value, Password):
         return value
-    # Nothing of the value is told, not even its type: a password that looks like a number is still a password.
+    # Show nothing of the value, not even its type: a password that looks like a number is still a password.
     if not isinstance(value, str) or not value:
-        raise Wrong("expected a password: text that is not empty, in quotes where it looks like a number")
+        raise Wrong("expected a password: text that is not empty, in quotes if it looks like a number")
     return Password(str(value))
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
-from enrich.config.messages.words import Wrong, told
+from enrich.config.messages.words import Wrong, shown
 
 DURATION_PATTERN = r"^(0|[0-9]{1,15}(ms|s|m|h|d))$"
 SIZE_PATTERN = r"^[0-9]{1,19}(B|kB|KB|MB|GB|TB|KiB|MiB|GiB|TiB)$"
@@ -26,11 +26,11 @@ def parse_duration(value: object) -> timedelta:
         return value
     text = "0" if value == 0 and value is not False else value
     if not isinstance(text, str) or not re.fullmatch(DURATION_PATTERN, text, re.ASCII):
-        raise Wrong(f"expected a duration such as 30s, 5m or 1h, got {told(value)}")
+        raise Wrong(f"expected a duration such as 30s, 5m or 1h, got {shown(value)}")
     number, unit = re.fullmatch(r"([0-9]+)([a-z]*)", text, re.ASCII).groups()  # type: ignore[union-attr] # matched above
     milliseconds = int(number) * _MILLISECONDS.get(unit, 1)
     if milliseconds > LONGEST // timedelta(milliseconds=1):
-        raise Wrong(f"expected at most {duration_text(LONGEST)}, got {told(value)}")
+        raise Wrong(f"expected at most {duration_text(LONGEST)}, got {shown(value)}")
     return timedelta(milliseconds=milliseconds)
 
 
@@ -46,11 +46,11 @@ def duration_text(duration: timedelta) -> str:
 def parse_size(value: object) -> int:
     """Raises Wrong for what is no size. A bare number is refused: it does not say its unit."""
     if not isinstance(value, str) or not re.fullmatch(SIZE_PATTERN, value, re.ASCII):
-        raise Wrong(f"expected a size such as 512MiB or 2GiB, got {told(value)}")
+        raise Wrong(f"expected a size such as 512MiB or 2GiB, got {shown(value)}")
     number, unit = re.fullmatch(r"([0-9]+)([A-Za-z]+)", value, re.ASCII).groups()  # type: ignore[union-attr] # matched above
     size = int(number) * (_BYTES | _DECIMAL_BYTES)[unit]
     if size > LARGEST:
-        raise Wrong(f"expected at most {size_text(LARGEST)}, got {told(value)}")
+        raise Wrong(f"expected at most {size_text(LARGEST)}, got {shown(value)}")
     return size
 
 
@@ -65,7 +65,7 @@ def size_text(size: int) -> str:
 def _as_list(value: object) -> object:
     if isinstance(value, list | tuple):
         return tuple(value)
-    raise Wrong(f"expected a list of durations such as [30s, 5m], got {told(value)}")
+    raise Wrong(f"expected a list of durations such as [30s, 5m], got {shown(value)}")
 
 
 Duration = Annotated[

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from typing import Any
 
-from enrich.config.messages.words import Wrong, hint, told
+from enrich.config.messages.words import Wrong, hint, shown
 from enrich.config.types.column_types import Array, Column, ColumnType, Decimal, Map, Simple, Struct
 
 _INTEGERS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
@@ -35,7 +35,7 @@ def _fit(value: Any, column_type: ColumnType) -> Any:
         case Struct(fields) if isinstance(value, Mapping):
             return _fit_struct(value, fields)
     wanted = "a list" if isinstance(column_type, Array) else "a mapping"
-    raise Wrong(f"expected {wanted} for {column_type}, got {told(value)}")
+    raise Wrong(f"expected {wanted} for {column_type}, got {shown(value)}")
 
 
 def _fit_struct(value: Mapping[str, Any], fields: tuple[Column, ...]) -> dict[str, Any]:
@@ -56,9 +56,9 @@ def _fit_simple(value: Any, name: str) -> Any:
             return value
         if value in ("true", "false"):
             return bool(value == "true")
-        raise Wrong(f"expected true or false, got {told(value)}")
+        raise Wrong(f"expected true or false, got {shown(value)}")
     if not isinstance(value, str):
-        raise Wrong(f"expected text for {name}, got {told(value)}{': put it in quotes' if _is_scalar(value) else ''}")
+        raise Wrong(f"expected text for {name}, got {shown(value)}{': put it in quotes' if _is_scalar(value) else ''}")
     if name == "string":
         return str(value)
     if name == "binary":
@@ -74,21 +74,21 @@ def _fit_time(value: str, name: str) -> date | datetime:
         return instant.replace(tzinfo=UTC) if instant.tzinfo is None else instant.astimezone(UTC)
     except (ValueError, OverflowError):
         example = "2026-01-31" if name == "date" else "2026-01-31T12:00:00Z"
-        raise Wrong(f"expected a {name} such as {example}, got {told(value)}") from None
+        raise Wrong(f"expected a {name} such as {example}, got {shown(value)}") from None
 
 
 def _fit_integer(value: Any, name: str) -> int:
     bits = _INTEGERS[name]
     number = _number(value, int)
     if number is None or number != number // 1 or not -(2 ** (bits - 1)) <= number < 2 ** (bits - 1):
-        raise Wrong(f"expected a whole number of {bits} bits for {name}, got {told(value)}")
+        raise Wrong(f"expected a whole number of {bits} bits for {name}, got {shown(value)}")
     return int(number)
 
 
 def _fit_float(value: Any, name: str) -> float:
     number = _number(value, float)
     if number is None or (name == "float" and math.isfinite(number) and abs(number) > _FLOAT_MAX):
-        raise Wrong(f"expected a number for {name}, got {told(value)}")
+        raise Wrong(f"expected a number for {name}, got {shown(value)}")
     return float(number)
 
 
@@ -101,7 +101,7 @@ def _fit_decimal(value: Any, precision: int, scale: int) -> decimal.Decimal:
             return number.quantize(decimal.Decimal(1).scaleb(-scale), context=context)
     except decimal.DecimalException:
         pass
-    raise Wrong(f"expected a number that fits decimal({precision},{scale}), got {told(value)}")
+    raise Wrong(f"expected a number that fits decimal({precision},{scale}), got {shown(value)}")
 
 
 def _is_scalar(value: Any) -> bool:

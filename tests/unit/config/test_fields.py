@@ -56,7 +56,7 @@ REFUSED: list[tuple[str, Any, str]] = [
     (f"{LOOKUP}.key", [], "expected an expression such as user_id, or a list of them, got an empty list"),
     (f"{LOOKUP}.key", ["user_id", 5], "expected text, got the number 5: put it in quotes"),
     (f"{LOOKUP}.select", "plan", "expected a list of names such as [plan, region], got plan"),
-    (f"{LOOKUP}.select", ["plan", "plan"], "plan is there twice"),
+    (f"{LOOKUP}.select", ["plan", "plan"], "plan occurs twice"),
     ("stages.enrich.event_time", True, "expected text, got true: put it in quotes"),
     ("stages.enrich.event_time", " ", "expected text, got an empty text"),
     ("state_dir", "s3://bucket/state", "expected a path of the local file system, got s3://bucket/state"),
@@ -82,7 +82,7 @@ def test_a_wrong_value_is_told_in_the_files_words(path: str, value: Any, message
 
 MISSING = [
     ("name", "name: missing: Name of the pipeline; part of directory, topic and consumer group names."),
-    ("kafka.bootstrap_servers", "kafka.bootstrap_servers: missing: The first brokers to ask, as host:port, "
+    ("kafka.bootstrap_servers", "kafka.bootstrap_servers: missing: The brokers to contact first, as host:port, "
      "separated by commas or as a list."),
     ("stages.enrich.sink.topic", "stages.enrich.sink.topic: missing: The topic that the enriched events go to."),
     ("tables.users.columns", "tables.users.columns: missing: The columns of a row, as Spark writes them. "
@@ -115,7 +115,7 @@ def test_an_unknown_key_is_told_with_the_nearest_or_all(path: str, hint: str) ->
         ("acks", "refused: records that are not acknowledged by all replicas can be lost"),
         ("enable.idempotence", "refused: retries would write records twice"),
         ("isolation.level", "refused: records of transactions that were aborted would be read"),
-        ("partitioner", "refused: keys would go to other partitions than Java and Spark put them in"),
+        ("partitioner", "refused: keys would go to other partitions than with Java and Spark"),
         ("group.id", "refused: enrich names its consumer groups itself"),
         ("sasl.jaas.config", "refused: it belongs in kafka.security, which speaks to both kinds of client"),
         ("ssl.truststore.location", "refused: it belongs in kafka.security, which speaks to both kinds of client"),

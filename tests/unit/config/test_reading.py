@@ -45,7 +45,7 @@ SCREEN_TOLD = """\
 13:5: tables.users.histroy: unknown key; did you mean history?
 17:46: tables.limits.columns: unknown type flaot at character 32 of “rps int, limits struct<a:int,b:flaot>”; did you \
 mean float?
-18:5: tables.limits.topic: this key is there twice: on line 15 and on line 18
+18:5: tables.limits.topic: duplicate key: on line 15 and on line 18
 23:16: stages.enrich.lookups[0].table: there is no table limit; did you mean limits?
 26:30: stages.enrich.lookups[1].key: the source has no field userid; did you mean user_id?
 26:42: stages.enrich.lookups[1].as: limit is also the name of lookup 1 of this stage

@@ -1,1 +1,1 @@
-"""The sections `agent` and `memory`: the process that keeps a host's tables, and what it and its readers may take."""
+"""The sections `agent` and `memory`: the process that keeps a host's tables, and its and its readers' memory."""

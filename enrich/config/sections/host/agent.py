@@ -1,4 +1,4 @@
-"""The section `agent`: how long it stays, and where its metrics can be read from outside."""
+"""The section `agent`: how long it stays, and where its metrics are."""
 
 from datetime import timedelta
 from typing import Annotated
@@ -16,6 +16,6 @@ class AgentSection(Section):
         default=timedelta(minutes=15), description="How long it stays after the last executor that needed it has ended."
     )
     metrics_port: Annotated[int, Between(1, 65535)] | None = Field(
-        default=None, description="TCP port for Prometheus; without it, metrics stand on the Unix socket only."
+        default=None, description="TCP port for Prometheus; without it, metrics are only on the Unix socket."
     )
     metrics_address: Text = Field(default="127.0.0.1", description="Local address on which that port listens.")

@@ -1,4 +1,4 @@
-"""The section `memory`: what the agent and its readers on one host may take together."""
+"""The section `memory`: the budget of the agent and its readers on one host."""
 
 from typing import Annotated
 

@@ -1,5 +1,5 @@
-"""How one budget is shared out: so much for the agent, for a load, and for each reader. Where the figures come from,
-and how to size a budget: docs/local-store.md."""
+"""Divides the memory budget among the agent, loads and readers. For the figures, and for how to size a budget, see
+docs/local-store.md."""
 
 import os
 from collections.abc import Iterator
@@ -11,21 +11,21 @@ from enrich.config.types.quantities import size_text
 
 _MIB = 2**20
 
-# Measured (private memory, rows of 100 bytes): what each takes whatever its caches are. A load holds about five times
-# the rows that it sorts at once, in the sort's copies and in what two allocators keep; a reader's is for look-ups of
-# 10,000 keys at a time.
+# Measured (private memory, rows of 100 bytes): what each takes besides its caches. A load takes about five times the
+# size of the rows that it sorts at once, for the sort's copies and what two allocators keep. A reader's figure is for
+# look-ups of 10,000 keys at a time.
 _AGENT = 112 * _MIB
 _LOAD = 250 * _MIB
 _LOAD_COPIES = 5
 _READER = 32 * _MIB
 _SEGMENTS = 176 * _MIB  # the engine in the agent (48), and the process that builds a base of 1 M rows (128)
 _WRITE_BUFFERS = 2
-"""One is filled while the other is written."""
+"""One is filled while the other is flushed."""
 
 
 @dataclass(frozen=True)
 class MemoryShares:
-    """Of one host, in bytes."""
+    """The shares of one host, in bytes."""
 
     budget: int
     readers: int
@@ -44,7 +44,7 @@ class MemoryShares:
 
     @property
     def load(self) -> int:
-        """Of each load, while it runs."""
+        """Memory of each load while it runs."""
         return _LOAD + _LOAD_COPIES * self.bulk
 
     @property
@@ -58,15 +58,15 @@ class MemoryShares:
 
     @property
     def mapped(self) -> int:
-        """What is left for segments once their engine has its share: pages that the system shares among all readers.
+        """What is left for segments beyond their engine's share: pages that the system shares among all readers.
 
-        A reader takes no more with segments than with a database, whose place they take in it.
+        A reader takes no more memory with segments than with a database, which they replace.
         """
         return max(0, self.budget - self.assigned - _SEGMENTS)
 
 
 def least_shares(readers: int) -> MemoryShares:
-    """The smallest that work: caches so small that look-ups and loads are slow, but not wrong."""
+    """The smallest shares that work: look-ups and loads are slow with such caches, but correct."""
     return MemoryShares(0, readers, block_cache=4 * _MIB, write_buffer=2 * _MIB, bulk=4 * _MIB, reader_cache=_MIB)
 
 
@@ -77,8 +77,8 @@ def _usual_shares(readers: int) -> MemoryShares:
 
 
 def memory_shares(memory: Memory) -> MemoryShares:
-    """What a budget that passed the rules is shared out to. Between the least and the usual sizes all grow together;
-    beyond, a second load may run beside the first, and the rest is left to the system's cache of the store's files."""
+    """The shares of a budget that passed the rules. Between the least and the usual sizes all grow together. Beyond
+    that a second load may run at once, and the rest is left for the page cache of the store's files."""
     readers = memory.max_readers or _readers_within(memory.budget)
     least, usual = least_shares(readers), _usual_shares(readers)
     part = min(1.0, (memory.budget - least.assigned) / (usual.assigned - least.assigned))

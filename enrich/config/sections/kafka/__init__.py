@@ -1,1 +1,1 @@
-"""The section `kafka`: brokers, security, registry, and what the clients are told."""
+"""The section `kafka`: brokers, security, registry, and settings of the clients."""

@@ -1,11 +1,11 @@
-"""Settings of Kafka's clients that are refused under `kafka.client`, with the guarantee that each would break."""
+"""Client settings that are refused under `kafka.client`, each with the guarantee that it would break."""
 
 from collections.abc import Mapping
 
 _LOST = "records that are not acknowledged by all replicas can be lost"
 _TWICE = "retries would write records twice"
-_OURS = "offsets are kept with the data that was made of them, never by the client"
-_PLACES = "keys would go to other partitions than Java and Spark put them in"
+_OURS = "offsets are kept with the data that was written, never by the client"
+_PARTITIONS = "keys would go to other partitions than with Java and Spark"
 _NAMED = "enrich names its consumer groups itself"
 _FENCED = "enrich names its transactions itself, since the name is what fences a second writer"
 _SECURITY = "it belongs in kafka.security, which speaks to both kinds of client"
@@ -20,10 +20,10 @@ REFUSED: Mapping[str, str] = {
     "auto.commit.interval.ms": _OURS,
     "enable.auto.offset.store": _OURS,
     "auto.offset.reset": "a lost position would silently skip records or read them again",
-    "partitioner": _PLACES,
-    "partitioner.class": _PLACES,
-    "partitioner.ignore.keys": _PLACES,
-    "partitioner.adaptive.partitioning.enable": _PLACES,
+    "partitioner": _PARTITIONS,
+    "partitioner.class": _PARTITIONS,
+    "partitioner.ignore.keys": _PARTITIONS,
+    "partitioner.adaptive.partitioning.enable": _PARTITIONS,
     "group.id": _NAMED,
     "group.instance.id": _NAMED,
     "group.protocol": _NAMED,
@@ -35,7 +35,7 @@ REFUSED: Mapping[str, str] = {
     "value.serializer": "enrich hands over bytes",
     "key.deserializer": "enrich reads bytes",
     "value.deserializer": "enrich reads bytes",
-    "check.crcs": "a bit that flipped on the way would become a wrong row",
+    "check.crcs": "a flipped bit would become a wrong row",
     "interceptor.classes": "Spark refuses interceptors, since they could change records",
     "bootstrap.servers": "it is written kafka.bootstrap_servers",
     "metadata.broker.list": "it is written kafka.bootstrap_servers",
@@ -44,7 +44,7 @@ _REFUSED_FAMILIES = (("sasl.", _SECURITY), ("ssl.", _SECURITY), ("security.", _S
 
 
 def why_refused(name: str) -> str | None:
-    """Why a key under `kafka.client` is no setting, or None when there is nothing to say but that it is unknown."""
+    """Why a key under `kafka.client` is refused, or None if it is simply unknown."""
     if name in REFUSED:
         return f"refused: {REFUSED[name]}"
     return next((f"refused: {why}" for start, why in _REFUSED_FAMILIES if name.startswith(start)), None)

@@ -1,7 +1,7 @@
-"""What `kafka.client` takes: settings named as in Apache Kafka's Java clients, with librdkafka's name beside them.
+"""Settings of `kafka.client`: named as in Apache Kafka's Java clients, each with librdkafka's name.
 
-Curated on purpose: a setting is here when it tunes speed or patience and has the same meaning for both clients, or
-none for librdkafka. What would break a guarantee of ours is refused: client_refusals.py says why.
+The list is curated: a setting is here if it tunes speed or time-outs and means the same for both clients, or nothing
+for librdkafka. Settings that would break a guarantee of ours are refused: client_refusals.py says why.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ SettingValue = str | int | bool
 
 
 class Role(StrEnum):
-    """Which clients a setting is for: all of them, or one kind only, the other of which would log a complaint."""
+    """Which clients a setting is for: all, or only one kind, since the other would log a warning."""
 
     common = "common"
     producer = "producer"
@@ -42,7 +42,7 @@ class DnsLookup(StrEnum):
 
 @dataclass(frozen=True)
 class ClientSetting:
-    """One setting: its values are those that both clients take."""
+    """One setting, with the values that both clients accept."""
 
     name: str
     role: Role
@@ -50,7 +50,7 @@ class ClientSetting:
     meaning: str
     librdkafka: str | None
     unit: int = 1
-    """What one of librdkafka's units is in Java's."""
+    """How many of Java's units one of librdkafka's units is."""
 
     def for_librdkafka(self, value: SettingValue) -> SettingValue:
         if isinstance(value, bool) or not isinstance(value, int):
@@ -72,7 +72,7 @@ _MS = Between(1, 300_000)
 CLIENT_SETTINGS: tuple[ClientSetting, ...] = (
     _setting("client.id", _ALL, str, "Name of the client in the brokers' logs and quotas."),
     _setting("client.rack", _CONSUMER, str, "Rack or zone of the client: it reads from the nearest replica."),
-    _setting("client.dns.lookup", _ALL, DnsLookup, "How a server's name becomes addresses."),
+    _setting("client.dns.lookup", _ALL, DnsLookup, "How server names are resolved to addresses."),
     _setting("connections.max.idle.ms", _ALL, Between(1000, _INT32), "Close connections idle for so long."),
     _setting("metadata.max.age.ms", _ALL, Between(10, 86_400_000), "Refresh topic metadata at least so often."),
     _setting("reconnect.backoff.ms", _ALL, Between(0, 3_600_000), "First pause before connecting again."),
@@ -110,7 +110,7 @@ CLIENT_SETTINGS: tuple[ClientSetting, ...] = (
         Between(1, 5),
         "Requests under way at once; more than 5 would break idempotence.",
     ),
-    _setting("fetch.min.bytes", _CONSUMER, Between(1, 100_000_000), "Least data to answer a fetch with."),
+    _setting("fetch.min.bytes", _CONSUMER, Between(1, 100_000_000), "Least data in the answer to a fetch."),
     _setting(
         "fetch.max.wait.ms", _CONSUMER, Between(0, 30_000), "How long to wait for that much.", "fetch.wait.max.ms"
     ),
@@ -120,9 +120,11 @@ CLIENT_SETTINGS: tuple[ClientSetting, ...] = (
     ),
     _setting("max.poll.records", _CONSUMER, Between(1, _INT32), "Most records of one poll() in Java.", None),
     _setting("max.poll.interval.ms", _CONSUMER, Between(1, 86_400_000), "Longest time between two polls."),
-    _setting("session.timeout.ms", _CONSUMER, Between(1, 3_600_000), "When a silent member of a group counts as dead."),
-    _setting("heartbeat.interval.ms", _CONSUMER, Between(1, 3_600_000), "How often a member says that it lives."),
-    _setting("default.api.timeout.ms", _CONSUMER, Between(1, _INT32), "Patience of Java's blocking calls.", None),
+    _setting(
+        "session.timeout.ms", _CONSUMER, Between(1, 3_600_000), "When a group member without heartbeats is dropped."
+    ),
+    _setting("heartbeat.interval.ms", _CONSUMER, Between(1, 3_600_000), "How often a group member sends a heartbeat."),
+    _setting("default.api.timeout.ms", _CONSUMER, Between(1, _INT32), "Time-out of blocking calls in Java.", None),
 )
 
 AT_MOST: tuple[tuple[str, int, str, int], ...] = (
@@ -131,8 +133,8 @@ AT_MOST: tuple[tuple[str, int, str, int], ...] = (
     ("heartbeat.interval.ms", 3000, "session.timeout.ms", 45_000),
     ("session.timeout.ms", 45_000, "max.poll.interval.ms", 300_000),
 )
-"""(smaller, its default, larger, its default): clients refuse to start when the first exceeds the second. Where the
-two clients' defaults differ, the stricter one stands here."""
+"""(smaller, its default, larger, its default): clients refuse to start if the first exceeds the second. If the two
+clients' defaults differ, this has the stricter one."""
 
 
 class _Settings(Section):
@@ -161,7 +163,7 @@ def _type_of(setting: ClientSetting) -> Any:
 if TYPE_CHECKING:
     ClientSettings = _Settings
 else:
-    # A model like the other sections', so that unknown names, types, ranges and JSON Schema come as they do there.
+    # A model like the other sections', so that unknown names, types, ranges and JSON Schema are handled alike.
     ClientSettings = create_model(
         "ClientSettings",
         __base__=_Settings,

@@ -1,4 +1,4 @@
-"""What must fit together inside the section `kafka`."""
+"""Rules between the keys of the section `kafka`."""
 
 from collections.abc import Iterator
 

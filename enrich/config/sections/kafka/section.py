@@ -1,4 +1,4 @@
-"""The section `kafka`: where the brokers are and how to prove who we are, in one form for Spark and librdkafka."""
+"""The section `kafka`: brokers and authentication, in one form for Spark and librdkafka."""
 
 import re
 from enum import StrEnum
@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from enrich.config.messages.words import Substituted, Wrong, told
+from enrich.config.messages.words import Substituted, Wrong, shown
 from enrich.config.sections.kafka.client_settings import ClientSettings
 from enrich.config.types.fields import LIST_OR_TEXT, HttpUrl, LocalPath, Secret, Section, Text, as_text, one_of
 
@@ -41,7 +41,7 @@ def _as_servers(value: object) -> str:
         for server in (part.strip() for part in as_text(item).split(",")):
             found = _SERVER.fullmatch(server)
             if found is None or not 0 < int(found["port"]) < 65536:
-                got = told(item if isinstance(item, Substituted) else server)
+                got = shown(item if isinstance(item, Substituted) else server)
                 raise Wrong(f"expected servers such as host:9092, separated by commas, got {got}")
             servers.append(server)
     if not servers:
@@ -53,7 +53,7 @@ Servers = Annotated[str, BeforeValidator(_as_servers), WithJsonSchema(LIST_OR_TE
 
 
 class Security(Section):
-    """How clients are encrypted and who they say they are."""
+    """Encryption and authentication of clients."""
 
     protocol: Annotated[Protocol, one_of(Protocol)] = Field(
         description="PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL, as the brokers' listener has it."
@@ -75,7 +75,7 @@ class Security(Section):
 class Registry(Section):
     """The schema registry, for avro with Confluent framing."""
 
-    url: HttpUrl = Field(description="Address of the registry; of its Confluent API where it has several.")
+    url: HttpUrl = Field(description="Address of the registry; if it has several APIs, of the Confluent one.")
     username: Text | None = Field(default=None, description="User for HTTP basic authentication.")
     password: Secret | None = Field(default=None, description="That user's password. Never shown.")
     ca_file: LocalPath | None = Field(
@@ -89,7 +89,7 @@ class KafkaSection(Section):
     """The brokers, the schema registry, and settings for the clients."""
 
     bootstrap_servers: Servers = Field(
-        description="The first brokers to ask, as host:port, separated by commas or as a list."
+        description="The brokers to contact first, as host:port, separated by commas or as a list."
     )
     security: Security | None = Field(default=None, description="Encryption and login; without it, PLAINTEXT.")
     registry: Registry | None = Field(default=None, description="The schema registry, for avro.")

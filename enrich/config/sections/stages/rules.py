@@ -1,4 +1,4 @@
-"""What must fit together inside a stage, and between its lookups and the tables."""
+"""Rules inside a stage, and between its lookups and the tables."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,7 +37,7 @@ def stage_rules(stage: Stage, here: Path, kafka: KafkaSection, tables: Mapping[s
 
 
 def _field_rules(stage: Stage, here: Path) -> Iterator[Finding]:
-    """Expressions that are plain fields name fields of the source. Other expressions are Spark's to judge."""
+    """Expressions that are plain field names must name fields of the source. Others are checked by Spark."""
     expressions: list[tuple[Path, str, tuple[str, ...]]] = []
     for index, lookup in enumerate(stage.lookups):
         expressions += [((*here, "lookups", index, "key"), key, ()) for key in lookup.key]

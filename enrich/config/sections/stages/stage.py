@@ -97,7 +97,7 @@ class Lookup(Section):
     )
     then: Annotated[AfterWait, one_of(AfterWait)] = Field(
         default=AfterWait.null,
-        description="With on_miss: wait, what becomes of an event that has no row after all: "
+        description="With on_miss: wait, what becomes of an event that still has no row: "
         "null, default, drop, dlq or fail.",
     )
     default: Mapping[str, Any] | None = Field(
@@ -154,7 +154,7 @@ class Stage(Section):
     lineage: Flag = Field(default=False, description="Add `_lineage`: which version of which row was joined.")
     writeback: Writeback | None = Field(default=None, description="Records made of the events for another topic.")
     profile: Annotated[Profile, one_of(Profile)] = Field(
-        default=Profile.latency, description="What Spark's settings are chosen for: latency or throughput."
+        default=Profile.latency, description="What Spark's settings are optimised for: latency or throughput."
     )
     settings: Mapping[str, str | int | bool] | None = Field(
         default=None, description="Settings that replace those of the profile, by Spark's names."

@@ -1,4 +1,4 @@
-"""What must fit together inside the section `sync`, and between it and the rest of the pipeline."""
+"""Rules inside the section `sync`, and between it and the rest of the pipeline."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -15,7 +15,7 @@ from enrich.config.sections.tables.rules import encoding_rules
 from enrich.config.types.column_types import Simple
 from enrich.config.types.quantities import duration_text
 
-# Kafka takes an instance for dead that asks for no records for five minutes.
+# Kafka drops a group member that does not poll for five minutes (max.poll.interval.ms).
 _LONGEST_WRITE = timedelta(minutes=2)
 _ORDERED = ("tinyint", "smallint", "int", "bigint", "date", "timestamp")
 

@@ -25,7 +25,8 @@ class Sync(Section):
     """The routes of the sync service."""
 
     listen: ListenAddress = Field(
-        default="127.0.0.1:9400", description="Where the sync service answers /healthz, /readyz, /metrics and /status."
+        default="127.0.0.1:9400",
+        description="Address where the sync service answers /healthz, /readyz, /metrics and /status.",
     )
     writeback: Mapping[Name, SyncWriteback] = Field(
         default_factory=dict,

@@ -1,4 +1,4 @@
-"""What must fit together inside a source, and between sources and the rest of the pipeline."""
+"""Rules inside a source, and between sources and the rest of the pipeline."""
 
 from collections.abc import Iterator, Mapping
 

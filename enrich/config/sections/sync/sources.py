@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
-from enrich.config.messages.words import Substituted, Wrong, told
+from enrich.config.messages.words import Substituted, Wrong, shown
 from enrich.config.types.columns import ColumnList
 from enrich.config.types.encoding import Encoded, default_framing
 from enrich.config.types.fields import Names, PostgresDsn, Section, SourceFile, Text, Topic, fills_in, one_of
@@ -28,7 +28,7 @@ def _as_share(value: object) -> float:
             number = None
     if isinstance(number, int | float) and not isinstance(number, bool) and 0 <= number <= 1:
         return float(number)
-    raise Wrong(f"expected a share from 0 to 1, such as 0.2, got {told(value)}")
+    raise Wrong(f"expected a share from 0 to 1, such as 0.2, got {shown(value)}")
 
 
 Share = Annotated[float, BeforeValidator(_as_share), WithJsonSchema({"type": "number", "minimum": 0, "maximum": 1})]
@@ -39,11 +39,11 @@ class PostgresOrigin(Section):
 
     dsn: PostgresDsn = Field(description="Address of the database. Its password is never shown.")
     table: Text = Field(description="The table or view, with its schema if need be.")
-    key: Names = Field(description="The columns that no two rows have in common; several make a composite key.")
+    key: Names = Field(description="The columns of a unique key; several make a composite key.")
     columns: Names | None = Field(default=None, description="The columns of the value; without it, all.")
     cursor: Text | None = Field(
         default=None,
-        description="A column that rises with every change (a time, a sequence); without it, all is read each time.",
+        description="A column that grows with every change (a time, a sequence); without it, all is read each time.",
     )
     overlap: Duration = Field(
         default=timedelta(minutes=1),
@@ -63,12 +63,12 @@ class FileOrigin(Section):
 
     path: SourceFile = Field(description="A path, or an address that fsspec knows, such as s3://bucket/users.csv.")
     type: Annotated[FileType, one_of(FileType)] | None = Field(
-        default=None, description="csv, json (one object a line) or parquet; without it, what the path ends with."
+        default=None, description="csv, json (one object a line) or parquet; without it, by the end of the path."
     )
-    key: Names = Field(description="The columns that no two rows have in common; several make a composite key.")
+    key: Names = Field(description="The columns of a unique key; several make a composite key.")
     columns: ColumnList | None = Field(
         default=None,
-        description="The columns to read, with their types; needed for json. Without it all: text in a csv file.",
+        description="The columns to read, with their types; needed for json. Without it, all, in csv as text.",
     )
 
     @property

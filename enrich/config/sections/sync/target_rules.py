@@ -1,4 +1,4 @@
-"""Two routes must not write to one place: each would take the other's rows for its own."""
+"""Two routes must not write to the same keys or table: each would take the other's rows for its own."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -9,7 +9,7 @@ from enrich.config.sections.sync.targets import PostgresTarget, RedisForm, Redis
 from enrich.config.sections.sync.writeback import SyncWriteback
 
 RESERVED_KEYS = "enrich:sync:"
-"""Keys of Redis that begin so are notes of the sync service's own."""
+"""Redis keys with this prefix are the sync service's own notes."""
 OWN_TABLES = ("enrich_sync_notes", "enrich_sync_markers")
 
 _SETTING = re.compile(r"(\w+)\s*=\s*('(?:\\.|[^'\\])*'|\S+)")

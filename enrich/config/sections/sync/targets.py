@@ -25,13 +25,13 @@ class Output(Section):
 
     batch: Annotated[int, Between(1, 50_000)] = Field(
         default=5_000,
-        description="How many rows are written at once at most; fewer while the store is slow.",
+        description="The most rows to write at once; fewer while the store is slow.",
     )
     timeout: Duration | None = Field(
-        default=None, description="How long a write may take; what takes longer is tried again in smaller pieces."
+        default=None, description="How long a write may take; longer ones are tried again in smaller pieces."
     )
     parallel: Annotated[int, Between(1, 16)] = Field(
-        default=1, description="Over how many connections each instance writes at once."
+        default=1, description="How many connections each instance writes over in parallel."
     )
 
 
@@ -39,16 +39,16 @@ class RedisTarget(Output):
     """A Redis server, the servers of a cluster, or what sentinels watch."""
 
     url: RedisUrl = Field(description="Address of the server, of a node of the cluster, or of a sentinel.")
-    key: Text = Field(default="{key}", description="Template of the keys; `{key}` is the record's key.")
+    key: Text = Field(default="{key}", description="Template of the keys; `{key}` stands for the record's key.")
     as_: Annotated[RedisForm, one_of(RedisForm)] = Field(
         default=RedisForm.hash,
         alias="as",
         description="hash (a field a column), or json (one text); both with the row's version.",
     )
-    ttl: Duration | None = Field(default=None, description="How long a row stays after it was written last.")
+    ttl: Duration | None = Field(default=None, description="How long a row stays after its last write.")
     cluster: Flag = Field(default=False, description="The url names a node of a Redis cluster.")
     sentinel: Text | None = Field(
-        default=None, description="The url names a sentinel, and this is the name of the master that it watches."
+        default=None, description="The url is a sentinel's; this is the name of the master that it watches."
     )
 
 
@@ -56,10 +56,10 @@ class PostgresTarget(Output):
     """A table of a PostgreSQL database."""
 
     dsn: PostgresDsn = Field(description="Address of the database.")
-    table: Text = Field(description="The table, with its schema where that is not on the search path.")
+    table: Text = Field(description="The table, with its schema if that is not on the search path.")
     key: Names = Field(description="The columns of its primary key, in the order of the key's parts.")
     columns: Mapping[Text, Text] | None = Field(
-        default=None, description="Column of the table: column of the row; without it, all by their own names."
+        default=None, description="Column of the table: column of the row; without it, all columns by their own names."
     )
     delete: Annotated[Delete, one_of(Delete)] = Field(
         default=Delete.soft,

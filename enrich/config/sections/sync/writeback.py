@@ -30,18 +30,19 @@ class SyncWriteback(Encoded):
     to: Target = Field(description="The store that the rows are written to.")
     retries: DurationList = Field(
         default=(timedelta(seconds=30), timedelta(minutes=5)),
-        description="After which pauses a row is tried again that the store refused for now; each is a topic.",
+        description="Pauses after which a row that the store refused for now is tried again; each has a topic.",
     )
     dlq: Topic = Field(description="The topic for records that cannot be written. Default: <pipeline>.<route>.dlq.")
     dlq_retention: Duration = Field(
-        default=timedelta(days=7), description="For how long dead letters may be replayed: tombstones are kept so long."
+        default=timedelta(days=7),
+        description="How long dead letters may be replayed: tombstones in the store are kept that long.",
     )
     rewind: Duration = Field(
         default=timedelta(minutes=10),
         description="How far the route goes back when the store was restarted or replaced, as it may have lost writes.",
     )
     reconcile: Duration = Field(
-        default=timedelta(days=1), description="How often topic and store are compared; 0: never by itself."
+        default=timedelta(days=1), description="How often topic and store are compared; 0: only on demand."
     )
 
 

@@ -1,4 +1,4 @@
-"""What must fit together inside a table, and inside what encodes its rows or a source's events."""
+"""Rules inside a table, and for the encoding of rows and events."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -108,7 +108,7 @@ SHORTEST_REPLAY_HISTORY = timedelta(minutes=10)
 
 
 def replayable(table: Table, here: Path) -> Iterator[tuple[Path, str]]:
-    """Why a batch that is repeated could get other answers from the table, as (where, why)."""
+    """Why a repeated batch could get other answers from the table, as (path, reason)."""
     if table.loader is not None:
         yield (*here, "loader"), "has a loader, whose rows have no offsets to return to"
         return

@@ -36,5 +36,5 @@ class Snapshots(Section):
     """Snapshots that `enrich table export` makes and from which tables start instead of the whole topic."""
 
     path: Location = Field(
-        description="A directory that all hosts see, or `file:` and a path; each table has a folder in it."
+        description="A directory that all hosts can access, or `file:` and a path; each table has a folder in it."
     )

@@ -53,14 +53,14 @@ class Freshness(Section):
     bound: Duration = Field(default=timedelta(seconds=5), description="How old an answer may be.")
     on_stale: Annotated[OnStale, one_of(OnStale)] = Field(
         default=OnStale.mark,
-        description="When it is older: wait (at most the deadline), fail, or mark the row as stale and go on.",
+        description="If it is older: wait (at most the deadline), fail, or mark the row as stale and continue.",
     )
     deadline: Duration = Field(
         default=timedelta(minutes=5),
         description="How long a stage waits for the table: at its start, and with on_stale: wait.",
     )
     then: Annotated[Then, one_of(Then)] = Field(
-        default=Then.mark, description="What follows when on_stale: wait reaches the deadline: fail or mark."
+        default=Then.mark, description="What happens if on_stale: wait reaches the deadline: fail or mark."
     )
 
     @model_serializer(mode="wrap")
@@ -73,7 +73,7 @@ class Loader(Section):
     """An external source of a small table, read again at an interval. Exactly one of redis, postgres and file."""
 
     redis: RedisUrl | None = Field(default=None, description="Address of a Redis server whose values are the rows.")
-    pattern: Text | None = Field(default=None, description="Which of its keys, as in Redis' SCAN; without it, all.")
+    pattern: Text | None = Field(default=None, description="Pattern of its keys, as in Redis' SCAN; without it, all.")
     postgres: PostgresDsn | None = Field(default=None, description="Address of a PostgreSQL database.")
     table: Text | None = Field(default=None, description="The PostgreSQL table that is read.")
     file: LocalPath | None = Field(
@@ -123,11 +123,9 @@ class Table(Encoded):
     )
     compaction: Annotated[Compaction, one_of(Compaction)] = Field(
         default=Compaction.required,
-        description="required, or any: take the topic although its cleanup policy is not compact.",
+        description="required, or any: accept the topic even if its cleanup policy is not compact.",
     )
-    history: Duration = Field(
-        default=timedelta(0), description="How long older versions stay reachable; 0 keeps the latest only."
-    )
+    history: Duration = Field(default=timedelta(0), description="How long older versions are kept; 0: only the latest.")
     freshness: Freshness = Field(
         default_factory=Freshness, description="How old answers may be, and what happens when they are older."
     )

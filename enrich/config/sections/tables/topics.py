@@ -28,26 +28,26 @@ class TopicWishes(Section):
     """What one topic, or every topic of the pipeline, should be like."""
 
     partitions: Annotated[int, Between(1, 100_000)] | None = Field(
-        default=None, description="How many partitions; without it, 4 for a topic that is made, else what it has."
+        default=None, description="How many partitions; without it, 4 for a new topic, else what it has."
     )
     replication: Annotated[int, Between(1, 100)] | None = Field(
         default=None,
-        description="Copies of each partition, for a topic that is made; without it, the brokers' default.",
+        description="Copies of each partition, for a new topic; without it, the brokers' default.",
     )
     min_insync_replicas: Annotated[int, Between(1, 100)] | None = Field(
         default=None, description="How many copies must have a record; without it, all but one, and at least one."
     )
     size: Size | None = Field(
-        default=None, description="How large the newest record of every key is together, about: decides segment.bytes."
+        default=None, description="Approximate size of the newest records of all keys together: decides segment.bytes."
     )
     staleness: Duration | None = Field(
-        default=None, description="After how long a record that was superseded should be compacted away; 1d."
+        default=None, description="How soon a superseded record should be compacted away; 1d."
     )
     downtime: Duration | None = Field(
         default=None, description="How long a host may be away and still learn of every deletion; 1d."
     )
     retention: Duration | None = Field(
-        default=None, description="How long records stay where cleanup deletes them; without it, the brokers' default."
+        default=None, description="How long records stay if cleanup deletes them; without it, the brokers' default."
     )
     max_message: Size | None = Field(default=None, description="The largest record; without it, the brokers' default.")
     cleanup: Annotated[Cleanup, one_of(Cleanup)] | None = Field(
