@@ -142,7 +142,7 @@ def test_a_wait_ends_when_the_server_is_silent_or_we_are_to_stop(dsn):
         database.execute("CREATE VIEW sleeps AS SELECT pg_sleep(60)::text AS t")
     for reader, kind, said in (
         (PostgresReader(dsn, stalled_s=0.3), Unreachable, "sent nothing for 0.3 s"),
-        (PostgresReader(dsn, stopping=lambda: True), Retryable, "we are to stop"),
+        (PostgresReader(dsn, stopping=lambda: True), Retryable, "the process is stopping"),
     ):
         with pytest.raises(kind, match=said), reader.snapshot() as snapshot:
             list(snapshot.rows(snapshot.shape("sleeps"), ["t"]))
