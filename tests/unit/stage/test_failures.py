@@ -17,7 +17,7 @@ def test_a_workers_error_arrives_as_it_was(error):
     with pytest.raises(ReportedFailure) as raised, reported_to_driver():
         raise error
     text = (
-        f"Job aborted: task 3.0 failed: Traceback\n  File x\nReportedFailure: {raised.value}\n\nDriver stacktrace:\n at y"
+        f"Job aborted: task 3.0 failed: Trace\n  File x\nReportedFailure: {raised.value}\n\nDriver stacktrace:\n at y"
     )
     told = from_report(text)
     assert type(told) is type(error)
