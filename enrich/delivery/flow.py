@@ -182,6 +182,8 @@ class Flow:
             if len(messages) < min(_ENOUGH, self._most):
                 wait_s = _POLL_RETRIES_S if self._plan.wait_ms else _POLL_S
                 messages += self._consumer.consume(self._most - len(messages), wait_s)
+        # Only a batch that itself takes long needs more polls: each one pauses the fetches, which costs half a second.
+        self._next_keep_alive = time.monotonic() + _KEEP_ALIVE_S
         if self._fault is not None:
             fault, self._fault = self._fault, None
             raise fault
