@@ -116,7 +116,9 @@ class Flow:
         self._patient_until = time.monotonic() + _DEADLINE_S
         self._fault: EnrichError | None = None
         self.trouble: Retryable | None = None
-        """Why a partition waits."""
+        """Why a partition waits, or why nothing can be committed."""
+        self._unsettled = False
+        """The last commit failed."""
         self.trouble_ms: int | None = None
         self.progressed_ms: int | None = None
         """When it had last written all that it had read."""
@@ -279,7 +281,7 @@ class Flow:
                 if not partition.pending:
                     self._release(partition)
         self._throttle()
-        if self.trouble is not None and not self.waiting:
+        if self.trouble is not None and not self.waiting and not self._unsettled:
             self.trouble = None
 
     def _keep_alive(self) -> None:
@@ -329,9 +331,10 @@ class Flow:
         try:
             if not self._commit(self._partitions.values()):
                 self._rewind()
+            self._unsettled = False
         except Retryable as error:  # the same is committed the next time, or read again: both are right
             self._note_trouble(error)
-            _log.debug("not committed: %s", error)
+            self._unsettled = True
 
     def _commit(self, partitions: Iterable[Partition]) -> bool:
         """False if the store was restarted or replaced: writes that it acknowledged before may be lost."""

@@ -245,7 +245,7 @@ class WritebackRoute:
         return RouteStatus(
             self.name,
             self.kind,
-            RouteState.waiting if waiting or flow.away is not None else RouteState.running,
+            RouteState.running if trouble is None else RouteState.waiting,
             lag=flow.lag(),
             rows_per_s=round(self._meter.per_second(), 1),
             last_error=None if trouble is None else str(trouble),

@@ -187,9 +187,21 @@ def test_a_topic_that_is_gone_for_a_while_does_not_end_a_service_that_had_nothin
     with running(world.pipeline(to)) as service:
         wait_until(lambda: service.status().last_progress_ms is not None, what="the route's partitions")
         world.cluster.topics.delete(world.topic)
-        wait_until(lambda: "is not there" in str(service.status().last_error), what="the route to miss its topic")
+        wait_until(lambda: service.status().last_error, what="the route to miss its topic")
+        looks = [service.status()]
+
+        def is_missed_again() -> bool:
+            looks.append(service.status())
+            return looks[-1].last_error_ms != looks[0].last_error_ms
+
+        wait_until(is_missed_again)
+        # For as long as it is missing, not only at the moment of each attempt.
+        assert {look.state for look in looks} == {"waiting"}
+        assert all("the topic does not exist" in str(look.last_error) for look in looks)
         world.make_topic()
-        wait_until(lambda: "was made again" in str(service.status().last_error), what="the route to see another one")
+        wait_until(
+            lambda: "deleted and made again" in str(service.status().last_error), what="the route to see another one"
+        )
         assert service.status().state == "held"
 
 
