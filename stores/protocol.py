@@ -143,7 +143,7 @@ NO_NETWORK = "the key is no network"
 
 
 class QuarantinePlace(NamedTuple):
-    """Identifies a record in quarantine. With its time, since a topic that is made again uses the same offsets."""
+    """Identifies a record in quarantine. With its time, since a topic that is recreated uses the same offsets."""
 
     partition: int
     offset: int

@@ -93,7 +93,7 @@ class Topics:
         return name in self._all()
 
     def topic_id(self, name: str) -> str:
-        """Changes if the topic is deleted and made again under the same name. Raises ConfigError if there is none."""
+        """Changes if the topic is deleted and recreated under the same name. Raises ConfigError if there is none."""
         described = self._describe(name)
         return str(described.topic_id)
 

@@ -217,7 +217,7 @@ def _why_raised(known: Generation | None, topic_id: str, ends: Mapping[int, int]
     if known is None:
         return None
     if topic_id != known.topic_id:
-        return "was made again"
+        return "was recreated"
     if known.cut is not None:
         return f"lost records that had been read ({known.cut})"
     if ends.keys() != known.starts.keys():

@@ -199,7 +199,7 @@ class Gate:
         topic_id, partitions = self.topic_now()
         if topic_id != generation.topic_id:
             raise self._unknown(
-                "is not the one that this route wrote its rows from: it was deleted and made again, or the route's "
+                "is not the one that this route wrote its rows from: it was deleted and recreated, or the route's "
                 "`topic:` names another one now"
             )
         if set(partitions) != set(generation.starts):

@@ -49,7 +49,7 @@ class StoreSink:
             self._onward.bury(message, version, reason)
         for message in messages:
             if self._is_of_another(message):
-                self._onward.bury(message, None, "the topic was made again since it was read")
+                self._onward.bury(message, None, "the topic was recreated since it was read")
                 self._meter.count("dead_letters")
         buried = len(read.bad)
         for some, written in tried:
@@ -62,7 +62,7 @@ class StoreSink:
         return [message for message in messages if not self._is_of_another(message)] if self._is_tier else messages
 
     def _is_of_another(self, message: Message) -> bool:
-        """The record is from a topic that was deleted and made again since: its version cannot be compared any more."""
+        """The record is from a topic that was deleted and recreated since: its version cannot be compared any more."""
         if not self._is_tier:
             return False
         known = dict(headers_of(message)).get(TOPIC_ID)

@@ -51,7 +51,7 @@ class _Partition:
 
 @dataclass
 class Made:
-    """One topic of the name: another one when it was deleted and made again."""
+    """One topic of the name: another one when it was deleted and recreated."""
 
     topic_id: str
     partitions: dict[int, _Partition]

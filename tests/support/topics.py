@@ -90,7 +90,7 @@ class Cluster:
             consumer.close()
 
     def _producer(self, topic: str) -> DeliveringProducer:
-        """Kept, because its first record takes half a second; another one for a topic that was made again or has
+        """Kept, because its first record takes half a second; another one for a topic that was recreated or has
         more partitions, of which the kept one does not know."""
         topic_id, partitions = self.topics.identity(topic)
         place = (topic_id, len(partitions))

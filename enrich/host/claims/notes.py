@@ -8,7 +8,7 @@ from enrich.host.claims.moments import Moment, system_start
 from stores.freshness import CLOCK_STEP_MS
 
 TOPIC_ID = "topic_id"
-"""The id of the topic that the positions belong to. Another id means: the topic was deleted and made again."""
+"""The id of the topic that the positions belong to. Another id means: the topic was deleted and recreated."""
 EPOCHS = "leader_epochs"
 """The leader epoch of each partition's last record (JSON). With it the brokers detect that the record was truncated."""
 COMPLETE = "complete"

@@ -341,7 +341,7 @@ class TopicKeeper:
     def _why_rebuild(self, answer: Answer, safe_ms: float) -> str | None:
         """Why the topic cannot be followed from where the rows are. None: it can."""
         if answer.ends.topic_id != self._notes.get(TOPIC_ID):
-            return "the topic was deleted and made again"
+            return "the topic was deleted and recreated"
         return self._why_too_late(answer.asked, safe_ms)
 
     def _why_too_late(self, now: Moment, safe_ms: float) -> str | None:

@@ -44,7 +44,7 @@ class TableState:
     """When the agent (by its clock) retries what failed. Until then the table is set aside, and its rows answer as of
     complete_through. None: it is not set aside."""
     topic_id: str | None = None
-    """The id of the topic that its rows came from, as of the header's seq. A topic made again has another id."""
+    """The id of the topic that its rows came from, as of the header's seq. A topic that is recreated has another id."""
     progress: Mapping[str, float] = field(default_factory=dict)
     """While it loads or catches up: records so far, records per second, and the records and seconds still to come."""
 

@@ -178,7 +178,7 @@ def load_from(source: Source, store: Loads, order: Order, listener: Listener, cl
         if head_start is not None:
             floors = joined_floors(head_start.manifest, floors)
         if source.topic_id() != topic_id:
-            raise Retryable("the topic was deleted and made again while it was read", where=f"topic {table.topic}")
+            raise Retryable("the topic was deleted and recreated while it was read", where=f"topic {table.topic}")
         notes = {TOPIC_ID: topic_id, EPOCHS: json.dumps(epochs), **complete_note(asked)}
         load.finish(ends, floors, asked.wall_ms, notes)
     except BaseException:

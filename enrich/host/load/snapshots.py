@@ -56,7 +56,7 @@ def require_fits(snapshot: Snapshot, table: TopicTable, topic: TopicNow) -> None
     if manifest.definition != table.definition:
         refuse("its rows were made with another definition (format, schema, columns or key)")
     if manifest.notes.get(TOPIC_ID) != topic.topic_id:
-        refuse(f"topic {topic.name} was deleted and made again since, or it is of another topic ({manifest.topic})")
+        refuse(f"topic {topic.name} was deleted and recreated since, or it is of another topic ({manifest.topic})")
     if manifest.positions.keys() != topic.ends.keys():
         refuse(f"it has {len(manifest.positions)} partitions, topic {topic.name} has {len(topic.ends)}")
     for partition, position in manifest.positions.items():

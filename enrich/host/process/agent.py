@@ -107,7 +107,7 @@ class Agent:
         """One turn of the loop: at most a few tens of milliseconds when there is little to do.
 
         Whatever goes wrong with one table is that table's: it is set aside and tried again, and the others go on.
-        Raises CorruptState when the store is damaged; it has to be made anew, and Fenced and Fatal.
+        Raises CorruptState when the store is damaged and has to be rebuilt, Fenced and Fatal.
         """
         if self._unwritten:
             # Until it is written nothing else is begun: a load that starts now could not tell what is of which topic.

@@ -99,8 +99,8 @@ def _run(pipeline: Pipeline, paths: StorePaths, lock: StoreLock, loads: LoadProc
             _serve(pipeline, paths, lock, loads, linger_s)
         except CorruptState as error:
             # The topics have everything. Readers of the old store notice that it was replaced.
-            _log.error("the store is damaged and is made anew", extra={"reason": str(error)})
-            # What looks like damage may be the store of another agent, in a directory that was deleted and made again.
+            _log.error("the store is damaged and is rebuilt", extra={"reason": str(error)})
+            # What looks like damage may be the store of another agent, in a directory that was deleted and recreated.
             lock.require_held()
             # Move before deleting: files that cannot be deleted must not be taken for the new store.
             shutil.rmtree(paths.damaged, ignore_errors=True)

@@ -230,7 +230,7 @@ class AgentReader:
             return self._snapshot_of(header, segments.seq, segments, None)
         rows = self._open().snapshot()
         if rows.seq.store != header.store_id:
-            raise Retryable("the store was made anew, and its agent has not written a header yet")
+            raise Retryable("the store was rebuilt, and its agent has not written a header yet")
         segments, rows = self._aligned(segments, rows)
         return self._snapshot_of(header, rows.seq, segments, rows)
 

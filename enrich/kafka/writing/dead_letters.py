@@ -87,7 +87,7 @@ def dead_letter(
     """The reason must not contain payload. A value too large for the DLQ is cut; length and digest are of the whole.
 
     `sender`: who sends it, and from which topic id. A compacted DLQ keeps only the newest letter of a key, so different
-    senders, and a topic that was deleted and made again, need different keys.
+    senders, and a topic that was deleted and recreated, need different keys.
     """
     value = origin.value if origin.value is not None else b""
     own = {

@@ -57,7 +57,7 @@ class RunOptions:
     new_pin: bool = False
     """The batch under way may be answered otherwise than before."""
     accept_new_source: bool = False
-    """The topic of the events was made again with the same events at the same offsets."""
+    """The topic of the events was recreated with the same events at the same offsets."""
 
 
 @dataclass(frozen=True)
@@ -251,7 +251,7 @@ class StageRun:
                     return
             self._life.happens(Happening.STOPPED)
         except StreamingQueryException as error:
-            # What Spark says of a topic that was made again is hard to understand.
+            # What Spark says of a topic that was recreated is hard to understand.
             watch.require_same_now()
             raise parts.writing.failure or from_report(str(error)) from error
 

@@ -18,7 +18,7 @@ class Known:
     complete_through: int | None = None
     load: int = field(default=0, kw_only=True)
     """The number of the load from which the rows come, with later publications on top. Positions do not distinguish two
-    loads: a topic that was made again may have as many records as the one before it."""
+    loads: a topic that was recreated may have as many records as the one before it."""
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ def catch_up(
     `at_least`: offsets that the topic must reach: records below them were written, even if they cannot be read yet.
     """
     if facts.topic_id != known.topic_id:
-        raise CorruptState("the topic was deleted and made again", where=f"topic {facts.name}")
+        raise CorruptState("the topic was deleted and recreated", where=f"topic {facts.name}")
     # Tombstones may be removed after this time: a key that was deleted meanwhile would stay known forever.
     if known.caught_up_ms and now_ms - known.caught_up_ms > facts.delete_retention_ms // 2:
         raise CorruptState("the topic was not followed for too long", where=f"topic {facts.name}")

@@ -66,7 +66,7 @@ def assert_right_in_the_end(reader):
     assert answers == [f"{name}-plan" for name in NAMES]
 
 
-def test_a_store_that_was_damaged_while_the_agent_was_away_is_made_anew(pipeline, reader):
+def test_a_store_that_was_damaged_while_the_agent_was_away_is_rebuilt(pipeline, reader):
     random = random_source("damage while away")
     for _ in range(rounds(4, 60)):
         stop_agent_of(pipeline)
@@ -75,7 +75,7 @@ def test_a_store_that_was_damaged_while_the_agent_was_away_is_made_anew(pipeline
         assert_right_in_the_end(reader)
 
 
-def test_rows_that_are_damaged_under_a_running_agent_are_noticed_by_who_reads_them_and_made_anew(pipeline, reader):
+def test_rows_that_are_damaged_under_a_running_agent_are_noticed_by_who_reads_them_and_rebuilt(pipeline, reader):
     random = random_source("damage under the agent")
     before = reader.header()
     for file in paths_of(pipeline).rows.rglob("*.sst"):

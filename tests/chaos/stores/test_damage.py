@@ -133,7 +133,7 @@ while True:
 """
 
 
-def test_a_reader_of_a_store_that_is_deleted_and_made_again_is_told_so_whenever_it_comes(whole):
+def test_a_reader_of_a_store_that_is_deleted_and_recreated_is_told_so_whenever_it_comes(whole):
     with fast_directory() as directory:
         copy = directory / "copy"
         with subprocess.Popen([sys.executable, "-c", MADE_AND_DELETED_FOR_EVER, whole, copy]) as others:

@@ -170,7 +170,7 @@ def test_a_second_writer_is_fenced(store):
     assert "Fenced: another writer holds the store" in done.stderr
 
 
-def test_a_store_deleted_under_its_writer_is_not_made_again(store):
+def test_a_store_deleted_under_its_writer_is_not_recreated(store):
     writer = store.open()
     reader = store.reader()
     for file in sorted(store.path.rglob("*"), reverse=True):

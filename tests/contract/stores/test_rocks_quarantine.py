@@ -143,7 +143,7 @@ def test_a_record_that_a_rebuild_can_decode_leaves_the_quarantine(store):
     assert store.offsets() == [(0, 1)]
 
 
-def test_a_record_at_the_same_place_of_a_topic_made_again_is_another_record(store):
+def test_a_record_at_the_same_place_of_a_topic_recreated_is_another_record(store):
     writer = store.open()
     writer.publish({"users": update(bad(0, b"old"))})
     load(writer, bad(0, b"new", time=99))

@@ -162,7 +162,7 @@ def test_a_table_of_another_topic_or_beyond_its_end_is_told(cluster, table):
     assert found == {(Kind.TOPIC, None)}
 
 
-def test_a_topic_that_is_made_again_while_it_is_read_makes_no_row_different(cluster, table):
+def test_a_topic_that_is_recreated_while_it_is_read_makes_no_row_different(cluster, table):
     left = [lambda: cluster.make_again(table.topic, partitions=3)]
 
     def told(what, _count):

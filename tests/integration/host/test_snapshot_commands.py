@@ -130,7 +130,7 @@ def test_a_snapshot_of_another_topic_definition_or_age_is_refused_by_name(config
     stop(config)
     cluster.make_again(users_topic, partitions=2)
     done = enrich("import", "users", "--from", exported, "-c", config, "--yes")
-    assert (done.returncode, "deleted and made again" in done.stderr) == (4, True), done.stderr
+    assert (done.returncode, "deleted and recreated" in done.stderr) == (4, True), done.stderr
 
 
 def test_a_place_that_is_not_built_or_not_given_or_empty_is_a_usage_error(config, tmp_path):

@@ -37,7 +37,7 @@ def make_again(cluster, topic, **settings):
     cluster.topics.create(topic, config={"cleanup.policy": "compact"}, **settings)
 
 
-def test_a_topic_made_again_while_it_is_followed_is_loaded_anew(cluster, new_topic, start):
+def test_a_topic_recreated_while_it_is_followed_is_loaded_anew(cluster, new_topic, start):
     topic = new_topic(**COMPACTED)
     produce_plans(cluster, topic, ann="free", bob="pro")
     life = start(topic)
@@ -62,7 +62,7 @@ def test_until_a_topic_is_there_again_the_last_rows_answer_and_are_said_to_be_ol
     assert life.rows() == {"ann": "free"}
 
 
-def test_a_topic_made_again_while_the_agent_was_away_is_loaded_anew(cluster, new_topic, start):
+def test_a_topic_recreated_while_the_agent_was_away_is_loaded_anew(cluster, new_topic, start):
     topic = new_topic(**COMPACTED)
     produce_plans(cluster, topic, ann="free", bob="pro")
     start(topic).until_complete()

@@ -10,7 +10,7 @@ from enrich.kafka import COMPACTED, Topics, new_admin_client, new_group_consumer
 from tests.support.waiting import wait_until
 
 
-def test_a_topic_made_again_under_its_name_has_another_id(cluster, topic):
+def test_a_topic_recreated_under_its_name_has_another_id(cluster, topic):
     first = cluster.topics.topic_id(topic)
     cluster.topics.delete(topic)
     wait_until(lambda: not cluster.topics.exists(topic), what="the end of the topic")

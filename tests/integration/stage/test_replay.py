@@ -128,7 +128,7 @@ def test_an_expired_pin_ends_the_stage_and_names_what_accepts_a_new_one(spark, w
     assert plans(world, stage) == {"free", "pro"}
 
 
-def test_a_table_topic_that_was_made_anew_has_no_pins(spark, world):
+def test_a_table_topic_that_was_recreated_has_no_pins(spark, world):
     world.users(history="1h")
     stage = deterministic(world)
     send(world, stage, 0)

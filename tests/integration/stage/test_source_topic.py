@@ -1,4 +1,4 @@
-"""A source topic that was made again, or lost events: no event is left out without a word."""
+"""A source topic that was recreated, or lost events: no event is left out without a word."""
 
 import logging
 from pathlib import Path
@@ -40,7 +40,7 @@ def delete_up_to(world, topic, offsets):
         future.result(30)
 
 
-def test_a_start_on_a_topic_that_was_made_again_is_refused_until_somebody_chooses(spark, world, caplog):
+def test_a_start_on_a_topic_that_was_recreated_is_refused_until_somebody_chooses(spark, world, caplog):
     caplog.set_level(logging.WARNING)
     stage = world.stage("enrich", [])
     topic, checkpoint = world.topic("enrich.in"), Path(world.document["stages"][stage]["checkpoint"])
@@ -72,7 +72,7 @@ def test_a_start_on_a_topic_that_was_made_again_is_refused_until_somebody_choose
     assert world.cluster.topics.topic_id(topic) in (checkpoint / NAME).read_text()
 
 
-def test_a_topic_that_is_made_again_beneath_a_running_stage_ends_it(spark, world):
+def test_a_topic_that_is_recreated_beneath_a_running_stage_ends_it(spark, world):
     stage = world.stage("enrich", [])
     send(world, stage, range(10))
     with running(spark, world, stage) as run:

@@ -223,7 +223,7 @@ def test_the_newest_event_of_a_key_stands_in_redis_and_a_replay_changes_nothing(
         assert found.rows() == before
 
 
-def test_a_topic_that_was_made_anew_counts_on_above_what_was_written(spark, world, stack):
+def test_a_topic_that_was_recreated_counts_on_above_what_was_written(spark, world, stack):
     back = world.topic("back", cleanup_policy="compact")
     stage = world.stage("enrich", [], writeback={"topic": back, "value": "struct(ip)"})
     send(world, stage, *(("k", {"ip": str(number)}) for number in range(20)))

@@ -43,7 +43,7 @@ def test_what_waits_in_an_old_retry_topic_is_tried_and_goes_through_the_new_ones
     assert letters.keys() == {f"{world.topic}/0/0"}
 
 
-def test_what_waits_while_the_topic_is_made_again_is_no_row_of_the_new_one(world: SyncWorld) -> None:
+def test_what_waits_while_the_topic_is_recreated_is_no_row_of_the_new_one(world: SyncWorld) -> None:
     world.make_topic(partitions=1)
     world.redis.rpush(f"{world.name}:taken", "by another program")
     world.produce(("taken", {"plan": "x", "rps": 1}), ("a", {"plan": "x", "rps": 1}))
@@ -63,5 +63,5 @@ def test_what_waits_while_the_topic_is_made_again_is_no_row_of_the_new_one(world
         letters = wait_until(lambda: world.dead_letters(), what="the dead letter")
         wait_until(lambda: service.status().state is RouteState.running)
     assert [letter["enrich.key"] for letter in letters.values()] == ["taken"]
-    assert "made again" in letters[f"{world.topic}/0/0"]["enrich.reason"]
+    assert "recreated" in letters[f"{world.topic}/0/0"]["enrich.reason"]
     assert {key: row[1] for key, row in world.rows_in_redis().items()} == {"a": "new"}

@@ -160,7 +160,7 @@ def test_a_route_that_is_slow_is_given_the_time_to_write(world: SyncWorld, monke
             assert compared.result(120).differences == []
 
 
-def test_a_topic_that_was_made_again_is_taken_up_after_a_repair(world: SyncWorld, to: dict[str, Any]) -> None:
+def test_a_topic_that_was_recreated_is_taken_up_after_a_repair(world: SyncWorld, to: dict[str, Any]) -> None:
     filled(world, to)
     world.cluster.topics.delete(world.topic)
     wait_until(lambda: not world.cluster.topics.exists(world.topic))
@@ -171,7 +171,7 @@ def test_a_topic_that_was_made_again_is_taken_up_after_a_repair(world: SyncWorld
         with pytest.raises(WouldLoseData, match="would delete 80 rows"):
             reconcile(world, to, repair=True)
         report = reconcile(world, to, repair=True, yes=True)
-        assert (report.raised, report.generation) == ("was made again", 3)
+        assert (report.raised, report.generation) == ("was recreated", 3)
         wait_until(lambda: service.status().state == "running", what="the route to go on")
         world.produce(("k100", {"plan": "third", "rps": 1}), ("k101", None))
         wait_until(lambda: world.everything().get("k100", (0, ""))[1] == "third")
@@ -200,7 +200,7 @@ def test_a_topic_that_is_gone_for_a_while_does_not_end_a_service_that_had_nothin
         assert all("the topic does not exist" in str(look.last_error) for look in looks)
         world.make_topic()
         wait_until(
-            lambda: "deleted and made again" in str(service.status().last_error), what="the route to see another one"
+            lambda: "deleted and recreated" in str(service.status().last_error), what="the route to see another one"
         )
         assert service.status().state == "held"
 

@@ -55,7 +55,7 @@ def test_a_tombstone_without_a_version_is_buried_where_versions_are_numbers(worl
     assert "a" in world.in_redis()
 
 
-def test_a_topic_that_was_made_again_stops_its_route_and_names_the_command(world: SyncWorld) -> None:
+def test_a_topic_that_was_recreated_stops_its_route_and_names_the_command(world: SyncWorld) -> None:
     world.make_topic(partitions=1)
     world.produce(*((f"k{n}", {"plan": "first", "rps": n}) for n in range(20)))
     with running(world.pipeline(world.to_redis())) as service:

@@ -1,4 +1,4 @@
-"""A random life of a route: versions in any order, duplicates, tombstones, restarts, a topic that is made again. The
+"""A random life of a route: versions in any order, duplicates, tombstones, restarts, a topic that is recreated. The
 stores equal a model that takes one record after the other and keeps the newest."""
 
 import json

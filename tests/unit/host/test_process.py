@@ -19,7 +19,7 @@ def test_an_agent_that_lost_its_lock_does_not_move_its_successors_store(tmp_path
     def damaged(*_):
         if paths.damaged.exists() or not (tmp_path / "lock").read_text():
             return  # the second time
-        # The directory was deleted and made again by another agent: that is how the old one came to see damage.
+        # The directory was deleted and recreated by another agent: that is how the old one came to see damage.
         (tmp_path / "lock").unlink()
         (tmp_path / "lock").touch()
         paths.rows.mkdir()

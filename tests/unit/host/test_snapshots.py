@@ -55,8 +55,8 @@ def test_a_recent_snapshot_of_the_same_topic_fits_up_to_its_very_ends():
     ("manifest", "topic", "reason"),
     [
         (replace(MANIFEST, definition="other"), TOPIC, "another definition"),
-        (replace(MANIFEST, notes={}), TOPIC, "deleted and made again"),
-        (MANIFEST, replace(TOPIC, topic_id="other"), "deleted and made again"),
+        (replace(MANIFEST, notes={}), TOPIC, "deleted and recreated"),
+        (MANIFEST, replace(TOPIC, topic_id="other"), "deleted and recreated"),
         (MANIFEST, replace(TOPIC, ends={0: 100, 1: 50, 2: 0}, starts={0: 5, 1: 0, 2: 0}), "2 partitions, .* has 3"),
         (MANIFEST, replace(TOPIC, ends={0: 100}, starts={0: 5}), "2 partitions, .* has 1"),
         (MANIFEST, replace(TOPIC, ends={0: 89, 1: 50}), "offset 90 of partition 0, which ends at 89"),

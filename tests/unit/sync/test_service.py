@@ -115,7 +115,7 @@ def test_when_every_route_has_stopped_the_service_ends_with_the_reason() -> None
 
 
 def test_what_would_lose_data_holds_the_route_until_somebody_has_decided() -> None:
-    route = Scripted("a", WouldLoseData("the topic was made again"))
+    route = Scripted("a", WouldLoseData("the topic was recreated"))
     service = Service([route], held_s=0.2)
     states = []
 

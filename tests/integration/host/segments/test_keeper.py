@@ -123,7 +123,7 @@ def test_segments_of_rows_that_were_loaded_anew_are_not_taken_over_although_the_
     store.load("users", *(version(f"k{number}", number, A) for number in range(3)))
     store.until_mapped()
     store.stop()
-    # A topic made again with as many records, and an agent that was killed before its segments were open.
+    # A topic recreated with as many records, and an agent that was killed before its segments were open.
     store.start(mirrored=False)
     store.load("users", *(version(f"k{number}", number, B) for number in range(3)))
     store.stop()

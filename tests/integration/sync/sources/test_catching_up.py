@@ -105,7 +105,7 @@ def test_a_topic_that_ends_before_what_is_known_or_is_another_one_is_not_followe
     known.note(positions={0: 5, 1: 0})
     with pytest.raises(CorruptState, match=f"topic {compacted}, partition 0, offset 5"):
         follow(cluster, compacted, known)
-    with pytest.raises(CorruptState, match="made again"):
+    with pytest.raises(CorruptState, match="recreated"):
         follow(cluster, new_topic(cleanup_policy="compact"), known)
 
 

@@ -69,7 +69,7 @@ def test_a_restart_produces_nothing_and_goes_on_at_the_cursor(source: SourceWorl
 
 
 @pytest.mark.parametrize("damage", ["lost", "broken", "emptied"])
-def test_what_is_known_is_made_again_from_the_topic(source: SourceWorld, damage: str) -> None:
+def test_what_is_known_is_rebuilt_from_the_topic(source: SourceWorld, damage: str) -> None:
     source.make_topic()
     source.make_table(rows=500)
     source.run_once()
@@ -87,7 +87,7 @@ def test_what_is_known_is_made_again_from_the_topic(source: SourceWorld, damage:
     assert status.counters["rebuilds"] == 1
 
 
-def test_a_topic_made_again_is_filled_again(source: SourceWorld) -> None:
+def test_a_topic_recreated_is_filled_again(source: SourceWorld) -> None:
     source.make_topic()
     source.make_table(rows=100)
     source.run_once()

@@ -146,7 +146,7 @@ def test_another_number_of_versions_than_the_manifest_says_is_refused(snapshot):
 
 
 def changed(snapshot, change):
-    """The manifest with a change, its checksum made anew."""
+    """The manifest with a change, its checksum computed again."""
     import hashlib
 
     path = snapshot.path / "manifest.json"
