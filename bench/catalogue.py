@@ -39,12 +39,6 @@ BENCHMARKS = {
             },
         ),
         Benchmark(
-            "rocks_cached",
-            "look-ups on the RocksDB path with a cache in front of it, beside none: hot, skewed and uniform keys",
-            _later("rocks_cached"),
-            {"hot_ratio": (">=", 3)},
-        ),
-        Benchmark(
             "store_restart",
             "a store of 1 M rows, from kill -9 of its agent to ready again",
             _later("store_restart"),

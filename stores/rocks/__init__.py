@@ -5,11 +5,9 @@ so that one write publishes changes of all of them at once. The design is explai
 Only `database.py` talks to RocksDB; its errors are mapped to our tree there and nowhere else.
 """
 
-from stores.rocks.changes import EVERYTHING, Changes
 from stores.rocks.database import Sizes
 from stores.rocks.load.bulk import BulkLoad, Reserved
 from stores.rocks.quarantine import QuarantineState
-from stores.rocks.read.cached_reader import CachedReader
 from stores.rocks.read.reader import RocksReader
 from stores.rocks.read.verify import Verified
 from stores.rocks.read.whole import WholeTable
@@ -19,11 +17,8 @@ from stores.rocks.write.prepared import Prepared
 from stores.rocks.write.setting_aside import OTHER_REASONS, Room
 
 __all__ = [
-    "EVERYTHING",
     "OTHER_REASONS",
     "BulkLoad",
-    "CachedReader",
-    "Changes",
     "Mirror",
     "Prepared",
     "QuarantineState",

@@ -5,7 +5,7 @@
     H table escaped-key timestamp partition offset        a version that a newer one superseded
     Q table due escaped-key timestamp partition offset    when it may be removed -> offset, timestamp of its successor
     X table partition offset timestamp                    a record in quarantine (quarantine.py)
-    C place-in-the-ring                                   which keys a publication changed (changes.py)
+    C number                                              of earlier releases only: removed when the store is opened
 
 History is ordered by time, so that an as-of look-up is one seek. Within one partition of a key this is also the order
 of offsets, unless timestamps went back: then the entry of the newest version is marked `UNORDERED`.
@@ -22,7 +22,7 @@ LATEST = b"L"
 HISTORY = b"H"
 QUEUE = b"Q"
 QUARANTINE = b"X"
-CHANGES = b"C"
+CHANGE_FEED = b"C"
 OF_TABLES = (LATEST, HISTORY, QUEUE, QUARANTINE)
 
 TOMBSTONE = 1

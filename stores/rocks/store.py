@@ -8,15 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-import pyarrow as pa
-
 from stores.answers import higher, unknown_table
 from stores.errors import ConfigError, CorruptState, EnrichError
 from stores.protocol import Clock, Decoder, Publication, Quarantined, QuarantinePlace, TableSpec, TableUpdate
-from stores.rocks.changes import EVERYTHING, Everything, entry
 from stores.rocks.database import Database, Sizes
 from stores.rocks.directory import Directory
-from stores.rocks.layout import table_ids, table_ranges
+from stores.rocks.layout import CHANGE_FEED, end_of, table_ids, table_ranges
 from stores.rocks.load.bulk import BulkLoad, Reserved
 from stores.rocks.state import StoreState, TableState, read_state
 from stores.rocks.watermark import Watermark, read_watermark
@@ -70,6 +67,7 @@ class RocksStore:
             self._watermark = Watermark(directory, self._state.seq)
             when_it_fails.callback(self._watermark.close)
             self._directory.sweep()
+            self._remove_change_feed()
             self._remove_orphans()
             self._add_missing_tables()
             when_it_fails.pop_all()
@@ -300,9 +298,7 @@ class RocksStore:
         came = arrived or {}
         state = self._state.with_tables(changed)
         rows = state.rows(*(table.name for table in changed))
-        keys: dict[str, pa.BinaryArray | Everything] = {name: one.versions.column("key") for name, one in came.items()}
-        keys |= dict.fromkeys(replaced, EVERYTHING)
-        self._database.write({**puts, **rows, **entry(state.seq.counter, keys)}, deletes, ranges)
+        self._database.write({**puts, **rows}, deletes, ranges)
         self._database.flush()
         self._watermark.raise_to(state.seq)
         self._state = state
@@ -357,6 +353,13 @@ class RocksStore:
         if added:
             with self._writing():
                 self._show(added, {})
+
+    def _remove_change_feed(self) -> None:
+        feed = (CHANGE_FEED, end_of(CHANGE_FEED))
+        if next(self._database.scan(*feed), None) is not None:
+            with self._writing():
+                self._database.write({}, ranges=[feed])
+                self._database.flush()
 
     def _remove_orphans(self) -> None:
         """Removes the rows of bulk loads that an earlier process did not finish."""

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from stores.answers import superseded_snapshot, unknown_table
 from stores.errors import CorruptState, EnrichError, Fatal, Retryable
-from stores.protocol import KeyKind, TableSpec
-from stores.rocks.changes import Changes, changes_between
+from stores.protocol import TableSpec
 from stores.rocks.database import Database, Sizes
 from stores.rocks.directory import Directory
 from stores.rocks.read.verify import Verified, verify
@@ -61,9 +60,6 @@ class RocksReader:
     def close(self) -> None:
         self._close_database()
         self._clean_up()
-
-    def key_kind(self, table: str) -> KeyKind:
-        return self._specs[table].key
 
     def require_current(self, taken: int) -> Database:
         """The database, as long as it is still at the snapshot's seq."""
@@ -143,11 +139,3 @@ class RocksSnapshot:
 
     def table(self, name: str) -> RocksTable:
         return self._reader.table(name, self._state, self._taken)
-
-    def require_current(self) -> None:
-        """Raises Retryable once the reader has taken a newer one."""
-        self._reader.require_current(self._taken)
-
-    def changes_since(self, seq: Seq) -> Changes:
-        """The keys whose newest version may have changed since that seq, by table; EVERYTHING if that is unknown."""
-        return changes_between(self._reader.require_current(self._taken), seq, self.seq)

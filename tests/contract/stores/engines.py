@@ -7,7 +7,7 @@ from typing import Protocol
 
 from stores.memory import MemoryStore
 from stores.protocol import Clock, Reader, TableSpec, Writer
-from stores.rocks import CachedReader, RocksReader, RocksStore
+from stores.rocks import RocksReader, RocksStore
 from tests.contract.stores.segments_engine import open_merged_segments, open_segments
 from tests.support.directories import fast_directory
 
@@ -57,23 +57,9 @@ def open_rocks(tables: Mapping[str, TableSpec], clock: Clock) -> Iterator[Engine
         yield _Rocks(directory / "store", tables, clock, held)
 
 
-class _CachedRocks(_Rocks):
-    def open_reader(self) -> Reader:
-        reader = CachedReader(RocksReader(self._directory, self._tables))
-        self._held.callback(reader.close)
-        return reader
-
-
-@contextmanager
-def open_cached_rocks(tables: Mapping[str, TableSpec], clock: Clock) -> Iterator[Engine]:
-    with fast_directory() as directory, ExitStack() as held:
-        yield _CachedRocks(directory / "store", tables, clock, held)
-
-
 ENGINES: Mapping[str, OpenEngine] = {
     "memory": open_memory,
     "rocks": open_rocks,
-    "cached rocks": open_cached_rocks,
     "segments": open_segments,
     "segments merged": open_merged_segments,
 }

@@ -148,6 +148,21 @@ def test_an_older_format_is_rebuilt_and_a_newer_one_refused(store, found, error)
             open_it()
 
 
+def test_a_store_whose_writer_kept_a_change_feed_goes_on_without_those_rows(store):
+    with closing(store.open()) as writer:
+        writer.publish({"users": update(version("k", 0, A))})
+        seq = writer.seq
+    with closing(store.database()) as database:
+        database.write({b"C" + bytes([0, number]): b"which keys changed" for number in range(3)})
+        database.flush()
+    for _ in range(2):  # the second time there is nothing to remove
+        with closing(store.open()) as writer:
+            assert writer.seq == seq
+            assert store.plans("users", "k") == ["a"]
+    with closing(store.database()) as database:
+        assert list(database.scan(b"C", b"D")) == []
+
+
 def test_a_reopened_store_goes_on_from_its_seq(store):
     with closing(store.open()) as writer:
         before = writer.publish({"users": update(version("a", 0, A))}).seq
