@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from enrich.base.errors import ConfigError, EnrichError, Unreachable
+from enrich.base.exits import outcome
 from enrich.jars.cache import cache_folder, user_cache
 from enrich.jars.progress import shown
 
@@ -11,23 +11,20 @@ from enrich.jars.progress import shown
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m enrich.jars", description=__doc__)
     parser.add_argument("--lock", action="store_true", help="rewrite jars.lock from the top-level coordinates")
-    try:
-        if parser.parse_args().lock:
-            from enrich.jars.relock import relock
+    if parser.parse_args().lock:
+        from enrich.jars.relock import relock
 
-            relock()
-        with shown() as report:
-            cache = user_cache()
-            cache.fetch_all(report)
-            cache.unpacked("registry", report)
-    except EnrichError as error:
-        print(f"error: {error}", file=sys.stderr)  # noqa: T201 - a small program of its own, for the set-up
-        return 2 if isinstance(error, ConfigError) else 3 if isinstance(error, Unreachable) else 5
-    except KeyboardInterrupt:
-        return 130
-    print(f"all Java archives are in {cache_folder()}, verified")  # noqa: T201
+        relock()
+    with shown() as report:
+        cache = user_cache()
+        cache.fetch_all(report)
+        cache.unpacked("registry", report)
+    print(f"all Java archives are in {cache_folder()}, verified")  # noqa: T201 - a small program, for the set-up
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(outcome(main))
+    except KeyboardInterrupt:
+        sys.exit(130)

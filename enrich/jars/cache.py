@@ -6,14 +6,14 @@ import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from enrich.base.errors import ConfigError, Fatal, Unreachable
 from enrich.jars import archive
-from enrich.jars.fetch import Report, fetch, sha256_of
+from enrich.jars.fetch import MAVEN_CENTRAL, Report, fetch, sha256_of
 from enrich.jars.lock import Artifact, read_lock
 
 _FETCHING = "fetching-"  # prefix of the folders of downloads under way; a killed process may leave one
@@ -32,18 +32,16 @@ def cache_folder() -> Path:
 class JarCache:
     """Files by coordinate in one folder. Each call of `paths` verifies the files that it returns."""
 
-    def __init__(
-        self, folder: Path, artifacts: Sequence[Artifact], repositories: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, folder: Path, artifacts: Sequence[Artifact], repository: str = MAVEN_CENTRAL) -> None:
         self._folder = folder
         self._artifacts = artifacts
-        self._repositories = repositories  # Maven Central, as jgo knows it, if left out
+        self._repository = repository
 
     def paths(self, set_name: str, report: Report | None = None) -> list[Path]:
         """The files of one set, fetched if necessary.
 
-        Raises Unreachable (not cached, and no network), ConfigError (jgo is missing, the cache cannot be written) or
-        Fatal (wrong checksum of a download, disk full).
+        Raises Unreachable (not cached, and no network), ConfigError (no package requests, the cache cannot be written)
+        or Fatal (wrong checksum of a download, disk full).
         """
         wanted = [artifact for artifact in self._artifacts if artifact.set_name == set_name]
         if not wanted:
@@ -62,7 +60,7 @@ class JarCache:
                     if target.exists():
                         log.warning("the unpacked %s is damaged; unpacking it again", artifact.file_name)
                     with self._temporary_folder() as folder:
-                        archive.unpack(source, folder / "content", target)
+                        archive.unpack(source, Path(folder, "content"), target)
         return target
 
     def fetch_all(self, report: Report | None = None) -> None:
@@ -92,9 +90,8 @@ class JarCache:
         with self._temporary_folder() as folder:
             left = list(bad)
             try:
-                # jgo writes to a file's final name as bytes come in, so only complete and verified files are moved to
-                # the cache. One by one, so that an interrupted fetch continues from there the next time.
-                for artifact, path in fetch(bad, folder, report, self._repositories):
+                # Moved one by one, so that an interrupted fetch continues from there the next time.
+                for artifact, path in fetch(bad, Path(folder), report, self._repository):
                     target = self._folder / artifact.path
                     target.parent.mkdir(parents=True, exist_ok=True)
                     path.replace(target)
@@ -126,14 +123,8 @@ class JarCache:
         except OSError as error:
             raise _cannot_write(self._folder, error) from error
 
-    @contextmanager
-    def _temporary_folder(self) -> Iterator[Path]:
-        folder = Path(tempfile.mkdtemp(prefix=_FETCHING, dir=self._folder))
-        try:
-            yield folder
-        finally:
-            with suppress(OSError):  # a download thread may still write to it; the next writer deletes it
-                shutil.rmtree(folder)
+    def _temporary_folder(self) -> "tempfile.TemporaryDirectory[str]":
+        return tempfile.TemporaryDirectory(prefix=_FETCHING, dir=self._folder)
 
 
 def _cannot_write(folder: Path, error: OSError) -> ConfigError | Fatal:

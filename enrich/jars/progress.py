@@ -2,8 +2,7 @@
 
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from functools import cache
+from contextlib import contextmanager
 
 from enrich.jars.fetch import Progress, Report
 
@@ -14,28 +13,15 @@ def shown() -> Iterator[Report | None]:
     if not sys.stderr.isatty():
         yield None
         return
-    with ExitStack() as open_bar:
+    from rich import progress as rich
+    from rich.console import Console
 
-        @cache
-        def bar(files: int) -> Report:
-            # Imported and started only if something is downloaded: with a full cache this must be fast and silent.
-            from rich import progress as rich_progress
-            from rich.console import Console
+    columns = (rich.TextColumn("Java archives"), rich.BarColumn(), rich.TextColumn("{task.fields[text]}"))
+    with rich.Progress(*columns, rich.TimeElapsedColumn(), console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", visible=False, text="")
 
-            columns = (
-                rich_progress.TextColumn("Java archives"),
-                rich_progress.BarColumn(),
-                rich_progress.TextColumn("{task.fields[text]}"),
-                rich_progress.TimeElapsedColumn(),
-            )
-            bar = rich_progress.Progress(*columns, console=Console(stderr=True), transient=True)
-            drawn = open_bar.enter_context(bar)
-            task = drawn.add_task("", total=files, text="")
+        def draw(now: Progress) -> None:
+            text = f"{int(now.done)}/{now.files} files, {now.received >> 20} MB"
+            bar.update(task, total=now.files, completed=now.done, text=text, visible=True)
 
-            def draw(now: Progress) -> None:
-                text = f"{int(now.done)}/{now.files} files, {now.received >> 20} MB"
-                drawn.update(task, completed=now.done, text=text)
-
-            return draw
-
-        yield lambda now: bar(now.files)(now)
+        yield draw

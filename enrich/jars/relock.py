@@ -7,7 +7,7 @@ from typing import Any
 
 from enrich.base.errors import ConfigError
 from enrich.jars.cache import cache_folder
-from enrich.jars.fetch import require_jgo, sha256_of
+from enrich.jars.fetch import sha256_of
 from enrich.jars.lock import Artifact, parse_coordinate, write_lock
 
 # The sets that are resolved with all run-time dependencies of their artifacts.
@@ -27,7 +27,6 @@ SINGLE: dict[str, str] = {"registry": "io.apicurio:apicurio-registry-app:3.0.9:a
 
 def relock() -> list[Artifact]:
     """Resolves and downloads everything, and replaces the lock file."""
-    require_jgo()
     shipped = _shipped_by_pyspark()
     cache_folder().mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="relock-", dir=cache_folder()) as folder:

@@ -1,6 +1,5 @@
 """The cache of Java archives when the network, the disk or a kill interferes. Every file handed out is whole."""
 
-import gc
 import io
 import os
 import random
@@ -19,15 +18,6 @@ from enrich.jars.cache import cache_folder
 from tests.chaos.dev.repository import Repository, cached, serving
 from tests.integration.dev.stacks import assert_clear_error
 from tests.support.waiting import wait_until
-
-# jgo leaves a connection that broke to the garbage collector, which says so.
-pytestmark = pytest.mark.filterwarnings("ignore:unclosed <(socket|ssl):ResourceWarning")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def broken_connections_are_collected_here():
-    yield
-    gc.collect()
 
 
 @pytest.fixture
@@ -50,7 +40,7 @@ def folder(tmp_path):
 
 @pytest.fixture
 def cache(folder, artifacts, repository):
-    return JarCache(folder, artifacts, {"local": repository.url})
+    return JarCache(folder, artifacts, repository.url)
 
 
 @pytest.fixture
@@ -74,7 +64,7 @@ def test_what_is_missing_is_fetched_once_and_verified(cache, folder, artifacts, 
 
 def test_progress_reaches_all_files(folder, artifacts, repository):
     seen: list[Progress] = []
-    JarCache(folder, artifacts, {"local": repository.url}).paths("test", seen.append)
+    JarCache(folder, artifacts, repository.url).paths("test", seen.append)
     assert max(progress.done for progress in seen) == pytest.approx(8)
     assert max(progress.received for progress in seen) == sum(map(len, repository.files.values()))
 
@@ -138,7 +128,7 @@ def test_a_killed_download_does_not_count_and_its_rest_is_cleared_away(cache, fo
     downloader = f"""
 import pathlib
 from enrich.jars import Artifact, JarCache
-JarCache(pathlib.Path({str(folder)!r}), {artifacts[:1]!r}, {{"local": {repository.url!r}}}).paths("test")
+JarCache(pathlib.Path({str(folder)!r}), {artifacts[:1]!r}, {repository.url!r}).paths("test")
 """
     with subprocess.Popen([sys.executable, "-c", downloader]) as process:
         assert repository.stalled.wait(timeout=120)
@@ -158,7 +148,7 @@ def test_ctrl_c_ends_a_download_at_once(folder, artifacts, repository):
     downloader = f"""
 import pathlib
 from enrich.jars import Artifact, JarCache
-JarCache(pathlib.Path({str(folder)!r}), {artifacts[:1]!r}, {{"local": {repository.url!r}}}).paths("test")
+JarCache(pathlib.Path({str(folder)!r}), {artifacts[:1]!r}, {repository.url!r}).paths("test")
 """
     with subprocess.Popen([sys.executable, "-c", downloader], stderr=subprocess.DEVNULL) as process:
         assert repository.stalled.wait(timeout=120)
@@ -170,7 +160,7 @@ def test_two_processes_at_once_fetch_each_file_once(folder, artifacts, repositor
     downloader = f"""
 import pathlib
 from enrich.jars import Artifact, JarCache
-JarCache(pathlib.Path({str(folder)!r}), {artifacts!r}, {{"local": {repository.url!r}}}).paths("test")
+JarCache(pathlib.Path({str(folder)!r}), {artifacts!r}, {repository.url!r}).paths("test")
 """
     both = [subprocess.Popen([sys.executable, "-c", downloader]) for _ in range(2)]
     assert [process.wait(timeout=60) for process in both] == [0, 0]
@@ -180,7 +170,7 @@ JarCache(pathlib.Path({str(folder)!r}), {artifacts!r}, {{"local": {repository.ur
 def test_a_cache_that_cannot_be_written_is_an_error_that_names_it(artifacts, repository, tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(ConfigError, match="cannot be written") as caught:
-        JarCache(tmp_path / "file" / "jars", artifacts, {"local": repository.url}).paths("test")
+        JarCache(tmp_path / "file" / "jars", artifacts, repository.url).paths("test")
     assert "XDG_CACHE_HOME" in (caught.value.next_step or "")
 
 
@@ -191,7 +181,7 @@ def test_a_damaged_unpacked_archive_is_unpacked_again(folder, repository, caplog
         entry.size = 100
         tar.addfile(entry, io.BytesIO(b"x" * 100))
     artifact = repository.add("io.example:app:1.0:all:tar.gz", buffer.getvalue())
-    cache = JarCache(folder, [artifact], {"local": repository.url})
+    cache = JarCache(folder, [artifact], repository.url)
     unpacked = cache.unpacked("test")
     (unpacked / "app-runner.jar").write_bytes(b"y" * 100)
     assert cache.unpacked("test") == unpacked
@@ -233,8 +223,8 @@ def test_with_a_corrupt_jar_and_no_network_up_says_so_and_starts_nothing(new_sta
     assert JarCache(cache, kafka).paths("kafka")
 
 
-def test_without_jgo_the_error_names_the_extra_to_install(folder, artifacts, monkeypatch):
-    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
-    with pytest.raises(ConfigError, match="jgo") as caught:
+def test_without_requests_the_error_names_the_extra_to_install(folder, artifacts, monkeypatch):
+    monkeypatch.setattr("enrich.jars.fetch.find_spec", lambda _: None)
+    with pytest.raises(ConfigError, match="requests") as caught:
         JarCache(folder, artifacts).paths("test")
     assert caught.value.next_step == "pip install 'enrich[dev-stack]'"
