@@ -13,7 +13,6 @@ from pydantic_core import ErrorDetails
 
 from enrich.config.messages.problems import Finding, Path
 from enrich.config.messages.words import Wrong, nearest, shown
-from enrich.config.not_built import not_built
 from enrich.config.sections.pipeline import Pipeline
 from enrich.config.sections.rules import broken_rules
 from enrich.config.shape import keys_of, section_at, stand_in
@@ -39,9 +38,6 @@ def validate(data: Any, known: Iterable[Finding] = ()) -> tuple[Pipeline | None,
         if finding.place is None:  # else it concerns the file's text, and the value itself may be right
             doubts.add(finding.path)
             _repair(data, finding)
-    for finding in list(not_built(data)):
-        findings.append(finding)
-        _repair(data, finding)
     for _ in range(_ROUNDS):
         try:
             pipeline = Pipeline.model_validate(data)

@@ -1,6 +1,5 @@
 """The pipeline of DESIGN.md is accepted whole, and what is left out has the defaults that the reference names."""
 
-import re
 from datetime import timedelta
 from pathlib import Path
 
@@ -8,8 +7,6 @@ import pytest
 from pydantic import ValidationError
 
 from enrich.config import AvroSchema, Columns, from_wire, load, load_text, to_wire
-from enrich.config.not_built import NOT_BUILT, not_built
-from enrich.config.shape import every_key
 from enrich.config.types.column_types import Decimal
 from tests.unit.config.helpers import AVRO, HEAD, RECORD, changed, load_data, told
 
@@ -147,19 +144,6 @@ def test_a_column_list_is_an_object() -> None:
     columns = load_data(changed(("tables.users.columns", "a decimal(4,2)"), ("stages", {}))).tables["users"].columns
     assert isinstance(columns, Columns)
     assert columns.columns[0].type == Decimal(4, 2)
-
-
-def test_nothing_is_both_built_and_not_built() -> None:
-    built = {re.sub(r"\.<name>|\[\]", ".*", key) for key, _ in every_key()}
-    assert not NOT_BUILT.keys() & built
-
-
-def test_a_part_that_is_not_built_can_be_at_any_depth() -> None:
-    known = {"sync": "later", "stages.*.lookups.*.key": "never", "tables.*.nothing": "absent"}
-    assert [(found.path, found.message) for found in not_built(changed(("sync", {})), known)] == [
-        (("sync",), "later"),
-        (("stages", "enrich", "lookups", 0, "key"), "never"),
-    ]
 
 
 def test_another_process_gets_what_was_resolved_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
