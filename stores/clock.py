@@ -1,6 +1,9 @@
 """The system's clocks, as implementations of the protocol `Clock`."""
 
+import os
 import time
+from functools import cache
+from pathlib import Path
 
 
 class SystemClock:
@@ -13,3 +16,13 @@ class SteadyClock:
 
     def now_ms(self) -> int:
         return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
+
+
+@cache
+def boot_id() -> str:
+    """Changes with each start of the system, when the steady clock begins anew. If the system has no boot id, each
+    process counts as a start of its own."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return f"process {os.getpid()}"

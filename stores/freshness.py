@@ -22,7 +22,7 @@ def is_older(through: int | None, bound_ms: int, now_ms: int) -> bool:
 
 @dataclass(frozen=True)
 class ViewWrapper:
-    """A view in front of another one. It answers like that one, except for what a subclass changes."""
+    """A view in front of another one, whose answers it changes: what is the same in all such views."""
 
     view: TableView
 
@@ -41,16 +41,6 @@ class ViewWrapper:
     @property
     def complete_through(self) -> int | None:
         return self.view.complete_through
-
-    def lookup(
-        self,
-        keys: pa.Array,
-        columns: Sequence[str],
-        *,
-        as_of: pa.Array | None = None,
-        pin: Offsets | None = None,
-    ) -> Found:
-        return self.view.lookup(keys, columns, as_of=as_of, pin=pin)
 
 
 CLOCKS_DIFFER_MS = 1_000
@@ -80,7 +70,7 @@ class MarkStale(ViewWrapper):
         as_of: pa.Array | None = None,
         pin: Offsets | None = None,
     ) -> Found:
-        found = super().lookup(keys, columns, as_of=as_of, pin=pin)
+        found = self.view.lookup(keys, columns, as_of=as_of, pin=pin)
         if pin is not None or not self._is_stale():
             return found
         old = pc.is_in(found.status, _MAY_CHANGE)

@@ -1,7 +1,7 @@
 """RocksDB as this engine uses it: explicit options, no write-ahead log, errors of our own tree.
 
 The options are necessary. Without `raw_mode` and without options for "default", opening would unpickle what it finds
-in a directory; with a write-ahead log, a secondary would serve stale rows (RocksDB #14444). See facts-store.md.
+in a directory; with a write-ahead log, a secondary would serve stale rows even after it has caught up (RocksDB #14444).
 """
 
 import threading
@@ -32,6 +32,8 @@ from stores.rocks.errors import mapped
 _MIB = 1 << 20
 _KEYS_AT_A_TIME = 1024
 """A multi-get pins the block of each of its keys: 10,000 keys at once took 40 MiB beside the cache (measured)."""
+_ROWS_OF_A_PIECE = 1 << 14
+_BYTES_OF_A_PIECE = 8 << 20
 _MEMORY = {
     "block_cache": "rocksdb.block-cache-usage",
     "memtables": "rocksdb.cur-size-all-mem-tables",
@@ -97,10 +99,6 @@ class Database:
         self._compactions = 0
         self._idle = threading.Condition()
         self.path = path
-
-    @property
-    def is_open(self) -> bool:
-        return self._is_open
 
     @classmethod
     def primary(cls, path: Path, sizes: Sizes, *, create: bool = False) -> "Database":
@@ -192,9 +190,7 @@ class Database:
                 cursor.next()
             cursor.status()
 
-    def scan_in_pieces(
-        self, begin: bytes, end: bytes, most_rows: int, most_bytes: int
-    ) -> Iterator[tuple[list[bytes], list[bytes]]]:
+    def scan_in_pieces(self, begin: bytes, end: bytes) -> Iterator[tuple[list[bytes], list[bytes]]]:
         """The same in lists of keys and of values, of bounded length and size: half the work per row."""
         with mapped(self.path):
             cursor = self._cursor(end)
@@ -207,7 +203,7 @@ class Database:
                 keys.append(cursor.key())
                 values.append(value)
                 size += len(value)
-                if len(keys) == most_rows or size >= most_bytes:
+                if len(keys) == _ROWS_OF_A_PIECE or size >= _BYTES_OF_A_PIECE:
                     yield keys, values
                     keys, values, size = [], [], 0
                 cursor.next()

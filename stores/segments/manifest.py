@@ -1,7 +1,6 @@
 """The manifest: all tables of a store at one seq, and their segments. It is replaced as a whole, never changed."""
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,14 +39,6 @@ class Manifest:
     boot: str
     """The boot id of the system start in which the segments were written or verified."""
     tables: Mapping[str, TableState]
-
-
-def boot_id() -> str:
-    """Identifies this system start. If the system has no boot id, each process counts as a start of its own."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    except OSError:
-        return f"process {os.getpid()}"
 
 
 def write_manifest(directory: Path, manifest: Manifest) -> None:

@@ -1,9 +1,6 @@
 """Moments on two clocks at once: the system's, which people read and may set, and a steady one that nobody can set."""
 
-import os
 from dataclasses import dataclass, field
-from functools import cache
-from pathlib import Path
 
 from stores.clock import SteadyClock
 from stores.freshness import CLOCK_STEP_MS
@@ -34,12 +31,3 @@ class Clocks:
 
     def now(self) -> Moment:
         return Moment(self.wall.now_ms(), self.steady.now_ms())
-
-
-@cache
-def system_start() -> str:
-    """The boot id. It changes with each start of the system, when the steady clock begins anew."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    except OSError:
-        return f"process {os.getpid()}"

@@ -4,7 +4,8 @@ import json
 from collections.abc import Mapping
 
 from enrich.base.errors import CorruptState
-from enrich.host.claims.moments import Moment, system_start
+from enrich.host.claims.moments import Moment
+from stores.clock import boot_id
 from stores.freshness import CLOCK_STEP_MS
 
 TOPIC_ID = "topic_id"
@@ -24,14 +25,14 @@ def epochs_of(notes: Mapping[str, str]) -> dict[int, int]:
 
 
 def complete_note(moment: Moment) -> dict[str, str]:
-    return {COMPLETE: f"{moment.wall_ms} {moment.steady_ms} {system_start()}"}
+    return {COMPLETE: f"{moment.wall_ms} {moment.steady_ms} {boot_id()}"}
 
 
 def complete_of(notes: Mapping[str, str], through_ms: int | None, now: Moment) -> Moment | None:
     """Up to when rows with these notes and this complete_through are complete. None if that is unknown: the system was
     restarted and its clock was set back since."""
     words = notes.get(COMPLETE, "").split()
-    if len(words) == 3 and words[2] == system_start():
+    if len(words) == 3 and words[2] == boot_id():
         return Moment(int(words[0]), int(words[1]))
     if through_ms is None or through_ms > now.wall_ms + CLOCK_STEP_MS:
         return None

@@ -55,7 +55,7 @@ class LoadProcesses:
         `held`: descriptors that the forked processes must close."""
         ours, theirs = socket.socketpair()
         parent = os.getpid()
-        loads_at_once = not paths.rows.exists()
+        must_load = not paths.rows.exists()
         # The objects that the imports made stay for good. A collection that visits them all would take long each time,
         # and would copy every page of them in a fork.
         gc.freeze()
@@ -64,7 +64,7 @@ class LoadProcesses:
             for descriptor in (ours.detach(), *held):
                 os.close(descriptor)
             try:
-                if loads_at_once:
+                if must_load:
                     _import_what_loads_need()  # while the agent makes the store
                 _serve_forks(theirs, pipeline, paths)
             finally:

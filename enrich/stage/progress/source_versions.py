@@ -74,6 +74,7 @@ def source_versions(
         raise ConfigError(
             "the topic was recreated too often: there is no higher generation for the versions of the write-back",
             where=f"topic {topic}",
+            next_step="read the events from a topic of another name, and write back to an empty place: both begin anew",
         )
     if known != now:
         notes.write(notes.beside, now.to_text())

@@ -25,17 +25,17 @@ class Verified:
     digest: int
     quarantined: int = 0
 
-    def with_rows(self, count: int, digest: int) -> "Verified":
-        return replace(self, rows=self.rows + count, digest=added(self.digest, digest, 0))
+    def with_rows(self, keys: list[bytes], rows: list[bytes]) -> "Verified":
+        """`keys`: as the table stores them."""
+        return replace(self, rows=self.rows + len(rows), digest=added(self.digest, _digest_of_rows(keys, rows), 0))
 
 
 def verify(database: Database, table: TableState) -> Verified:
     """Raises CorruptState if count or digest differ from what publications recorded."""
     begin = prefix(LATEST, table.table_id)
-    rows = database.scan(begin, end_of(begin))
     found = Verified(0, 0)
-    while piece := list(islice(rows, _ROWS_AT_A_TIME)):
-        found = found.with_rows(len(piece), digest_of_rows(piece))
+    for keys, rows in database.scan_in_pieces(begin, end_of(begin)):
+        found = found.with_rows([key[len(begin) :] for key in keys], rows)
     require_whole(found, table, database.path)
     return replace(found, quarantined=_verified_quarantine(database, table))
 
@@ -68,14 +68,14 @@ def _verified_quarantine(database: Database, table: TableState) -> int:
     return records
 
 
-def digest_of_rows(rows: list[tuple[bytes, bytes]]) -> int:
+def _digest_of_rows(keys: list[bytes], rows: list[bytes]) -> int:
     size = HEADERS.itemsize
-    headers = np.frombuffer(b"".join(value[:size] for _, value in rows), HEADERS)
-    sizes = np.fromiter((len(value) for _, value in rows), np.int64, len(rows))
+    headers = np.frombuffer(b"".join(row[:size] for row in rows), HEADERS)
+    sizes = np.fromiter(map(len, rows), np.int64, len(rows))
     if (headers["size"] + size == sizes).all():
-        return digest_of([key[3:] for key, _ in rows], headers["partition"], headers["offset"])
+        return digest_of(keys, headers["partition"], headers["offset"])
     # Some keys are in several partitions.
-    keys, partitions, offsets = zip(
-        *((key[3:], entry.partition, entry.offset) for key, value in rows for entry in decode(value)), strict=True
+    entries = [(key, entry) for key, row in zip(keys, rows, strict=True) for entry in decode(row)]
+    return digest_of(
+        [key for key, _ in entries], [entry.partition for _, entry in entries], [entry.offset for _, entry in entries]
     )
-    return digest_of(keys, partitions, offsets)

@@ -1,8 +1,8 @@
 """Reads a whole table, in columns: for snapshots, and for the comparison with a topic."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TypeVar
+from itertools import islice
 
 import numpy as np
 import pyarrow as pa
@@ -20,21 +20,20 @@ from stores.rocks.layout import (
     TOMBSTONE,
     Entry,
     decode,
+    encode,
     end_of,
     prefix,
     unescaped,
 )
 from stores.rocks.network_rows import network_text
 from stores.rocks.quarantine import quarantined_records
-from stores.rocks.read.verify import Verified, digest_of_rows, require_whole, verify
+from stores.rocks.read.verify import Verified, require_whole, verify
 from stores.rocks.state import TableState
 from stores.table import ROW_VERSIONS
 
-_ROWS_AT_A_TIME = 1 << 14
-_BYTES_AT_A_TIME = 8 << 20
+_RECORDS_AT_A_TIME = 1 << 14
+"""Records of a quarantine, which has room for 16 MiB in all."""
 _TAG = 3  # bytes of tag and table number before a key
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,37 +53,28 @@ class WholeTable:
         Raises CorruptState at the end if rows are missing: use nothing before it is exhausted.
         """
         found = Verified(0, 0)
-        for piece in self._pieces(LATEST):
-            found = found.with_rows(len(piece), digest_of_rows(piece))
-            stored = [key[_TAG:] for key, _ in piece]
-            yield _versions(self._as_in_topic(stored), [row for _, row in piece])
+        for stored, rows in self._pieces(LATEST):
+            found = found.with_rows(stored, rows)
+            yield _versions(self._as_in_topic(stored), rows)
         require_whole(found, self.state, self._database().path)
 
     def past(self) -> Iterator[pa.RecordBatch]:
         """The versions that newer ones superseded and that are still kept."""
-        for piece in self._pieces(HISTORY):
-            stored = [unescaped(key[_TAG : -len(LAST_PLACE)]) for key, _ in piece]
-            yield _versions(self._as_in_topic(stored), [row for _, row in piece])
+        for stored, rows in self._pieces(HISTORY):
+            yield _versions(self._as_in_topic(stored), rows)
 
     def as_stored(self) -> Iterator[pa.RecordBatch]:
         """All versions, newest and past, their keys as the table stores them: those of networks are not text."""
         for tag in (LATEST, HISTORY):
-            begin = prefix(tag, self.state.table_id)
-            pieces = self._database().scan_in_pieces(begin, end_of(begin), _ROWS_AT_A_TIME, _BYTES_AT_A_TIME)
-            for keys, rows in pieces:
-                is_latest = tag == LATEST
-                stored = [key[_TAG:] if is_latest else unescaped(key[_TAG : -len(LAST_PLACE)]) for key in keys]
+            for stored, rows in self._pieces(tag):
                 yield _versions(pa.array(stored, pa.binary()), rows)
 
     def quarantined(self) -> Iterator[pa.RecordBatch]:
         """The records that could not become row versions, without the reason: an import finds it out again."""
         records = quarantined_records(self._database().scan, self.state.name, self.state.table_id)
-        for piece in _in_pieces(records, lambda record: len(record.key or b"") + len(record.value or b"")):
-            columns = ([getattr(record, field.name) for record in piece] for field in ROW_VERSIONS)
-            yield pa.RecordBatch.from_arrays(
-                [pa.array(column, field.type) for column, field in zip(columns, ROW_VERSIONS, strict=True)],
-                schema=ROW_VERSIONS,
-            )
+        while piece := list(islice(records, _RECORDS_AT_A_TIME)):
+            columns = {field.name: [getattr(record, field.name) for record in piece] for field in ROW_VERSIONS}
+            yield pa.RecordBatch.from_pydict(columns, ROW_VERSIONS)
 
     def bytes_on_disk(self) -> int:
         """An estimate: a file that begins with rows of one table and ends with another's counts half for each."""
@@ -98,28 +88,16 @@ class WholeTable:
         for key, row in self._database().scan(begin, end_of(begin)):
             yield key[_TAG:], decode(row)
 
-    def _pieces(self, tag: bytes) -> Iterator[list[tuple[bytes, bytes]]]:
+    def _pieces(self, tag: bytes) -> Iterator[tuple[list[bytes], list[bytes]]]:
+        """Keys as the table stores them, and their rows."""
         begin = prefix(tag, self.state.table_id)
-        rows = self._database().scan(begin, end_of(begin))
-        return _in_pieces(rows, lambda row: len(row[0]) + len(row[1]))
+        for keys, rows in self._database().scan_in_pieces(begin, end_of(begin)):
+            is_latest = tag == LATEST
+            yield [key[_TAG:] if is_latest else unescaped(key[_TAG : -len(LAST_PLACE)]) for key in keys], rows
 
     def _as_in_topic(self, stored: list[bytes]) -> pa.BinaryArray:
         is_exact = self.state.key is KeyKind.EXACT
         return pa.array(stored if is_exact else [network_text(key) for key in stored], pa.binary())
-
-
-def _in_pieces(rows: Iterable[T], size_of: Callable[[T], int]) -> Iterator[list[T]]:
-    """Lists of bounded length and size, unless a single row is larger."""
-    piece: list[T] = []
-    size = 0
-    for row in rows:
-        piece.append(row)
-        size += size_of(row)
-        if len(piece) == _ROWS_AT_A_TIME or size >= _BYTES_AT_A_TIME:
-            yield piece
-            piece, size = [], 0
-    if piece:
-        yield piece
 
 
 def _versions(keys: pa.BinaryArray, rows: list[bytes]) -> pa.RecordBatch:
@@ -142,16 +120,6 @@ def _versions(keys: pa.BinaryArray, rows: list[bytes]) -> pa.RecordBatch:
 
 def _one_each(keys: pa.BinaryArray, rows: list[bytes]) -> tuple[pa.BinaryArray, list[bytes]]:
     """One row for each entry: some keys are in several partitions."""
-    apart = [_apart(row) for row in rows]
+    apart = [[encode([entry]) for entry in decode(row)] for row in rows]
     which = [index for index, entries in enumerate(apart) for _ in entries]
     return keys.take(pa.array(which)), [entry for entries in apart for entry in entries]
-
-
-def _apart(row: bytes) -> list[bytes]:
-    entries = []
-    at = 0
-    while at < len(row):
-        end = at + HEADER.size + HEADER.unpack_from(row, at)[-1]
-        entries.append(row[at:end])
-        at = end
-    return entries

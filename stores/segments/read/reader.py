@@ -6,10 +6,11 @@ from pathlib import Path
 import pyarrow as pa
 
 from stores.answers import superseded_snapshot, unknown_table
+from stores.clock import boot_id
 from stores.errors import CorruptState, Retryable
 from stores.protocol import KeyKind, TableSpec
 from stores.segments.file import Written
-from stores.segments.manifest import Manifest, boot_id, parse_manifest, read_raw_manifest
+from stores.segments.manifest import Manifest, parse_manifest, read_raw_manifest
 from stores.segments.probes import LastProbes
 from stores.segments.read.key_filter import KeyFilter
 from stores.segments.read.networks import network_marks

@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from stores.clock import boot_id
 from stores.errors import CorruptState, Retryable
 from stores.protocol import TableSpec
-from stores.segments.manifest import Manifest, TableState, boot_id, parse_manifest, read_raw_manifest
+from stores.segments.manifest import Manifest, TableState, parse_manifest, read_raw_manifest
 from stores.segments.segment import Segment
 from stores.segments.write.change import Known
 from stores.table import Seq

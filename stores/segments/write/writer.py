@@ -7,11 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from stores.answers import unknown_table
+from stores.clock import boot_id
 from stores.errors import CorruptState, Fatal, Retryable
 from stores.files import mapped_files
 from stores.protocol import Clock, TableSpec
 from stores.segments.file import Written
-from stores.segments.manifest import Manifest, TableState, boot_id, write_manifest
+from stores.segments.manifest import Manifest, TableState, write_manifest
 from stores.segments.probes import Probes
 from stores.segments.segment import Segment
 from stores.segments.sources import Decoded, Source

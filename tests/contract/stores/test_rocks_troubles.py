@@ -140,7 +140,7 @@ def test_a_store_is_closed_at_once_although_it_compacts(held, writer):
 
     def compact():
         database = writer._database
-        while database.is_open:
+        while database._is_open:
             begun.set()
             database.compact(b"", b"\xff")
         ended.set()

@@ -17,9 +17,9 @@ from enrich.stage.task.spec import TaskSpec
 from enrich.stage.worker.answers import AHEAD_MS, Questions, answered
 from stores.clock import SystemClock
 from stores.freshness import MarkStale
-from stores.memory import MemoryStore
 from stores.protocol import TableSpec, TableUpdate
 from stores.table import RowVersion, Status, row_versions
+from tests.support.memory_store import MemoryStore
 
 COLUMNS = parse_columns("plan string")
 BOUND_MS = 60_000

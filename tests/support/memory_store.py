@@ -1,4 +1,4 @@
-"""The in-memory engine: keeps every promise of the protocol in the simplest way, for tests, demos and small tables.
+"""An engine in memory: keeps every promise of the protocol in the simplest way, so that others are compared with it.
 
 A publication copies the index of the tables that it changes, so a snapshot is just a reference to the old index.
 """
