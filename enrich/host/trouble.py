@@ -1,11 +1,13 @@
-"""An error that stops a table's progress: logged once, shown in the status, and retried after ever longer pauses.
+"""An error that is met again and again: logged once, shown in the status, and retried after ever longer pauses.
 
 A table in trouble is set aside: it makes no progress, its rows answer as of its complete_through, and all other tables
-go on. So every exception of a table's source, decoder or load ends here, unexpected ones too.
+go on. So every exception of a table's source, decoder or load ends here, unexpected ones too. Trouble with its segments
+only makes a table slower.
 """
 
 import logging
 import random
+import time
 
 from enrich.base.errors import EnrichError
 from stores.backoff import Backoff
@@ -18,13 +20,10 @@ _LONGEST = 600
 
 
 class Trouble:
-    """The trouble of one table. For one thread."""
+    """For one thread; any thread may read `note`."""
 
-    def __init__(self, clock: Clock, what: str, backoff: Backoff | None = None, **where: str) -> None:
-        """`what` is the message of its log line, `where` the line's further fields."""
+    def __init__(self, clock: Clock, backoff: Backoff | None = None) -> None:
         self._clock = clock
-        self._what = what
-        self._where = where
         self._backoff = backoff or Backoff()
         self._failures = 0
         self._failed_at_ms = 0
@@ -37,16 +36,24 @@ class Trouble:
         """When it is tried again (the clock's milliseconds); None when there is no trouble."""
         return None if self.reason is None else self._next_try_ms
 
+    @property
+    def note(self) -> str | None:
+        """The reason and the time of the next try, for people."""
+        if self.reason is None:
+            return None
+        next_try = time.localtime(self._next_try_ms / 1000)
+        return f"{self.reason}; tried again at {time.strftime('%H:%M:%S', next_try)}"
+
     def is_waiting(self) -> bool:
         # A clock that was set back must not delay the next try.
         return self.reason is not None and self._failed_at_ms <= self._clock.now_ms() < self._next_try_ms
 
-    def met(self, error: BaseException) -> None:
+    def met(self, error: BaseException, what: str, **where: str) -> None:
+        """`what` is the message of its log line, `where` the line's further fields."""
         reason = reason_of(error)
         if self.reason != reason:
             is_known = isinstance(error, EnrichError)
-            extra = {**self._where, "reason": reason}
-            _log.warning(self._what, extra=extra, exc_info=None if is_known else error)
+            _log.warning(what, extra={**where, "reason": reason}, exc_info=None if is_known else error)
         self.reason = reason
         self._failures += 1
         delay_s = self._backoff.delay_s(self._failures, random.random())  # noqa: S311 - only spreads retries

@@ -1,42 +1,33 @@
 """Keeps a table as its topic is: loads it, follows it, loads it anew beside the old rows where nothing else is right.
 
-A topic can be followed as long as it is provably the one that was loaded, nothing of it was cut off, and no tombstone
-can have come and gone unseen. Until a new load is complete the old rows answer, and complete_through stands still.
+Until a new load is complete the old rows answer, and complete_through stands still. `topic_rows` knows whether rows can
+be followed on; here is what is then done, by the phases of life.py.
 """
 
-import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from contextlib import suppress
 
-import pyarrow as pa
-
-from enrich.base.errors import ConfigError, EnrichError
+from enrich.base.errors import EnrichError
 from enrich.codecs import NotAskedYet
-from enrich.host.claims.completeness import Completeness, Ends
-from enrich.host.claims.gaps import Stretch, floors_over
-from enrich.host.claims.moments import Clocks, Moment
-from enrich.host.claims.notes import EPOCHS, TOPIC_ID, complete_note, complete_of, epochs_of
+from enrich.host.claims.moments import Clocks
+from enrich.host.claims.notes import TOPIC_ID, epochs_of
 from enrich.host.claims.watch import Answer
 from enrich.host.follow.life import Happening, Phase, new_life
 from enrich.host.follow.tailer import Tailed, Tailer
+from enrich.host.follow.topic_rows import TopicRows
 from enrich.host.ipc.header import TableState
 from enrich.host.ipc.imports import Import
 from enrich.host.load.loading import Loaded, Progress
 from enrich.host.tables import TopicTable
 from enrich.host.trouble import Trouble, reason_of
 from enrich.kafka import TopicSettings
-from enrich.kafka.records import row_versions_of
 from stores.protocol import TableUpdate
 from stores.rocks import Prepared, RocksStore
 from stores.snapshots import Snapshot
-from stores.table import HistoryFloor, Offsets, row_versions
 
 _log = logging.getLogger(__name__)
-
-_SAVE_EVERY_MS = 60_000
-"""How often a table that does not change saves up to when it is complete, to be compared after a restart."""
 
 Load = Callable[[TopicTable, Answer, Callable[[Progress], None], Snapshot | None], Loaded | None]
 """Loads a table whole, from this snapshot when one is given. None when it was told to stop."""
@@ -63,8 +54,7 @@ class TopicKeeper:
         self._threads = threads
         self._decoding = decoding
         self._clocks = clocks
-        kept = store.tables[table.name]
-        self._completeness = Completeness(complete_of(kept.notes, kept.complete_through, clocks.now()))
+        self._rows = TopicRows(table, store, clocks)
         self._answer: Answer | None = None
         self._no_answer: EnrichError | None = None
         self._life = new_life()
@@ -73,7 +63,7 @@ class TopicKeeper:
         self._import: Import | None = None
         self._loading: Future[Loaded | None] | None = None
         self._progress: Progress | None = None
-        self._trouble = Trouble(clocks.wall, "a table cannot be kept and is set aside", table=table.name)
+        self._trouble = Trouble(clocks.wall)
         self._held: TableUpdate | None = None
         """What came and could not be decoded."""
         self._decoded: Future[Prepared] | None = None
@@ -92,9 +82,10 @@ class TopicKeeper:
             self._no_answer = answer
             return
         self._answer, self._no_answer = answer, None
+        self._rows.settings = answer.settings or TopicSettings()
         if self._phase != Phase.FOLLOWING:
             return
-        self._must_rebuild = self._why_rebuild(answer, self._settings.safe_lag_ms)
+        self._must_rebuild = self._rows.why_rebuild(answer, self._rows.settings.safe_lag_ms)
         if self._must_rebuild is not None:
             self._leave()
             return
@@ -148,7 +139,7 @@ class TopicKeeper:
             with suppress(EnrichError):
                 self._tailer.leave(self.name, self.topic)
         self._life.happens(Happening.FAILED)
-        self._trouble.met(error)
+        self._trouble.met(error, "a table cannot be kept and is set aside", table=self.name)
 
     def _take_decoded(self, decoded: Future[Prepared]) -> Prepared | None:
         if not decoded.done():
@@ -162,48 +153,33 @@ class TopicKeeper:
         return prepared
 
     def _update(self, tailed: Tailed | None) -> TableUpdate | None:
-        now = self._clocks.now()
-        moment = self._completeness.complete_through
-        through = None if moment is None else moment.on_clock_of(now)
         if tailed is not None and tailed.fault is not None:
             # The tailer has left the topic already.
             self._life.happens(Happening.LEFT)
             self._must_rebuild = str(tailed.fault)
             _log.warning("a table must be loaded anew", extra={"table": self.name, "reason": self._must_rebuild})
             return None
-        kept = self._store.tables[self.name]
-        if tailed is not None and _moves_on(kept.positions, tailed.positions):
-            # Not only when the brokers answer: the loop may have stood still since, or taken a load long after its end.
-            self._must_rebuild = self._why_too_late(now, self._settings.safe_lag_ms)
-            if self._must_rebuild is not None:
-                self._leave()
-                return None
-            versions = row_versions_of(tailed.messages)
-            # Another table of the same topic may have gone back in it. This one does not.
-            positions = {p: max(offset, kept.positions.get(p, 0)) for p, offset in tailed.positions.items()}
-            floors = self._floors(kept.positions, positions, versions, now)
-            return TableUpdate(versions, positions, through, floors, self._notes_with(tailed.epochs, moment))
-        if through is not None and not 0 <= through - (kept.complete_through or 0) < _SAVE_EVERY_MS:
-            return TableUpdate(row_versions(()), {}, through, notes=self._notes_with({}, moment))
-        return None
+        if tailed is None or not self._rows.moves_on(tailed.positions):
+            return self._rows.update_of_through()
+        self._must_rebuild = self._rows.why_left_behind()
+        if self._must_rebuild is not None:
+            self._leave()
+            return None
+        return self._rows.update_of(tailed)
 
     def state(self) -> TableState:
-        table = self._store.tables[self.name]
-        now = self._clocks.now()
         if self._phase == Phase.FOLLOWING:
-            self._completeness.published(table.positions, now, self._settings.untouched_ms)
-        through = self._completeness.complete_through
-        known = self._completeness.since
+            self._rows.published()
+        table, known, is_ready = self._rows.kept, self._rows.since, self._rows.through is not None
         return TableState(
-            # Complete to the ends that were captured since this agent started: only then may anybody read.
-            ready=through is not None,
-            complete_through=None if known is None else known.on_clock_of(now),
+            ready=is_ready,
+            complete_through=None if known is None else known.on_clock_of(self._clocks.now()),
             rows=table.rows,
             split_keys=table.split_keys,
-            reason=self._reason(is_ready=through is not None),
+            reason=self._reason(is_ready=is_ready),
             next_try=self._trouble.next_try_ms,
             topic_id=table.notes.get(TOPIC_ID),
-            progress=self._how_far(table.positions) if self._phase == Phase.LOADING or through is None else {},
+            progress=self._how_far() if self._phase == Phase.LOADING or not is_ready else {},
         )
 
     def close(self) -> None:
@@ -227,21 +203,17 @@ class TopicKeeper:
             self._life.happens(Happening.DROPPED)
         self._held = self._decoded = None
 
-    @property
-    def _notes(self) -> dict[str, str]:
-        return dict(self._store.tables[self.name].notes)
-
     def _begin(self, answer: Answer) -> None:
         """Follows the topic from where the rows are, or loads them."""
-        self._require_compacted(answer.settings)
+        self._rows.require_compacted(answer.settings)
         if self._import is not None:
             self._import.begun = True
             self._start_load(answer, self._import.snapshot)
             return
-        kept = self._store.tables[self.name]
-        if kept.positions and self._must_rebuild is None:
-            self._must_rebuild = self._why_rebuild(answer, self._settings.safe_absence_ms)
-        if kept.positions and self._must_rebuild is None:
+        has_rows = bool(self._rows.kept.positions)
+        if has_rows and self._must_rebuild is None:
+            self._must_rebuild = self._rows.why_rebuild(answer, self._rows.settings.safe_absence_ms)
+        if has_rows and self._must_rebuild is None:
             self._life.happens(Happening.CAN_FOLLOW)
             self._follow(answer)
             self._trouble.is_over()
@@ -276,21 +248,21 @@ class TopicKeeper:
             return
         self._life.happens(Happening.LOADED)
         self._must_rebuild = None
-        # What was asked before is about another topic, or about partitions that were cut short since.
-        self._completeness = Completeness.of(Ends(loaded.asked, loaded.ends))
+        self._rows.loaded(loaded)
         self._follow(None)
         self._trouble.is_over()
         if wanted is not None:
-            wanted.done(self._store.tables[self.name].rows)
+            wanted.done(self._rows.kept.rows)
 
     def _follow(self, answer: Answer | None) -> None:
         """Reads the topic from where the rows are."""
-        self._tailer.follow(self.name, self.topic, self._store.tables[self.name].positions, epochs_of(self._notes))
+        kept = self._rows.kept
+        self._tailer.follow(self.name, self.topic, kept.positions, epochs_of(kept.notes))
         self._read_on(answer)
 
     def _read_on(self, answer: Answer | None) -> None:
         """Reads new partitions from their first record, and takes the ends that the brokers named."""
-        positions = self._store.tables[self.name].positions
+        positions = self._rows.kept.positions
         added = () if answer is None else [p for p in answer.ends.offsets if p not in positions]
         followed = self._tailer.followed[self.topic]
         # Where another table of the topic is ahead already, this one needs the first records as well.
@@ -300,67 +272,7 @@ class TopicKeeper:
             _log.warning("the topic has more partitions; its keys may now stand in two", extra={"topic": self.topic})
             self._tailer.follow_from_start(self.topic, new)
         if answer is not None:
-            # Only now: the ends of another topic of this name would prove nothing.
-            self._completeness.asked(Ends(answer.asked, answer.ends.offsets))
-            self._completeness.published(positions, self._clocks.now(), self._settings.untouched_ms)
-
-    def _floors(
-        self, begin: Offsets, end: Offsets, versions: pa.RecordBatch, now: Moment
-    ) -> Mapping[int, HistoryFloor]:
-        """Raised where the topic's cleaner may have been ahead of what was read just now."""
-        settings, known = self._settings, self._completeness
-        stretches = {
-            partition: Stretch(offset, known.is_at_end(partition, offset, now, settings.open_ms))
-            for partition, offset in end.items()
-            if offset > begin.get(partition, 0)
-            and ((proven := known.proven(partition)) is None or proven.until(now) >= settings.open_ms)
-        }
-        return floors_over(stretches, versions, settings.min_compaction_lag_ms, now.wall_ms) if stretches else {}
-
-    def _require_compacted(self, settings: TopicSettings | None) -> None:
-        if not self._table.must_be_compacted or (settings is not None and settings.is_compacted_only):
-            return
-        if settings is None:
-            raise ConfigError(
-                "whether the topic is compacted cannot be read with these rights",
-                where=f"topic {self.topic}",
-                next_step="allow DescribeConfigs on the topic, or give the table `compaction: any`",
-            )
-        raise ConfigError(
-            f"the topic's cleanup.policy is {','.join(sorted(settings.cleanup_policy))}, so that rows vanish by age "
-            "and nobody is told",
-            where=f"topic {self.topic}",
-            next_step="set cleanup.policy=compact, or give the table `compaction: any`",
-        )
-
-    @property
-    def _settings(self) -> TopicSettings:
-        answered = None if self._answer is None else self._answer.settings
-        return answered or TopicSettings()
-
-    def _why_rebuild(self, answer: Answer, safe_ms: float) -> str | None:
-        """Why the topic cannot be followed from where the rows are. None: it can."""
-        if answer.ends.topic_id != self._notes.get(TOPIC_ID):
-            return "the topic was deleted and recreated"
-        return self._why_too_late(answer.asked, safe_ms)
-
-    def _why_too_late(self, now: Moment, safe_ms: float) -> str | None:
-        """Why what is read now may lack a tombstone that the topic had since the rows were last complete."""
-        since = self._completeness.since
-        if since is None:
-            return "when it was last complete is later than now: the clock was set back, and tombstones may be missed"
-        away_ms = since.until(now)
-        if away_ms <= safe_ms:
-            return None
-        return (
-            f"last complete {away_ms / 1000:,.0f} s ago: tombstones may have been missed, "
-            f"since the topic keeps them for {self._settings.delete_retention_ms / 1000:,.0f} s"
-        )
-
-    def _notes_with(self, epochs: Offsets, complete: Moment | None) -> dict[str, str]:
-        known = json.loads(self._notes.get(EPOCHS, "{}"))
-        newest = {**known, **{str(partition): epoch for partition, epoch in epochs.items()}}
-        return {**self._notes, EPOCHS: json.dumps(newest), **({} if complete is None else complete_note(complete))}
+            self._rows.take_ends(answer)
 
     def _reason(self, *, is_ready: bool) -> str | None:
         if self._trouble.reason is not None:
@@ -375,12 +287,7 @@ class TopicKeeper:
             return None
         return "loading" if self._phase == Phase.LOADING else "catching up"
 
-    def _how_far(self, positions: Offsets) -> dict[str, float]:
+    def _how_far(self) -> dict[str, float]:
         if self._progress is not None:
             return self._progress.as_numbers()
-        return {"to_come": self._completeness.behind(positions)} if self._phase == Phase.FOLLOWING else {}
-
-
-def _moves_on(positions: Offsets, came: Offsets) -> bool:
-    # A partition that was added has no position yet: its end moves on although nothing is in it.
-    return any(offset > positions.get(partition, -1) for partition, offset in came.items())
+        return {"to_come": self._rows.behind()} if self._phase == Phase.FOLLOWING else {}

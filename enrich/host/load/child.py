@@ -18,7 +18,7 @@ from enrich.base.logs import JsonLines
 from enrich.config import Pipeline
 from enrich.host.ipc.store_paths import StorePaths
 from enrich.host.load.loading import Listener, Order, Progress, load_table
-from enrich.host.load.pipe import Done, Job, Outcome, Task, ask
+from enrich.host.load.pipe import Done, Job, Task, ask
 from enrich.host.tables import topic_tables
 from stores.clock import SystemClock
 from stores.protocol import Publication, Quarantined, TableSpec
@@ -91,8 +91,7 @@ def load(pipe: Pipe, pipeline: Pipeline, paths: StorePaths) -> int:
         agent = _AgentListener(pipe)
         listener = Listener(agent.progress, agent.quarantined, agent.should_stop)
         order = Order(table, job.answer, job.connection, job.head_start)
-        loaded = load_table(_StoreOfAgent(pipe, table.spec), order, listener, SystemClock())
-        pipe.send(Outcome(loaded))
+        pipe.send(Done(load_table(_StoreOfAgent(pipe, table.spec), order, listener, SystemClock())))
     except EnrichError as error:
         pipe.send(error)
     except (EOFError, BrokenPipeError, ConnectionResetError):

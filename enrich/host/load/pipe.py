@@ -37,13 +37,6 @@ class Task(Protocol):
 
 
 @dataclass(frozen=True)
-class Done:
-    """The last message of a task."""
-
-    result: Any
-
-
-@dataclass(frozen=True)
 class Request:
     """The loading process asks for something that only the agent can do or know."""
 
@@ -52,10 +45,10 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """The last message of a load; `loaded` is None when it was stopped."""
+class Done:
+    """The last message: a task's result, or what was loaded; None when the load was stopped."""
 
-    loaded: Loaded | None
+    result: Any
 
 
 def ask(pipe: Pipe, name: str, *arguments: Any) -> Any:
@@ -82,8 +75,9 @@ def serve(
         message = pipe.recv()
         if isinstance(message, EnrichError):
             raise message
-        if isinstance(message, Outcome):
-            return message.loaded
+        if isinstance(message, Done):
+            loaded: Loaded | None = message.result
+            return loaded
         try:
             answer = answers[message.name](*message.arguments)
         except EnrichError as error:

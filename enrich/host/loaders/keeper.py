@@ -80,7 +80,7 @@ class LoaderKeeper:
         self._not_before_ms: int | None = None
         refresh_s = table.refresh_ms / 1000
         backoff = Backoff(first_s=min(1.0, refresh_s), longest_s=min(60.0, refresh_s))
-        self._trouble = Trouble(clock, "a table cannot be read from its source", backoff, table=table.name)
+        self._trouble = Trouble(clock, backoff)
 
     @property
     def name(self) -> str:
@@ -112,7 +112,7 @@ class LoaderKeeper:
         if self._running is None:
             # The result of the last read may not be in the store: the next read compares with the store again.
             self._refresher.forget()
-        self._trouble.met(error)
+        self._trouble.met(error, "a table cannot be read from its source", table=self.name)
         self._not_before_ms = self._trouble.next_try_ms
 
     def _update(self) -> TableUpdate | None:

@@ -16,8 +16,7 @@ from enrich.base.errors import CorruptState, Retryable
 from enrich.config import Access
 from enrich.host.mirror.bases import MakeBase
 from enrich.host.mirror.follower import Follower, known_of
-from enrich.host.mirror.opened import OpenedSegments
-from enrich.host.mirror.trouble import Trouble
+from enrich.host.mirror.opened import OpenedSegments, new_trouble
 from stores.protocol import Clock, TableSpec
 from stores.rocks import RocksStore
 from stores.rocks.state import StoreState
@@ -68,7 +67,7 @@ class SegmentsKeeper:
         self._prepare = prepare
         self._began_s = time.monotonic()
         self._opened: OpenedSegments | None = None
-        self._trouble = Trouble()
+        self._trouble = new_trouble()
         self._suspected = threading.Event()
         self._stopping = threading.Event()
         # Follow from before the first publication: segments of the previous agent may fit the store as it is now.

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 from enrich.base.errors import BadRecord, CorruptState
 from enrich.host.mirror.bases import BaseOrder, MakeBase, TooLarge
 from enrich.host.mirror.follower import Follower
-from enrich.host.mirror.trouble import Trouble
+from enrich.host.trouble import Trouble
+from stores.backoff import Backoff
+from stores.clock import SystemClock
 
 if TYPE_CHECKING:
     from stores.segments import SegmentsWriter, TableBuild, Written
@@ -37,8 +39,8 @@ class OpenedSegments:
         self._room = room
         self._limited = limited
         self._running: dict[str, tuple[TableBuild, Future[Written | TooLarge]]] = {}
-        self._troubles: dict[str, Trouble] = defaultdict(Trouble)
-        self._merge_troubles: dict[str, Trouble] = defaultdict(Trouble)
+        self._troubles: dict[str, Trouble] = defaultdict(new_trouble)
+        self._merge_troubles: dict[str, Trouble] = defaultdict(new_trouble)
         self.refused: dict[str, str] = {}
         """Table -> why it gets no segments until it is loaded anew."""
         self._stopping = threading.Event()
@@ -145,6 +147,10 @@ class OpenedSegments:
         largest = max(self._limited, key=lambda name: bytes_of[name], default=None)
         if largest is not None and bytes_of[largest] and sum(bytes_of.values()) > self._room * _GROWN:
             self._refuse(largest, _does_not_fit(bytes_of[largest], self._room_of(largest) or 0))
+
+
+def new_trouble() -> Trouble:
+    return Trouble(SystemClock(), Backoff(first_s=0.5, longest_s=30))
 
 
 def _notes(troubles: Mapping[str, Trouble]) -> Iterator[tuple[str, str]]:
