@@ -85,14 +85,14 @@ def nearest(word: str, options: Iterable[str]) -> str | None:
     return by_fold[found[0]] if found else None
 
 
-def hint(word: object, options: Sequence[str], what: str = "valid") -> str:
-    """`; did you mean X?`, else `; valid: A, B, C`: to be added to a message."""
+def hint(word: object, options: Sequence[str], what: str) -> str:
+    """`; did you mean X?`, else `; <what>: A, B, C`: to be added to a message."""
     close = nearest(word, options) if isinstance(word, str) else None
     if close is not None and close != word:
         return f"; did you mean {close}?"
     return f"; {what}: {', '.join(options)}" if options else ""
 
 
-def listed(options: Sequence[str], last: str = "or") -> str:
+def listed(options: Sequence[str]) -> str:
     """`a, b or c`."""
-    return options[0] if len(options) == 1 else f"{', '.join(options[:-1])} {last} {options[-1]}"
+    return options[0] if len(options) == 1 else f"{', '.join(options[:-1])} or {options[-1]}"

@@ -21,35 +21,29 @@ _NAMED: dict[str, JsonValue] = {"propertyNames": {"pattern": NAME_PATTERN}}
 class Pipeline(Section):
     """Tables, and the stages that join events with them."""
 
-    name: Name = Field(description="Name of the pipeline; part of directory, topic and consumer group names.")
-    kafka: KafkaSection = Field(description="The brokers, the schema registry, and settings for the clients.")
-    state_dir: LocalPath = Field(
-        default="./state",
-        validate_default=True,
-        description="Directory of the local stores on each host; its contents can be deleted at any time.",
-    )
-    memory: Memory = Field(default_factory=Memory, description="Memory of the agent and its readers on a host.")
-    agent: AgentSection = Field(
-        default_factory=AgentSection, description="How long the agent stays, and where its metrics are."
-    )
-    snapshots: Snapshots | None = Field(
-        default=None, description="Where snapshots of tables are kept; cold hosts start from them."
-    )
-    tables: Mapping[Name, Table] = Field(
-        default_factory=dict, description="The tables, by name.", json_schema_extra=_NAMED
-    )
-    stages: Mapping[Name, Stage] = Field(
-        default_factory=dict, description="The stages, by name.", json_schema_extra=_NAMED
-    )
+    name: Name
+    """Name of the pipeline; part of directory, topic and consumer group names."""
+    kafka: KafkaSection
+    """The brokers, the schema registry, and settings for the clients."""
+    state_dir: LocalPath = Field(default="./state", validate_default=True)
+    """Directory of the local stores on each host; its contents can be deleted at any time."""
+    memory: Memory = Field(default_factory=Memory)
+    """Memory of the agent and its readers on a host."""
+    agent: AgentSection = Field(default_factory=AgentSection)
+    """How long the agent stays, and where its metrics are."""
+    snapshots: Snapshots | None = None
+    """Where snapshots of tables are kept; cold hosts start from them."""
+    tables: Mapping[Name, Table] = Field(default_factory=dict, json_schema_extra=_NAMED)
+    """The tables, by name."""
+    stages: Mapping[Name, Stage] = Field(default_factory=dict, json_schema_extra=_NAMED)
+    """The stages, by name."""
 
-    sync: Sync | None = Field(
-        default=None, description="What the sync service moves between topics and external stores."
-    )
+    sync: Sync | None = None
+    """What the sync service moves between topics and external stores."""
     topics: Mapping[TopicOrAll, TopicWishes] = Field(
-        default_factory=dict,
-        description="What topics should be like, by name; `*` is for all of them.",
-        json_schema_extra={"propertyNames": {"pattern": TOPIC_OR_ALL_PATTERN}},
+        default_factory=dict, json_schema_extra={"propertyNames": {"pattern": TOPIC_OR_ALL_PATTERN}}
     )
+    """What topics should be like, by name; `*` is for all of them."""
 
     @model_validator(mode="before")
     @classmethod

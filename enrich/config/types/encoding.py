@@ -80,26 +80,19 @@ def default_framing(data: Mapping[str, Any]) -> dict[str, Any]:
 class Encoded(Section):
     """The keys that tables and sources share."""
 
-    format: Annotated[Format, one_of(Format)] = Field(
-        description="Encoding of the values: json, avro, bytes or string."
-    )
+    format: Annotated[Format, one_of(Format)]
+    """Encoding of the values: json, avro, bytes or string."""
     schema_: Annotated[
         InstanceOf[Columns] | InstanceOf[AvroSchema] | None,
         PlainSerializer(lambda value: None if value is None else str(value)),
         WithJsonSchema({"type": "string", "minLength": 1}),
-    ] = Field(
-        default=None,
-        alias="schema",
-        description="A source's json fields as a column list; for avro, a schema's JSON text instead of a registry's.",
-    )
-    file: LocalPath | None = Field(
-        default=None, description="The avro schema's file instead of its text; read at start, into `schema`."
-    )
-    framing: Annotated[Framing, one_of(Framing)] | None = Field(
-        default=None,
-        description="Framing of avro bodies: confluent (a schema id; default with a registry) "
-        "or bare (nothing; default with schema or file).",
-    )
+    ] = Field(default=None, alias="schema")
+    """A source's json fields as a column list; for avro, a schema's JSON text instead of a registry's."""
+    file: LocalPath | None = None
+    """The avro schema's file instead of its text; read at start, into `schema`."""
+    framing: Annotated[Framing, one_of(Framing)] | None = None
+    """Framing of avro bodies: confluent (a schema id; default with a registry) or bare (nothing; default with schema
+    or file)."""
 
     @field_validator("schema_", mode="before")
     @classmethod

@@ -31,7 +31,10 @@ TOPIC_PATTERN = r"^[A-Za-z0-9._-]{1,249}$"
 
 
 class Section(BaseModel):
-    """A part of the configuration file. It never changes once it is loaded, and refuses keys that it does not know."""
+    """A part of the configuration file. It never changes once it is loaded, and refuses keys that it does not know.
+
+    The text below a key describes it to users, in the reference and in messages (`keys_of` in shape.py).
+    """
 
     model_config = ConfigDict(
         frozen=True,

@@ -3,8 +3,6 @@
 from datetime import timedelta
 from typing import Annotated
 
-from pydantic import Field
-
 from enrich.config.types.fields import Between, Section, Text
 from enrich.config.types.quantities import Duration
 
@@ -12,10 +10,9 @@ from enrich.config.types.quantities import Duration
 class AgentSection(Section):
     """The process that keeps the tables of a host."""
 
-    linger: Duration = Field(
-        default=timedelta(minutes=15), description="How long it stays after the last executor that needed it has ended."
-    )
-    metrics_port: Annotated[int, Between(1, 65535)] | None = Field(
-        default=None, description="TCP port for Prometheus; without it, metrics are only on the Unix socket."
-    )
-    metrics_address: Text = Field(default="127.0.0.1", description="Local address on which that port listens.")
+    linger: Duration = timedelta(minutes=15)
+    """How long it stays after the last executor that needed it has ended."""
+    metrics_port: Annotated[int, Between(1, 65535)] | None = None
+    """TCP port for Prometheus; without it, metrics are only on the Unix socket."""
+    metrics_address: Text = "127.0.0.1"
+    """Local address on which that port listens."""

@@ -2,8 +2,6 @@
 
 from typing import Annotated
 
-from pydantic import Field
-
 from enrich.config.types.fields import Between, Section
 from enrich.config.types.quantities import Size
 
@@ -11,9 +9,8 @@ from enrich.config.types.quantities import Size
 class Memory(Section):
     """One budget: the agent's share plus the readers' share times their number."""
 
-    budget: Size = Field(default=2 * 2**30, description="Memory of the agent and all readers of a host together.")
-    max_readers: Annotated[int, Between(1, 1024)] | None = Field(
-        default=None,
-        description="How many Python workers read on one host at most; without it, the host's cores, or as many as the "
-        "budget holds.",
-    )
+    budget: Size = 2 * 2**30
+    """Memory of the agent and all readers of a host together."""
+    max_readers: Annotated[int, Between(1, 1024)] | None = None
+    """How many Python workers read on one host at most; without it, the host's cores, or as many as the
+    budget holds."""

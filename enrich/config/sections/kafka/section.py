@@ -55,44 +55,47 @@ Servers = Annotated[str, BeforeValidator(_as_servers), WithJsonSchema(LIST_OR_TE
 class Security(Section):
     """Encryption and authentication of clients."""
 
-    protocol: Annotated[Protocol, one_of(Protocol)] = Field(
-        description="PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL, as the brokers' listener has it."
-    )
-    mechanism: Annotated[Mechanism, one_of(Mechanism)] | None = Field(
-        default=None, description="How a SASL user logs in: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512."
-    )
-    username: Text | None = Field(default=None, description="The SASL user. Shown by `config show`.")
-    password: Secret | None = Field(default=None, description="The SASL user's password. Never shown.")
-    ca_file: LocalPath | None = Field(
-        default=None, description="PEM file of the authorities that sign the brokers' certificates."
-    )
-    cert_file: LocalPath | None = Field(
-        default=None, description="PEM file of our own certificate and its chain (mutual TLS)."
-    )
-    key_file: LocalPath | None = Field(default=None, description="PEM file of its private key, as unencrypted PKCS#8.")
+    protocol: Annotated[Protocol, one_of(Protocol)]
+    """PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL, as the brokers' listener has it."""
+    mechanism: Annotated[Mechanism, one_of(Mechanism)] | None = None
+    """How a SASL user logs in: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512."""
+    username: Text | None = None
+    """The SASL user. Shown by `config show`."""
+    password: Secret | None = None
+    """The SASL user's password. Never shown."""
+    ca_file: LocalPath | None = None
+    """PEM file of the authorities that sign the brokers' certificates."""
+    cert_file: LocalPath | None = None
+    """PEM file of our own certificate and its chain (mutual TLS)."""
+    key_file: LocalPath | None = None
+    """PEM file of its private key, as unencrypted PKCS#8."""
 
 
 class Registry(Section):
     """The schema registry, for avro with Confluent framing."""
 
-    url: HttpUrl = Field(description="Address of the registry; if it has several APIs, of the Confluent one.")
-    username: Text | None = Field(default=None, description="User for HTTP basic authentication.")
-    password: Secret | None = Field(default=None, description="That user's password. Never shown.")
-    ca_file: LocalPath | None = Field(
-        default=None, description="PEM file of the authorities that sign the registry's certificate."
-    )
-    cert_file: LocalPath | None = Field(default=None, description="PEM file of our own certificate (mutual TLS).")
-    key_file: LocalPath | None = Field(default=None, description="PEM file of its private key.")
+    url: HttpUrl
+    """Address of the registry; if it has several APIs, of the Confluent one."""
+    username: Text | None = None
+    """User for HTTP basic authentication."""
+    password: Secret | None = None
+    """That user's password. Never shown."""
+    ca_file: LocalPath | None = None
+    """PEM file of the authorities that sign the registry's certificate."""
+    cert_file: LocalPath | None = None
+    """PEM file of our own certificate (mutual TLS)."""
+    key_file: LocalPath | None = None
+    """PEM file of its private key."""
 
 
 class KafkaSection(Section):
     """The brokers, the schema registry, and settings for the clients."""
 
-    bootstrap_servers: Servers = Field(
-        description="The brokers to contact first, as host:port, separated by commas or as a list."
-    )
-    security: Security | None = Field(default=None, description="Encryption and login; without it, PLAINTEXT.")
-    registry: Registry | None = Field(default=None, description="The schema registry, for avro.")
-    client: ClientSettings = Field(
-        default_factory=ClientSettings, description="Settings for the Kafka clients, named as in Java's."
-    )
+    bootstrap_servers: Servers
+    """The brokers to contact first, as host:port, separated by commas or as a list."""
+    security: Security | None = None
+    """Encryption and login; without it, PLAINTEXT."""
+    registry: Registry | None = None
+    """The schema registry, for avro."""
+    client: ClientSettings = Field(default_factory=ClientSettings)
+    """Settings for the Kafka clients, named as in Java's."""

@@ -59,7 +59,8 @@ class SinkFormat(StrEnum):
 class Source(Encoded):
     """The topic of events."""
 
-    topic: Topic = Field(description="The topic that the events come from.")
+    topic: Topic
+    """The topic that the events come from."""
 
     @model_validator(mode="before")
     @classmethod
@@ -85,26 +86,22 @@ class Source(Encoded):
 class Lookup(Section):
     """One join of the stage with a table."""
 
-    table: Name = Field(description="The table, by its name under `tables`.")
-    key: Expressions = Field(
-        description="Spark SQL expression over the event's fields for the key; a list for a composite key."
-    )
-    as_: Identifier = Field(alias="as", description="The name of the object with the row's columns in the output.")
-    select: Names | None = Field(default=None, description="The columns to add; without it, all.")
-    on_miss: Annotated[OnMiss, one_of(OnMiss)] = Field(
-        default=OnMiss.null,
-        description="What becomes of an event without a row: null, default, drop, dlq, wait or fail.",
-    )
-    then: Annotated[AfterWait, one_of(AfterWait)] = Field(
-        default=AfterWait.null,
-        description="With on_miss: wait, what becomes of an event that still has no row: "
-        "null, default, drop, dlq or fail.",
-    )
-    default: Mapping[str, Any] | None = Field(
-        default=None,
-        description="With on_miss or then: default, the values of the selected columns; those not named are null.",
-    )
-    as_of: Flag = Field(default=False, description="Join the version that was valid at the event's time.")
+    table: Name
+    """The table, by its name under `tables`."""
+    key: Expressions
+    """Spark SQL expression over the event's fields for the key; a list for a composite key."""
+    as_: Identifier = Field(alias="as")
+    """The name of the object with the row's columns in the output."""
+    select: Names | None = None
+    """The columns to add; without it, all."""
+    on_miss: Annotated[OnMiss, one_of(OnMiss)] = OnMiss.null
+    """What becomes of an event without a row: null, default, drop, dlq, wait or fail."""
+    then: Annotated[AfterWait, one_of(AfterWait)] = AfterWait.null
+    """With on_miss: wait, what becomes of an event that still has no row: null, default, drop, dlq or fail."""
+    default: Mapping[str, Any] | None = None
+    """With on_miss or then: default, the values of the selected columns; those not named are null."""
+    as_of: Flag = False
+    """Join the version that was valid at the event's time."""
 
     @property
     def last_resort(self) -> OnMiss:
@@ -120,23 +117,23 @@ class Lookup(Section):
 class Sink(Section):
     """The topic of enriched events."""
 
-    topic: Topic = Field(description="The topic that the enriched events go to.")
-    format: Annotated[SinkFormat, one_of(SinkFormat)] = Field(
-        default=SinkFormat.json, description="Encoding of the output: json."
-    )
+    topic: Topic
+    """The topic that the enriched events go to."""
+    format: Annotated[SinkFormat, one_of(SinkFormat)] = SinkFormat.json
+    """Encoding of the output: json."""
 
 
 class Writeback(Section):
     """A record for each event, for a topic of another table or for the sync service."""
 
-    topic: Topic = Field(description="The topic that the records go to.")
-    key: Expressions | None = Field(
-        default=None, description="Spark SQL expression for the record's key; without it, the event's own key."
-    )
-    value: Text = Field(description="Spark SQL expression for the record's value.")
-    version: Text | None = Field(
-        default=None, description="The field that orders the versions of a key; needed when `key` is given."
-    )
+    topic: Topic
+    """The topic that the records go to."""
+    key: Expressions | None = None
+    """Spark SQL expression for the record's key; without it, the event's own key."""
+    value: Text
+    """Spark SQL expression for the record's value."""
+    version: Text | None = None
+    """The field that orders the versions of a key; needed when `key` is given."""
 
 
 class Stage(Section):
@@ -144,29 +141,29 @@ class Stage(Section):
 
     derived: ClassVar = {"checkpoint": "checkpoint"}
 
-    source: Source = Field(description="The topic of events.")
-    lookups: tuple[Lookup, ...] = Field(default=(), description="The joins with tables; may be empty.")
-    event_time: Text | None = Field(
-        default=None, description="Spark SQL expression for the time of the event, a timestamp."
-    )
-    sink: Sink = Field(description="The topic of enriched events.")
-    dlq: Topic | None = Field(default=None, description="The topic for events that cannot be processed.")
-    lineage: Flag = Field(default=False, description="Add `_lineage`: which version of which row was joined.")
-    writeback: Writeback | None = Field(default=None, description="Records made of the events for another topic.")
-    profile: Annotated[Profile, one_of(Profile)] = Field(
-        default=Profile.latency, description="What Spark's settings are optimised for: latency or throughput."
-    )
-    settings: Mapping[str, str | int | bool] | None = Field(
-        default=None, description="Settings that replace those of the profile, by Spark's names."
-    )
-    replay: Annotated[Replay, one_of(Replay)] = Field(
-        default=Replay.latest,
-        description="latest, or deterministic: a repeated batch gives the same answers, byte for byte.",
-    )
-    checkpoint: Location = Field(
-        description="Where Spark keeps its progress: a path or a URI. Default: ./checkpoints/<pipeline>/<stage>."
-    )
-    metrics_port: Annotated[int, Between(1, 65535)] | None = Field(
-        default=None, description="TCP port of the driver for Prometheus; without it, there are no metrics."
-    )
-    metrics_address: Text = Field(default="127.0.0.1", description="Local address on which that port listens.")
+    source: Source
+    """The topic of events."""
+    lookups: tuple[Lookup, ...] = ()
+    """The joins with tables; may be empty."""
+    event_time: Text | None = None
+    """Spark SQL expression for the time of the event, a timestamp."""
+    sink: Sink
+    """The topic of enriched events."""
+    dlq: Topic | None = None
+    """The topic for events that cannot be processed."""
+    lineage: Flag = False
+    """Add `_lineage`: which version of which row was joined."""
+    writeback: Writeback | None = None
+    """Records made of the events for another topic."""
+    profile: Annotated[Profile, one_of(Profile)] = Profile.latency
+    """What Spark's settings are optimised for: latency or throughput."""
+    settings: Mapping[str, str | int | bool] | None = None
+    """Settings that replace those of the profile, by Spark's names."""
+    replay: Annotated[Replay, one_of(Replay)] = Replay.latest
+    """latest, or deterministic: a repeated batch gives the same answers, byte for byte."""
+    checkpoint: Location
+    """Where Spark keeps its progress: a path or a URI. Default: ./checkpoints/<pipeline>/<stage>."""
+    metrics_port: Annotated[int, Between(1, 65535)] | None = None
+    """TCP port of the driver for Prometheus; without it, there are no metrics."""
+    metrics_address: Text = "127.0.0.1"
+    """Local address on which that port listens."""

@@ -24,20 +24,12 @@ _NAMED: dict[str, JsonValue] = {"propertyNames": {"pattern": NAME_PATTERN}}
 class Sync(Section):
     """The routes of the sync service."""
 
-    listen: ListenAddress = Field(
-        default="127.0.0.1:9400",
-        description="Address where the sync service answers /healthz, /readyz, /metrics and /status.",
-    )
-    writeback: Mapping[Name, SyncWriteback] = Field(
-        default_factory=dict,
-        description="Topics that are written to external stores, by name.",
-        json_schema_extra=_NAMED,
-    )
-    sources: Mapping[Name, SyncSource] = Field(
-        default_factory=dict,
-        description="External systems whose rows are written to compacted topics, by name.",
-        json_schema_extra=_NAMED,
-    )
+    listen: ListenAddress = "127.0.0.1:9400"
+    """Address where the sync service answers /healthz, /readyz, /metrics and /status."""
+    writeback: Mapping[Name, SyncWriteback] = Field(default_factory=dict, json_schema_extra=_NAMED)
+    """Topics that are written to external stores, by name."""
+    sources: Mapping[Name, SyncSource] = Field(default_factory=dict, json_schema_extra=_NAMED)
+    """External systems whose rows are written to compacted topics, by name."""
 
 
 def filled_sync(pipeline: Mapping[str, Any]) -> dict[str, Any]:

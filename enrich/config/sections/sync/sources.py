@@ -37,39 +37,35 @@ Share = Annotated[float, BeforeValidator(_as_share), WithJsonSchema({"type": "nu
 class PostgresOrigin(Section):
     """A PostgreSQL table or view."""
 
-    dsn: PostgresDsn = Field(description="Address of the database. Its password is never shown.")
-    table: Text = Field(description="The table or view, with its schema if need be.")
-    key: Names = Field(description="The columns of a unique key; several make a composite key.")
-    columns: Names | None = Field(default=None, description="The columns of the value; without it, all.")
-    cursor: Text | None = Field(
-        default=None,
-        description="A column that grows with every change (a time, a sequence); without it, all is read each time.",
-    )
-    overlap: Duration = Field(
-        default=timedelta(minutes=1),
-        description="With a cursor: how far to go back, for changes that are committed late.",
-    )
-    deletes_every: Duration = Field(
-        default=timedelta(minutes=5),
-        description="With a cursor: how often all keys are read, to find what was deleted; 0: never.",
-    )
-    whole_every: Duration = Field(
-        default=timedelta(days=1), description="With a cursor: how often all rows are read again; 0: never."
-    )
+    dsn: PostgresDsn
+    """Address of the database. Its password is never shown."""
+    table: Text
+    """The table or view, with its schema if need be."""
+    key: Names
+    """The columns of a unique key; several make a composite key."""
+    columns: Names | None = None
+    """The columns of the value; without it, all."""
+    cursor: Text | None = None
+    """A column that grows with every change (a time, a sequence); without it, all is read each time."""
+    overlap: Duration = timedelta(minutes=1)
+    """With a cursor: how far to go back, for changes that are committed late."""
+    deletes_every: Duration = timedelta(minutes=5)
+    """With a cursor: how often all keys are read, to find what was deleted; 0: never."""
+    whole_every: Duration = timedelta(days=1)
+    """With a cursor: how often all rows are read again; 0: never."""
 
 
 class FileOrigin(Section):
     """A file."""
 
-    path: SourceFile = Field(description="A path, or an address that fsspec knows, such as s3://bucket/users.csv.")
-    type: Annotated[FileType, one_of(FileType)] | None = Field(
-        default=None, description="csv, json (one object a line) or parquet; without it, by the end of the path."
-    )
-    key: Names = Field(description="The columns of a unique key; several make a composite key.")
-    columns: ColumnList | None = Field(
-        default=None,
-        description="The columns to read, with their types; needed for json. Without it, all, in csv as text.",
-    )
+    path: SourceFile
+    """A path, or an address that fsspec knows, such as s3://bucket/users.csv."""
+    type: Annotated[FileType, one_of(FileType)] | None = None
+    """csv, json (one object a line) or parquet; without it, by the end of the path."""
+    key: Names
+    """The columns of a unique key; several make a composite key."""
+    columns: ColumnList | None = None
+    """The columns to read, with their types; needed for json. Without it, all, in csv as text."""
 
     @property
     def kind(self) -> FileType | None:
@@ -84,20 +80,23 @@ class FileOrigin(Section):
 class Origin(Section):
     """Where rows come from. Exactly one of postgres and file."""
 
-    postgres: PostgresOrigin | None = Field(default=None, description="A PostgreSQL table or view.")
-    file: FileOrigin | None = Field(default=None, description="A CSV, JSON or Parquet file.")
+    postgres: PostgresOrigin | None = None
+    """A PostgreSQL table or view."""
+    file: FileOrigin | None = None
+    """A CSV, JSON or Parquet file."""
 
 
 class SyncSource(Encoded):
     """A route from an external system to a compacted topic."""
 
-    topic: Topic = Field(description="The compacted topic that the rows are written to. Nobody else writes to it.")
-    from_: Origin = Field(alias="from", description="Where the rows come from.")
-    interval: Duration = Field(default=timedelta(seconds=10), description="How often to look for changes.")
-    delete_guard: Share = Field(
-        default=0.2,
-        description="The share of rows that may disappear at once; more are deleted only when a person confirms it.",
-    )
+    topic: Topic
+    """The compacted topic that the rows are written to. Nobody else writes to it."""
+    from_: Origin = Field(alias="from")
+    """Where the rows come from."""
+    interval: Duration = timedelta(seconds=10)
+    """How often to look for changes."""
+    delete_guard: Share = 0.2
+    """The share of rows that may disappear at once; more are deleted only when a person confirms it."""
 
     @model_validator(mode="before")
     @classmethod

@@ -23,54 +23,54 @@ class Delete(StrEnum):
 class Output(Section):
     """How rows are written, whatever the store is."""
 
-    batch: Annotated[int, Between(1, 50_000)] = Field(
-        default=5_000,
-        description="The most rows to write at once; fewer while the store is slow.",
-    )
-    timeout: Duration | None = Field(
-        default=None, description="How long a write may take; longer ones are tried again in smaller pieces."
-    )
-    parallel: Annotated[int, Between(1, 16)] = Field(
-        default=1, description="How many connections each instance writes over in parallel."
-    )
+    batch: Annotated[int, Between(1, 50_000)] = 5_000
+    """The most rows to write at once; fewer while the store is slow."""
+    timeout: Duration | None = None
+    """How long a write may take; longer ones are tried again in smaller pieces."""
+    parallel: Annotated[int, Between(1, 16)] = 1
+    """How many connections each instance writes over in parallel."""
 
 
 class RedisTarget(Output):
     """A Redis server, the servers of a cluster, or what sentinels watch."""
 
-    url: RedisUrl = Field(description="Address of the server, of a node of the cluster, or of a sentinel.")
-    key: Text = Field(default="{key}", description="Template of the keys; `{key}` stands for the record's key.")
-    as_: Annotated[RedisForm, one_of(RedisForm)] = Field(
-        default=RedisForm.hash,
-        alias="as",
-        description="hash (a field a column), or json (one text); both with the row's version.",
-    )
-    ttl: Duration | None = Field(default=None, description="How long a row stays after its last write.")
-    cluster: Flag = Field(default=False, description="The url names a node of a Redis cluster.")
-    sentinel: Text | None = Field(
-        default=None, description="The url is a sentinel's; this is the name of the master that it watches."
-    )
+    url: RedisUrl
+    """Address of the server, of a node of the cluster, or of a sentinel."""
+    key: Text = "{key}"
+    """Template of the keys; `{key}` stands for the record's key."""
+    as_: Annotated[RedisForm, one_of(RedisForm)] = Field(default=RedisForm.hash, alias="as")
+    """hash (a field a column), or json (one text); both with the row's version."""
+    ttl: Duration | None = None
+    """How long a row stays after its last write."""
+    cluster: Flag = False
+    """The url names a node of a Redis cluster."""
+    sentinel: Text | None = None
+    """The url is a sentinel's; this is the name of the master that it watches."""
 
 
 class PostgresTarget(Output):
     """A table of a PostgreSQL database."""
 
-    dsn: PostgresDsn = Field(description="Address of the database.")
-    table: Text = Field(description="The table, with its schema if that is not on the search path.")
-    key: Names = Field(description="The columns of its primary key, in the order of the key's parts.")
-    columns: Mapping[Text, Text] | None = Field(
-        default=None, description="Column of the table: column of the row; without it, all columns by their own names."
-    )
-    delete: Annotated[Delete, one_of(Delete)] = Field(
-        default=Delete.soft,
-        description="What a tombstone does: soft marks the row as deleted, hard removes it.",
-    )
-    version_column: Text = Field(default="version", description="The bigint column for the row's version.")
-    deleted_column: Text = Field(default="deleted", description="With delete: soft, the boolean column for the mark.")
+    dsn: PostgresDsn
+    """Address of the database."""
+    table: Text
+    """The table, with its schema if that is not on the search path."""
+    key: Names
+    """The columns of its primary key, in the order of the key's parts."""
+    columns: Mapping[Text, Text] | None = None
+    """Column of the table: column of the row; without it, all columns by their own names."""
+    delete: Annotated[Delete, one_of(Delete)] = Delete.soft
+    """What a tombstone does: soft marks the row as deleted, hard removes it."""
+    version_column: Text = "version"
+    """The bigint column for the row's version."""
+    deleted_column: Text = "deleted"
+    """With delete: soft, the boolean column for the mark."""
 
 
 class Target(Section):
     """The external store. Exactly one of redis and postgres."""
 
-    redis: RedisTarget | None = Field(default=None, description="Keys of a Redis.")
-    postgres: PostgresTarget | None = Field(default=None, description="Rows of a PostgreSQL table.")
+    redis: RedisTarget | None = None
+    """Keys of a Redis."""
+    postgres: PostgresTarget | None = None
+    """Rows of a PostgreSQL table."""

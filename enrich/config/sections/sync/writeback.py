@@ -4,8 +4,6 @@ from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any, ClassVar
 
-from pydantic import Field
-
 from enrich.config.sections.sync.targets import Target
 from enrich.config.types.columns import ColumnList
 from enrich.config.types.encoding import Encoded, default_framing
@@ -18,32 +16,25 @@ class SyncWriteback(Encoded):
 
     derived: ClassVar = {"columns": "topic", "dlq": "topic"}
 
-    topic: Topic = Field(description="The topic whose rows are written.")
-    columns: ColumnList = Field(
-        description="The columns of a row. By default those of the table that mirrors the same topic."
-    )
-    version: Text | None = Field(
-        default=None,
-        description="The column that orders the versions of a key: a whole number, a date or a timestamp; "
-        "without it, the record's header `enrich.version`, else its offset.",
-    )
-    to: Target = Field(description="The store that the rows are written to.")
-    retries: DurationList = Field(
-        default=(timedelta(seconds=30), timedelta(minutes=5)),
-        description="Pauses after which a row that the store refused for now is tried again; each has a topic.",
-    )
-    dlq: Topic = Field(description="The topic for records that cannot be written. Default: <pipeline>.<route>.dlq.")
-    dlq_retention: Duration = Field(
-        default=timedelta(days=7),
-        description="How long dead letters may be replayed: tombstones in the store are kept that long.",
-    )
-    rewind: Duration = Field(
-        default=timedelta(minutes=10),
-        description="How far the route goes back when the store was restarted or replaced, as it may have lost writes.",
-    )
-    reconcile: Duration = Field(
-        default=timedelta(days=1), description="How often topic and store are compared; 0: only on demand."
-    )
+    topic: Topic
+    """The topic whose rows are written."""
+    columns: ColumnList
+    """The columns of a row. By default those of the table that mirrors the same topic."""
+    version: Text | None = None
+    """The column that orders the versions of a key: a whole number, a date or a timestamp; without it, the record's
+    header `enrich.version`, else its offset."""
+    to: Target
+    """The store that the rows are written to."""
+    retries: DurationList = (timedelta(seconds=30), timedelta(minutes=5))
+    """Pauses after which a row that the store refused for now is tried again; each has a topic."""
+    dlq: Topic
+    """The topic for records that cannot be written. Default: <pipeline>.<route>.dlq."""
+    dlq_retention: Duration = timedelta(days=7)
+    """How long dead letters may be replayed: tombstones in the store are kept that long."""
+    rewind: Duration = timedelta(minutes=10)
+    """How far the route goes back when the store was restarted or replaced, as it may have lost writes."""
+    reconcile: Duration = timedelta(days=1)
+    """How often topic and store are compared; 0: only on demand."""
 
 
 def retry_topics(pipeline: str, route: str, retries: Iterable[timedelta]) -> list[tuple[str, timedelta]]:

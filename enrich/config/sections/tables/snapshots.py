@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import BeforeValidator, WithJsonSchema
 
 from enrich.config.messages.words import Wrong
 from enrich.config.types.fields import Section, as_local_path, as_text
@@ -35,6 +35,5 @@ Location = Annotated[
 class Snapshots(Section):
     """Snapshots that `enrich table export` makes and from which tables start instead of the whole topic."""
 
-    path: Location = Field(
-        description="A directory that all hosts can access, or `file:` and a path; each table has a folder in it."
-    )
+    path: Location
+    """A directory that all hosts can access, or `file:` and a path; each table has a folder in it."""

@@ -50,18 +50,14 @@ class Then(StrEnum):
 class Freshness(Section):
     """How old a table's answers may be, and what happens when they are older."""
 
-    bound: Duration = Field(default=timedelta(seconds=5), description="How old an answer may be.")
-    on_stale: Annotated[OnStale, one_of(OnStale)] = Field(
-        default=OnStale.mark,
-        description="If it is older: wait (at most the deadline), fail, or mark the row as stale and continue.",
-    )
-    deadline: Duration = Field(
-        default=timedelta(minutes=5),
-        description="How long a stage waits for the table: at its start, and with on_stale: wait.",
-    )
-    then: Annotated[Then, one_of(Then)] = Field(
-        default=Then.mark, description="What happens if on_stale: wait reaches the deadline: fail or mark."
-    )
+    bound: Duration = timedelta(seconds=5)
+    """How old an answer may be."""
+    on_stale: Annotated[OnStale, one_of(OnStale)] = OnStale.mark
+    """If it is older: wait (at most the deadline), fail, or mark the row as stale and continue."""
+    deadline: Duration = timedelta(minutes=5)
+    """How long a stage waits for the table: at its start, and with on_stale: wait."""
+    then: Annotated[Then, one_of(Then)] = Then.mark
+    """What happens if on_stale: wait reaches the deadline: fail or mark."""
 
     @model_serializer(mode="wrap")
     def _what_applies(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -72,15 +68,18 @@ class Freshness(Section):
 class Loader(Section):
     """An external source of a small table, read again at an interval. Exactly one of redis, postgres and file."""
 
-    redis: RedisUrl | None = Field(default=None, description="Address of a Redis server whose values are the rows.")
-    pattern: Text | None = Field(default=None, description="Pattern of its keys, as in Redis' SCAN; without it, all.")
-    postgres: PostgresDsn | None = Field(default=None, description="Address of a PostgreSQL database.")
-    table: Text | None = Field(default=None, description="The PostgreSQL table that is read.")
-    file: LocalPath | None = Field(
-        default=None,
-        description="A CSV, JSON (one object a line) or Parquet file on each host, by the end of its name.",
-    )
-    key: Names | None = Field(default=None, description="Which columns of the PostgreSQL table or file are the key.")
+    redis: RedisUrl | None = None
+    """Address of a Redis server whose values are the rows."""
+    pattern: Text | None = None
+    """Pattern of its keys, as in Redis' SCAN; without it, all."""
+    postgres: PostgresDsn | None = None
+    """Address of a PostgreSQL database."""
+    table: Text | None = None
+    """The PostgreSQL table that is read."""
+    file: LocalPath | None = None
+    """A CSV, JSON (one object a line) or Parquet file on each host, by the end of its name."""
+    key: Names | None = None
+    """Which columns of the PostgreSQL table or file are the key."""
 
     @property
     def file_format(self) -> str | None:
@@ -112,31 +111,26 @@ class Table(Encoded):
 
     derived: ClassVar = {"format": "loader", "columns": "format"}
 
-    topic: Topic | None = Field(default=None, description="The compacted topic that the table mirrors.")
-    loader: Loader | None = Field(default=None, description="An external source, read at an interval instead.")
-    columns: ColumnList = Field(
-        description="The columns of a row, as Spark writes them. "
-        "For bytes and string one column of that type, by default `value`."
-    )
-    key: Annotated[KeyKind, one_of(KeyKind)] = Field(
-        default=KeyKind.exact, description="exact, or cidr: keys are networks, found by the longest prefix."
-    )
-    compaction: Annotated[Compaction, one_of(Compaction)] = Field(
-        default=Compaction.required,
-        description="required, or any: accept the topic even if its cleanup policy is not compact.",
-    )
-    history: Duration = Field(default=timedelta(0), description="How long older versions are kept; 0: only the latest.")
-    freshness: Freshness = Field(
-        default_factory=Freshness, description="How old answers may be, and what happens when they are older."
-    )
-    access: Annotated[Access, one_of(Access)] = Field(
-        default=Access.auto,
-        description="mapped (in memory, shared), rocks (on disk), or auto: chosen by the memory budget.",
-    )
-    refresh: Duration | None = Field(default=None, description="How often a loader reads its source again; 2m.")
-    expire: Duration | None = Field(
-        default=None, description="When rows that a loader could not read again are dropped; 30d."
-    )
+    topic: Topic | None = None
+    """The compacted topic that the table mirrors."""
+    loader: Loader | None = None
+    """An external source, read at an interval instead."""
+    columns: ColumnList
+    """The columns of a row, as Spark writes them. For bytes and string one column of that type, by default `value`."""
+    key: Annotated[KeyKind, one_of(KeyKind)] = KeyKind.exact
+    """exact, or cidr: keys are networks, found by the longest prefix."""
+    compaction: Annotated[Compaction, one_of(Compaction)] = Compaction.required
+    """required, or any: accept the topic even if its cleanup policy is not compact."""
+    history: Duration = timedelta(0)
+    """How long older versions are kept; 0: only the latest."""
+    freshness: Freshness = Field(default_factory=Freshness)
+    """How old answers may be, and what happens when they are older."""
+    access: Annotated[Access, one_of(Access)] = Access.auto
+    """mapped (in memory, shared), rocks (on disk), or auto: chosen by the memory budget."""
+    refresh: Duration | None = None
+    """How often a loader reads its source again; 2m."""
+    expire: Duration | None = None
+    """When rows that a loader could not read again are dropped; 30d."""
 
     @model_validator(mode="before")
     @classmethod

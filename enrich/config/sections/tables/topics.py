@@ -3,7 +3,7 @@
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import Field, WithJsonSchema
+from pydantic import WithJsonSchema
 
 from enrich.config.types.fields import TOPIC_PATTERN, Between, Section, matching, one_of
 from enrich.config.types.quantities import Duration, Size
@@ -27,32 +27,24 @@ class Cleanup(StrEnum):
 class TopicWishes(Section):
     """What one topic, or every topic of the pipeline, should be like."""
 
-    partitions: Annotated[int, Between(1, 100_000)] | None = Field(
-        default=None, description="How many partitions; without it, 4 for a new topic, else what it has."
-    )
-    replication: Annotated[int, Between(1, 100)] | None = Field(
-        default=None,
-        description="Copies of each partition, for a new topic; without it, the brokers' default.",
-    )
-    min_insync_replicas: Annotated[int, Between(1, 100)] | None = Field(
-        default=None, description="How many copies must have a record; without it, all but one, and at least one."
-    )
-    size: Size | None = Field(
-        default=None, description="Approximate size of the newest records of all keys together: decides segment.bytes."
-    )
-    staleness: Duration | None = Field(
-        default=None, description="How soon a superseded record should be compacted away; 1d."
-    )
-    downtime: Duration | None = Field(
-        default=None, description="How long a host may be away and still learn of every deletion; 1d."
-    )
-    retention: Duration | None = Field(
-        default=None, description="How long records stay if cleanup deletes them; without it, the brokers' default."
-    )
-    max_message: Size | None = Field(default=None, description="The largest record; without it, the brokers' default.")
-    cleanup: Annotated[Cleanup, one_of(Cleanup)] | None = Field(
-        default=None, description="compact, delete, or compact,delete; without it, what the topic is used for."
-    )
+    partitions: Annotated[int, Between(1, 100_000)] | None = None
+    """How many partitions; without it, 4 for a new topic, else what it has."""
+    replication: Annotated[int, Between(1, 100)] | None = None
+    """Copies of each partition, for a new topic; without it, the brokers' default."""
+    min_insync_replicas: Annotated[int, Between(1, 100)] | None = None
+    """How many copies must have a record; without it, all but one, and at least one."""
+    size: Size | None = None
+    """Approximate size of the newest records of all keys together: decides segment.bytes."""
+    staleness: Duration | None = None
+    """How soon a superseded record should be compacted away; 1d."""
+    downtime: Duration | None = None
+    """How long a host may be away and still learn of every deletion; 1d."""
+    retention: Duration | None = None
+    """How long records stay if cleanup deletes them; without it, the brokers' default."""
+    max_message: Size | None = None
+    """The largest record; without it, the brokers' default."""
+    cleanup: Annotated[Cleanup, one_of(Cleanup)] | None = None
+    """compact, delete, or compact,delete; without it, what the topic is used for."""
 
     def over(self, others: "TopicWishes") -> "TopicWishes":
         """These wishes, and where they are silent the others'."""
