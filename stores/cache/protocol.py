@@ -1,9 +1,12 @@
-"""The interface of a refresh-after-write cache, and the few things that it needs from outside."""
+"""What a cache needs from outside, its policy, and what it counts."""
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, Protocol, TypeVar, runtime_checkable
+
+from stores.backoff import Backoff
+from stores.errors import ConfigError
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -72,27 +75,30 @@ class CacheStatistics:
     entries: int = 0
 
 
-class Cache(Protocol[K, V]):
-    """Keys and their values, loaded on demand, reloaded in the background, bounded in number. Thread-safe."""
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """How long entries live, how many there may be, and how failed reloads back off."""
 
-    def get(self, key: K, /) -> V | Absent:
-        """The value, loaded if necessary.
+    max_entries: int
+    refresh_s: float | None = None
+    """From this age on, a read starts a reload in the background. None: only `invalidate` and `put` change entries."""
+    expire_s: float | None = None
+    """From this age on, an entry is not served any more. None: it never expires."""
+    absent_expire_s: float | None = None
+    """How long it is cached that a key has no value; such entries are not refreshed. None: it is not cached."""
+    load_deadline_s: float = 30.0
+    """How long a read waits for another thread's load of its key."""
+    backoff: Backoff = field(default_factory=Backoff)
 
-        Raises what the loader raises, and Retryable if another thread's load of this key does not end within the
-        deadline.
-        """
-
-    def get_many(self, keys: Iterable[K], /) -> dict[K, V]:
-        """The values of those keys that have one; raises as `get` does. Values loaded before an error are kept."""
-
-    def put(self, key: K, value: V, /) -> None:
-        """From now on, reads see this value; the result of a running load is discarded."""
-
-    def invalidate(self, key: K, /) -> None:
-        """No read that begins after this returns a value loaded before it."""
-
-    def invalidate_many(self, keys: Iterable[K], /) -> None: ...
-
-    def invalidate_all(self) -> None: ...
-
-    def statistics(self) -> CacheStatistics: ...
+    def __post_init__(self) -> None:
+        if self.max_entries < 1:
+            raise ConfigError(f"a cache cannot have {self.max_entries} entries", next_step="allow at least one")
+        for name in ("refresh_s", "expire_s", "absent_expire_s", "load_deadline_s"):
+            seconds = getattr(self, name)
+            if seconds is not None and not seconds > 0:
+                raise ConfigError(f"`{name}` is {seconds:g}", next_step="give a time above zero")
+        if self.refresh_s is not None and self.expire_s is not None and self.refresh_s >= self.expire_s:
+            raise ConfigError(
+                f"entries would expire after {self.expire_s:g} s, before their refresh after {self.refresh_s:g} s",
+                next_step="refresh earlier than entries expire",
+            )

@@ -4,22 +4,33 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from typing import Generic
 
-from stores.cache.entries import Entry
-from stores.cache.flights import Flight
-from stores.cache.guard import Guard
-from stores.cache.policy import Policy
+from stores.cache.entries import Entry, Flight
 from stores.cache.preload import Filling
-from stores.cache.protocol import ABSENT, Absent, BatchLoader, CacheStatistics, Executor, K, Loader, MonotonicClock, V
-from stores.cache.state import State
+from stores.cache.protocol import (
+    ABSENT,
+    Absent,
+    BatchLoader,
+    CacheStatistics,
+    Executor,
+    K,
+    Loader,
+    MonotonicClock,
+    Policy,
+    V,
+)
+from stores.cache.state import Guard, State
 from stores.errors import Fatal, Retryable
 
 
 class RefreshAfterWriteCache(Generic[K, V]):
-    """Like Caffeine: the first read after the refresh interval gets the old value at once and starts one reload.
+    """Keys and their values, loaded on demand, reloaded in the background, bounded in number. Thread-safe.
+
+    Like Caffeine: the first read after the refresh interval gets the old value at once and starts one reload.
 
     It belongs to the process that created it: a forked child has neither its workers nor a lock it could trust, and
     gets Fatal at its first miss.
@@ -47,6 +58,11 @@ class RefreshAfterWriteCache(Generic[K, V]):
     # Reads
 
     def get(self, key: K, /) -> V | Absent:
+        """The value, loaded if necessary.
+
+        Raises what the loader raises, and Retryable if another thread's load of this key does not end within the
+        deadline.
+        """
         # The hit path. A lock here would cost as much as everything else, see docs/adr/0007.
         try:
             entry = self._index[key]
@@ -60,6 +76,7 @@ class RefreshAfterWriteCache(Generic[K, V]):
         return entry.value
 
     def get_many(self, keys: Iterable[K], /) -> dict[K, V]:
+        """The values of those keys that have one; raises as `get` does. Values loaded before an error are kept."""
         now = self._clock()
         index, added = self._index, self._entries.added
         found: dict[K, V] = {}
@@ -214,10 +231,12 @@ class RefreshAfterWriteCache(Generic[K, V]):
     # Writes
 
     def put(self, key: K, value: V, /) -> None:
+        """From now on, reads see this value; the result of a running load is discarded."""
         with self._guard:
             self._state.put(key, value, self._clock())
 
     def invalidate(self, key: K, /) -> None:
+        """No read that begins after this returns a value loaded before it."""
         self.invalidate_many((key,))
 
     def invalidate_many(self, keys: Iterable[K], /) -> None:
@@ -266,3 +285,20 @@ class RefreshAfterWriteCache(Generic[K, V]):
         for flight in running:
             if not flight.wait(end - self._clock()):
                 raise Retryable(f"the load of key {flight.key!r} still ran {deadline_s:g} s after the cache was closed")
+
+
+@contextmanager
+def open_cache(
+    loader: Loader[K, V], policy: Policy, *, workers: int = 2, close_deadline_s: float = 30.0
+) -> Iterator[RefreshAfterWriteCache[K, V]]:
+    """After the block none of its threads is left. The end of the block raises Retryable if a load does not end by the
+    deadline."""
+    # Reloads wait in an unbounded queue, which holds at most one for each entry.
+    pool = ThreadPoolExecutor(workers, thread_name_prefix="enrich-reload")
+    cache = RefreshAfterWriteCache(loader, policy, pool)
+    try:
+        yield cache
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+        cache.close(close_deadline_s)
+        pool.shutdown(wait=True)

@@ -1,13 +1,15 @@
-"""The state of a cache, and the rules by which loads, puts and invalidations change it."""
+"""The state of a cache, the rules by which loads, puts and invalidations change it, and the lock that guards it."""
 
+import os
+import threading
 from collections.abc import Callable, Iterable
+from types import TracebackType
 from typing import Generic
 
-from stores.cache.entries import Entries, Entry
-from stores.cache.flights import Flight, Flights
-from stores.cache.policy import Policy
+from stores.cache.entries import Entries, Entry, Flight, Flights
 from stores.cache.preload import Filling, too_small
-from stores.cache.protocol import ABSENT, Absent, CacheStatistics, K, V
+from stores.cache.protocol import ABSENT, Absent, CacheStatistics, K, Policy, V
+from stores.errors import Fatal
 
 _NEVER = float("inf")
 
@@ -128,3 +130,33 @@ class State(Generic[K, V]):
             load_s=self.load_s,
             entries=len(self.entries),
         )
+
+
+class Guard:
+    """`with guard:` takes the lock. It raises if the cache is closed, or was inherited by a fork.
+
+    `guard.lock` is the bare lock, for loads that end after the cache was closed.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.closed = False
+        self._process = os.getpid()
+
+    @property
+    def is_inherited(self) -> bool:
+        """After a fork the workers are missing, and a thread that does not exist here may hold the lock."""
+        return os.getpid() != self._process
+
+    def __enter__(self) -> None:
+        if self.is_inherited:
+            raise Fatal("this cache was made before the process was forked", next_step="make it in the child")
+        self.lock.acquire()
+        if self.closed:
+            self.lock.release()
+            raise Fatal("this cache is closed")
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.lock.release()

@@ -19,9 +19,8 @@ from stores.rocks.state import StoreState, TableState, read_state
 from stores.rocks.watermark import Watermark, read_watermark
 from stores.rocks.write.expiry import expired
 from stores.rocks.write.fold import Folding, Record
-from stores.rocks.write.incoming import Incoming
+from stores.rocks.write.incoming import Incoming, Prepared
 from stores.rocks.write.mirror import Mirror, TableChange
-from stores.rocks.write.prepared import Prepared
 from stores.rocks.write.setting_aside import Room, SetAside, Waiting, carried_over, published, purged
 from stores.table import Seq
 

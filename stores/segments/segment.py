@@ -10,8 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from stores.errors import CorruptState
-from stores.segments.errors import damaged
-from stores.segments.file import MappedFile, Written
+from stores.segments.file import MappedFile, Written, damaged
 from stores.segments.layout import ENTRY, FORMAT, SPLIT, VERSION
 from stores.segments.loops.columns import Column, open_column
 from stores.segments.loops.compiled import Bytes, Hashes, Integers, Records

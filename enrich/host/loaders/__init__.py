@@ -1,7 +1,7 @@
 """Tables that are loaded straight from Redis, PostgreSQL or a file. Only the agent connects to these sources.
 
 `source` is the interface of all sources, with one module for each kind beside it. `refreshing` reads a whole source and
-finds what changed, `kept` reads what the store has, and `shrinking` distrusts a source that suddenly has few rows.
+finds what changed; it distrusts a source that suddenly has few rows.
 """
 
 from enrich.host.loaders.choosing import source_of

@@ -4,26 +4,79 @@ The source has no offsets. So the table's only partition counts this host's chan
 position: an unchanged row keeps its offset, also across restarts.
 """
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
+from contextlib import closing
 from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from enrich.host.loaders.kept import Changes, Kept, KeyAndValue, changes, kept_rows, without
-from enrich.host.loaders.shrinking import ShrinkGuard
 from enrich.host.loaders.source import SOURCE_ROWS, RowSource
 from enrich.host.loaders.whole import WholeRead, read_whole
 from stores.networks import parse_network
 from stores.protocol import Clock, KeyKind, Quarantined, TableSpec, TableUpdate
-from stores.rocks import RocksStore
-from stores.table import ROW_VERSIONS, HistoryFloor, row_versions
+from stores.rocks import RocksReader, RocksStore
+from stores.table import ROW_VERSIONS, HistoryFloor, RowVersion, row_versions
 
 PARTITION = 0
 
 _MOST_IN_ONE_WRITE = 5_000
 """More changes than this are loaded beside the old rows and swapped in, so that they do not block the agent's loop: one
 row of a publication costs it 14 us."""
+_AGREEING = 3
+"""So many reads in a row must agree: that gives time to refill a flushed cache, or to finish a half-written file."""
+_ROWS_A_BATCH = 10_000
+
+KeyAndValue = tuple[bytes | None, bytes | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    living: pa.Table
+    """As `ROW_VERSIONS`: the newest version of each key that is not deleted."""
+    tombstones: int
+    quarantined: Set[KeyAndValue]
+    newest_ms: int = 0
+    """The latest time of any version."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    put: pa.Table
+    """As `SOURCE_ROWS`: new and changed rows, sorted by key."""
+    gone: pa.Array
+    """The keys of rows that the source no longer has, sorted."""
+
+
+def kept_rows(store: Path, name: str, spec: TableSpec) -> Kept:
+    """Read from the store each time and not cached: so it is right whatever happened to the store."""
+    with closing(RocksReader(store, {name: spec})) as reader:
+        view = reader.snapshot().table(name)
+        table = pa.Table.from_batches(_in_batches(view.scan()), ROW_VERSIONS)
+        quarantined = {(record.key, record.value) for record in view.quarantined()}
+    living = table.filter(pc.is_valid(table["value"]))
+    return Kept(living, len(table) - len(living), quarantined, pc.max(table["timestamp"]).as_py() or 0)
+
+
+def changes(read: pa.Table, living: pa.Table) -> Changes:
+    """The changes from the living rows to those that were read (`SOURCE_ROWS`, each key once)."""
+    put = read.join(living.select(SOURCE_ROWS.names), keys=SOURCE_ROWS.names, join_type="left anti")
+    gone = living.select(["key"]).join(read.select(["key"]), keys=["key"], join_type="left anti")
+    return Changes(put.sort_by("key").cast(SOURCE_ROWS), gone.sort_by("key")["key"].combine_chunks())
+
+
+def without(rows: pa.Table, keys: pa.Array) -> pa.Table:
+    """The rows whose keys are not among these."""
+    others = rows.join(pa.table({"key": keys}), keys=["key"], join_type="left anti")
+    return others.select(rows.schema.names).cast(rows.schema)
+
+
+def _in_batches(versions: Iterator[RowVersion]) -> Iterator[pa.RecordBatch]:
+    while batch := list(islice(versions, _ROWS_A_BATCH)):
+        yield row_versions(batch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,3 +225,26 @@ def _one_batch(versions: pa.Table) -> pa.RecordBatch:
 def _remarks(read: WholeRead) -> Sequence[str]:
     empty = () if len(read.rows) else ("the source has no rows",)
     return (*empty, *(f"{count:,} rows {reason}" for reason, count in sorted(read.left_out.items())))
+
+
+class ShrinkGuard:
+    """The guard of one table: a single read must not make more than half of its rows vanish."""
+
+    def __init__(self) -> None:
+        self._doubtful = 0
+
+    def doubt(self, served: int, read: int) -> str | None:
+        """Why this read is not believed yet; None if it is. Called once for each whole read."""
+        self._doubtful = self._doubtful + 1 if 2 * read < served else 0
+        if self._doubtful in (0, _AGREEING):
+            self.believe()
+            return None
+        what = "no rows" if read == 0 else f"{read:,} rows"
+        return (
+            f"the source has {what} where {served:,} are served; these stay until {_AGREEING} reads in a row say so "
+            f"(this was number {self._doubtful})"
+        )
+
+    def believe(self) -> None:
+        """Starts the count again: a read was as expected."""
+        self._doubtful = 0

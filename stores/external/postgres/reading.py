@@ -15,8 +15,8 @@ import pyarrow as pa
 from psycopg import errors, pq
 
 from stores.errors import ConfigError, Retryable, Unreachable
-from stores.external.postgres.connecting import connect
 from stores.external.postgres.errors import postgres_errors
+from stores.external.postgres.session import connect
 from stores.external.postgres.types import Column, parsed, quoted
 
 _CHUNK = 4 << 20

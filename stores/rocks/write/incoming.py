@@ -8,9 +8,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stores.networks import parse_network
-from stores.protocol import NO_KEY, NO_NETWORK, KeyKind, Quarantined, TableSpec
+from stores.protocol import NO_KEY, NO_NETWORK, KeyKind, Quarantined, TableSpec, TableUpdate
 from stores.rocks.network_rows import network_key
 from stores.rocks.quarantine import cut_reason
+from stores.rocks.state import TableState
 from stores.table import Offsets
 
 
@@ -82,3 +83,24 @@ def _quarantined(name: str, versions: pa.RecordBatch, reasons: dict[int, str], n
         Quarantined(name, partition, offset, timestamp, key, value, cut_reason(reasons[index]), now)
         for index, (partition, offset, timestamp, key, value) in zip(indices, zip(*columns, strict=True), strict=True)
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Replaces its update, as long as the table's positions have not changed."""
+
+    update: TableUpdate
+    came: Incoming
+    spec: TableSpec
+    """The spec whose decoder was used."""
+    positions: Offsets
+    """The table's positions at that time: records below them were left out."""
+
+    @classmethod
+    def of(cls, update: TableUpdate, table: TableState, spec: TableSpec, now: int) -> "Prepared":
+        """Raises what the decoder raises."""
+        came = incoming(table.name, spec, update.versions, table.positions, now)
+        return cls(update, came, spec, table.positions)
+
+    def fits(self, table: TableState) -> bool:
+        return self.positions == table.positions

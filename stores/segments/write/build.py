@@ -6,6 +6,7 @@ files, which the kernel can write out when memory is short.
 """
 
 import functools
+import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -17,6 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from stores.errors import Fatal
+from stores.files import mapped_files
 from stores.segments.file import FileWriter, Written
 from stores.segments.layout import ENTRY, FORMAT, MOST_ROWS, VERSION, slot_count
 from stores.segments.loops.columns import new_column
@@ -33,11 +35,10 @@ from stores.segments.loops.grouping import (
 )
 from stores.segments.loops.hashing import hash_identity, hash_keys
 from stores.segments.sources import Chunk, Source
-from stores.segments.write.scratch import scratch_array
 from stores.table import HistoryFloor
 
 _IN_MEMORY = 1 << 20
-"""Up to so many bytes of a column are held in memory; more go to a temporary file."""
+"""Up to so many bytes of a column or an array are held in memory; more go to a temporary file."""
 _PIECE = 1 << 20
 _HELD_VERSIONS = 1 << 12
 
@@ -94,7 +95,7 @@ class _Building:
         )
 
     def _array(self, length: int, kind: npt.DTypeLike) -> npt.NDArray[Any]:
-        return scratch_array(self._directory, length, kind)
+        return _scratch_array(self._directory, length, kind)
 
     def _chunks(self) -> Iterator[tuple[slice, Chunk]]:
         at = 0
@@ -176,3 +177,14 @@ def _dense(floors: Mapping[int, HistoryFloor], last_partition: int) -> tuple[Int
         if partition <= last_partition:
             offsets[partition], timestamps[partition] = floor
     return offsets, timestamps
+
+
+def _scratch_array(directory: Path, length: int, kind: npt.DTypeLike) -> npt.NDArray[Any]:
+    """An array of zeros. Raises Retryable if the disk has no room for it."""
+    size = length * np.dtype(kind).itemsize
+    if size <= _IN_MEMORY:
+        return np.zeros(length, kind)
+    with mapped_files(directory), tempfile.TemporaryFile(dir=directory) as file:
+        # Allocate all of it now: a page that finds no room on disk later kills the process.
+        os.posix_fallocate(file.fileno(), 0, size)
+        return np.asarray(np.memmap(file, kind, "r+", shape=(length,)))

@@ -1,4 +1,4 @@
-from enrich.host.loaders.shrinking import ShrinkGuard
+from enrich.host.loaders.refreshing import ShrinkGuard
 
 
 def test_as_many_rows_fewer_and_down_to_half_are_believed_at_once():
