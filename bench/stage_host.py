@@ -24,7 +24,7 @@ from enrich.stage.run.session import stage_session
 from enrich.stage.run.stage_run import RunOptions, StageRun
 
 _START_S, _STOP_S = 300, 120
-# As docs/stages.md advises.
+# As docs/stages-explained.md advises.
 _COLLECTOR = "-XX:+UseParallelGC"
 _JVMS = {"spark.driver.extraJavaOptions": _COLLECTOR, "spark.executor.extraJavaOptions": _COLLECTOR}
 

@@ -22,17 +22,18 @@ class Pipeline(Section):
     """Tables, and the stages that join events with them."""
 
     name: Name
-    """Name of the pipeline; part of directory, topic and consumer group names."""
+    """Name of the pipeline; part of the names of directories, topics and consumer groups."""
     kafka: KafkaSection
     """The brokers, the schema registry, and settings for the clients."""
     state_dir: LocalPath = Field(default="./state", validate_default=True)
-    """Directory of the local stores on each host; its contents can be deleted at any time."""
+    """Directory of the local stores on each host, on a local file system. Its contents can be deleted at any time: the
+    cost is a rebuild."""
     memory: Memory = Field(default_factory=Memory)
     """Memory of the agent and its readers on a host."""
     agent: AgentSection = Field(default_factory=AgentSection)
     """How long the agent stays, and where its metrics are."""
     snapshots: Snapshots | None = None
-    """Where snapshots of tables are kept; cold hosts start from them."""
+    """Where snapshots of tables are kept. A host without rows starts from the newest good one."""
     tables: Mapping[Name, Table] = Field(default_factory=dict, json_schema_extra=_NAMED)
     """The tables, by name."""
     stages: Mapping[Name, Stage] = Field(default_factory=dict, json_schema_extra=_NAMED)
@@ -43,7 +44,7 @@ class Pipeline(Section):
     topics: Mapping[TopicOrAll, TopicWishes] = Field(
         default_factory=dict, json_schema_extra={"propertyNames": {"pattern": TOPIC_OR_ALL_PATTERN}}
     )
-    """What topics should be like, by name; `*` is for all of them."""
+    """What topics should be like, by name; `*` is for all of them. For `enrich topics`."""
 
     @model_validator(mode="before")
     @classmethod

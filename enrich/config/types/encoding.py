@@ -81,18 +81,20 @@ class Encoded(Section):
     """The keys that tables and sources share."""
 
     format: Annotated[Format, one_of(Format)]
-    """Encoding of the values: json, avro, bytes or string."""
+    """Encoding of the values: `json`, `avro`, `bytes` or `string`."""
     schema_: Annotated[
         InstanceOf[Columns] | InstanceOf[AvroSchema] | None,
         PlainSerializer(lambda value: None if value is None else str(value)),
         WithJsonSchema({"type": "string", "minLength": 1}),
     ] = Field(default=None, alias="schema")
-    """A source's json fields as a column list; for avro, a schema's JSON text instead of a registry's."""
+    """For avro: the schema of a record as JSON text, instead of a registry's. For the json events of a stage: the
+    fields that expressions use, as a column list."""
     file: LocalPath | None = None
-    """The avro schema's file instead of its text; read at start, into `schema`."""
+    """For avro: a file with the schema instead of its text. It is read at start; `config show` shows it as
+    `schema`."""
     framing: Annotated[Framing, one_of(Framing)] | None = None
-    """Framing of avro bodies: confluent (a schema id; default with a registry) or bare (nothing; default with schema
-    or file)."""
+    """For avro, what stands before a body: `confluent` (a schema's id) or `bare` (nothing; needs `schema` or `file`).
+    Default: `bare` with `schema` or `file`, else `confluent`."""
 
     @field_validator("schema_", mode="before")
     @classmethod

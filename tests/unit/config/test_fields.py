@@ -81,12 +81,14 @@ def test_a_wrong_value_is_told_in_the_files_words(path: str, value: Any, message
 
 
 MISSING = [
-    ("name", "name: missing: Name of the pipeline; part of directory, topic and consumer group names."),
-    ("kafka.bootstrap_servers", "kafka.bootstrap_servers: missing: The brokers to contact first, as host:port, "
+    ("name", "name: missing: Name of the pipeline; part of the names of "
+     "directories, topics and consumer groups."),
+    ("kafka.bootstrap_servers", "kafka.bootstrap_servers: missing: The brokers to contact first, as `host:port`, "
      "separated by commas or as a list."),
     ("stages.enrich.sink.topic", "stages.enrich.sink.topic: missing: The topic that the enriched events go to."),
     ("tables.users.columns", "tables.users.columns: missing: The columns of a row, as Spark writes them. "
-     "For bytes and string one column of that type, by default `value`."),
+     "Fields that are not named here are ignored. "
+     "Default: for `bytes` and `string` one column of that type, `value`; else required."),
 ]  # fmt: skip
 
 

@@ -14,6 +14,7 @@ PAGE = (Path(__file__).parents[3] / "docs" / "configuration.md").read_text()
 ROWS = [line.strip().strip("|").split(" | ") for line in PAGE.splitlines() if re.match(r"\| `[a-z_]+(\.|`)", line)]
 DOCUMENTED = {row[0].strip().strip("`"): [cell.strip() for cell in row[1:]] for row in ROWS if len(row) == 4}
 KEYS = dict(every_key())
+ENCODING = ("format", "schema", "file", "framing")
 DERIVED = {
     "tables.<name>.format",
     "tables.<name>.columns",
@@ -69,6 +70,21 @@ def test_the_defaults_in_the_page_are_the_loaders() -> None:
 
 def test_every_key_is_described_in_the_models() -> None:
     assert [key for key, field in KEYS.items() if not (field.description or "").endswith(".")] == []
+
+
+def _is_said_in_general(key: str) -> bool:
+    """Of values and their encoding: the model says it for all sections that have them, the page for each."""
+    return key.rpartition(".")[2] in ENCODING and key.startswith(("tables.", "stages.", "sync."))
+
+
+def test_the_models_say_what_the_page_says() -> None:
+    for key, (meaning, default, _) in DOCUMENTED.items():
+        text = re.sub(r"\[([^\]]+)\]\([^)]+\)", r"\1", meaning)
+        description = KEYS[key].description or ""
+        if key.startswith("kafka.client."):  # the page adds for whom a setting is, and its limits
+            assert description.rstrip(".").casefold() in text.replace("`", "").casefold(), key
+        elif not _is_said_in_general(key):
+            assert description in (text, f"{text} Default: {default}."), key
 
 
 def test_the_mistakes_of_the_page_are_told_as_the_page_says() -> None:

@@ -11,8 +11,9 @@ class AgentSection(Section):
     """The process that keeps the tables of a host."""
 
     linger: Duration = timedelta(minutes=15)
-    """How long it stays after the last executor that needed it has ended."""
+    """How long the agent stays after the last executor that needed it has ended."""
     metrics_port: Annotated[int, Between(1, 65535)] | None = None
-    """TCP port for Prometheus; without it, metrics are only on the Unix socket."""
+    """TCP port on which Prometheus reads the agent's metrics; 1 to 65535. The Unix socket `agent.sock` in the store's
+    directory always has them."""
     metrics_address: Text = "127.0.0.1"
     """Local address on which that port listens."""

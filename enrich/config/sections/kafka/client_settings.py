@@ -71,7 +71,7 @@ _MS = Between(1, 300_000)
 
 CLIENT_SETTINGS: tuple[ClientSetting, ...] = (
     _setting("client.id", _ALL, str, "Name of the client in the brokers' logs and quotas."),
-    _setting("client.rack", _CONSUMER, str, "Rack or zone of the client: it reads from the nearest replica."),
+    _setting("client.rack", _CONSUMER, str, "Rack or zone of the client: consumers read from the nearest replica."),
     _setting("client.dns.lookup", _ALL, DnsLookup, "How server names are resolved to addresses."),
     _setting("connections.max.idle.ms", _ALL, Between(1000, _INT32), "Close connections idle for so long."),
     _setting("metadata.max.age.ms", _ALL, Between(10, 86_400_000), "Refresh topic metadata at least so often."),
@@ -108,7 +108,7 @@ CLIENT_SETTINGS: tuple[ClientSetting, ...] = (
         "max.in.flight.requests.per.connection",
         _PRODUCER,
         Between(1, 5),
-        "Requests under way at once; more than 5 would break idempotence.",
+        "Requests under way at once; 1 to 5, since more would break idempotence.",
     ),
     _setting("fetch.min.bytes", _CONSUMER, Between(1, 100_000_000), "Least data in the answer to a fetch."),
     _setting(
@@ -118,13 +118,13 @@ CLIENT_SETTINGS: tuple[ClientSetting, ...] = (
     _setting(
         "max.partition.fetch.bytes", _CONSUMER, Between(1, 10**9), "Largest share of a partition in it, in bytes."
     ),
-    _setting("max.poll.records", _CONSUMER, Between(1, _INT32), "Most records of one poll() in Java.", None),
+    _setting("max.poll.records", _CONSUMER, Between(1, _INT32), "Most records of one poll(); Java only.", None),
     _setting("max.poll.interval.ms", _CONSUMER, Between(1, 86_400_000), "Longest time between two polls."),
     _setting(
         "session.timeout.ms", _CONSUMER, Between(1, 3_600_000), "When a group member without heartbeats is dropped."
     ),
     _setting("heartbeat.interval.ms", _CONSUMER, Between(1, 3_600_000), "How often a group member sends a heartbeat."),
-    _setting("default.api.timeout.ms", _CONSUMER, Between(1, _INT32), "Time-out of blocking calls in Java.", None),
+    _setting("default.api.timeout.ms", _CONSUMER, Between(1, _INT32), "Time-out of blocking calls; Java only.", None),
 )
 
 AT_MOST: tuple[tuple[str, int, str, int], ...] = (

@@ -56,46 +56,47 @@ class Security(Section):
     """Encryption and authentication of clients."""
 
     protocol: Annotated[Protocol, one_of(Protocol)]
-    """PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL, as the brokers' listener has it."""
+    """`PLAINTEXT`, `SSL`, `SASL_PLAINTEXT` or `SASL_SSL`, as the brokers' listener has it."""
     mechanism: Annotated[Mechanism, one_of(Mechanism)] | None = None
-    """How a SASL user logs in: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512."""
+    """How a SASL user logs in: `PLAIN`, `SCRAM-SHA-256` or `SCRAM-SHA-512`. Needed with SASL, refused without."""
     username: Text | None = None
-    """The SASL user. Shown by `config show`."""
+    """The SASL user. Needed with SASL, refused without."""
     password: Secret | None = None
-    """The SASL user's password. Never shown."""
+    """The SASL user's password. Needed with SASL, refused without."""
     ca_file: LocalPath | None = None
-    """PEM file of the authorities that sign the brokers' certificates."""
+    """PEM file of the authorities that sign the brokers' certificates. Default: the system's."""
     cert_file: LocalPath | None = None
-    """PEM file of our own certificate and its chain (mutual TLS)."""
+    """PEM file of our own certificate and its chain, for mutual TLS. Needs `key_file`."""
     key_file: LocalPath | None = None
-    """PEM file of its private key, as unencrypted PKCS#8."""
+    """PEM file of its private key, as unencrypted PKCS#8 (`openssl pkcs8 -topk8 -nocrypt` makes one). Needs
+    `cert_file`."""
 
 
 class Registry(Section):
     """The schema registry, for avro with Confluent framing."""
 
     url: HttpUrl
-    """Address of the registry; if it has several APIs, of the Confluent one."""
+    """Address of the registry. If it has several APIs: the address of the Confluent one."""
     username: Text | None = None
-    """User for HTTP basic authentication."""
+    """User for HTTP basic authentication. Needs `password`."""
     password: Secret | None = None
-    """That user's password. Never shown."""
+    """That user's password. Needs `username`."""
     ca_file: LocalPath | None = None
-    """PEM file of the authorities that sign the registry's certificate."""
+    """PEM file of the authorities that sign the registry's certificate. Default: the system's."""
     cert_file: LocalPath | None = None
-    """PEM file of our own certificate (mutual TLS)."""
+    """PEM file of our own certificate, for mutual TLS. Needs `key_file`."""
     key_file: LocalPath | None = None
-    """PEM file of its private key."""
+    """PEM file of its private key. Needs `cert_file`."""
 
 
 class KafkaSection(Section):
     """The brokers, the schema registry, and settings for the clients."""
 
     bootstrap_servers: Servers
-    """The brokers to contact first, as host:port, separated by commas or as a list."""
+    """The brokers to contact first, as `host:port`, separated by commas or as a list."""
     security: Security | None = None
-    """Encryption and login; without it, PLAINTEXT."""
+    """Encryption and login. Default: plaintext, no login."""
     registry: Registry | None = None
-    """The schema registry, for avro."""
+    """The schema registry, for `format: avro` with Confluent framing."""
     client: ClientSettings = Field(default_factory=ClientSettings)
-    """Settings for the Kafka clients, named as in Java's."""
+    """Settings for the Kafka clients, by the names of Apache Kafka's Java clients."""

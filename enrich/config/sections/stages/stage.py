@@ -89,19 +89,23 @@ class Lookup(Section):
     table: Name
     """The table, by its name under `tables`."""
     key: Expressions
-    """Spark SQL expression over the event's fields for the key; a list for a composite key."""
+    """Spark SQL expression for the key; a list for a composite key; one address for a cidr table."""
     as_: Identifier = Field(alias="as")
-    """The name of the object with the row's columns in the output."""
+    """Name of the object with the row's columns in the output. No other lookup and no field of the source may have
+    this name, in upper or lower case; `_lineage` is taken."""
     select: Names | None = None
-    """The columns to add; without it, all."""
+    """The columns to add. Default: all."""
     on_miss: Annotated[OnMiss, one_of(OnMiss)] = OnMiss.null
-    """What becomes of an event without a row: null, default, drop, dlq, wait or fail."""
+    """What happens to an event without a row: `null` (its object is null), `default` (it gets the values of
+    `default`), `drop` (it is left out), `dlq` (it goes to the DLQ), `wait` (it waits for the table; topics only) or
+    `fail` (the stage ends)."""
     then: Annotated[AfterWait, one_of(AfterWait)] = AfterWait.null
-    """With on_miss: wait, what becomes of an event that still has no row: null, default, drop, dlq or fail."""
+    """With `on_miss: wait`: what happens to an event that still has no row: `null`, `default`, `drop`, `dlq` or
+    `fail`."""
     default: Mapping[str, Any] | None = None
-    """With on_miss or then: default, the values of the selected columns; those not named are null."""
+    """With `on_miss` or `then: default`: values of the selected columns; those not named are null."""
     as_of: Flag = False
-    """Join the version that was valid at the event's time."""
+    """Join the version that was valid at the event's time. Needs `event_time` and a table with `history`."""
 
     @property
     def last_resort(self) -> OnMiss:
@@ -120,7 +124,7 @@ class Sink(Section):
     topic: Topic
     """The topic that the enriched events go to."""
     format: Annotated[SinkFormat, one_of(SinkFormat)] = SinkFormat.json
-    """Encoding of the output: json."""
+    """Encoding of the output: `json`."""
 
 
 class Writeback(Section):
@@ -129,11 +133,14 @@ class Writeback(Section):
     topic: Topic
     """The topic that the records go to."""
     key: Expressions | None = None
-    """Spark SQL expression for the record's key; without it, the event's own key."""
+    """Spark SQL expression for the record's key, or a list of them for a composite key. Default: the event's own
+    key."""
     value: Text
-    """Spark SQL expression for the record's value."""
+    """Spark SQL expression for the record's value: an object becomes JSON, null becomes a tombstone."""
     version: Text | None = None
-    """The field that orders the versions of a key; needed when `key` is given."""
+    """The field that orders the versions of a key: a whole number, a date or a timestamp. Needed when `key` is given:
+    the records of one key then come from several partitions, and offsets of different partitions have no order.
+    Default: the event's offset."""
 
 
 class Stage(Section):
@@ -150,20 +157,21 @@ class Stage(Section):
     sink: Sink
     """The topic of enriched events."""
     dlq: Topic | None = None
-    """The topic for events that cannot be processed."""
+    """The topic for events that cannot be processed. Needed with `on_miss: dlq`."""
     lineage: Flag = False
-    """Add `_lineage`: which version of which row was joined."""
+    """Add `_lineage`: per lookup the table, partition, offset, time and status of what was joined."""
     writeback: Writeback | None = None
-    """Records made of the events for another topic."""
+    """One more record for each event, for another topic."""
     profile: Annotated[Profile, one_of(Profile)] = Profile.latency
-    """What Spark's settings are optimised for: latency or throughput."""
+    """What Spark's settings are chosen for: `latency` or `throughput`."""
     settings: Mapping[str, str | int | bool] | None = None
     """Settings that replace those of the profile, by Spark's names."""
     replay: Annotated[Replay, one_of(Replay)] = Replay.latest
-    """latest, or deterministic: a repeated batch gives the same answers, byte for byte."""
+    """`latest`, or `deterministic`: a repeated batch gives the same answers, byte for byte."""
     checkpoint: Location
-    """Where Spark keeps its progress: a path or a URI. Default: ./checkpoints/<pipeline>/<stage>."""
+    """Where Spark keeps its progress: a path or a URI. Not inside `state_dir`, and not another stage's. Default:
+    `./checkpoints/<pipeline>/<stage>`."""
     metrics_port: Annotated[int, Between(1, 65535)] | None = None
-    """TCP port of the driver for Prometheus; without it, there are no metrics."""
+    """TCP port on which Prometheus reads the stage's metrics from its driver; 1 to 65535."""
     metrics_address: Text = "127.0.0.1"
     """Local address on which that port listens."""

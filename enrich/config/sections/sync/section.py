@@ -25,7 +25,7 @@ class Sync(Section):
     """The routes of the sync service."""
 
     listen: ListenAddress = "127.0.0.1:9400"
-    """Address where the sync service answers /healthz, /readyz, /metrics and /status."""
+    """Where the service answers `/healthz`, `/readyz`, `/metrics` and `/status`, without a login."""
     writeback: Mapping[Name, SyncWriteback] = Field(default_factory=dict, json_schema_extra=_NAMED)
     """Topics that are written to external stores, by name."""
     sources: Mapping[Name, SyncSource] = Field(default_factory=dict, json_schema_extra=_NAMED)

@@ -38,15 +38,16 @@ class PostgresOrigin(Section):
     """A PostgreSQL table or view."""
 
     dsn: PostgresDsn
-    """Address of the database. Its password is never shown."""
+    """Address of the database."""
     table: Text
-    """The table or view, with its schema if need be."""
+    """The table or view, with its schema if that is not on the search path."""
     key: Names
-    """The columns of a unique key; several make a composite key."""
+    """The columns of a unique key. Several make a composite key, in this order."""
     columns: Names | None = None
-    """The columns of the value; without it, all."""
+    """The columns of the value, in this order. Default: all; with avro those that the schema has."""
     cursor: Text | None = None
-    """A column that grows with every change (a time, a sequence); without it, all is read each time."""
+    """A column that grows with every change: a time or a sequence, best with an index. Without it, all rows are read
+    at each interval."""
     overlap: Duration = timedelta(minutes=1)
     """With a cursor: how far to go back, for changes that are committed late."""
     deletes_every: Duration = timedelta(minutes=5)
@@ -59,13 +60,13 @@ class FileOrigin(Section):
     """A file."""
 
     path: SourceFile
-    """A path, or an address that fsspec knows, such as s3://bucket/users.csv."""
+    """A path, or an address that fsspec knows, such as `s3://bucket/users.csv`."""
     type: Annotated[FileType, one_of(FileType)] | None = None
-    """csv, json (one object a line) or parquet; without it, by the end of the path."""
+    """`csv`, `json` (one object a line) or `parquet`. Default: what the path ends with."""
     key: Names
-    """The columns of a unique key; several make a composite key."""
+    """The columns of a unique key. Several make a composite key, in this order."""
     columns: ColumnList | None = None
-    """The columns to read, with their types; needed for json. Without it, all, in csv as text."""
+    """The columns to read, with their types. Needed for json. Default: all: text in a csv file."""
 
     @property
     def kind(self) -> FileType | None:
@@ -92,11 +93,11 @@ class SyncSource(Encoded):
     topic: Topic
     """The compacted topic that the rows are written to. Nobody else writes to it."""
     from_: Origin = Field(alias="from")
-    """Where the rows come from."""
+    """Where the rows come from: exactly one of `postgres` and `file`."""
     interval: Duration = timedelta(seconds=10)
     """How often to look for changes."""
     delete_guard: Share = 0.2
-    """The share of rows that may disappear at once; more are deleted only when a person confirms it."""
+    """The share of rows, 0 to 1, that may disappear at once; more are deleted only when a person confirms it."""
 
     @model_validator(mode="before")
     @classmethod

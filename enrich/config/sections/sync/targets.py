@@ -24,9 +24,9 @@ class Output(Section):
     """How rows are written, whatever the store is."""
 
     batch: Annotated[int, Between(1, 50_000)] = 5_000
-    """The most rows to write at once; fewer while the store is slow."""
+    """How many rows to write at once at most; fewer while the store is slow."""
     timeout: Duration | None = None
-    """How long a write may take; longer ones are tried again in smaller pieces."""
+    """How long a write may take, 1s to 2m; what takes longer is tried again in smaller pieces."""
     parallel: Annotated[int, Between(1, 16)] = 1
     """How many connections each instance writes over in parallel."""
 
@@ -39,9 +39,9 @@ class RedisTarget(Output):
     key: Text = "{key}"
     """Template of the keys; `{key}` stands for the record's key."""
     as_: Annotated[RedisForm, one_of(RedisForm)] = Field(default=RedisForm.hash, alias="as")
-    """hash (a field a column), or json (one text); both with the row's version."""
+    """`hash`: one field for each column, and `_version`. `json`: one text, an object that begins with `_version`."""
     ttl: Duration | None = None
-    """How long a row stays after its last write."""
+    """How long a row stays after its last write. Default: forever."""
     cluster: Flag = False
     """The url names a node of a Redis cluster."""
     sentinel: Text | None = None
@@ -56,21 +56,22 @@ class PostgresTarget(Output):
     table: Text
     """The table, with its schema if that is not on the search path."""
     key: Names
-    """The columns of its primary key, in the order of the key's parts."""
+    """The columns of its primary key or of a unique constraint, in the order of the key's parts."""
     columns: Mapping[Text, Text] | None = None
-    """Column of the table: column of the row; without it, all columns by their own names."""
+    """Which column of the row fills which column of the table, as `table column: row column`. Default: all, by their
+    own names."""
     delete: Annotated[Delete, one_of(Delete)] = Delete.soft
-    """What a tombstone does: soft marks the row as deleted, hard removes it."""
+    """What a tombstone does: `soft` marks the row as deleted, `hard` removes it."""
     version_column: Text = "version"
     """The bigint column for the row's version."""
     deleted_column: Text = "deleted"
-    """With delete: soft, the boolean column for the mark."""
+    """With `delete: soft`, the boolean column for the mark."""
 
 
 class Target(Section):
     """The external store. Exactly one of redis and postgres."""
 
     redis: RedisTarget | None = None
-    """Keys of a Redis."""
+    """Keys in Redis."""
     postgres: PostgresTarget | None = None
-    """Rows of a PostgreSQL table."""
+    """Rows of a PostgreSQL table. The table is yours: the service checks it and never alters it."""

@@ -19,16 +19,17 @@ class SyncWriteback(Encoded):
     topic: Topic
     """The topic whose rows are written."""
     columns: ColumnList
-    """The columns of a row. By default those of the table that mirrors the same topic."""
+    """The columns of a row. Default: those of the table that mirrors the topic; else required."""
     version: Text | None = None
-    """The column that orders the versions of a key: a whole number, a date or a timestamp; without it, the record's
-    header `enrich.version`, else its offset."""
+    """The column that orders the versions of a key: a whole number, a date or a timestamp. Default: the header
+    `enrich.version`, else the offset."""
     to: Target
-    """The store that the rows are written to."""
+    """The store that the rows are written to: exactly one of `redis` and `postgres`."""
     retries: DurationList = (timedelta(seconds=30), timedelta(minutes=5))
-    """Pauses after which a row that the store refused for now is tried again; each has a topic."""
+    """Pauses after which a row that the store refused for now is tried again. Each has a topic."""
     dlq: Topic
-    """The topic for records that cannot be written. Default: <pipeline>.<route>.dlq."""
+    """The topic for records that cannot be written; created if it does not exist. Default:
+    `<pipeline>.<route>.dlq`."""
     dlq_retention: Duration = timedelta(days=7)
     """How long dead letters may be replayed: tombstones in the store are kept that long."""
     rewind: Duration = timedelta(minutes=10)

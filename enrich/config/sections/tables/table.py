@@ -53,11 +53,12 @@ class Freshness(Section):
     bound: Duration = timedelta(seconds=5)
     """How old an answer may be."""
     on_stale: Annotated[OnStale, one_of(OnStale)] = OnStale.mark
-    """If it is older: wait (at most the deadline), fail, or mark the row as stale and continue."""
+    """What happens when an answer is older: `wait` (at most until the deadline), `fail`, or `mark` the row as stale
+    and continue."""
     deadline: Duration = timedelta(minutes=5)
-    """How long a stage waits for the table: at its start, and with on_stale: wait."""
+    """How long a stage waits for the table: at its start, with `on_stale: wait` and with `on_miss: wait`."""
     then: Annotated[Then, one_of(Then)] = Then.mark
-    """What happens if on_stale: wait reaches the deadline: fail or mark."""
+    """What happens if `on_stale: wait` reaches the deadline: `fail` or `mark`. Only with `wait`."""
 
     @model_serializer(mode="wrap")
     def _what_applies(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -69,17 +70,20 @@ class Loader(Section):
     """An external source of a small table, read again at an interval. Exactly one of redis, postgres and file."""
 
     redis: RedisUrl | None = None
-    """Address of a Redis server whose values are the rows."""
+    """Address of a Redis server. Its values are the rows. The key of a row is the Redis key without the fixed
+    beginning of `pattern`: with `limit:*` the value of `limit:acme` is the row of `acme`."""
     pattern: Text | None = None
-    """Pattern of its keys, as in Redis' SCAN; without it, all."""
+    """With redis: which keys are read, as in Redis' `SCAN`. Default: all."""
     postgres: PostgresDsn | None = None
-    """Address of a PostgreSQL database."""
+    """Address of a PostgreSQL database, as a URL or as `host=... password=...`."""
     table: Text | None = None
-    """The PostgreSQL table that is read."""
+    """With postgres, and needed there: the table that is read."""
     file: LocalPath | None = None
-    """A CSV, JSON (one object a line) or Parquet file on each host, by the end of its name."""
+    """A CSV, JSON (one object a line) or Parquet file on each host; its name ends with `.csv`, `.json`, `.jsonl`,
+    `.ndjson` or `.parquet`."""
     key: Names | None = None
-    """Which columns of the PostgreSQL table or file are the key."""
+    """With postgres and file, and needed there: the columns that make the key. A column of a file that `columns` does
+    not name is text."""
 
     @property
     def file_format(self) -> str | None:
@@ -114,23 +118,27 @@ class Table(Encoded):
     topic: Topic | None = None
     """The compacted topic that the table mirrors."""
     loader: Loader | None = None
-    """An external source, read at an interval instead."""
+    """An external source instead of a topic, read at an interval: exactly one of `redis`, `postgres` and `file`."""
     columns: ColumnList
-    """The columns of a row, as Spark writes them. For bytes and string one column of that type, by default `value`."""
+    """The columns of a row, as Spark writes them. Fields that are not named here are ignored. Default: for `bytes` and
+    `string` one column of that type, `value`; else required."""
     key: Annotated[KeyKind, one_of(KeyKind)] = KeyKind.exact
-    """exact, or cidr: keys are networks, found by the longest prefix."""
+    """`exact`, or `cidr`: keys are networks, found by the longest prefix."""
     compaction: Annotated[Compaction, one_of(Compaction)] = Compaction.required
-    """required, or any: accept the topic even if its cleanup policy is not compact."""
+    """`required`, or `any`: accept the topic even if its cleanup policy is not compact."""
     history: Duration = timedelta(0)
-    """How long older versions are kept; 0: only the latest."""
+    """How long superseded versions are kept, for `as_of` and deterministic replay; 0: only the newest version is
+    kept."""
     freshness: Freshness = Field(default_factory=Freshness)
-    """How old answers may be, and what happens when they are older."""
+    """How old answers may be, and what happens when they are older. Topics only."""
     access: Annotated[Access, one_of(Access)] = Access.auto
-    """mapped (in memory, shared), rocks (on disk), or auto: chosen by the memory budget."""
+    """`mapped` (in memory, shared by all workers), `rocks` (on disk), or `auto`: chosen by the memory budget
+    (segments)."""
     refresh: Duration | None = None
-    """How often a loader reads its source again; 2m."""
+    """Loaders only: how often the source is read again. Default: `2m`."""
     expire: Duration | None = None
-    """When rows that a loader could not read again are dropped; 30d."""
+    """Loaders only: how long the last rows are served while the source cannot be read; more than `refresh`. Default:
+    `30d`."""
 
     @model_validator(mode="before")
     @classmethod

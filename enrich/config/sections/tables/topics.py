@@ -28,23 +28,25 @@ class TopicWishes(Section):
     """What one topic, or every topic of the pipeline, should be like."""
 
     partitions: Annotated[int, Between(1, 100_000)] | None = None
-    """How many partitions; without it, 4 for a new topic, else what it has."""
+    """How many partitions the topic has. Default: 4 for a new topic, else what it has."""
     replication: Annotated[int, Between(1, 100)] | None = None
-    """Copies of each partition, for a new topic; without it, the brokers' default."""
+    """Copies of each partition, for a new topic. Default: the brokers'."""
     min_insync_replicas: Annotated[int, Between(1, 100)] | None = None
-    """How many copies must have a record; without it, all but one, and at least one."""
+    """How many copies must have a record before it is acknowledged. Default: all but one, and at least one."""
     size: Size | None = None
-    """Approximate size of the newest records of all keys together: decides segment.bytes."""
+    """Approximate size of the newest records of all keys together. Decides `segment.bytes`. Default: 1GiB."""
     staleness: Duration | None = None
-    """How soon a superseded record should be compacted away; 1d."""
+    """How soon a superseded record should be compacted away. Decides `max.compaction.lag.ms`, `segment.ms` and
+    `min.cleanable.dirty.ratio`. Default: 1d."""
     downtime: Duration | None = None
-    """How long a host may be away and still learn of every deletion; 1d."""
+    """How long a host may be away and still learn of every deletion. `delete.retention.ms` is twice that. Default:
+    1d."""
     retention: Duration | None = None
-    """How long records stay if cleanup deletes them; without it, the brokers' default."""
+    """How long records stay if cleanup deletes them. Default: the brokers'."""
     max_message: Size | None = None
-    """The largest record; without it, the brokers' default."""
+    """The largest record. Default: the brokers'."""
     cleanup: Annotated[Cleanup, one_of(Cleanup)] | None = None
-    """compact, delete, or compact,delete; without it, what the topic is used for."""
+    """The cleanup policy: `compact`, `delete` or `compact,delete`. Default: what its use asks for."""
 
     def over(self, others: "TopicWishes") -> "TopicWishes":
         """These wishes, and where they are silent the others'."""
