@@ -12,13 +12,13 @@ from bench.segments_data import (
     BATCH,
     CIDR,
     SELECTED,
-    next_seq,
+    building,
     open_writer,
     rows_of,
     segments_directory,
     versions_of,
 )
-from stores.segments import Known, SegmentsReader, network_keys
+from stores.segments import SegmentsReader, network_keys
 from stores.table import Status
 
 ROUNDS = 7
@@ -34,10 +34,9 @@ def run() -> Figures:
     batches = [pa.array([_address(choice, networks) for _ in range(BATCH)]) for _ in range(BATCHES)]
     with segments_directory() as directory:
         writer = open_writer(directory, {"networks": CIDR})
-        build = writer.build("networks")
         parsed = network_keys(pa.array([f"{address}/{length}" for address, length in networks], pa.binary()))
-        build.add(versions_of(parsed.keys), rows_of(np.arange(NETWORKS)))
-        build.finish(next_seq(writer), Known({0: NETWORKS}))
+        with building(writer, "networks", NETWORKS, CIDR) as base:
+            base.add(versions_of(parsed.keys), rows_of(np.arange(NETWORKS)))
         view = SegmentsReader(directory, {"networks": CIDR}).snapshot().table("networks")
         hits = sum(view.lookup(batch, SELECTED).status.to_pylist().count(Status.HIT) for batch in batches)
 

@@ -2,7 +2,7 @@
 
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from enrich.codecs import JsonDecoder
 from stores.clock import SystemClock
 from stores.protocol import KeyKind, TableSpec
-from stores.segments import Change, Known, SegmentsWriter
+from stores.segments import Base, Change, SegmentsWriter
 from stores.table import ROW_VERSIONS, Seq
 
 Numbers = npt.NDArray[np.int64]
@@ -85,10 +85,19 @@ def open_writer(directory: Path, specs: Mapping[str, TableSpec]) -> SegmentsWrit
 
 def fill(writer: SegmentsWriter, table: str, count: int) -> None:
     """Gives a table a base of `count` rows."""
+    with building(writer, table, count) as base:
+        for numbers in pieces(count):
+            base.add(versions_of(keys_of(numbers), int(numbers[0])), rows_of(numbers))
+
+
+@contextmanager
+def building(writer: SegmentsWriter, table: str, end: int, spec: TableSpec = SPEC) -> Iterator[Base]:
+    """A base of everything below `end`, which readers see after the block."""
+    writer.publish(next_seq(writer), {table: Change({0: end})})
     build = writer.build(table)
-    for numbers in pieces(count):
-        build.add(versions_of(keys_of(numbers), int(numbers[0])), rows_of(numbers))
-    build.finish(next_seq(writer), Known({0: count}))
+    with closing(Base(build.files, spec)) as base:
+        yield base
+        writer.take(build, base.finish({}))
 
 
 def changed(numbers: Numbers, first_offset: int) -> Change:

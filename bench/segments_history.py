@@ -11,8 +11,8 @@ from bench.segments_data import (
     BATCH,
     HISTORY,
     SELECTED,
+    building,
     keys_of,
-    next_seq,
     open_writer,
     pieces,
     random_batches,
@@ -21,7 +21,7 @@ from bench.segments_data import (
     versions_of,
 )
 from stores.protocol import TableView
-from stores.segments import Known, SegmentsReader
+from stores.segments import SegmentsReader
 from stores.table import TIMESTAMP
 
 ROUNDS = 7
@@ -35,12 +35,11 @@ def run() -> Figures:
     with segments_directory() as directory:
         say(f"building {ROWS:,} keys with {VERSIONS} versions each")
         writer = open_writer(directory, {"users": HISTORY})
-        build = writer.build("users")
-        for version in range(VERSIONS):
-            for numbers in pieces(ROWS):
-                first = version * ROWS + int(numbers[0])
-                build.add(versions_of(keys_of(numbers), first, first), rows_of(numbers + version))
-        build.finish(next_seq(writer), Known({0: VERSIONS * ROWS}))
+        with building(writer, "users", VERSIONS * ROWS, HISTORY) as base:
+            for version in range(VERSIONS):
+                for numbers in pieces(ROWS):
+                    first = version * ROWS + int(numbers[0])
+                    base.add(versions_of(keys_of(numbers), first, first), rows_of(numbers + version))
         view = SegmentsReader(directory, {"users": HISTORY}).snapshot().table("users")
         batches = random_batches(ROWS, BATCHES)
         random = np.random.default_rng(4)

@@ -13,6 +13,7 @@ import pyarrow as pa
 from bench.harness import Figures, say
 from bench.segments_data import (
     SPEC,
+    building,
     changed,
     fill,
     keys_of,
@@ -24,7 +25,7 @@ from bench.segments_data import (
     values_of,
     versions_of,
 )
-from stores.segments import Known, SegmentsWriter
+from stores.segments import SegmentsWriter
 
 ROWS = 1_000_000
 CHANGED = 1_000
@@ -119,8 +120,7 @@ def _build(directory: Path) -> tuple[float, float]:
     batches = [versions_of(keys_of(numbers), int(numbers[0]), values=values_of(numbers)) for numbers in pieces(ROWS)]
     writer = open_writer(directory, {"users": SPEC})
     wall, processor = time.perf_counter(), time.process_time()
-    build = writer.build("users")
-    for versions in batches:
-        build.add(versions)
-    build.finish(next_seq(writer), Known({0: ROWS}))
+    with building(writer, "users", ROWS) as base:
+        for versions in batches:
+            base.add(versions)
     return time.process_time() - processor, time.perf_counter() - wall

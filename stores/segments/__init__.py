@@ -9,9 +9,9 @@ The writer runs in the agent, beside the store of rows, and follows it:
 
 - at the start: `SegmentsWriter(directory, specs, store.seq, known, clock)`, where `known` are positions, floors and
   complete_through of each table in the store. `to_build` then lists the tables that cannot be read yet, and why;
-- build(table) gives a `TableBuild`: `add` every row version of the table (ROW_VERSIONS, in any order, history too),
-  then `finish(store.seq, known)`. Publications go on meanwhile; their rows become deltas above the new base. Another
-  process may make the base instead: a `Base` from the build's `files`, whose `finish` returns what `take` needs here;
+- build(table) gives a `TableBuild`. Make a `Base` from its `files`, here or in another process: `add` every row version
+  of the table (ROW_VERSIONS, in any order, history too), then `finish`, whose result is for take(build, base).
+  Publications go on meanwhile; their rows become deltas above the new base;
 - publish(seq, changes) after each publication of the store, in the same order: before another thread can publish there.
   Rows are decoded only once, by the store, which also finds what must go to quarantine. If it raises Retryable (the
   disk is full), nothing becomes visible: call it again with the same changes. A change with `lost` withdraws a table
@@ -33,9 +33,8 @@ from stores.segments.read.networks import Networks, network_keys
 from stores.segments.read.reader import SegmentsReader, SegmentsSnapshot
 from stores.segments.stats import Stats, bytes_in_memory, stats_of
 from stores.segments.warm import compile_loops
-from stores.segments.write.base import Base, BaseFiles
+from stores.segments.write.base import Base, BaseFiles, TableBuild
 from stores.segments.write.change import Change, Known
-from stores.segments.write.table_build import TableBuild
 from stores.segments.write.tiers import Tiers
 from stores.segments.write.writer import SegmentsWriter
 

@@ -86,7 +86,7 @@ class OpenedSegments:
         self._stopping.set()
         self._threads.shutdown(wait=True, cancel_futures=True)
         for build, _ in self._running.values():
-            build.abandon()
+            self.writer.abandon(build)
 
     def _merge(self, name: str) -> bool:
         trouble = self._merge_troubles[name]
@@ -114,20 +114,20 @@ class OpenedSegments:
         try:
             base = running.result()
             if isinstance(base, TooLarge):
-                build.abandon()
+                self.writer.abandon(build)
                 self._refuse(name, _does_not_fit(base.at_least, self._room_of(name) or 0))
             elif build.is_abandoned:
-                build.abandon()  # its rows were loaded anew meanwhile
+                self.writer.abandon(build)  # its rows were loaded anew meanwhile
             else:
-                build.take(base)
+                self.writer.take(build, base)
                 self.refused.pop(name, None)
                 self._troubles[name].is_over()
                 _log.info("segments are shown", extra={"table": name, "bytes": base.stamp.size})
         except BadRecord as error:
-            build.abandon()
+            self.writer.abandon(build)
             self._refuse(name, str(error))
         except Exception as error:  # noqa: BLE001 - whatever it is, it does not concern other tables
-            build.abandon()
+            self.writer.abandon(build)
             self._troubles[name].met(error, "segments of a table cannot be built now", table=name)
 
     def _refuse(self, name: str, why: str) -> None:

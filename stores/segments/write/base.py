@@ -4,7 +4,7 @@ they may be many."""
 import contextlib
 import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
@@ -31,10 +31,22 @@ class BaseFiles:
         return cls(directory / f"build-{token}.arrow", directory / f"{table}-{token}.segment")
 
     def remove(self) -> None:
-        """Deletes files left by a failed attempt."""
+        """Deletes what is left of a failed attempt."""
         for path in (self.gathered, self.segment):
             with contextlib.suppress(OSError):
                 path.unlink()
+
+
+@dataclass(slots=True)
+class TableBuild:
+    """One build of one table, while its old segments answer and publications go on. See `SegmentsWriter.build`."""
+
+    name: str
+    files: BaseFiles
+    deltas: list[Written] = field(default_factory=list)
+    """Published since the build began: they will stand above its base."""
+    is_abandoned: bool = False
+    """By its caller, or by the writer: for another build, or because all rows were replaced."""
 
 
 class Base:

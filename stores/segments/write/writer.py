@@ -18,12 +18,11 @@ from stores.segments.segment import Segment
 from stores.segments.sources import Decoded, Source
 from stores.segments.split import Marked, split_keys
 from stores.segments.stats import Stats, stats_of
-from stores.segments.write.base import BaseFiles
+from stores.segments.write.base import BaseFiles, TableBuild
 from stores.segments.write.build import build_segment
 from stores.segments.write.change import Change, Known
 from stores.segments.write.restart import reusable
 from stores.segments.write.superseded import Superseded
-from stores.segments.write.table_build import TableBuild
 from stores.segments.write.tiers import Tiers
 from stores.table import HistoryFloor, Seq
 
@@ -109,15 +108,35 @@ class SegmentsWriter:
         return failed
 
     def build(self, name: str) -> TableBuild:
-        """Begins to build a table anew. Give it every version that was published until now."""
+        """Begins to build a table anew. A `Base` must be made from its `files`, here or in another process, with every
+        version that was published until now, and then be passed to `take`."""
         with self._lock:
             if name not in self._specs:
                 raise unknown_table(name, list(self._specs))
-            if name in self._builds:
-                self._builds[name].abandon()
-            files = BaseFiles.new(self._directory, name)
-            self._builds[name] = TableBuild(self, name, self._specs[name], files)
+            self._abandon_build_of(name)
+            self._builds[name] = TableBuild(name, BaseFiles.new(self._directory, name))
             return self._builds[name]
+
+    def take(self, build: TableBuild, base: Written) -> None:
+        """Makes a base visible, under the deltas that were published meanwhile. Raises Fatal if the build was
+        abandoned."""
+        with self._lock:
+            if self._builds.get(build.name) is not build:
+                raise Fatal(f"the build of table `{build.name}` was abandoned")
+            deltas = [self._marked(build.name, delta, base) for delta in build.deltas]
+            state = replace(self._manifest.tables[build.name], segments=(base, *deltas), absent=None)
+            self._show(replace(self._manifest, tables={**self._manifest.tables, build.name: state}))
+            del self._builds[build.name]
+
+    def abandon(self, build: TableBuild) -> None:
+        """Gives up; the table is unchanged."""
+        build.is_abandoned = True
+        with self._lock:
+            if self._builds.get(build.name) is build:
+                del self._builds[build.name]
+                for name in {delta.name for delta in build.deltas} - _named(self._manifest):
+                    self._superseded.remove(name)
+        build.files.remove()
 
     def merge(self) -> bool:
         """Merges some segments of one table if a merge is due, and returns whether. Publications go on meanwhile."""
@@ -154,32 +173,6 @@ class SegmentsWriter:
                 self._superseded.keep_only(_named(self._manifest))  # removes expired files even if nothing is published
             return self.to_build
 
-    # What a build needs of the writer.
-
-    def swap(self, build: TableBuild, base: Written, seq: Seq | None = None, known: Known | None = None) -> None:
-        """Makes the built base visible, under the deltas that were published meanwhile.
-
-        `seq` and `known`: the publication that the base belongs to; by default the last one.
-        """
-        with self._lock:
-            if self._builds.get(build.name) is not build:
-                raise Fatal(f"the build of table `{build.name}` was abandoned")
-            if seq is not None and seq < self.seq:
-                raise Fatal(f"publication {seq.counter} came after publication {self.seq.counter}")
-            deltas = [self._marked(build.name, delta, base) for delta in build.deltas]
-            table = self._manifest.tables[build.name]
-            state = replace(table if known is None else _state_of(known, ()), segments=(base, *deltas), absent=None)
-            tables = {**self._manifest.tables, build.name: state}
-            self._show(replace(self._manifest, seq=seq or self.seq, tables=tables))
-            del self._builds[build.name]
-
-    def abandon(self, build: TableBuild) -> None:
-        with self._lock:
-            if self._builds.get(build.name) is build:
-                del self._builds[build.name]
-                for name in {delta.name for delta in build.deltas} - _named(self._manifest):
-                    self._superseded.remove(name)
-
     # Inside.
 
     def _due(self, name: str) -> Sequence[Segment]:
@@ -207,17 +200,19 @@ class SegmentsWriter:
             self._show(replace(self._manifest, tables=tables))
             return True
 
+    def _abandon_build_of(self, name: str) -> None:
+        if name in self._builds:
+            self.abandon(self._builds[name])
+
     def _lost(self, name: str, change: Change) -> TableState:
         """The table without its segments: they lack the versions of this change."""
-        if name in self._builds:
-            self._builds[name].abandon()
+        self._abandon_build_of(name)
         return replace(_state_of(change, ()), absent="what came could not be written into its segments")
 
     def _with_change(self, name: str, table: TableState, change: Change) -> TableState:
         build = self._builds.get(name)
         if change.lost is not None:
-            if build is not None:
-                build.abandon()  # its base has rows that no longer exist
+            self._abandon_build_of(name)  # its base has rows that no longer exist
             return replace(_state_of(change, ()), absent=change.lost)
         segments = table.segments
         versions = change.versions

@@ -7,6 +7,7 @@ import json
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,7 +16,7 @@ from enrich.codecs import JsonDecoder
 from stores.clock import SystemClock
 from stores.errors import Retryable
 from stores.protocol import TableSpec
-from stores.segments import Change, Known, SegmentsReader, SegmentsWriter, Tiers
+from stores.segments import Base, Change, Known, SegmentsReader, SegmentsWriter, Tiers
 from stores.segments.manifest import parse_manifest, read_raw_manifest
 from stores.table import HistoryFloor, RowVersion, Seq, Status, row_versions
 
@@ -72,9 +73,14 @@ def all_versions(end: int) -> Iterator[pa.RecordBatch]:
 
 def build(writer: SegmentsWriter, name: str, end: int) -> None:
     building = writer.build(name)
-    for versions in all_versions(end):
-        building.add(versions)
-    building.finish(writer.seq, known(end))
+    try:
+        with closing(Base(building.files, SPECS[name])) as base:
+            for versions in all_versions(end):
+                base.add(versions)
+            writer.take(building, base.finish(known(end).floors))
+    except BaseException:
+        writer.abandon(building)
+        raise
 
 
 def assert_right(view) -> None:

@@ -1,5 +1,6 @@
 """What segments promise beside the protocol: restarts, builds beside publications, files that come and go."""
 
+from contextlib import closing
 from dataclasses import replace
 
 import pyarrow as pa
@@ -9,7 +10,7 @@ import pytest
 from enrich.host.reader.segments import SegmentsHold
 from stores.errors import CorruptState, Retryable
 from stores.protocol import KeyKind
-from stores.segments import Change, Known, SegmentsReader, SegmentsWriter, Tiers
+from stores.segments import Base, Change, Known, SegmentsReader, SegmentsWriter, Tiers, Written
 from stores.table import ROW_VERSIONS, HistoryFloor, Seq, Status, row_versions
 from tests.contract.stores.store_under_test import find, table, version
 from tests.support.clock import ManualClock
@@ -42,6 +43,14 @@ class Store:
         writer.publish(self.next_seq(), {name: Change(known.positions, known.floors, None, batch, rows)})
         return known
 
+    def base(self, build, *versions) -> Written:
+        return self.base_of(build, row_versions(versions))
+
+    def base_of(self, build, versions) -> Written:
+        with closing(Base(build.files, SPECS[build.name])) as base:
+            base.add(versions)
+            return base.finish({})
+
     def plans(self, name, *keys, reader=None, **options):
         reader = reader or SegmentsReader(self.path, SPECS)
         found = find(reader.snapshot().table(name), pa.array(keys), **options)
@@ -67,8 +76,7 @@ def test_a_new_writer_takes_over_what_fits_and_says_what_must_be_built(store):
     with pytest.raises(Retryable, match="`events` has no segments now: its segments are older"):
         store.plans("events", "e")
     build = writer.build("events")
-    build.add(row_versions([version("e", 6, B)]))
-    build.finish(store.next_seq(), Known({0: 7}))
+    writer.take(build, store.base(build, version("e", 6, B)))
     assert not writer.to_build
     assert store.plans("events", "e") == ["b"]
 
@@ -94,11 +102,11 @@ def test_publications_go_on_beside_a_build_and_stand_above_it(store):
     writer = store.writer(MERGE_ALWAYS)
     store.publish(writer, "users", version("old", 0, A), version("k", 1, A))
     build = writer.build("users")
-    build.add(row_versions([version("k", 1, B)]))
-    known = store.publish(writer, "users", version("k", 2, C), version("new", 3, C))
+    base = store.base(build, version("k", 1, B))
+    store.publish(writer, "users", version("k", 2, C), version("new", 3, C))
     assert not writer.merge()
     assert store.plans("users", "old", "k", "new") == ["a", "c", "c"]
-    build.finish(store.next_seq(), known)
+    writer.take(build, base)
     assert store.plans("users", "old", "k", "new") == [Status.MISS, "c", "c"]
     assert store.plans("users", "k", pin={0: 2}) == ["b"]
 
@@ -107,9 +115,9 @@ def test_what_is_published_to_a_table_that_is_being_built_knows_of_other_partiti
     store.publish(store.writer(), "users", version("k", 0, A, timestamp=9_000))
     writer = store.writer(users=Known({0: 5}))
     build = writer.build("users")
-    build.add(row_versions([version("k", 4, B, timestamp=9_000)]))
-    known = store.publish(writer, "users", version("k", 0, C, partition=1, timestamp=1_000))
-    build.finish(store.next_seq(), known)
+    base = store.base(build, version("k", 4, B, timestamp=9_000))
+    store.publish(writer, "users", version("k", 0, C, partition=1, timestamp=1_000))
+    writer.take(build, base)
     assert store.plans("users", "k") == ["b"]
 
 
@@ -117,12 +125,13 @@ def test_what_is_published_to_a_table_that_is_being_built_knows_of_other_partiti
 def test_a_key_that_comes_in_two_partitions_while_its_table_is_built_is_answered_by_its_newest_version(store, begun):
     writer = store.writer(users=Known({0: 5, 1: 5})) if begun == "lost" else store.writer()
     build = writer.build("users")
-    build.add(row_versions([version("other", 4, A)]))
+    base = store.base(build, version("other", 4, A))
     store.publish(writer, "users", version("k", 5, B, timestamp=9_000), version("l", 6, A, timestamp=5_000))
     store.publish(writer, "users", version("other", 7, B))
     store.publish(writer, "users", version("k", 5, C, partition=1, timestamp=1_000))
     store.publish(writer, "users", version("k", 6, C, partition=1, timestamp=2_000))
-    build.finish(store.next_seq(), Known({0: 8, 1: 7}))
+    writer.publish(store.next_seq(), {"users": Change({0: 8, 1: 7})})
+    writer.take(build, base)
     assert store.plans("users", "k", "l", "other") == ["b", "a", "b"]
     assert store.plans("users", "k", pin={0: 6, 1: 6}) == ["b"]
 
@@ -132,8 +141,8 @@ def test_an_abandoned_build_leaves_the_table_and_no_file(store):
     store.publish(writer, "users", version("a", 0, A))
     before = store.files()
     build = writer.build("users")
-    build.add(row_versions([version("b", 0, B)]))
-    build.abandon()
+    store.base(build, version("b", 0, B))
+    writer.abandon(build)
     assert store.plans("users", "a", "b") == ["a", Status.MISS]
     assert store.files() == before
     assert not list(store.path.glob("build-*"))
@@ -141,7 +150,7 @@ def test_an_abandoned_build_leaves_the_table_and_no_file(store):
     build = writer.build("users")
     before = store.files()
     store.publish(writer, "users", version("a", 5, B))
-    build.abandon()
+    writer.abandon(build)
     assert store.files() == before
 
 
@@ -224,8 +233,7 @@ def test_keys_that_only_resemble_those_in_a_large_table_are_missed(store, prefix
     columns = [keys, zeros.cast(pa.int32()), zeros, zeros, pa.array([b"{}"] * len(keys), pa.binary())]
     writer = store.writer()
     build = writer.build("events")
-    build.add(pa.RecordBatch.from_arrays(columns, schema=ROW_VERSIONS))
-    build.finish(store.next_seq(), Known({0: 1}))
+    writer.take(build, store.base_of(build, pa.RecordBatch.from_arrays(columns, schema=ROW_VERSIONS)))
     view = SegmentsReader(store.path, SPECS).snapshot().table("events")
     others = pc.binary_join_element_wise(prefix, pa.array(range(2_000_000, 2_200_000)).cast(pa.string()), "")
     assert pc.unique(view.lookup(others, []).status).to_pylist() == [Status.MISS]
