@@ -12,6 +12,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO
 
+from pydantic import TypeAdapter
+
 from enrich.base.errors import ConfigError, CorruptState, Retryable
 from enrich.dev.servers.server import Home
 
@@ -30,6 +32,9 @@ class ServerState:
     token: str
     settled: bool = False  # it was ready once: somebody may know its ports, so they stay
     expected: bool = False  # it was started and not stopped since: if it is not running, it died
+
+
+_SERVERS = TypeAdapter(dict[str, ServerState])
 
 
 @dataclass
@@ -98,8 +103,8 @@ class StackFolder:
             content = json.loads(self._state_file.read_bytes())
             version = content["format"]
             if version == FORMAT:
-                return State({name: _server_state(entry) for name, entry in content["servers"].items()})
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+                return State(_SERVERS.validate_python(content["servers"]))
+        except (ValueError, TypeError, KeyError) as error:
             what = f"the state of the stack cannot be read: {error!r}"
             raise CorruptState(what, where=where, next_step=reset) from error
         raise ConfigError(
@@ -151,10 +156,3 @@ class StackFolder:
             pass  # another command holds it, or `reset` deleted it between the two lines above
         lock.close()
         return None
-
-
-def _server_state(entry: dict[str, object]) -> ServerState:
-    ports, token, settled, expected = (entry[key] for key in ("ports", "token", "settled", "expected"))
-    if not (isinstance(ports, dict) and isinstance(token, str)):
-        raise TypeError(entry)
-    return ServerState({str(k): int(v) for k, v in ports.items()}, token, settled is True, expected is True)

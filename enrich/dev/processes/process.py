@@ -7,28 +7,16 @@ from contextlib import suppress
 
 from enrich.base.processes import PROC, Identity, identify, stat
 
-_LAST_THREADS_S, _POLL_S = 5.0, 0.005
-
-_exit_codes: dict[Identity, int] = {}  # of children that were reaped here: the kernel reports it only once
-
 
 def is_alive(process: Identity) -> bool:
-    found = stat(process.pid)
-    if found is None or found.started != process.started:
-        return False
-    if found.has_ended:
-        _reap(process)
-        return False
-    return True
+    return identify(process.pid) == process
 
 
 def exit_code(process: Identity) -> int | None:
-    """The exit code of a child of ours that has ended, as in subprocess: negative for a signal. None if unknown."""
-    end = time.monotonic() + _LAST_THREADS_S
-    # Its main thread has ended, but other threads of a JVM may not: until then the kernel reports nothing.
-    while process not in _exit_codes and _reap(process) and time.monotonic() < end:
-        time.sleep(_POLL_S)
-    return _exit_codes.get(process)
+    """Waits for the end of a child of ours. The code is as in subprocess: negative for a signal. None if unknown."""
+    with suppress(ChildProcessError):
+        return os.waitstatus_to_exitcode(os.waitpid(process.pid, 0)[1])
+    return None
 
 
 def in_session(leader: int) -> list[Identity]:
@@ -69,13 +57,3 @@ def started_at(process: Identity) -> float:
 
 def _all() -> list[int]:
     return [int(entry.name) for entry in PROC.iterdir() if entry.name.isdigit()]
-
-
-def _reap(process: Identity) -> bool:
-    """Reaps a dead child. Returns False if it is not our child."""
-    with suppress(ChildProcessError):
-        pid, status = os.waitpid(process.pid, os.WNOHANG)
-        if pid == process.pid:
-            _exit_codes[process] = os.waitstatus_to_exitcode(status)
-        return True
-    return False

@@ -1,11 +1,9 @@
 """Ports on the loopback interface: finds free ones, and the owner of a taken one."""
 
-import os
 import random
 import socket
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from enrich.base.errors import Fatal
@@ -13,7 +11,6 @@ from enrich.dev.servers.server import HOST
 
 _LOWEST = 20_000  # people choose lower ports by hand: 5432, 6379, 8080, 9092, 11211, 15672...
 _TRIES = 1_000
-_LISTENING = "0A"
 
 
 def is_free(port: int) -> bool:
@@ -62,40 +59,14 @@ def _lowest_of_kernel() -> int:
     return 32_768
 
 
-@dataclass(frozen=True)
-class Owner:
-    """A process that listens on a port."""
+def owner(port: int) -> str | None:
+    """The process that listens on a port, for people; None if there is none, or if we may not inspect it."""
+    with suppress(ImportError):  # it comes with the extra `dev-stack`
+        import psutil
 
-    pid: int
-    name: str
-
-    def __str__(self) -> str:
-        return f"process {self.pid} ({self.name})"
-
-
-def owner(port: int) -> Owner | None:
-    """The process that listens on a port; None if there is none, or if we may not inspect it."""
-    sockets = {f"socket:[{inode}]" for inode in _listening_sockets(port)}
-    if not sockets:
-        return None
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and not sockets.isdisjoint(_open_files(entry)):
-            with suppress(OSError):
-                return Owner(int(entry.name), (entry / "comm").read_text(encoding="utf-8").strip())
+        for connection in psutil.net_connections("tcp"):
+            listens = connection.status == psutil.CONN_LISTEN and connection.laddr[1:] == (port,)
+            if listens and connection.pid is not None:
+                with suppress(psutil.Error):
+                    return f"process {connection.pid} ({psutil.Process(connection.pid).name()})"
     return None
-
-
-def _listening_sockets(port: int) -> Iterable[str]:
-    for table in ("tcp", "tcp6"):
-        with suppress(OSError):
-            for line in Path("/proc/net", table).read_text(encoding="utf-8").splitlines()[1:]:
-                fields = line.split()
-                if fields[3] == _LISTENING and int(fields[1].rpartition(":")[2], 16) == port:
-                    yield fields[9]
-
-
-def _open_files(process: Path) -> Iterable[str]:
-    with suppress(OSError):
-        for link in (process / "fd").iterdir():
-            with suppress(OSError):
-                yield os.readlink(link)  # noqa: PTH115 - "socket:[1]" is a name, not a path

@@ -9,7 +9,6 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from enrich.base.errors import ConfigError
-from enrich.dev.servers.ports import is_listening
 from enrich.dev.servers.server import HOST, Command, Home, Prepare, RunStep, StepFailed, User
 from enrich.jars import Report
 
@@ -55,8 +54,6 @@ class Postgres:
         return prepare
 
     def answers(self, place: Home) -> bool:
-        if not is_listening(place.port):
-            return False
         import psycopg
 
         try:

@@ -8,7 +8,6 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from enrich.base.errors import ConfigError
-from enrich.dev.servers.ports import is_listening
 from enrich.dev.servers.server import HOST, Command, Home, Prepare, RunStep
 from enrich.jars import Report
 
@@ -33,8 +32,6 @@ class Redis:
         return prepare
 
     def answers(self, place: Home) -> bool:
-        if not is_listening(place.port):
-            return False
         import redis
         from redis.backoff import NoBackoff
         from redis.retry import Retry
