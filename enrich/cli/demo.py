@@ -11,10 +11,11 @@ from enrich.base.json_lines import print_json
 if TYPE_CHECKING:
     from rich.panel import Panel
 
-    from enrich.demo import Chapter, DemoWorld
+    from enrich.demo import Chapter, DemoWorld, Figures
 
 _LOOK_S, _GLANCE_S = 6.0, 0.5
-_END = "The demo's servers, its stage and its agent have ended. Next: examples/demo/pipeline.yaml, enrich dev up"
+_END = "Next: examples/demo/pipeline.yaml, enrich dev up"
+_WARMING = "warming"
 
 
 def demo(
@@ -38,7 +39,8 @@ def demo(
         else:
             _in_lines(world, look_s)
     if not json:
-        typer.echo(f"\n{_END} ({time.monotonic() - began:.0f} s).")
+        seconds = time.monotonic() - began
+        typer.echo(f"\nThe demo's servers, its stage and its agent have ended, after {seconds:.0f} s.\n{_END}")
 
 
 def _in_lines(world: "DemoWorld", look_s: float) -> None:
@@ -64,11 +66,11 @@ class _Panel:
 
     def __init__(self, world: "DemoWorld") -> None:
         self._world = world
-        self._now = ""
+        self._now, self._since = "", 0.0
         self._chapters: list[Chapter] = []
 
     def announce(self, what: str) -> None:
-        self._now = what
+        self._now, self._since = what, time.monotonic()
 
     def add(self, chapter: "Chapter") -> None:
         self._now = ""
@@ -81,13 +83,14 @@ class _Panel:
         from rich.table import Table
         from rich.text import Text
 
-        figures, behind = self._world.watch.figures(), self._world.behind_s()
+        figures = self._world.watch.figures()
+        lag, freshness = _lags(self._world, figures)
         grid = Table.grid(expand=True)
         cells = (
             ("events/s", f"{figures.per_second:,.0f}"),
-            ("p95 lag", _or_dash(figures.p95_ms, "{:,.0f} ms")),
+            ("p95 lag", lag),
             ("hit rate", _or_dash(figures.hit_rate, "{:.1%}")),
-            ("freshness", _or_dash(behind, "{:.1f} s")),
+            ("freshness", freshness),
             ("enriched", f"{figures.enriched:,}"),
             ("dead letters", f"{figures.dead_letters:,}"),
         )
@@ -100,16 +103,23 @@ class _Panel:
             lines.append(Text(f"{number}. {chapter.title}", style="bold"))
             lines.append(Padding(Text(chapter.result, style="green"), (0, 0, 0, 3)))
         if self._now:
-            lines.append(Text(f"{len(self._chapters) + 1}. {self._now} ...", style="yellow"))
+            seconds = time.monotonic() - self._since  # a sign of life while a slow machine starts Spark
+            lines.append(Text(f"{len(self._chapters) + 1}. {self._now} ... {seconds:.0f} s", style="yellow"))
         return Panel(Group(grid, Text(""), *lines), title="enrich: plays joined with users, devices and networks")
 
 
 def _figures(world: "DemoWorld") -> str:
-    figures, behind = world.watch.figures(), world.behind_s()
-    lag, hits = _or_dash(figures.p95_ms, "{:,.0f} ms"), _or_dash(figures.hit_rate, "{:.1%}")
-    return (
-        f"{figures.per_second:,.0f} events/s, p95 lag {lag}, hit rate {hits}, freshness {_or_dash(behind, '{:.1f} s')}"
-    )
+    figures = world.watch.figures()
+    lag, freshness = _lags(world, figures)
+    hits = _or_dash(figures.hit_rate, "{:.1%}")
+    return f"{figures.per_second:,.0f} events/s, p95 lag {lag}, hit rate {hits}, freshness {freshness}"
+
+
+def _lags(world: "DemoWorld", figures: "Figures") -> tuple[str, str]:
+    """The lag of events, and the age of the tables' answers."""
+    if not world.is_warm:
+        return _WARMING, _WARMING
+    return _or_dash(figures.p95_ms, "{:,.0f} ms"), _or_dash(world.behind_s(), "{:.1f} s")
 
 
 def _or_dash(value: float | None, form: str) -> str:

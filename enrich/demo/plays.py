@@ -10,15 +10,14 @@ from datetime import UTC, datetime
 from enrich.base.errors import EnrichError
 from enrich.kafka import Connection, DeliveringProducer
 
-PER_SECOND = 1_000
-
+_AT_FIRST, _PER_SECOND = 100, 1_000
 _TICK_S = 0.005
 _UNKNOWN = 0.01
 _NETWORKS = ("192.0.2", "198.51.100", "203.0.113")
 
 
 class Plays:
-    """Produces from `start` to `stop`. Ids count from 0, so that the output can be compared with the input."""
+    """Produces from `start` to `stop`, few events until `speed_up`. Ids count from 0, to compare the output with."""
 
     def __init__(self, connection: Connection, topic: str, users: Sequence[str], devices: Sequence[str]) -> None:
         self._producer = DeliveringProducer(connection, **{"linger.ms": 1})
@@ -29,10 +28,14 @@ class Plays:
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="plays", daemon=True)
         self._failure: EnrichError | None = None
+        self._per_second = _AT_FIRST
         self.sent = 0
 
     def start(self) -> None:
         self._thread.start()
+
+    def speed_up(self) -> None:
+        self._per_second = _PER_SECOND
 
     def stop(self) -> int:
         """Returns the number of plays, all acknowledged. Raises the producer's error if there was one."""
@@ -45,11 +48,12 @@ class Plays:
         return self.sent
 
     def _run(self) -> None:
-        started = time.monotonic()
+        last, due = time.monotonic(), 0.0
         try:
             while not self._stopping.wait(_TICK_S):
-                due = int((time.monotonic() - started) * PER_SECOND)
-                while self.sent < due:
+                now = time.monotonic()
+                last, due = now, due + (now - last) * self._per_second
+                while self.sent < int(due):
                     self._producer.produce(self._topic, str(self.sent).encode(), self._play(self.sent))
                     self.sent += 1
         except EnrichError as error:

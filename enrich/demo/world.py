@@ -31,6 +31,7 @@ STAGE = "enrich"
 _PARTITIONS = 2
 _LOOK_EVERY_S = 0.02
 _START_S, _DRAIN_S = 300.0, 60.0
+_WARM_MS, _WARM_S = 500.0, 30.0
 _LAST_LINES = 5
 _RUNS = "the stage runs"
 """A line of the stage's log."""
@@ -48,6 +49,8 @@ class DemoWorld:
     _addresses: Addresses
     _stage: "subprocess.Popen[bytes]"
     _log: Path
+    is_warm: bool = False
+    """Until then figures of lag say how a JVM starts, and nothing about the product."""
 
     def wait_until(self, condition: Callable[[], bool], what: str, deadline_s: float = _START_S) -> None:
         """Raises Fatal, with the last lines of its log, if the stage ends; and Unreachable at the deadline."""
@@ -63,6 +66,21 @@ class DemoWorld:
     def stage_runs(self) -> bool:
         """Whether the stage's tables are loaded and it reads events."""
         return _RUNS in self._log.read_text(encoding="utf-8", errors="replace")
+
+    def warm_up(self) -> bool:
+        """Waits until lag is low, and then lets plays come at the full rate. Returns False if it stays high for half a
+        minute: on a machine that is busy with other things, more plays would only wait for each other."""
+        end = time.monotonic() + _WARM_S
+        self.wait_until(lambda: self._lag_is_low() or time.monotonic() > end, "low lag")
+        self.is_warm = True
+        if not self._lag_is_low():
+            return False
+        self.plays.speed_up()
+        return True
+
+    def _lag_is_low(self) -> bool:
+        lag = self.watch.figures().p95_ms
+        return lag is not None and lag < _WARM_MS
 
     def put(self, table: str, key: str, row: dict[str, object]) -> None:
         """Returns once the row is acknowledged."""
