@@ -15,38 +15,23 @@ from enrich.config.messages.problems import Path
 from enrich.config.sections.pipeline import Pipeline
 from enrich.config.types.fields import Section
 
-_STAND_INS: Mapping[tuple[str, str], Any] = {
-    ("Pipeline", "name"): "stand-in",
-    ("KafkaSection", "bootstrap_servers"): "stand-in:9092",
-    ("Security", "protocol"): "PLAINTEXT",
-    ("Registry", "url"): "http://stand-in",
-    ("Snapshots", "path"): "/stand-in",
-    ("Table", "format"): "string",
-    ("Table", "columns"): "value string",
-    ("Source", "format"): "string",
-    ("Source", "topic"): "stand-in.source",
-    ("Sink", "topic"): "stand-in.sink",
-    ("Writeback", "topic"): "stand-in.writeback",
-    ("Writeback", "value"): "1 + 1",
-    ("Lookup", "table"): "stand-in",
-    ("Lookup", "key"): "1 + 1",
-    ("Lookup", "as"): "stand_in",
-    ("Stage", "checkpoint"): "stand-in:checkpoint",
-    ("SyncSource", "format"): "json",
-    ("SyncSource", "topic"): "stand-in.source-rows",
-    ("PostgresOrigin", "dsn"): "postgresql://stand-in",
-    ("PostgresOrigin", "table"): "stand-in",
-    ("PostgresOrigin", "key"): ["stand_in"],
-    ("FileOrigin", "path"): "/stand-in.csv",
-    ("FileOrigin", "key"): ["stand_in"],
-    ("SyncWriteback", "format"): "string",
-    ("SyncWriteback", "topic"): "stand-in.rows",
-    ("SyncWriteback", "columns"): "value string",
-    ("SyncWriteback", "dlq"): "stand-in.dlq",
-    ("RedisTarget", "url"): "redis://stand-in",
-    ("PostgresTarget", "dsn"): "postgresql://stand-in",
-    ("PostgresTarget", "table"): "stand-in",
-    ("PostgresTarget", "key"): ["stand_in"],
+_STAND_INS: Mapping[str, Any] = {
+    "name": "stand-in",
+    "bootstrap_servers": "stand-in:9092",
+    "protocol": "PLAINTEXT",
+    "Registry.url": "http://stand-in",
+    "RedisTarget.url": "redis://stand-in",
+    "path": "/stand-in.csv",
+    "format": "string",
+    "SyncSource.format": "json",
+    "columns": "value string",
+    "value": "1 + 1",
+    "table": "stand-in",
+    "key": ["stand_in"],
+    "as": "stand_in",
+    "checkpoint": "stand-in:checkpoint",
+    "dsn": "postgresql://stand-in",
+    "dlq": "stand-in.dlq",
 }
 """Values for required keys that are missing or wrong, so that the rest can still be checked. Never shown to anyone."""
 
@@ -87,20 +72,22 @@ def stand_in(path: Path) -> Any:
         field = keys_of(section).get(str(path[-1]))
         if field is None or not field.is_required():
             return None
-        if (section.__name__, str(path[-1])) in _STAND_INS:
-            return _STAND_INS[section.__name__, str(path[-1])]
+        return _stand_in(section, str(path[-1]), field)
     whole = section_at(path)
     return None if whole is None else stand_in_section(whole)
 
 
 def stand_in_section(section: type[Section]) -> dict[str, Any]:
-    return {
-        key: _STAND_INS[section.__name__, key]
-        if (section.__name__, key) in _STAND_INS
-        else stand_in_section(_plain(field.annotation))
-        for key, field in keys_of(section).items()
-        if field.is_required()
-    }
+    return {key: _stand_in(section, key, field) for key, field in keys_of(section).items() if field.is_required()}
+
+
+def _stand_in(section: type[Section], key: str, field: FieldInfo) -> Any:
+    kind = _plain(field.annotation)
+    if _is_section(kind):
+        return stand_in_section(kind)
+    if key == "topic":
+        return f"stand-in.{section.__name__}"
+    return _STAND_INS.get(f"{section.__name__}.{key}", _STAND_INS.get(key))
 
 
 def every_key(section: type[Section] = Pipeline, prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:

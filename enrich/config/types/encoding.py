@@ -7,12 +7,20 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Annotated, Any
 
-from pydantic import Field, InstanceOf, PlainSerializer, ValidationInfo, WithJsonSchema, field_validator
+from pydantic import (
+    Field,
+    InstanceOf,
+    PlainSerializer,
+    ValidationInfo,
+    WithJsonSchema,
+    field_validator,
+    model_validator,
+)
 
 from enrich.config.messages.words import Wrong, parsed, shortened
 from enrich.config.types.columns import EXPECTED as COLUMNS_EXPECTED
 from enrich.config.types.columns import Columns
-from enrich.config.types.fields import LocalPath, Section, as_text, one_of
+from enrich.config.types.fields import LocalPath, Section, as_text, fills_in, one_of
 
 
 class Format(StrEnum):
@@ -69,7 +77,7 @@ def parse_avro_schema(text: str) -> AvroSchema:
     return AvroSchema(text)
 
 
-def default_framing(data: Mapping[str, Any]) -> dict[str, Any]:
+def _default_framing(data: Mapping[str, Any]) -> dict[str, Any]:
     """A schema of one's own means bare bodies, a registry Confluent's framing."""
     if data.get("format") != "avro":
         return {}
@@ -95,6 +103,11 @@ class Encoded(Section):
     framing: Annotated[Framing, one_of(Framing)] | None = None
     """For avro, what stands before a body: `confluent` (a schema's id) or `bare` (nothing; needs `schema` or `file`).
     Default: `bare` with `schema` or `file`, else `confluent`."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_in_framing(cls, data: object) -> object:
+        return fills_in(data, _default_framing)
 
     @field_validator("schema_", mode="before")
     @classmethod

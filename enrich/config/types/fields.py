@@ -25,7 +25,6 @@ from enrich.config.types.addresses import why_unusable
 
 Choice = TypeVar("Choice", bound=StrEnum)
 
-IDENTIFIER_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]*$"
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$"
 TOPIC_PATTERN = r"^[A-Za-z0-9._-]{1,249}$"
 
@@ -118,13 +117,23 @@ def one_of(kind: type[Choice]) -> BeforeValidator:
     return BeforeValidator(check)
 
 
-def matching(pattern: str, expected: str) -> BeforeValidator:
-    def check(value: object) -> str:
-        if isinstance(value, str) and re.fullmatch(pattern, value) and value not in (".", ".."):
-            return str(value)
-        raise Wrong(f"expected {expected}, got {shown(value)}")
+@dataclass(frozen=True)
+class Matching:
+    """`Annotated[str, Matching(pattern, "a name of ...")]`: text of a pattern."""
 
-    return BeforeValidator(check)
+    pattern: str
+    expected: str
+
+    def check(self, value: object) -> str:
+        if isinstance(value, str) and re.fullmatch(self.pattern, value) and value not in (".", ".."):
+            return str(value)
+        raise Wrong(f"expected {self.expected}, got {shown(value)}")
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_before_validator_function(self.check, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {"type": "string", "pattern": self.pattern}
 
 
 def as_local_path(value: object) -> str:
@@ -210,20 +219,10 @@ _TEXT = {"type": "string", "minLength": 1}
 Text = Annotated[str, BeforeValidator(as_text), WithJsonSchema(_TEXT)]
 Flag = Annotated[bool, BeforeValidator(as_flag), WithJsonSchema({"type": "boolean"})]
 Name = Annotated[
-    str,
-    matching(NAME_PATTERN, "a name of at most 63 letters, digits, _ and - that starts with a letter or digit"),
-    WithJsonSchema({"type": "string", "pattern": NAME_PATTERN}),
+    str, Matching(NAME_PATTERN, "a name of at most 63 letters, digits, _ and - that starts with a letter or digit")
 ]
-Identifier = Annotated[
-    str,
-    matching(IDENTIFIER_PATTERN, "a name of letters, digits and _"),
-    WithJsonSchema({"type": "string", "pattern": IDENTIFIER_PATTERN}),
-]
-Topic = Annotated[
-    str,
-    matching(TOPIC_PATTERN, "a topic name of at most 249 letters, digits, . _ and -"),
-    WithJsonSchema({"type": "string", "pattern": TOPIC_PATTERN}),
-]
+Identifier = Annotated[str, Matching(r"^[A-Za-z_][A-Za-z0-9_]*$", "a name of letters, digits and _")]
+Topic = Annotated[str, Matching(TOPIC_PATTERN, "a topic name of at most 249 letters, digits, . _ and -")]
 LocalPath = Annotated[str, BeforeValidator(as_local_path), WithJsonSchema(_TEXT)]
 """A path of this machine's file system, made absolute: relative ones start at the working directory."""
 Location = Annotated[str, BeforeValidator(_as_location), WithJsonSchema(_TEXT)]

@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar
 
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from enrich.config.messages.words import Wrong
 from enrich.config.types.columns import Columns, parse_columns
-from enrich.config.types.encoding import AvroSchema, Encoded, Format, default_framing
+from enrich.config.types.encoding import AvroSchema, Encoded, Format
 from enrich.config.types.fields import (
     Between,
     Expressions,
@@ -20,7 +20,6 @@ from enrich.config.types.fields import (
     Section,
     Text,
     Topic,
-    fills_in,
     one_of,
 )
 
@@ -61,11 +60,6 @@ class Source(Encoded):
 
     topic: Topic
     """The topic that the events come from."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _fill_in(cls, data: object) -> object:
-        return fills_in(data, default_framing)
 
     @classmethod
     def schema_parser(cls, encoding: Format) -> Callable[[str], Columns]:

@@ -4,12 +4,12 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from enrich.config.messages.words import Substituted, Wrong, shown
 from enrich.config.types.columns import ColumnList
-from enrich.config.types.encoding import Encoded, default_framing
-from enrich.config.types.fields import Names, PostgresDsn, Section, SourceFile, Text, Topic, fills_in, one_of
+from enrich.config.types.encoding import Encoded
+from enrich.config.types.fields import Names, PostgresDsn, Section, SourceFile, Text, Topic, one_of
 from enrich.config.types.quantities import Duration
 
 
@@ -98,8 +98,3 @@ class SyncSource(Encoded):
     """How often to look for changes."""
     delete_guard: Share = 0.2
     """The share of rows, 0 to 1, that may disappear at once; more are deleted only when a person confirms it."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _fill_in(cls, data: object) -> object:
-        return fills_in(data, default_framing)

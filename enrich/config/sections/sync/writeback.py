@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from enrich.config.sections.sync.targets import Target
 from enrich.config.types.columns import ColumnList
-from enrich.config.types.encoding import Encoded, default_framing
+from enrich.config.types.encoding import Encoded
 from enrich.config.types.fields import Text, Topic, fills_in
 from enrich.config.types.quantities import Duration, DurationList, duration_text
 
@@ -69,6 +69,6 @@ def filled_writeback(pipeline: Mapping[str, Any], name: str, route: object) -> o
                 and table.get("columns") is not None
             ):
                 values["columns"] = table["columns"]
-        return values | default_framing(data)
+        return values
 
     return fills_in(route, derive)

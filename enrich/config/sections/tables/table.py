@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from enrich.config.types.columns import ColumnList
-from enrich.config.types.encoding import Encoded, default_framing
+from enrich.config.types.encoding import Encoded
 from enrich.config.types.fields import LocalPath, Names, PostgresDsn, RedisUrl, Section, Text, Topic, fills_in, one_of
 from enrich.config.types.quantities import Duration
 
@@ -107,7 +107,7 @@ def _derived(data: Mapping[str, Any]) -> dict[str, Any]:
         values["columns"] = "value binary" if data["format"] == "bytes" else "value string"
     if loader is not None:
         values |= {"refresh": "2m", "expire": "30d"}
-    return values | default_framing(data)
+    return values
 
 
 class Table(Encoded):

@@ -3,19 +3,13 @@
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import WithJsonSchema
-
-from enrich.config.types.fields import TOPIC_PATTERN, Between, Section, matching, one_of
+from enrich.config.types.fields import TOPIC_PATTERN, Between, Matching, Section, one_of
 from enrich.config.types.quantities import Duration, Size
 
 EVERY_TOPIC = "*"
 TOPIC_OR_ALL_PATTERN = rf"^\*$|{TOPIC_PATTERN}"
 
-TopicOrAll = Annotated[
-    str,
-    matching(TOPIC_OR_ALL_PATTERN, "a topic name, or `*` for all topics"),
-    WithJsonSchema({"type": "string", "pattern": TOPIC_OR_ALL_PATTERN}),
-]
+TopicOrAll = Annotated[str, Matching(TOPIC_OR_ALL_PATTERN, "a topic name, or `*` for all topics")]
 
 
 class Cleanup(StrEnum):
