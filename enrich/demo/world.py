@@ -31,7 +31,7 @@ STAGE = "enrich"
 _PARTITIONS = 2
 _LOOK_EVERY_S = 0.02
 _START_S, _DRAIN_S = 300.0, 60.0
-_WARM_MS, _WARM_S = 500.0, 30.0
+_WARM_MS, _WARM_S = 1_000.0, 30.0
 _LAST_LINES = 5
 _RUNS = "the stage runs"
 """A line of the stage's log."""
