@@ -1,13 +1,13 @@
 """The interface of every engine, and the few things that an engine needs from its callers."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
-from stores.table import Found, HistoryFloor, Offsets, RowVersion, Seq
+from stores.table import Found, HistoryFloor, Offsets, Seq
 
 
 class TableView(Protocol):
@@ -49,19 +49,6 @@ class TableView(Protocol):
         Raises ConfigError for a column that the table does not have or keys of a type that cannot be a key, and
         Retryable for a pin that this view has not reached.
         """
-
-
-class RawRows(Protocol):
-    """For commands: raw rows, not decoded, of a table view whose engine keeps the topic's bytes."""
-
-    def scan(self, prefix: bytes = b"") -> Iterator[RowVersion]:
-        """The latest version, even if it is a tombstone, of each key with this prefix, in the order of the keys."""
-
-    def versions(self, key: bytes) -> Sequence[RowVersion]:
-        """All versions of a key that are still kept, by (timestamp, partition, offset), the oldest first."""
-
-    def quarantined(self) -> "Iterator[Quarantined]":
-        """The records that the quarantine keeps, by partition and offset."""
 
 
 class Snapshot(Protocol):

@@ -30,6 +30,14 @@ def mark(file: Path) -> None:
     _made(make, file)
 
 
+def files_of(folder: Path) -> list[Path]:
+    """Nothing for a directory that does not exist."""
+    try:
+        return list(folder.iterdir())
+    except FileNotFoundError:
+        return []
+
+
 def _made(make: Callable[[], None], path: Path) -> None:
     for attempt in range(1, _ATTEMPTS + 1):
         try:

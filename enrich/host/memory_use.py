@@ -1,10 +1,10 @@
 """How the agent uses its memory, compared with its budget: for the metrics and `enrich agent status`."""
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from enrich.config.sections.host.memory_shares import MemoryShares
 from enrich.kafka.clients.making import CONSUMER_QUEUE_BYTES
@@ -27,14 +27,14 @@ def reader_sizes(shares: MemoryShares) -> Sizes:
     return Sizes(shares.reader_cache, write_buffer=1 << 20)
 
 
-class Segments(Protocol):
-    def stats(self) -> "Mapping[str, Stats | None]": ...
+def memory_use(
+    shares: MemoryShares, store: RocksStore, segments: "Callable[[], Mapping[str, Stats | None]]"
+) -> Mapping[str, float]:
+    """Bytes by purpose. `*_share` is what the budget allows, the others what is in use now.
 
-
-def memory_use(shares: MemoryShares, store: RocksStore, segments: Segments) -> Mapping[str, float]:
-    """Bytes by purpose. `*_share` is what the budget allows, the others what is in use now."""
+    `segments` gives the sizes of each table's; None for a table without any."""
     agent = os.getpid()
-    mapped = sum(stats.bytes for stats in segments.stats().values() if stats is not None)
+    mapped = sum(stats.bytes for stats in segments().values() if stats is not None)
     return {
         "budget": shares.budget,
         "agent_share": shares.agent,

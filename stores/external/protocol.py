@@ -33,6 +33,9 @@ class VersionedRows:
         places = pa.array(indexes, pa.int64())
         return VersionedRows(self.keys.take(places), self.versions.take(places), self.values.take(places))
 
+    def filter(self, wanted: pa.BooleanArray) -> "VersionedRows":
+        return VersionedRows(self.keys.filter(wanted), self.versions.filter(wanted), self.values.filter(wanted))
+
 
 @dataclass(frozen=True, slots=True)
 class Written:

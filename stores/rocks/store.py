@@ -17,8 +17,7 @@ from stores.rocks.layout import CHANGE_FEED, end_of, table_ids, table_ranges
 from stores.rocks.load.bulk import BulkLoad, Reserved
 from stores.rocks.state import StoreState, TableState, read_state
 from stores.rocks.watermark import Watermark, read_watermark
-from stores.rocks.write.expiry import expired
-from stores.rocks.write.fold import Folding, Record
+from stores.rocks.write.fold import Folding, Record, expired
 from stores.rocks.write.incoming import Incoming, Prepared
 from stores.rocks.write.mirror import Mirror, TableChange
 from stores.rocks.write.setting_aside import Room, SetAside, Waiting, carried_over, published, purged
@@ -104,8 +103,7 @@ class RocksStore:
 
         If a decoder raises, nothing has been written.
         """
-        prepared = {n: u if isinstance(u, Prepared) else self.prepare(n, u) for n, u in updates.items()}
-        self._require_tables(prepared)
+        prepared = {self._known(n): u if isinstance(u, Prepared) else self.prepare(n, u) for n, u in updates.items()}
         while True:
             with self._writing():
                 moved = [name for name, one in prepared.items() if not one.fits(self._state.tables[name])]
@@ -320,13 +318,9 @@ class RocksStore:
             notes=table.notes if update.notes is None else update.notes,
         )
 
-    def _require_tables(self, names: "Mapping[str, object] | Sequence[str]") -> None:
-        for name in names:
-            if name not in self._specs:
-                raise unknown_table(name, list(self._specs))
-
     def _known(self, name: str) -> str:
-        self._require_tables([name])
+        if name not in self._specs:
+            raise unknown_table(name, list(self._specs))
         return name
 
     def _new_table_id(self) -> int:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Protocol
 
 from enrich.base.errors import EnrichError
-from enrich.base.folders import make_folder
+from enrich.base.folders import files_of, make_folder
 from stores.snapshots import Snapshot, open_snapshot
 
 _log = logging.getLogger(__name__)
@@ -66,7 +66,7 @@ class Imports:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._looked_at = 0.0
-        for path in self._files():
+        for path in files_of(self._folder):
             if path.suffix == ".taken":
                 _answer(folder, path.stem, Outcome(refused="the agent ended meanwhile; the table is unchanged"))
             elif path.suffix == ".outcome" and time.time() - path.stat().st_mtime > _KEPT_S:
@@ -77,7 +77,7 @@ class Imports:
         if time.monotonic() - self._looked_at < _LOOK_EVERY_S:
             return
         self._looked_at = time.monotonic()
-        for path in self._files():
+        for path in files_of(self._folder):
             found = _REQUEST.fullmatch(path.name)
             if found is None:
                 continue
@@ -95,12 +95,6 @@ class Imports:
                 keepers[name].take_in(Import(snapshot, self._folder, found["id"]))
             else:
                 _answer(self._folder, found["id"], Outcome(refused=f"the agent has no table `{name}` with a topic"))
-
-    def _files(self) -> list[Path]:
-        try:
-            return list(self._folder.iterdir())
-        except FileNotFoundError:
-            return []
 
 
 class ImportRequest:

@@ -9,7 +9,7 @@ import select
 from contextlib import suppress
 from pathlib import Path
 
-from enrich.base.folders import mark
+from enrich.base.folders import files_of, mark
 from enrich.base.processes import Identity, identify, stat
 
 
@@ -50,7 +50,7 @@ class LeaseWatch:
         self._descriptors.clear()
 
     def _open_new(self) -> None:
-        for path in self._files():
+        for path in files_of(self._folder):
             pid, _, started = path.name.partition("-")
             if not (pid.isdigit() and started.isdigit()):
                 continue
@@ -64,12 +64,6 @@ class LeaseWatch:
                 continue
             if identify(holder.pid) != holder:
                 self._drop(holder)
-
-    def _files(self) -> list[Path]:
-        try:
-            return list(self._folder.iterdir())
-        except FileNotFoundError:
-            return []
 
     def _drop(self, holder: Identity) -> None:
         os.close(self._descriptors.pop(holder))

@@ -140,7 +140,7 @@ def _serve(pipeline: Pipeline, paths: StorePaths, lock: StoreLock, loads: LoadPr
             remarks=segments.remarks,
         )
         held.callback(agent.close)
-        memory = partial(memory_use, shares, store, segments)
+        memory = partial(memory_use, shares, store, segments.stats)
         metrics = AgentMetrics(pipeline.name, lambda: agent.header, memory, segments.stats)
         errands, orders = _errands(agent, tables)
         errands = {**errands, SUSPECT_SEGMENTS: segments.suspect}

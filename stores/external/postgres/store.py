@@ -126,26 +126,25 @@ class PostgresStore:
     ) -> int:
         """Marks of removed rows are in a table of ours. Only one writer at a time: a row and its mark are in two
         tables, and concurrent writers would not change both in the same order."""
-        raw, versions = array_literal(rows.keys), array_literal(texts_of(rows.versions))
         with connection.transaction():
             connection.execute(_LOCK, [self._target])
             if seen is not None:
                 connection.execute(statements.forget_version, [*keys, array_literal(texts_of(seen))])
+                raw = array_literal(rows.keys)
                 connection.execute(_UNMARK_SEEN, [raw, array_literal(texts_of(seen)), self._target])
             applied = 0
             living = rows.values.is_valid()
             if pc.any(living).as_py():
-                some = [array_literal(_texts(key, living)) for key in self._key_columns(rows.keys)]
-                kept = VersionedRows(rows.keys.filter(living), rows.versions.filter(living), rows.values.filter(living))
-                parameters = [*some, *self._literals(kept.values)]
+                kept = rows.filter(living)
+                parameters = [*self._key_literals(kept.keys.to_pylist()), *self._literals(kept.values)]
                 parameters += [array_literal(texts_of(kept.versions)), array_literal(kept.keys), self._target]
                 applied += connection.execute(statements.upsert, parameters).rowcount
             gone = pc.invert(living)
             if pc.any(gone).as_py():
-                some = [array_literal(_texts(key, gone)) for key in self._key_columns(rows.keys)]
-                versions = array_literal(texts_of(rows.versions.filter(gone)))
-                connection.execute(statements.delete, [*some, versions])
-                marks = [self._target, self._place.marker_ms, array_literal(rows.keys.filter(gone)), versions]
+                deleted = rows.filter(gone)
+                versions = array_literal(texts_of(deleted.versions))
+                connection.execute(statements.delete, [*self._key_literals(deleted.keys.to_pylist()), versions])
+                marks = [self._target, self._place.marker_ms, array_literal(deleted.keys), versions]
                 applied += connection.execute(_MARK, marks).rowcount
                 self._forget(connection)
         return int(applied)
@@ -176,11 +175,8 @@ class PostgresStore:
             return connection.execute(statements.any_row, parameters).fetchone() != (True,)
 
     def fetch(self, keys: Sequence[bytes]) -> StoredRows:
-        parts, refused = self._key_parts(keys)
-        for bad in refused.values():
-            raise bad
+        literals = self._key_literals(keys)
         with self._session.connection() as connection:
-            literals = [array_literal(pa.array(part, pa.string())) for part in parts]
             if self._place.deleted_column is None:
                 literals += [array_literal(pa.array(keys, pa.binary())), self._target]
             rows = connection.execute(self._statements().fetch, literals).fetchall()
@@ -188,11 +184,8 @@ class PostgresStore:
         return StoredRows(keys, [row[1] for row in rows], texts)
 
     def spelled_keys(self, keys: Sequence[bytes]) -> list[bytes]:
-        parts, refused = self._key_parts(keys)
-        for bad in refused.values():
-            raise bad
+        literals = self._key_literals(keys)
         with self._session.connection() as connection:
-            literals = [array_literal(pa.array(part, pa.string())) for part in parts]
             rows = connection.execute(self._statements().spelled_keys, literals).fetchall()
         self._require_kept(rows)
         return [self._joined(row[1:]) for row in rows]
@@ -264,8 +257,12 @@ class PostgresStore:
         columns = [texts_of(pc.struct_field(values, name)) for name in self._place.columns.values()]
         return [array_literal(column) for column in columns]
 
-    def _key_columns(self, keys: pa.Array) -> list[list[str | None]]:
-        return self._key_parts(keys.to_pylist())[0]
+    def _key_literals(self, keys: Sequence[bytes]) -> list[str]:
+        """Raises BadRecord for one that cannot be a key."""
+        parts, refused = self._key_parts(keys)
+        for bad in refused.values():
+            raise bad
+        return [array_literal(pa.array(part, pa.string())) for part in parts]
 
     def _key_parts(self, keys: Sequence[bytes]) -> tuple[list[list[str | None]], dict[int, BadRecord]]:
         """The texts of each key column, and the keys that do not have exactly one part per column."""
@@ -298,10 +295,6 @@ def _parts(key: bytes, count: int) -> list[str | None] | None:
     if not isinstance(values, list) or len(values) != count or not all(isinstance(v, str | bool) for v in values):
         return None
     return [str(value).lower() if isinstance(value, bool) else value for value in values]
-
-
-def _texts(values: list[str | None], wanted: pa.BooleanArray) -> pa.Array:
-    return pa.array(values, pa.string()).filter(wanted)
 
 
 def _encoded(texts: Sequence[str | None]) -> tuple[bytes | None, ...]:

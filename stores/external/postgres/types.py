@@ -121,11 +121,7 @@ def parsed(text: bytes, columns: Sequence[Column], where: str) -> pa.RecordBatch
         _bytes(column) if pa.types.is_binary(field.type) else column.combine_chunks()
         for column, field in zip(table.columns, schema, strict=True)
     ]
-    return pa.RecordBatch.from_arrays([_one(array) for array in arrays], schema=schema)
-
-
-def _one(array: pa.Array | pa.ChunkedArray) -> pa.Array:
-    return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _bytes(texts: pa.ChunkedArray) -> pa.Array:

@@ -44,7 +44,7 @@ def newest(rows: Sequence[bytes | None]) -> Answered:
     headers = np.zeros(len(values), HEADERS)
     payloads = pa.array([], pa.binary())
     if is_there.any():
-        split = _split(values.drop_null())
+        split = headers_and_payloads(values.drop_null())
         if split is None:
             return answered([_newest(row) for row in rows])
         headers[is_there], payloads = split
@@ -60,7 +60,7 @@ def newest(rows: Sequence[bytes | None]) -> Answered:
     )
 
 
-def _split(values: pa.BinaryArray) -> tuple[npt.NDArray[np.void], pa.BinaryArray] | None:
+def headers_and_payloads(values: pa.BinaryArray) -> tuple[npt.NDArray[np.void], pa.BinaryArray] | None:
     """Headers and payloads of rows with one version each. None if a row has several, or is incomplete."""
     size = HEADERS.itemsize
     _, offsets, data = values.buffers()

@@ -85,7 +85,9 @@ class RocksTable:
         return self._gather(answered(answers), which, columns)
 
     def scan(self, prefix_: bytes = b"") -> Iterator[RowVersion]:
-        """See `RawRows`. In a cidr table the prefix is one of the network's text, and the order is by network."""
+        """The latest version, even if it is a tombstone, of each key with this prefix, in the order of the keys.
+
+        In a cidr table the prefix is one of the network's text, and the order is by network."""
         database = self._database()
         begin = prefix(LATEST, self._table.table_id)
         is_cidr = self._spec.key is KeyKind.CIDR
@@ -96,7 +98,7 @@ class RocksTable:
                 yield _row_version(key, max(decode(row)))
 
     def versions(self, key: bytes) -> Sequence[RowVersion]:
-        """See `RawRows`."""
+        """All versions of a key that are still kept, by (timestamp, partition, offset), the oldest first."""
         database = self._database()
         stored = self._stored_key(key)
         (row,) = database.get_many([prefix(LATEST, self._table.table_id) + stored])
@@ -110,7 +112,7 @@ class RocksTable:
         return self._table.quarantine
 
     def quarantined(self) -> Iterator[Quarantined]:
-        """See `RawRows`."""
+        """The records that the quarantine keeps, by partition and offset."""
         return quarantined_records(self._database().scan, self._table.name, self._table.table_id)
 
     def whole(self) -> WholeTable:

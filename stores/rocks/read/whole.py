@@ -11,8 +11,6 @@ import pyarrow.compute as pc
 from stores.protocol import KeyKind
 from stores.rocks.database import Database
 from stores.rocks.layout import (
-    HEADER,
-    HEADERS,
     HISTORY,
     LAST_PLACE,
     LATEST,
@@ -27,6 +25,7 @@ from stores.rocks.layout import (
 )
 from stores.rocks.network_rows import network_text
 from stores.rocks.quarantine import quarantined_records
+from stores.rocks.read.answered import headers_and_payloads
 from stores.rocks.read.verify import Verified, require_whole, verify
 from stores.rocks.state import TableState
 from stores.table import ROW_VERSIONS
@@ -101,12 +100,10 @@ class WholeTable:
 
 
 def _versions(keys: pa.BinaryArray, rows: list[bytes]) -> pa.RecordBatch:
-    headers = np.frombuffer(b"".join([row[: HEADER.size] for row in rows]), HEADERS)
-    sizes = np.fromiter((len(row) for row in rows), np.int64, len(rows))
-    if (headers["size"] + HEADER.size != sizes).any():
+    split = headers_and_payloads(pa.array(rows, pa.binary()))
+    if split is None:
         return _versions(*_one_each(keys, rows))
-    # Not pc.binary_slice: in Arrow 26 it raises if nothing is left of a value.
-    payloads = pa.array([row[HEADER.size :] for row in rows], pa.binary())
+    headers, payloads = split
     is_tombstone = pa.array((headers["flags"] & TOMBSTONE).astype(bool))
     return pa.RecordBatch.from_arrays(
         [

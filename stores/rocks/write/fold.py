@@ -1,23 +1,27 @@
-"""Folds new row versions into the rows of a table: returns what to write, and the table's new state."""
+"""Folds new row versions into the rows of a table, and finds those to remove: what to write, and the new state."""
 
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from itertools import islice
 
 from stores.answers import raised
+from stores.rocks.database import Database
 from stores.rocks.digest import added, digest_of
 from stores.rocks.layout import (
     HAS_HISTORY,
     LATEST,
+    QUEUE,
     STICKY,
     TOMBSTONE,
     UNORDERED,
     Entry,
     decode,
+    due_prefix,
     encode,
     end_of,
     history_key,
     history_prefix,
+    parse_due,
     prefix,
     queue_row,
     up_to,
@@ -37,19 +41,11 @@ class Record:
     value: bytes | None
 
 
-class Rows(Protocol):
-    """What folding reads of the database."""
-
-    def get_many(self, keys: list[bytes]) -> list[bytes | None]: ...
-
-    def scan(self, begin: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]: ...
-
-
 @dataclass(slots=True)
 class Folding:
     """Folds one batch of one table."""
 
-    stored: Rows
+    stored: Database
     table: TableState
     history_ms: int
     now: int
@@ -133,3 +129,23 @@ def _digest(versions: Iterator[tuple[bytes, Entry]]) -> int:
     return digest_of(
         [key for key, _ in listed], [entry.partition for _, entry in listed], [entry.offset for _, entry in listed]
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Expired:
+    """What one pass removes from one table, and the table's state afterwards."""
+
+    table: TableState
+    deletes: Sequence[bytes]
+
+
+def expired(database: Database, table: TableState, horizon: int, limit: int) -> Expired:
+    """At most `limit` of the versions that no look-up since the horizon can return, the longest due first."""
+    rows = database.scan(prefix(QUEUE, table.table_id), due_prefix(table.table_id, horizon + 1))
+    deletes: list[bytes] = []
+    floors = dict(table.floors)
+    for key, value in islice(rows, limit):
+        due = parse_due(key, value)
+        raised(floors, due.partition, due.successor_offset, due.successor_timestamp)
+        deletes += (key, due.history_key)
+    return Expired(replace(table, floors=floors), deletes)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from stores.protocol import Quarantined, QuarantinePlace
+from stores.rocks.database import Database
 from stores.rocks.digest import added
 from stores.rocks.layout import QUARANTINE, parse_quarantine_place, prefix, quarantine_place
 from stores.rocks.quarantine import (
@@ -22,7 +23,6 @@ from stores.rocks.quarantine import (
     reason_of,
 )
 from stores.rocks.state import TableState
-from stores.rocks.write.fold import Rows
 
 OTHER_REASONS = "other reasons"
 _REASONS = 32
@@ -97,7 +97,7 @@ class SetAside:
 class Waiting:
     """The quarantined records of a table that is being loaded anew. If the load meets one again, it decides on it."""
 
-    def __init__(self, stored: Rows, table_id: int) -> None:
+    def __init__(self, stored: Database, table_id: int) -> None:
         places = (parse_quarantine_place(place) for place, _ in quarantine_rows(stored.scan, table_id))
         self._offsets = np.array(sorted({offset for _, offset, _ in places}), np.int64)
         self.met: set[tuple[int, int, int]] = set()
@@ -113,7 +113,7 @@ class Waiting:
         self.met.update(zip(partition[at].tolist(), offset[at].tolist(), timestamp[at].tolist(), strict=True))
 
 
-def published(stored: Rows, table: TableState, records: Sequence[Quarantined], room: Room) -> SetAside:
+def published(stored: Database, table: TableState, records: Sequence[Quarantined], room: Room) -> SetAside:
     """The quarantine with the records that a publication adds."""
     aside = SetAside(room, table.quarantine)
     if records:
@@ -123,7 +123,7 @@ def published(stored: Rows, table: TableState, records: Sequence[Quarantined], r
     return aside
 
 
-def carried_over(stored: Rows, old: TableState, waiting: Waiting, loaded: SetAside) -> SetAside:
+def carried_over(stored: Database, old: TableState, waiting: Waiting, loaded: SetAside) -> SetAside:
     """The quarantine after a swap: old records that the load did not meet (the topic no longer has them), then the
     load's records. The counts of records not kept are the load's: it counted them anew."""
     met = {quarantine_place(*place) for place in waiting.met}
@@ -140,7 +140,7 @@ class Purged:
     deletes: Sequence[bytes]
 
 
-def purged(stored: Rows, table: TableState, places: Iterable[QuarantinePlace], *, not_kept: bool) -> Purged:
+def purged(stored: Database, table: TableState, places: Iterable[QuarantinePlace], *, not_kept: bool) -> Purged:
     """What a purge leaves and what it deletes. The counts are recomputed from what is left."""
     wanted = {quarantine_place(*place) for place in places}
     rows = list(quarantine_rows(stored.scan, table.table_id))

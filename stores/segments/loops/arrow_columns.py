@@ -5,14 +5,17 @@ have the table's own types again (`narrow`).
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from stores.segments.loops.compiled import Integers
-from stores.segments.loops.streams import Stream
+
+
+class Stream(Protocol):
+    def write(self, data: "memoryview | bytes", /) -> object: ...
 
 
 def wide(kind: pa.DataType) -> pa.DataType:

@@ -8,9 +8,8 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from stores.segments.loops.arrow_columns import ArrowWriter, column_of, narrow, wide
+from stores.segments.loops.arrow_columns import ArrowWriter, Stream, column_of, narrow, wide
 from stores.segments.loops.compiled import Bytes, Integers
-from stores.segments.loops.streams import Stream
 from stores.segments.loops.text import TextColumn, TextWriter
 
 

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from stores.errors import ConfigError
+from stores.segments.loops.arrow_columns import Stream
 from stores.segments.loops.compiled import Bytes, Flags, Hashes, Integers, compiled, load64, store64
-from stores.segments.loops.streams import Stream
 
 _SHORT = 12
 _PADDING = 16
