@@ -18,7 +18,9 @@ from bench.segments_data import (
     segments_directory,
     versions_of,
 )
-from stores.segments import SegmentsReader, network_keys
+from stores.networks import parse_network
+from stores.rocks.network_rows import network_key
+from stores.segments import SegmentsReader
 from stores.table import Status
 
 ROUNDS = 7
@@ -34,9 +36,9 @@ def run() -> Figures:
     batches = [pa.array([_address(choice, networks) for _ in range(BATCH)]) for _ in range(BATCHES)]
     with segments_directory() as directory:
         writer = open_writer(directory, {"networks": CIDR})
-        parsed = network_keys(pa.array([f"{address}/{length}" for address, length in networks], pa.binary()))
+        keys = [network_key(parse_network(f"{address}/{length}".encode())) for address, length in networks]
         with building(writer, "networks", NETWORKS, CIDR) as base:
-            base.add(versions_of(parsed.keys), rows_of(np.arange(NETWORKS)))
+            base.add(versions_of(pa.array(keys, pa.binary())), rows_of(np.arange(NETWORKS)))
         view = SegmentsReader(directory, {"networks": CIDR}).snapshot().table("networks")
         hits = sum(view.lookup(batch, SELECTED).status.to_pylist().count(Status.HIT) for batch in batches)
 

@@ -24,8 +24,8 @@ def shortest_prefix(address: int) -> int:
     return 96 if address >> 32 == 0xFFFF else 0
 
 
-def parse_network(key: bytes) -> tuple[Network, bool]:
-    """The network that a key names, and whether host bits were set in it (they are masked).
+def parse_network(key: bytes) -> Network:
+    """The network that a key names; host bits that are set in it are masked.
 
     A single address is the network of its full length. Raises ValueError with the reason.
     """
@@ -37,9 +37,7 @@ def parse_network(key: bytes) -> tuple[Network, bool]:
     if getattr(interface, "scope_id", None):
         raise ValueError("an address with a scope is no network")
     prefix_length = interface.network.prefixlen + (96 if interface.version == 4 else 0)
-    address = _number(interface.ip)
-    network = Network.around(address, prefix_length)
-    return network, network.bits << (128 - prefix_length) != address
+    return Network.around(_number(interface.ip), prefix_length)
 
 
 def parse_address(key: bytes) -> int:

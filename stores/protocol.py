@@ -160,8 +160,6 @@ class Quarantined:
 class Publication:
     seq: Seq
     quarantined: Sequence[Quarantined] = ()
-    masked_networks: int = 0
-    """Keys of cidr tables whose host bits were set; they were masked."""
 
 
 class Writer(Protocol):

@@ -189,7 +189,7 @@ class RocksStore:
             self._database.write(puts)
             self._database.flush()
 
-    def swap(self, table: TableState, masked: int, aside: SetAside, waiting: Waiting) -> Publication:
+    def swap(self, table: TableState, aside: SetAside, waiting: Waiting) -> Publication:
         """Gives a table its new table id and removes the rows of the old one, in one write."""
         with self._writing():
             old = self._state.tables[table.name]
@@ -198,7 +198,7 @@ class RocksStore:
             puts, gone = aside.puts(table.table_id), table_ranges(old.table_id)
             self._show([shown], puts, ranges=gone, replaced=[table.name])
             self._loading.discard(table.table_id)
-            publication = Publication(self.seq, masked_networks=masked)
+            publication = Publication(self.seq)
         if old.rows:
             self._tidying.submit(self._give_space_back, old.table_id)
         return publication
@@ -225,16 +225,14 @@ class RocksStore:
         puts: dict[bytes, bytes] = {}
         changed: list[TableState] = []
         quarantined: list[Quarantined] = []
-        masked = 0
         for name, one in updates.items():
             before = self._state.tables[name]
             aside = published(self._database, before, one.came.quarantined, self._room)
             puts.update(aside.puts(before.table_id))
             changed.append(replace(self._folded(name, one.update, one.came, puts), quarantine=aside.state))
             quarantined += one.came.quarantined
-            masked += one.came.masked
         self._show(changed, puts, arrived={name: one.came for name, one in updates.items()})
-        return Publication(self.seq, tuple(quarantined), masked)
+        return Publication(self.seq, tuple(quarantined))
 
     def _opened(self, *, may_make: bool) -> tuple[Database, StoreState]:
         is_new = self._directory.prepare(may_make=may_make)

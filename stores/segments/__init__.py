@@ -29,7 +29,6 @@ Readers need only the writer's directory. `snapshot()` is as in stores/protocol.
 
 from stores.segments.file import Written
 from stores.segments.loops.compiled import are_loops_kept, load_kept_loops
-from stores.segments.read.networks import Networks, network_keys
 from stores.segments.read.reader import SegmentsReader, SegmentsSnapshot
 from stores.segments.stats import Stats, bytes_in_memory, stats_of
 from stores.segments.warm import compile_loops
@@ -43,7 +42,6 @@ __all__ = [
     "BaseFiles",
     "Change",
     "Known",
-    "Networks",
     "SegmentsReader",
     "SegmentsSnapshot",
     "SegmentsWriter",
@@ -55,6 +53,5 @@ __all__ = [
     "bytes_in_memory",
     "compile_loops",
     "load_kept_loops",
-    "network_keys",
     "stats_of",
 ]

@@ -72,14 +72,12 @@ class MemoryStore:
     def publish(self, updates: Mapping[str, TableUpdate]) -> Publication:
         states = dict(self._snapshot.states)
         quarantined: list[Quarantined] = []
-        masked = 0
         for name, update in updates.items():
             if name not in states:
                 raise unknown_table(name, list(states))
-            states[name], refused, masked_here = _with_update(states[name], name, update, self._clock.now_ms())
+            states[name], refused = _with_update(states[name], name, update, self._clock.now_ms())
             quarantined += refused
-            masked += masked_here
-        return self._show(states, quarantined, masked)
+        return self._show(states, quarantined)
 
     def remove_expired(self) -> Publication:
         now = self._clock.now_ms()
@@ -88,11 +86,9 @@ class MemoryStore:
     def reader(self) -> "MemoryReader":
         return MemoryReader(lambda: self._snapshot)
 
-    def _show(
-        self, states: Mapping[str, _State], quarantined: Sequence[Quarantined] = (), masked: int = 0
-    ) -> Publication:
+    def _show(self, states: Mapping[str, _State], quarantined: Sequence[Quarantined] = ()) -> Publication:
         self._snapshot = MemorySnapshot(self._seq(self._snapshot.seq.counter + 1), states)
-        return Publication(self._snapshot.seq, tuple(quarantined), masked)
+        return Publication(self._snapshot.seq, tuple(quarantined))
 
     def _seq(self, counter: int) -> Seq:
         return Seq(self._store_id, generation=0, counter=counter)
@@ -224,13 +220,12 @@ def _visible(versions: Sequence[_Version], time: int | None, pin: Offsets | None
     return max((list(group)[-1] for _, group in by_partition), default=None)
 
 
-def _with_update(state: _State, name: str, update: TableUpdate, now: int) -> tuple[_State, list[Quarantined], int]:
-    """The table with the new versions, the records that could not become one, and how many networks were masked."""
+def _with_update(state: _State, name: str, update: TableUpdate, now: int) -> tuple[_State, list[Quarantined]]:
+    """The table with the new versions, and the records that could not become one."""
     spec = state.spec
     decoded = spec.decoder.decode(update.versions.column("value"))
     versions = dict(state.versions)
     quarantined: list[Quarantined] = []
-    masked = 0
     for index, record in enumerate(update.versions.to_pylist()):
         if record["offset"] < state.positions.get(record["partition"], 0):
             continue
@@ -238,8 +233,7 @@ def _with_update(state: _State, name: str, update: TableUpdate, now: int) -> tup
         key: _Key = record["key"]
         if reason is None and spec.key is KeyKind.CIDR:
             try:
-                key, has_host_bits = parse_network(record["key"])
-                masked += has_host_bits
+                key = parse_network(record["key"])
             except ValueError:
                 reason = NO_NETWORK
         if reason is not None:
@@ -257,7 +251,7 @@ def _with_update(state: _State, name: str, update: TableUpdate, now: int) -> tup
         floors={**state.floors, **update.floors},
         complete_through=complete_through,
     )
-    return new_state, quarantined, masked
+    return new_state, quarantined
 
 
 def _without_expired(state: _State, now: int) -> _State:

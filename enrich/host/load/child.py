@@ -48,8 +48,8 @@ class _StoreOfAgent:
     def write_unseen(self, puts: Mapping[bytes, bytes]) -> None:
         ask(self._pipe, "write_unseen", puts)
 
-    def swap(self, table: TableState, masked: int, aside: SetAside, waiting: Waiting) -> Publication:
-        return cast("Publication", ask(self._pipe, "swap", table, masked, aside, waiting))
+    def swap(self, table: TableState, aside: SetAside, waiting: Waiting) -> Publication:
+        return cast("Publication", ask(self._pipe, "swap", table, aside, waiting))
 
     def abandon(self, table_id: int) -> None:
         ask(self._pipe, "abandon", table_id)

@@ -80,6 +80,6 @@ def _each_key_once(rows: pa.Table) -> tuple[pa.Table, int]:
 def _network(key: bytes) -> bytes:
     """A network as the store writes it, to compare. Other text is returned unchanged: the store will refuse it."""
     try:
-        return network_text(network_key(parse_network(key)[0]))
+        return network_text(network_key(parse_network(key)))
     except ValueError:
         return key

@@ -32,7 +32,7 @@ class Target(Protocol):
 
     def write_unseen(self, puts: Mapping[bytes, bytes]) -> None: ...
 
-    def swap(self, table: TableState, masked: int, aside: SetAside, waiting: Waiting) -> Publication: ...
+    def swap(self, table: TableState, aside: SetAside, waiting: Waiting) -> Publication: ...
 
     def abandon(self, table_id: int) -> None: ...
 
@@ -64,7 +64,6 @@ class BulkLoad:
         self._sizes = reserved.sizes
         self._now = reserved.now
         self._runs = SortedRuns(reserved.work, reserved.budget)
-        self._masked = 0
         self._aside = SetAside(reserved.room)
         self._waiting = reserved.waiting
 
@@ -76,7 +75,6 @@ class BulkLoad:
         """
         self._waiting.meet(versions)
         came = incoming(self._table.name, self._spec, versions, {}, self._now)
-        self._masked += came.masked
         self._aside.add(came.quarantined)
         self._runs.add(came.versions)
         return came.quarantined
@@ -117,7 +115,7 @@ class BulkLoad:
                 split_keys=rows.split_keys,
                 digest=rows.digest,
             )
-            published = self._target.swap(table.with_lengths(rows.lengths), self._masked, self._aside, self._waiting)
+            published = self._target.swap(table.with_lengths(rows.lengths), self._aside, self._waiting)
         except BaseException:
             self.abandon()
             raise

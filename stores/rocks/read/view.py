@@ -123,7 +123,7 @@ class RocksTable:
         if self._spec.key is KeyKind.EXACT:
             return key
         try:
-            return network_key(parse_network(key)[0])
+            return network_key(parse_network(key))
         except ValueError as error:
             raise ConfigError(f"{key!r} is no network: {error}", next_step="write it as 10.0.0.0/8") from error
 

@@ -23,7 +23,6 @@ class Incoming:
     rows: pa.StructArray
     """Their values, decoded: null for a tombstone."""
     quarantined: Sequence[Quarantined] = ()
-    masked: int = 0
 
 
 def incoming(name: str, spec: TableSpec, versions: pa.RecordBatch, positions: Offsets, now: int) -> Incoming:
@@ -33,18 +32,14 @@ def incoming(name: str, spec: TableSpec, versions: pa.RecordBatch, positions: Of
     reasons = dict(decoded.bad)
     without_key = versions.column("key").is_null()
     reasons.update(dict.fromkeys(pc.indices_nonzero(without_key).to_pylist(), NO_KEY))
-    masked = 0
     if spec.key is KeyKind.CIDR:
         keys: list[bytes | None] = []
         for index, key in enumerate(versions.column("key").to_pylist()):
             try:
-                network, has_host_bits = parse_network(key or b"")
+                keys.append(network_key(parse_network(key or b"")))
             except ValueError:
                 reasons.setdefault(index, NO_NETWORK)
                 keys.append(key)
-                continue
-            masked += has_host_bits and index not in reasons
-            keys.append(network_key(network))
     if not reasons and spec.key is KeyKind.EXACT:
         return Incoming(versions, decoded.rows)
     quarantined = _quarantined(name, versions, reasons, now)
@@ -53,7 +48,7 @@ def incoming(name: str, spec: TableSpec, versions: pa.RecordBatch, positions: Of
     good = np.ones(len(versions), bool)
     good[list(reasons)] = False
     chosen = pa.array(good)
-    return Incoming(versions.filter(chosen), decoded.rows.filter(chosen), quarantined, masked)
+    return Incoming(versions.filter(chosen), decoded.rows.filter(chosen), quarantined)
 
 
 def _beyond(versions: pa.RecordBatch, positions: Offsets) -> pa.RecordBatch:

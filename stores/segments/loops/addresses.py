@@ -1,4 +1,4 @@
-"""Parses batches of addresses and networks, exactly as strict as the standard library's `ipaddress`.
+"""Parses batches of addresses, exactly as strict as the standard library's `ipaddress`.
 
 An address is two words, most significant first, IPv4 as its v4-mapped address (::ffff:0:0/96): see stores/networks.py.
 """
@@ -9,7 +9,7 @@ import numpy as np
 
 from stores.segments.loops.compiled import Bytes, Flags, Hashes, Integers, Word, compiled, inlined
 
-_COLON, _DOT, _SLASH, _ZERO, _NINE = ord(":"), ord("."), ord("/"), ord("0"), ord("9")
+_COLON, _DOT, _ZERO, _NINE = ord(":"), ord("."), ord("0"), ord("9")
 _V4_MAPPED = 0xFFFF << 32
 
 
@@ -127,28 +127,3 @@ def read_addresses(data: Bytes, starts: Integers, lengths: Integers) -> tuple[Ha
             high[i], low[i] = _word(groups, 0), _word(groups, 4)
             is_good[i] = True
     return high, low, is_good
-
-
-@compiled
-def read_networks(data: Bytes, starts: Integers, lengths: Integers) -> tuple[Hashes, Hashes, Integers]:
-    """The two words of each network's address, including host bits, and its prefix length; -1 if it is invalid."""
-    count = len(starts)
-    high, low = np.zeros(count, np.uint64), np.zeros(count, np.uint64)
-    prefixes = np.full(count, -1, np.int64)
-    groups = np.zeros(8, np.int64)
-    for i in range(count):
-        end = starts[i] + lengths[i]
-        slash = starts[i]
-        while slash < end and data[slash] != _SLASH:
-            slash += 1
-        version = _read(data, starts[i], slash, groups)
-        most = 32 if version == 4 else 128
-        prefix: Any = most if slash == end else 0
-        is_good = version != 0 and slash + 1 != end
-        for at in range(slash + 1, end):
-            is_good &= _ZERO <= data[at] <= _NINE
-            prefix = min(prefix * 10 + np.int64(data[at]) - _ZERO, 1000)
-        if is_good and prefix <= most:
-            high[i], low[i] = _word(groups, 0), _word(groups, 4)
-            prefixes[i] = prefix + (96 if version == 4 else 0)
-    return high, low, prefixes

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
-from stores.segments.loops.addresses import read_addresses, read_networks
+from stores.segments.loops.addresses import read_addresses
 from stores.segments.loops.compiled import (
     Bytes,
     Flags,
@@ -29,7 +28,6 @@ from stores.segments.loops.hashing import hash_of
 from stores.segments.probes import Probes
 from stores.segments.read.key_filter import may_have
 from stores.segments.segment import Segment
-from stores.segments.sources import key_columns
 
 _KEY = 17
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
@@ -43,32 +41,6 @@ def _masks() -> npt.NDArray[np.uint64]:
 
 
 _MASKS = _masks()
-
-
-@dataclass(frozen=True, slots=True)
-class Networks:
-    """Parsed keys of a cidr table."""
-
-    keys: pa.BinaryArray
-    """As the table stores them; null if a text is not a network."""
-    masked: Flags
-    """Which ones had host bits set."""
-
-
-def network_keys(texts: pa.BinaryArray) -> Networks:
-    """The keys of networks given as text. `stores.networks.parse_network` says what is wrong with a bad one."""
-    data, offsets = key_columns(texts)
-    high, low, prefixes = read_networks(data, offsets[:-1], np.diff(offsets))
-    is_good = prefixes >= 0
-    words = np.stack([high.byteswap(), low.byteswap()], axis=1)
-    network = words & _MASKS[np.maximum(prefixes, 0)]
-    content = np.empty((len(texts), _KEY), np.uint8)
-    content[:, 0] = np.maximum(prefixes, 0)
-    content[:, 1:] = network.view(np.uint8)
-    fixed = pa.FixedSizeBinaryArray.from_buffers(
-        pa.binary(_KEY), len(texts), [pa.py_buffer(np.packbits(is_good, bitorder="little")), pa.py_buffer(content)]
-    )
-    return Networks(fixed.cast(pa.binary()), is_good & (network != words).any(axis=1))
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ class Change(Known):
     """What a publication changes in one table, and the table's state after it."""
 
     versions: pa.RecordBatch | None = None
-    """`ROW_VERSIONS`, with keys as the table stores them (see `network_keys`); the values are not used."""
+    """`ROW_VERSIONS`, with keys as the table stores them (networks: see read/networks.py); the values are not used."""
     rows: pa.StructArray | None = None
     """Their decoded values: null for a tombstone."""
     lost: str | None = None

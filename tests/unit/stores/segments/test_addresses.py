@@ -8,15 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stores.networks import parse_address, parse_network
-from stores.rocks.network_rows import network_key
-from stores.segments import network_keys
+from stores.networks import parse_address
 from stores.segments.loops.addresses import read_addresses
 from stores.segments.sources import key_columns
 
 NEARLY = st.text("0123456789abcdefABCDEF:./%gx ", max_size=45)
 PARTS = st.lists(st.sampled_from(["", "0", "1", "ffff", "00000", "12345", "1.2.3.4", "256", "01"]), max_size=10)
-LENGTHS = st.sampled_from(["", "/0", "/8", "/32", "/33", "/64", "/128", "/129", "/", "/08", "/-1", "/1/2", "/٣"])
 TEXTS = st.one_of(
     NEARLY, PARTS.map(":".join), PARTS.map(".".join), st.ip_addresses().map(str), st.binary(max_size=6).map(bytes)
 )
@@ -40,27 +37,10 @@ def expected_address(text: bytes) -> int | None:
         return None
 
 
-def expected_network(text: bytes) -> tuple[bytes | None, bool]:
-    try:
-        network, masked = parse_network(text)
-    except ValueError:
-        return None, False
-    return network_key(network), masked
-
-
 @given(st.lists(TEXTS, max_size=20))
 def test_addresses_are_read_as_the_standard_library_reads_them(texts):
     raw = [as_bytes(text) for text in texts]
     assert read(raw) == [expected_address(text) for text in raw]
-
-
-@given(st.lists(st.tuples(TEXTS, LENGTHS), max_size=20))
-def test_networks_are_read_masked_and_counted_as_the_standard_library_does(texts):
-    raw = [as_bytes(text) + length.encode() for text, length in texts]
-    found = network_keys(pa.array(raw, pa.binary()))
-    assert list(zip(found.keys.to_pylist(), found.masked.tolist(), strict=True)) == [
-        expected_network(text) for text in raw
-    ]
 
 
 @pytest.mark.parametrize(
