@@ -6,7 +6,7 @@ from enrich.base.errors import ConfigError
 from enrich.codecs.avro.encoding import AvroEncoder
 from enrich.codecs.encoding import Encoder
 from enrich.codecs.json.encoding import JsonEncoder
-from enrich.codecs.plain_encoding import PlainEncoder
+from enrich.codecs.plain import PlainEncoder
 
 if TYPE_CHECKING:
     from enrich.config import KafkaSection, SyncSource, Table

@@ -1,9 +1,10 @@
-"""Decoders for values that are a single column: bytes, or UTF-8 text."""
+"""Values that are a single column, bytes or UTF-8 text: two decoders and an encoder."""
 
 import numpy as np
 import pyarrow as pa
 
 from enrich.base.errors import ConfigError
+from enrich.codecs.encoding import Encoded
 from enrich.codecs.rows import decode_in_batches
 from stores.protocol import Decoded
 
@@ -38,6 +39,27 @@ class StringDecoder:
                 if texts[index] is None
             }
             return Decoded(_wrapped(pa.array(texts, pa.string()), self._kind), bad)
+
+
+class PlainEncoder:
+    """Writes the only column, of bytes or text, unchanged."""
+
+    def __init__(self, column: str) -> None:
+        self._column = column
+        self.identity = f"plain/1 {column}"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self._column,)
+
+    def check(self, schema: pa.Schema) -> None:
+        if schema.names != [self._column]:
+            raise ConfigError(f"values of this format have one column, {self._column}, not {', '.join(schema.names)}")
+
+    def encode(self, rows: pa.RecordBatch) -> Encoded:
+        values = rows.column(self._column).cast(pa.binary())
+        nulls = np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False)).tolist()
+        return Encoded(values, dict.fromkeys(nulls, "the value is null, which would be a deletion"))
 
 
 def _text(value: bytes | None) -> str | None:

@@ -1,13 +1,17 @@
-"""Runs all rules that pydantic's fields cannot check."""
+"""All rules that pydantic's fields cannot check: those of the sections, and those across the whole pipeline."""
 
+import os.path
+import re
 from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
+from urllib.parse import unquote, urlsplit
 
-from enrich.config.messages.problems import Finding
+from enrich.config.messages.problems import Finding, Path
 from enrich.config.sections.host.memory_shares import memory_rules
 from enrich.config.sections.kafka.rules import kafka_rules
 from enrich.config.sections.pipeline import Pipeline
-from enrich.config.sections.pipeline_rules import directory_rules, topic_rules
 from enrich.config.sections.stages.rules import stage_rules
+from enrich.config.sections.stages.stage import Stage
 from enrich.config.sections.sync.rules import sync_rules
 from enrich.config.sections.tables.rules import table_rules
 
@@ -21,5 +25,72 @@ def broken_rules(pipeline: Pipeline) -> Iterator[Finding]:
         yield from stage_rules(stage, ("stages", name), pipeline.kafka, pipeline.tables)
     if pipeline.sync is not None:
         yield from sync_rules(pipeline, pipeline.sync, ("sync",))
-    yield from topic_rules(pipeline)
-    yield from directory_rules(pipeline)
+    yield from _topic_rules(pipeline)
+    yield from _directory_rules(pipeline)
+
+
+def _topic_rules(pipeline: Pipeline) -> Iterator[Finding]:
+    tables = {table.topic: name for name, table in pipeline.tables.items() if table.topic is not None}
+    for name, stage in pipeline.stages.items():
+        here = ("stages", name)
+        yield from _own_topics(stage, here)
+        if stage.dlq in tables:
+            table = tables[stage.dlq]
+            message = f"{stage.dlq} is the topic of the table {table}: dead letters would become its rows"
+            yield Finding((*here, "dlq"), message, about=(("tables", table, "topic"),))
+    for circle in _circles(pipeline):
+        message = f"the stages {' -> '.join([*circle, circle[0]])} feed each other: events would go round for ever"
+        about = tuple(("stages", name) for name in circle)
+        yield Finding(("stages", circle[0], "sink", "topic"), message, about=about)
+
+
+def _own_topics(stage: Stage, here: Path) -> Iterator[Finding]:
+    topics: list[tuple[str, Path, str | None]] = [
+        ("source", (*here, "source", "topic"), stage.source.topic),
+        ("sink", (*here, "sink", "topic"), stage.sink.topic),
+        ("dlq", (*here, "dlq"), stage.dlq),
+        ("writeback", (*here, "writeback", "topic"), stage.writeback.topic if stage.writeback else None),
+    ]
+    for index, (_, path, topic) in enumerate(topics):
+        for other, other_path, other_topic in topics[:index]:
+            if topic is not None and topic == other_topic:
+                so = "the stage would read what it writes" if other == "source" else "it would hold two kinds of record"
+                yield Finding(path, f"{topic} is also the topic of the {other}: {so}", about=(other_path,))
+                break
+
+
+def _circles(pipeline: Pipeline) -> Iterator[list[str]]:
+    """The first cycle of stages, each of which reads what the next one writes."""
+    writers: dict[str, list[str]] = {}
+    for name, stage in pipeline.stages.items():
+        writers.setdefault(stage.sink.topic, []).append(name)
+    before = {
+        # A stage that reads its own sink is reported elsewhere.
+        name: [writer for writer in writers.get(stage.source.topic, ()) if writer != name]
+        for name, stage in pipeline.stages.items()
+    }
+    try:
+        TopologicalSorter(before).prepare()
+    except CycleError as error:
+        yield error.args[1][:-1]
+
+
+def _directory_rules(pipeline: Pipeline) -> Iterator[Finding]:
+    checkpoints: dict[str, str] = {}
+    for name, stage in pipeline.stages.items():
+        path = ("stages", name, "checkpoint")
+        directory = _local(stage.checkpoint)
+        other = checkpoints.setdefault(directory or stage.checkpoint, name)
+        if other != name:
+            yield Finding(path, f"the stage {other} has the same one", about=(("stages", other, "checkpoint"),))
+        if directory is not None and os.path.commonpath([directory, pipeline.state_dir]) == pipeline.state_dir:
+            message = "lies inside state_dir, whose contents can be deleted at any time; a checkpoint cannot"
+            yield Finding(path, message, about=(("state_dir",),))
+
+
+def _local(location: str) -> str | None:
+    """The local directory, or None for another file system."""
+    if not re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", location):
+        return location
+    parts = urlsplit(location)
+    return os.path.normpath(unquote(parts.path)) if parts.scheme == "file" and parts.path.startswith("/") else None

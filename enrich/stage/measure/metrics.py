@@ -21,6 +21,9 @@ from enrich.stage.task.report import STATUSES, BatchReport
 
 _SHOWN = (0.5, 0.95, 0.99, 1.0)
 _BUCKETS_S = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
+_LABELS = ("pipeline", "stage")
+Values = Mapping[tuple[str, ...], float]
+"""By the values of the labels beyond these two."""
 _AFTER_SINK = "commitOffsets"
 """The part of a batch that begins when all of its records are written."""
 
@@ -97,84 +100,62 @@ class StageMetrics(Collector):
             yield from self._tables()
             yield from self._times()
         for name, text, quantiles in lags:
-            yield self._gauges(
+            yield self._gauge(
                 f"lag_{name}_seconds",
                 f"How old an event's record was when it {text}; quantiles of the events of the last minute.",
+                {(f"{quantile:g}",): value for quantile, value in quantiles.items()},
                 "quantile",
-                {f"{quantile:g}": value for quantile, value in quantiles.items()},
             )
-        memory = {name: _resident(pid) for name, pid in self._processes.items()}
-        yield self._gauges("driver_memory_bytes", "Memory of the driver by process.", "process", memory)
+        memory: Values = {(name,): _resident(pid) for name, pid in self._processes.items()}
+        yield self._gauge("driver_memory_bytes", "Memory of the driver by process.", memory, "process")
 
     def _events(self) -> Iterator[Metric]:
-        yield self._counter("events", "Events that were read.", self._counts["events"])
-        yield self._counter("dropped_events", "Events left out by `on_miss: drop`.", self._counts["dropped"])
-        yield self._counter("dead_letters", "Events that went to the DLQ.", self._counts["dead_letters"])
-        labels = ("pipeline", "stage", "lookup", "table", "on_miss", "status")
-        lookups = CounterMetricFamily("enrich_stage_lookups", "Rows looked up, by what was found.", labels=labels)
+        yield self._counter("events", "Events that were read.", {(): self._counts["events"]})
+        yield self._counter("dropped_events", "Events left out by `on_miss: drop`.", {(): self._counts["dropped"]})
+        yield self._counter("dead_letters", "Events that went to the DLQ.", {(): self._counts["dead_letters"]})
+        found: dict[tuple[str, ...], float] = {}
         for index, lookup in enumerate(self._lookups):
             policy = "wait" if lookup.waits else lookup.last_resort.value
             for status in STATUSES:
-                number = self._statuses[index, status]
-                lookups.add_metric((*self._own, lookup.name, lookup.table, policy, status), number)
-        yield lookups
+                found[lookup.name, lookup.table, policy, status] = self._statuses[index, status]
+        labels = ("lookup", "table", "on_miss", "status")
+        yield self._counter("lookups", "Rows looked up, by what was found.", found, *labels)
         if self._behind is not None:
-            yield self._gauge("events_behind", "Events of the source that are not read yet.", self._behind)
+            yield self._gauge("events_behind", "Events of the source that are not read yet.", {(): self._behind})
 
     def _tables(self) -> Iterator[Metric]:
-        yield self._counter("lookup_seconds", "Time of workers in look-ups.", self._seconds["took"])
-        yield self._counter(
-            "waited_seconds", "Time of workers waiting for tables to be ready or fresh.", self._seconds["waited"]
-        )
-        yield self._gauges(
-            "table_age_seconds",
-            "How long before its answers a table was known to be complete, at most, in the last batch.",
-            "table",
-            self._ages,
-        )
-        yield self._gauges(
-            "worker_memory_bytes",
-            "Private memory of the largest Python worker of a host in the last batch.",
-            "host",
-            self._memory,
-        )
+        yield self._counter("lookup_seconds", "Time of workers in look-ups.", {(): self._seconds["took"]})
+        text = "Time of workers waiting for tables to be ready or fresh."
+        yield self._counter("waited_seconds", text, {(): self._seconds["waited"]})
+        text = "How long before its answers a table was known to be complete, at most, in the last batch."
+        yield self._gauge("table_age_seconds", text, {(name,): age for name, age in self._ages.items()}, "table")
+        text = "Private memory of the largest Python worker of a host in the last batch."
+        yield self._gauge("worker_memory_bytes", text, {(host,): size for host, size in self._memory.items()}, "host")
 
     def _times(self) -> Iterator[Metric]:
         buckets, reached = [], 0
         for bound in (*_BUCKETS_S, float("inf")):
             reached += self._batches[bound]
             buckets.append(("+Inf" if bound == float("inf") else f"{bound:g}", reached))
-        batches = HistogramMetricFamily(
-            "enrich_stage_batch_seconds", "How long batches took.", labels=("pipeline", "stage")
-        )
+        batches = HistogramMetricFamily("enrich_stage_batch_seconds", "How long batches took.", labels=_LABELS)
         batches.add_metric(self._own, buckets, self._batch_seconds)
         yield batches
-        parts = CounterMetricFamily(
-            "enrich_stage_batch_part_seconds",
-            "Time of batches by what Spark did.",
-            labels=("pipeline", "stage", "part"),
-        )
-        for part, seconds in self._parts.items():
-            parts.add_metric((*self._own, part), seconds)
-        yield parts
+        parts: Values = {(part,): seconds for part, seconds in self._parts.items()}
+        yield self._counter("batch_part_seconds", "Time of batches by what Spark did.", parts, "part")
         if self._ended_s is not None:
-            yield self._gauge("last_batch_timestamp_seconds", "Unix time at which the last batch ended.", self._ended_s)
+            text = "Unix time at which the last batch ended."
+            yield self._gauge("last_batch_timestamp_seconds", text, {(): self._ended_s})
 
-    def _counter(self, name: str, text: str, value: float) -> Metric:
-        counter = CounterMetricFamily(f"enrich_stage_{name}", text, labels=("pipeline", "stage"))
-        counter.add_metric(self._own, value)
-        return counter
+    def _counter(self, name: str, text: str, values: Values, *labels: str) -> Metric:
+        return self._filled(CounterMetricFamily(f"enrich_stage_{name}", text, labels=(*_LABELS, *labels)), values)
 
-    def _gauge(self, name: str, text: str, value: float) -> Metric:
-        gauge = GaugeMetricFamily(f"enrich_stage_{name}", text, labels=("pipeline", "stage"))
-        gauge.add_metric(self._own, value)
-        return gauge
+    def _gauge(self, name: str, text: str, values: Values, *labels: str) -> Metric:
+        return self._filled(GaugeMetricFamily(f"enrich_stage_{name}", text, labels=(*_LABELS, *labels)), values)
 
-    def _gauges(self, name: str, text: str, label: str, values: Mapping[str, float]) -> Metric:
-        gauge = GaugeMetricFamily(f"enrich_stage_{name}", text, labels=("pipeline", "stage", label))
-        for of, value in values.items():
-            gauge.add_metric((*self._own, of), value)
-        return gauge
+    def _filled(self, family: CounterMetricFamily | GaugeMetricFamily, values: Values) -> Metric:
+        for labels, value in values.items():
+            family.add_metric((*self._own, *labels), value)
+        return family
 
 
 def _greatest(given: Any) -> dict[str, Any]:
