@@ -1,16 +1,12 @@
 """Brings look-ups into one form: keys as the bytes in the topic, as-of times as milliseconds."""
 
-import json
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from stores.errors import ConfigError
-
-# The characters that JSON requires to be escaped. Everything else is written unchanged, in UTF-8.
-_NEEDS_ESCAPE = r'["\\\x00-\x1f]'
+from stores.json_text import quoted
 
 
 def key_bytes(keys: pa.Array) -> pa.BinaryArray:
@@ -54,18 +50,7 @@ def _json_part(part: pa.Array) -> pa.StringArray:
         return part.cast(pa.string())
     if pa.types.is_boolean(part.type):
         return pc.if_else(part, "true", "false")
-    text = _text(part)
-    quoted = pc.binary_join_element_wise('"', text, '"', "", null_handling="emit_null")
-    to_escape = pc.match_substring_regex(text, _NEEDS_ESCAPE)
-    if not pc.any(to_escape).as_py():
-        return quoted
-    # Via bytes: text from a parser need not be valid UTF-8; such bytes go into the key unchanged.
-    escaped = [_escaped(value) for value in text.filter(to_escape).cast(pa.binary()).to_pylist()]
-    return pc.replace_with_mask(quoted, to_escape.fill_null(False), pa.array(escaped, pa.binary()).view(pa.string()))
-
-
-def _escaped(value: bytes) -> bytes:
-    return json.dumps(value.decode(errors="surrogateescape"), ensure_ascii=False).encode(errors="surrogateescape")
+    return quoted(_text(part))
 
 
 def milliseconds(times: pa.TimestampArray) -> pa.Int64Array:

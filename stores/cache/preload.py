@@ -2,12 +2,14 @@
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Generic, Protocol
+from typing import TYPE_CHECKING, Generic
 
 from stores.cache.protocol import K, MonotonicClock, V
 from stores.errors import ConfigError, Retryable
+
+if TYPE_CHECKING:
+    from stores.cache.refresh_after_write import RefreshAfterWriteCache
 
 _CHUNK = 1_000
 """How many entries are put while the lock is held once: about a millisecond."""
@@ -34,11 +36,6 @@ class Filling(Generic[K, V]):
         self._changed.clear()
 
 
-class Fillable(Protocol[K, V]):
-    def filling(self) -> AbstractContextManager[Filling[K, V]]:
-        """Entries added inside the block never overwrite a change that happened to their key since it began."""
-
-
 @dataclass(frozen=True, slots=True)
 class Preloaded:
     """The progress of a preload."""
@@ -55,7 +52,7 @@ class Preloaded:
 
 
 def preload(
-    cache: Fillable[K, V],
+    cache: "RefreshAfterWriteCache[K, V]",
     entries: Callable[[], Iterable[tuple[K, V]]],
     *,
     deadline_s: float,

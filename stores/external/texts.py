@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-_NEEDS_ESCAPE = r'[\x00-\x1f"\\]'
+from stores.json_text import quoted
 
 
 def texts_of(column: pa.Array) -> pa.Array:
@@ -33,7 +33,7 @@ def json_texts_of(column: pa.Array) -> pa.StringArray:
         finite = pc.if_else(pc.is_finite(column), column, pa.scalar(None, kind))  # JSON has no NaN
         texts = finite.cast(pa.string())
     elif pa.types.is_string(kind):
-        texts = _quoted(column)
+        texts = quoted(column)
     elif pa.types.is_nested(kind) or pa.types.is_binary(kind):
         texts = pa.array([json_text(row) for row in column.to_pylist()], pa.string())
     else:  # dates, times, decimals: text that needs no escaping
@@ -79,12 +79,3 @@ def _plain(value: Any) -> Any:
 def _timestamps(column: pa.Array) -> pa.StringArray:
     local = column.cast(pa.timestamp("us", tz="UTC")).cast(pa.timestamp("us")).cast(pa.string())
     return pc.binary_join_element_wise(pc.replace_substring(local, " ", "T"), "Z", "")
-
-
-def _quoted(column: pa.StringArray) -> pa.StringArray:
-    special = pc.match_substring_regex(column, _NEEDS_ESCAPE)
-    plain = pc.binary_join_element_wise('"', column, '"', "")
-    if not pc.any(special).as_py():
-        return plain
-    escaped = [json.dumps(text, ensure_ascii=False) for text in column.filter(special).to_pylist() if text is not None]
-    return pc.replace_with_mask(plain, pc.fill_null(special, False), pa.array(escaped, pa.string()))

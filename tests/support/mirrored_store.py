@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from enrich.config import Access
-from enrich.host.mirror.bases import BaseOrder, TooLarge, base_maker
+from enrich.host.mirror.bases import BaseOrder, TooLarge, make_base
 from enrich.host.mirror.keeper import Mirrored, SegmentsKeeper
 from stores.errors import CorruptState, Retryable
 from stores.protocol import Clock, TableSpec, TableUpdate, TableView
@@ -35,14 +35,13 @@ class MirroredStore:
 
     def start(self, *, mirrored: bool = True) -> "MirroredStore":
         self.store = RocksStore(self._rows, self._specs, self._clock)
-        make = base_maker(self._rows, self._specs, Sizes(1 << 20, 1 << 20))
 
-        def make_base(order: BaseOrder, should_stop: Callable[[], bool]) -> Written | TooLarge:
+        def make(order: BaseOrder, should_stop: Callable[[], bool]) -> Written | TooLarge:
             self.built.append(order.table)
-            return make(order, should_stop)
+            return make_base(self._rows, self._specs, Sizes(1 << 20, 1 << 20), order)
 
         tables = {name: Mirrored(spec, self._access) for name, spec in self._specs.items()} if mirrored else {}
-        self.keeper = SegmentsKeeper(self.store, self.segments, tables, make_base, self._clock, room=self._room)
+        self.keeper = SegmentsKeeper(self.store, self.segments, tables, make, self._clock, room=self._room)
         return self
 
     def stop(self) -> None:

@@ -4,7 +4,6 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -80,9 +79,3 @@ def make_base(rows: Path, specs: Mapping[str, TableSpec], sizes: Sizes, order: B
     if order.room is not None and written.stamp.size > order.room:
         return TooLarge(written.stamp.size)
     return written
-
-
-def base_maker(rows: Path, specs: Mapping[str, TableSpec], sizes: Sizes) -> MakeBase:
-    """Makes bases in this process."""
-    make = partial(make_base, rows, specs, sizes)
-    return lambda order, should_stop: make(order)  # noqa: ARG005 - a small one is made too quickly to be stopped

@@ -13,8 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from enrich.base.errors import CorruptState, Retryable
-from enrich.config import Access
-from enrich.host.mirror.bases import MakeBase
+from enrich.config import Access, Pipeline
+from enrich.config.sections.host.memory_shares import memory_shares
+from enrich.host.ipc.store_paths import StorePaths
+from enrich.host.load.processes import LoadProcesses
+from enrich.host.memory_use import reader_sizes
+from enrich.host.mirror.bases import BaseOrder, BaseTask, CompileTask, MakeBase, TooLarge, make_base
 from enrich.host.mirror.follower import Follower, known_of
 from enrich.host.mirror.opened import OpenedSegments, new_trouble
 from stores.protocol import Clock, TableSpec
@@ -22,10 +26,12 @@ from stores.rocks import RocksStore
 from stores.rocks.state import StoreState
 
 if TYPE_CHECKING:
-    from stores.segments import Stats
+    from stores.segments import Stats, Written
 
 _log = logging.getLogger(__name__)
 
+_FEW_ROWS = 10_000
+"""Up to so many rows, a base is built in the agent: a process takes a second, most of it to import the engine."""
 _TURN_S = 0.05
 _CHECK_EVERY_S = 1.0
 _PATIENCE_S = 20
@@ -170,3 +176,45 @@ class SegmentsKeeper:
         opened.take_bases()
         while not self._stopping.is_set() and opened.merge():
             opened.take_bases()
+
+
+def segments_beside(
+    store: RocksStore,
+    pipeline: Pipeline,
+    paths: StorePaths,
+    specs: Mapping[str, TableSpec],
+    processes: LoadProcesses,
+    clock: Clock,
+) -> SegmentsKeeper:
+    """The segments of all tables that have any. Must be called before the first publication."""
+
+    def made(order: BaseOrder, should_stop: Callable[[], bool]) -> "Written | TooLarge":
+        if store.tables[order.table].rows <= _FEW_ROWS:
+            return make_base(paths.rows, specs, reader_sizes(shares), order)
+        base: Written | TooLarge = processes.do(BaseTask(order), should_stop)
+        return base
+
+    def prepare(should_stop: Callable[[], bool]) -> None:
+        from stores.segments import are_loops_kept, compile_loops
+
+        if not are_loops_kept():
+            processes.do(CompileTask(), should_stop)
+        compile_loops()  # reads them from disk; done here, so that no publication waits for it
+
+    shares = memory_shares(pipeline.memory)
+    return SegmentsKeeper(
+        store,
+        paths.segments,
+        mirrored_tables(pipeline, specs, shares.mapped),
+        made,
+        clock,
+        room=shares.mapped,
+        prepare=prepare,
+    )
+
+
+def mirrored_tables(pipeline: Pipeline, specs: Mapping[str, TableSpec], room: int) -> Mapping[str, Mirrored]:
+    """Those with `access: mapped`; those with `auto` only if there is any room: the engine itself takes memory."""
+    ways = (Access.mapped, Access.auto) if room else (Access.mapped,)
+    access = {name: table.access for name, table in pipeline.tables.items()}
+    return {name: Mirrored(specs[name], access[name]) for name in specs if access[name] in ways}

@@ -32,7 +32,7 @@ from enrich.host.load.processes import LoadProcesses
 from enrich.host.load.snapshots import HeadStarts
 from enrich.host.memory_use import memory_use, reader_sizes, store_sizes
 from enrich.host.mirror.compiled_code import keep_compiled_code
-from enrich.host.mirror.composing import segments_beside
+from enrich.host.mirror.keeper import segments_beside
 from enrich.host.process.agent import Agent
 from enrich.host.process.metrics import AgentMetrics, agent_page
 from enrich.host.reader.schemas import SchemaDesk
