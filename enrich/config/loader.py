@@ -28,7 +28,7 @@ def load_text(text: str, environ: Mapping[str, str] | None = None, file: str = "
     try:
         document = Document(text, os.environ if environ is None else environ, file)
     except NotYaml as error:
-        raise ConfigProblems([Problem(file, error.place.line, error.place.column, "", error.message)]) from None
+        raise ConfigProblems([Problem(file, error.position.line, error.position.column, "", error.message)]) from None
     read_schema_files(document)
     pipeline, findings = validate(document.data, document.findings)
     if pipeline is None:

@@ -35,7 +35,7 @@ def validate(data: Any, known: Iterable[Finding] = ()) -> tuple[Pipeline | None,
     findings = list(known)
     doubts = _Doubts()
     for finding in findings:
-        if finding.place is None:  # else it concerns the file's text, and the value itself may be right
+        if finding.position is None:  # else it concerns the file's text, and the value itself may be right
             doubts.add(finding.path)
             _repair(data, finding)
     for _ in range(_ROUNDS):

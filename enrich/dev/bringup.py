@@ -64,7 +64,7 @@ class BringUp:
                 raise
         for server in self._started:
             if was_expected.get(server.name) and server.name in was_ready:
-                log.warning("%s had died; started again at %s", server.name, server.address(self._place(server)))
+                log.warning("%s had died; started again at %s", server.name, server.address(self._home(server)))
 
     def _runs(self, server: Server) -> bool:
         record = self._run_file(server).running()
@@ -83,7 +83,7 @@ class BringUp:
         # If processes of it still live (children of a killed server), they may hold its ports.
         elif self._run_file(server).is_free() and not all(map(ports.is_free, entry.ports.values())):
             if entry.settled and not new_ports:
-                raise port_taken(server, self._place(server))
+                raise port_taken(server, self._home(server))
             entry.ports = self._choose_ports(server)
         entry.expected = True
 
@@ -110,7 +110,7 @@ class BringUp:
         starter = Starter(server, run_file, self._folder.log(server.name), on_step, self._cancel.is_set)
         if prepare is None:
             try:
-                starter.wait(self._place(server))
+                starter.wait(self._home(server))
             except Died:
                 prepare = server.equip(None)
                 with self._changing:
@@ -125,7 +125,7 @@ class BringUp:
         entry = self._state.servers[server.name]
         for left in reversed(range(_ATTEMPTS)):
             try:
-                return starter.start(self._place(server), prepare)
+                return starter.start(self._home(server), prepare)
             except PortTaken:
                 if entry.settled or left == 0:
                     raise
@@ -151,8 +151,8 @@ class BringUp:
     def _run_file(self, server: Server) -> RunFile:
         return RunFile(self._folder.run_file(server.name))
 
-    def _place(self, server: Server) -> Home:
-        return self._folder.place(server.name, self._state)
+    def _home(self, server: Server) -> Home:
+        return self._folder.home(server.name, self._state)
 
 
 def _token() -> str:

@@ -101,8 +101,8 @@ class Stack:
                         self._stop(["kafka"])
                 BringUp(self.folder, state, servers, on_step).run(report, new_ports=new_ports, final=final)
                 if self._is_secure(state):
-                    place = self.folder.place("kafka", state)
-                    make_users(place, SECURE_KAFKA.address(place))
+                    home = self.folder.home("kafka", state)
+                    make_users(home, SECURE_KAFKA.address(home))
         return self._addresses(state)
 
     def down(self) -> list[str]:
@@ -168,9 +168,9 @@ class Stack:
         self.down()
 
     def _addresses(self, state: State) -> Addresses:
-        addresses = {name: SERVERS[name].address(self.folder.place(name, state)) for name in self._running(state)}
+        addresses = {name: SERVERS[name].address(self.folder.home(name, state)) for name in self._running(state)}
         plain = Addresses(addresses["kafka"], addresses["redis"], addresses.get("postgres"), addresses.get("registry"))
-        secure = secure_of(self.folder.place("kafka", state))
+        secure = secure_of(self.folder.home("kafka", state))
         if secure is None:
             return plain
         return replace(

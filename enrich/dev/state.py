@@ -68,7 +68,7 @@ class StackFolder:
     def server(self, name: str) -> Path:
         return self.path / name
 
-    def place(self, name: str, state: State) -> Home:
+    def home(self, name: str, state: State) -> Home:
         entry = state.servers[name]
         return Home(self.server(name), entry.ports, entry.token)
 

@@ -34,15 +34,15 @@ class ServerStatus:
 
 def look_at(server: Server, folder: StackFolder, state: State) -> ServerStatus:
     """Checks one server. It takes no lock, so it works while another command is busy."""
-    place = folder.place(server.name, state)
+    home = folder.home(server.name, state)
     record = RunFile(folder.run_file(server.name)).record()
     if record is None or not record.serves:
         health = Health.dead if state.servers[server.name].expected else Health.stopped
-        return ServerStatus(server.name, health, server.address(place))
+        return ServerStatus(server.name, health, server.address(home))
     return ServerStatus(
         server.name,
-        Health.running if server.answers(place) else Health.silent,
-        server.address(place),
+        Health.running if server.answers(home) else Health.silent,
+        server.address(home),
         record.process.pid,
         process.memory(record.process),
         process.started_at(record.process),

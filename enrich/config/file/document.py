@@ -27,13 +27,13 @@ class Document:
 
     def problem(self, finding: Finding) -> Problem:
         """The finding with its position: that of the key or value, or of the nearest enclosing section."""
-        place = self._place(finding)
-        return Problem(self.file, place.line, place.column, path_text(finding.path), finding.message)
+        position = self._position(finding)
+        return Problem(self.file, position.line, position.column, path_text(finding.path), finding.message)
 
-    def _place(self, finding: Finding) -> TextPosition:
+    def _position(self, finding: Finding) -> TextPosition:
         path = finding.path
-        if finding.place is not None:
-            return finding.place
+        if finding.position is not None:
+            return finding.position
         if path in self._values and not finding.key:
             return self._inside(self._values[path], finding.offset)
         while path and path not in self._keys:
@@ -43,12 +43,12 @@ class Document:
     def _inside(self, scalar: Scalar, offset: int | None) -> TextPosition:
         """The position of the character itself, if the value is in the file verbatim: on one line, without escapes."""
         if offset is not None:
-            line = self._lines[scalar.place.line - 1]
-            start = scalar.place.column or 1
+            line = self._lines[scalar.position.line - 1]
+            start = scalar.position.column or 1
             for quote in (0, 1):
                 if line[start - 1 + quote :].startswith(scalar.text):
-                    return TextPosition(scalar.place.line, start + quote + offset)
-        return scalar.place
+                    return TextPosition(scalar.position.line, start + quote + offset)
+        return scalar.position
 
     def _data(self, node: Node, path: Path) -> Any:
         self._tick(node, len(path))
@@ -57,7 +57,7 @@ class Document:
                 return self._scalar(node, path)
             case Sequence():
                 for index, item in enumerate(node.items):
-                    self._keys[(*path, index)] = item.place
+                    self._keys[(*path, index)] = item.position
                 return [self._data(item, (*path, index)) for index, item in enumerate(node.items)]
         return self._mapping(node, path)
 
@@ -75,15 +75,15 @@ class Document:
         merged: list[Node] = []
         for key, value in node.pairs:
             if not isinstance(key, Scalar):
-                self.findings.append(Finding(path, "a key must be plain text", place=key.place))
+                self.findings.append(Finding(path, "a key must be plain text", position=key.position))
             elif _is_merge(key):
                 merged.append(value)
             elif key.text in data:
                 here = (*path, key.text)
-                twice = f"duplicate key: on line {self._keys[here].line} and on line {key.place.line}"
-                self.findings.append(Finding(here, twice, place=key.place))
+                twice = f"duplicate key: on line {self._keys[here].line} and on line {key.position.line}"
+                self.findings.append(Finding(here, twice, position=key.position))
             else:
-                self._keys[(*path, key.text)] = key.place
+                self._keys[(*path, key.text)] = key.position
                 data[key.text] = self._data(value, (*path, key.text))
         for source in merged:
             self._merge(source, path, data, depth=1)
@@ -93,7 +93,9 @@ class Document:
         """`<<: *defaults`, or a list of them: adds keys that are not set yet, so the first source wins."""
         self._tick(source, depth)
         if isinstance(source, Scalar):
-            self.findings.append(Finding(path, "expected a mapping, or a list of them, to merge", place=source.place))
+            self.findings.append(
+                Finding(path, "expected a mapping, or a list of them, to merge", position=source.position)
+            )
         elif isinstance(source, Sequence):
             for item in source.items:
                 self._merge(item, path, data, depth + 1)
@@ -101,7 +103,7 @@ class Document:
             for key, value in source.pairs:
                 self._tick(key, depth)
                 if isinstance(key, Scalar) and not _is_merge(key) and key.text not in data:
-                    self._keys[(*path, key.text)] = key.place
+                    self._keys[(*path, key.text)] = key.position
                     data[key.text] = self._data(value, (*path, key.text))
             for key, value in source.pairs:
                 if isinstance(key, Scalar) and _is_merge(key):
@@ -111,7 +113,7 @@ class Document:
         # Aliases make a small tree large: nodes are counted after expanding them.
         self._count += 1
         if self._count > yaml_tree.MOST_NODES or depth > yaml_tree.DEEPEST:
-            raise NotYaml("aliases multiply the file beyond any sensible size", node.place)
+            raise NotYaml("aliases multiply the file beyond any sensible size", node.position)
 
 
 def _is_merge(key: Scalar) -> bool:

@@ -35,7 +35,7 @@ _WORDS: dict[str, bool | None] = {
 
 @dataclass(frozen=True)
 class Scalar:
-    place: TextPosition
+    position: TextPosition
     text: str
     plain: bool
 
@@ -54,13 +54,13 @@ class Scalar:
 
 @dataclass(frozen=True)
 class Sequence:
-    place: TextPosition
+    position: TextPosition
     items: "list[Node]" = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class Mapping:
-    place: TextPosition
+    position: TextPosition
     pairs: "list[tuple[Node, Node]]" = field(default_factory=list)
 
 
@@ -70,10 +70,10 @@ Node = Scalar | Sequence | Mapping
 class NotYaml(Exception):
     """The text cannot be parsed at all."""
 
-    def __init__(self, message: str, place: TextPosition) -> None:
+    def __init__(self, message: str, position: TextPosition) -> None:
         super().__init__(message)
         self.message = message
-        self.place = place
+        self.position = position
 
 
 def read_tree(text: str) -> Node | None:
@@ -88,12 +88,12 @@ def read_tree(text: str) -> Node | None:
         return _Builder(YAML(typ="safe", pure=True).parse(text)).root()
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        place = TextPosition(1) if mark is None else TextPosition(mark.line + 1, mark.column + 1)
-        line = "".join(re.split(LINE_BREAK, text)[place.line - 1 : place.line])
+        position = TextPosition(1) if mark is None else TextPosition(mark.line + 1, mark.column + 1)
+        line = "".join(re.split(LINE_BREAK, text)[position.line - 1 : position.line])
         flow = "${" in line and ("[" in line or "{" in line.replace("${", ""))
         advice = "; inside { } or [ ] a value with ${...} needs quotes" if flow else ""
         what = " ".join(filter(None, (error.problem, error.context)))
-        raise NotYaml(f"this is not YAML: {what}{advice}", place) from None
+        raise NotYaml(f"this is not YAML: {what}{advice}", position) from None
     except (YAMLError, OverflowError, ValueError) as error:
         # Escapes beyond Unicode, which the scanner passes to chr() unchecked.
         raise NotYaml(f"this is not YAML: {str(error).splitlines()[0]}", TextPosition(1)) from None
@@ -112,40 +112,40 @@ class _Builder:
             if isinstance(event, ev.DocumentStartEvent):
                 documents += 1
                 if documents > 1:
-                    raise NotYaml("a second document starts here: one file holds one pipeline", _place(event))
+                    raise NotYaml("a second document starts here: one file holds one pipeline", _position(event))
             elif isinstance(event, ev.NodeEvent):
                 root = self._node(event, 1)
         return root
 
     def _node(self, event: Any, depth: int) -> Node:
-        place = _place(event)
+        position = _position(event)
         self._count += 1
         if depth > DEEPEST:
-            raise NotYaml(f"nested more than {DEEPEST} deep", place)
+            raise NotYaml(f"nested more than {DEEPEST} deep", position)
         if self._count > MOST_NODES:
-            raise NotYaml(f"more than {MOST_NODES} values", place)
+            raise NotYaml(f"more than {MOST_NODES} values", position)
         if isinstance(event, ev.AliasEvent):
             if event.anchor not in self._anchors:
-                raise NotYaml(f"*{shortened(event.anchor)} refers to no complete anchor above it", place)
+                raise NotYaml(f"*{shortened(event.anchor)} refers to no complete anchor above it", position)
             return self._anchors[event.anchor]
         if event.tag is not None and str(event.tag) not in ("!", "tag:yaml.org,2002:str"):
             tag = shortened(str(event.tag))
-            raise NotYaml(f"the tag {tag} is refused: values are plain text, numbers, lists and mappings", place)
-        node = self._collection(event, place, depth)
+            raise NotYaml(f"the tag {tag} is refused: values are plain text, numbers, lists and mappings", position)
+        node = self._collection(event, position, depth)
         if event.anchor is not None:
             self._anchors[event.anchor] = node
         return node
 
-    def _collection(self, event: Any, place: TextPosition, depth: int) -> Node:
+    def _collection(self, event: Any, position: TextPosition, depth: int) -> Node:
         match event:
             case ev.ScalarEvent():
                 if not event.value.isascii():
-                    _refuse_surrogates(event.value, place)
-                return Scalar(place, event.value, plain=event.implicit[0])
+                    _refuse_surrogates(event.value, position)
+                return Scalar(position, event.value, plain=event.implicit[0])
             case ev.SequenceStartEvent():
-                return Sequence(place, list(self._children(ev.SequenceEndEvent, depth)))
+                return Sequence(position, list(self._children(ev.SequenceEndEvent, depth)))
         nodes = list(self._children(ev.MappingEndEvent, depth))
-        return Mapping(place, list(zip(nodes[::2], nodes[1::2], strict=True)))
+        return Mapping(position, list(zip(nodes[::2], nodes[1::2], strict=True)))
 
     def _children(self, end: type[Any], depth: int) -> Iterator[Node]:
         for event in self._events:
@@ -154,10 +154,10 @@ class _Builder:
             yield self._node(event, depth + 1)
 
 
-def _place(event: Any) -> TextPosition:
+def _position(event: Any) -> TextPosition:
     return TextPosition(event.start_mark.line + 1, event.start_mark.column + 1)
 
 
-def _refuse_surrogates(text: str, place: TextPosition) -> None:
+def _refuse_surrogates(text: str, position: TextPosition) -> None:
     if any("\ud800" <= character <= "\udfff" for character in text):
-        raise NotYaml("half a surrogate pair is not a character", place)
+        raise NotYaml("half a surrogate pair is not a character", position)

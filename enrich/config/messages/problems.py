@@ -30,7 +30,7 @@ class Finding:
     """It concerns the key (unknown, duplicate), not the value."""
     offset: int | None = None
     """Index of the character in the value's text that it points at."""
-    place: TextPosition | None = None
+    position: TextPosition | None = None
     """Its position, if that is neither the key nor the value of the path."""
 
 

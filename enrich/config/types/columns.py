@@ -1,4 +1,4 @@
-"""Column lists as Spark writes them, `plan string, limits struct<rps:int>`; errors point at the place."""
+"""Column lists as Spark writes them, `plan string, limits struct<rps:int>`; errors point at the character."""
 
 import re
 from collections.abc import Iterable

@@ -44,43 +44,43 @@ class Starter:
     on_step: Callable[[str], None]
     cancelled: Callable[[], bool]
 
-    def start(self, place: Home, prepare: Prepare) -> None:
+    def start(self, home: Home, prepare: Prepare) -> None:
         """Raises PortTaken, Unreachable (too slow), Fatal (it ended, disk full) or Cancelled."""
-        if not all(map(ports.is_free, place.ports.values())):
-            raise port_taken(self.server, place)
-        place.folder.mkdir(parents=True, exist_ok=True)
+        if not all(map(ports.is_free, home.ports.values())):
+            raise port_taken(self.server, home)
+        home.folder.mkdir(parents=True, exist_ok=True)
         rotate(self.log)
         mark = Mark(self.log)
         self.on_step("preparing")
-        command = prepare(place, partial(self._run, place))
+        command = prepare(home, partial(self._run, home))
         self._go_on()
         self.on_step("starting")
-        self.run_file.spawn(command, SERVE, place.folder, self.log)
-        self.wait(place, mark)
+        self.run_file.spawn(command, SERVE, home.folder, self.log)
+        self.wait(home, mark)
 
-    def wait(self, place: Home, mark: Mark | None = None) -> None:
+    def wait(self, home: Home, mark: Mark | None = None) -> None:
         """Waits until the server answers. `mark`: where its log begins, if it was started here; if not, and it ends,
         raises Died."""
         deadline = time.monotonic() + self.server.patience
         while True:
             self._go_on()
             if self.run_file.running() is None:
-                raise Died if mark is None else self._ended(place, mark)
-            if self.server.answers(place) and self.run_file.running() is not None:
+                raise Died if mark is None else self._ended(home, mark)
+            if self.server.answers(home) and self.run_file.running() is not None:
                 return
             if time.monotonic() >= deadline:
                 what = f"{self.server.name} runs, but has not answered for {self.server.patience:.0f} s"
                 raise Unreachable(
                     f"{what}{'' if mark is None else mark.quote(_SHOWN_LINES)}",
-                    where=f"{self.server.address(place)}, log {self.log}",
+                    where=f"{self.server.address(home)}, log {self.log}",
                     next_step="`enrich dev down`, then `enrich dev up`; if that does not help, see its log",
                 )
             time.sleep(_POLL)
 
-    def _run(self, place: Home, command: Command) -> None:
+    def _run(self, home: Home, command: Command) -> None:
         step = Path(command.argv[0]).name
         mark = Mark(self.log)
-        child = self.run_file.spawn(command, step, place.folder, self.log)
+        child = self.run_file.spawn(command, step, home.folder, self.log)
         while not self.run_file.is_free():
             if self.cancelled():
                 self.run_file.ask_to_stop(signal.SIGTERM)
@@ -89,35 +89,35 @@ class Starter:
             time.sleep(_POLL / 2)
         if child is None or process.exit_code(child) != 0:
             what = f"{step}, which prepares the folder of {self.server.name}, failed"
-            raise self._disk_full(place, mark) or StepFailed(f"{what}{mark.quote(_SHOWN_LINES)}", where=str(self.log))
+            raise self._disk_full(home, mark) or StepFailed(f"{what}{mark.quote(_SHOWN_LINES)}", where=str(self.log))
 
-    def _ended(self, place: Home, mark: Mark) -> Fatal:
-        if (full := self._disk_full(place, mark)) is not None:
+    def _ended(self, home: Home, mark: Mark) -> Fatal:
+        if (full := self._disk_full(home, mark)) is not None:
             return full
         lines = mark.tail(200)
         if any(sign in line for line in lines for sign in _PORT_TAKEN):
-            return port_taken(self.server, place)
+            return port_taken(self.server, home)
         return Fatal(
             f"{self.server.name} ended while it started{mark.quote(_SHOWN_LINES) or ' and logged nothing'}",
             where=f"log {self.log}",
             next_step="see the log lines above; `enrich dev up` tries again",
         )
 
-    def _disk_full(self, place: Home, mark: Mark) -> Fatal | None:
+    def _disk_full(self, home: Home, mark: Mark) -> Fatal | None:
         said = any(sign in line for line in mark.tail(1_000) for sign in _NO_SPACE)
-        return disk_full(place.folder) if said or shutil.disk_usage(place.folder).free < _ROOM_LEFT else None
+        return disk_full(home.folder) if said or shutil.disk_usage(home.folder).free < _ROOM_LEFT else None
 
     def _go_on(self) -> None:
         if self.cancelled():
             raise Cancelled
 
 
-def port_taken(server: Server, place: Home) -> PortTaken:
-    taken = [port for port in place.ports.values() if not ports.is_free(port)] or list(place.ports.values())
+def port_taken(server: Server, home: Home) -> PortTaken:
+    taken = [port for port in home.ports.values() if not ports.is_free(port)] or list(home.ports.values())
     owner = ports.owner(taken[0])
     return PortTaken(
         f"port {taken[0]} of {server.name} is taken by {'another program' if owner is None else owner}",
-        where=f"stack {place.folder.parent}",
+        where=f"stack {home.folder.parent}",
         next_step="stop that program; or `enrich dev up --new-ports` gives the server another port and keeps its data",
     )
 

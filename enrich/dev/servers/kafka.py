@@ -75,52 +75,52 @@ class Kafka:
         program = java.find_java()
         class_path = os.pathsep.join(map(str, jars("kafka", report)))
 
-        def prepare(place: Home, run: RunStep) -> Command:
+        def prepare(home: Home, run: RunStep) -> Command:
             def kafka(*arguments: str, flags: tuple[str, ...] = ()) -> Command:
-                argv = (str(program), *java.arguments(place.folder, _HEAP), *_LOGGING, *flags, *arguments)
+                argv = (str(program), *java.arguments(home.folder, _HEAP), *_LOGGING, *flags, *arguments)
                 return Command(argv, {"CLASSPATH": class_path})  # not in argv: its 5 KB would hide the rest in `ps`
 
-            if secure.PORT in place.ports:
-                secure.make_certificates(place, run, program)
-            data, formatted = place.folder / "data", place.folder / "formatted"
-            _write_settings(place, "server.properties", data)
+            if secure.PORT in home.ports:
+                secure.make_certificates(home, run, program)
+            data, formatted = home.folder / "data", home.folder / "formatted"
+            _write_settings(home, "server.properties", data)
             if not data.exists():
                 # Into another folder, then renamed: an interrupted format leaves nothing that looks like data.
                 shutil.rmtree(formatted, ignore_errors=True)
-                _write_settings(place, "format.properties", formatted)
-                format_data = ("kafka.tools.StorageTool", "format", "-t", place.token, "-c", "format.properties")
+                _write_settings(home, "format.properties", formatted)
+                format_data = ("kafka.tools.StorageTool", "format", "-t", home.token, "-c", "format.properties")
                 run(kafka(*format_data, flags=("-XX:TieredStopAtLevel=1",)))
                 formatted.replace(data)
             return kafka("kafka.Kafka", "server.properties", flags=_COMPILER)
 
         return prepare
 
-    def answers(self, place: Home) -> bool:
-        if not is_listening(place.port):
+    def answers(self, home: Home) -> bool:
+        if not is_listening(home.port):
             return False
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import AdminClient
 
         # log_level 0: librdkafka's messages about a broker that is not up yet are expected.
-        client = AdminClient({"bootstrap.servers": self.address(place), "log_level": 0})
+        client = AdminClient({"bootstrap.servers": self.address(home), "log_level": 0})
         try:
             metadata = client.list_topics(timeout=1.0)
         except KafkaException:
             return False
         # The cluster id distinguishes this broker from another stack's. A broker is listed once it is not fenced.
-        return str(metadata.cluster_id) == place.token and bool(metadata.brokers)
+        return str(metadata.cluster_id) == home.token and bool(metadata.brokers)
 
-    def address(self, place: Home) -> str:
-        return f"{HOST}:{place.port}"
+    def address(self, home: Home) -> str:
+        return f"{HOST}:{home.port}"
 
 
-def _write_settings(place: Home, name: str, data: Path) -> None:
-    broker, controller = (f"{HOST}:{place.ports[port]}" for port in ("broker", "controller"))
+def _write_settings(home: Home, name: str, data: Path) -> None:
+    broker, controller = (f"{HOST}:{home.ports[port]}" for port in ("broker", "controller"))
     listeners, protocols = f"BROKER://{broker}", _SETTINGS["listener.security.protocol.map"]
     more: Mapping[str, str] = {}
-    if secure.PORT in place.ports:
-        listeners += f",SECURE://{HOST}:{place.ports[secure.PORT]}"
-        protocols, more = f"{protocols},SECURE:SASL_SSL", secure.settings(place)
+    if secure.PORT in home.ports:
+        listeners += f",SECURE://{HOST}:{home.ports[secure.PORT]}"
+        protocols, more = f"{protocols},SECURE:SASL_SSL", secure.settings(home)
     settings = {
         **_SETTINGS,
         **more,
@@ -131,5 +131,5 @@ def _write_settings(place: Home, name: str, data: Path) -> None:
         "log.dirs": data.name,  # relative: the folder's path may contain characters that properties files must escape
     }
     lines = "".join(f"{key}={value}\n" for key, value in settings.items())
-    (place.folder / name).touch(mode=0o600)  # with the secure listener it contains a password
-    (place.folder / name).write_text(lines, encoding="utf-8")
+    (home.folder / name).touch(mode=0o600)  # with the secure listener it contains a password
+    (home.folder / name).write_text(lines, encoding="utf-8")

@@ -39,32 +39,32 @@ class Postgres:
     def equip(self, report: Report | None) -> Prepare:  # noqa: ARG002 - nothing to fetch
         programs = _find_programs()
 
-        def prepare(place: Home, run: RunStep) -> Command:
+        def prepare(home: Home, run: RunStep) -> Command:
             user = _user(run, programs)
-            data = place.folder / "data"
+            data = home.folder / "data"
             if not data.exists():
-                _init(place, run, programs, user)
+                _init(home, run, programs, user)
             # The run file proves that no process of this server lives. But another process may have the id in this
             # file, and then PostgreSQL would not start.
             (data / "postmaster.pid").unlink(missing_ok=True)
-            settings = {**_SETTINGS, "port": str(place.port)}
+            settings = {**_SETTINGS, "port": str(home.port)}
             arguments = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
             return Command((str(programs / "postgres"), "-D", "data", *arguments), user=user)
 
         return prepare
 
-    def answers(self, place: Home) -> bool:
+    def answers(self, home: Home) -> bool:
         import psycopg
 
         try:
             # The password distinguishes this server from another stack's.
-            with psycopg.connect(self.address(place), connect_timeout=2, sslmode="disable") as connection:
+            with psycopg.connect(self.address(home), connect_timeout=2, sslmode="disable") as connection:
                 return connection.execute("SELECT 1").fetchone() == (1,)
         except psycopg.Error:
             return False
 
-    def address(self, place: Home) -> str:
-        return f"postgresql://{_USER}:{place.token}@{HOST}:{place.port}/{_DATABASE}"
+    def address(self, home: Home) -> str:
+        return f"postgresql://{_USER}:{home.token}@{HOST}:{home.port}/{_DATABASE}"
 
 
 def _find_programs() -> Path:
@@ -79,14 +79,14 @@ def _find_programs() -> Path:
     )
 
 
-def _init(place: Home, run: RunStep, programs: Path, user: User | None) -> None:
+def _init(home: Home, run: RunStep, programs: Path, user: User | None) -> None:
     # Into another folder, then renamed: an interrupted initdb leaves nothing that looks like data.
-    fresh, password = place.folder / "fresh", place.folder / "password"
+    fresh, password = home.folder / "fresh", home.folder / "password"
     shutil.rmtree(fresh, ignore_errors=True)
     fresh.mkdir(mode=0o700)
     password.unlink(missing_ok=True)
     password.touch(mode=0o600)
-    password.write_text(place.token, encoding="utf-8")
+    password.write_text(home.token, encoding="utf-8")
     if user is not None:
         for path in (fresh, password):
             os.chown(path, user.uid, user.gid)
@@ -94,7 +94,7 @@ def _init(place: Home, run: RunStep, programs: Path, user: User | None) -> None:
     files = ("-D", fresh.name, f"--pwfile={password.name}")
     run(Command((str(programs / "initdb"), "-U", _USER, *options, *files), user=user))
     password.unlink()
-    fresh.replace(place.folder / "data")
+    fresh.replace(home.folder / "data")
 
 
 def _user(run: RunStep, programs: Path) -> User | None:

@@ -22,34 +22,34 @@ class Redis:
     def equip(self, report: Report | None) -> Prepare:  # noqa: ARG002 - nothing to fetch
         program = _find_server()
 
-        def prepare(place: Home, run: RunStep) -> Command:  # noqa: ARG001 - Redis needs no step before
+        def prepare(home: Home, run: RunStep) -> Command:  # noqa: ARG001 - Redis needs no step before
             # Only the append-only file: a write is handed to the kernel before it is acknowledged, so acknowledged
             # writes survive a kill. Snapshots would only cost more time.
-            settings = {"port": str(place.port), "bind": HOST, "appendonly": "yes", "save": "", "dir": "."}
+            settings = {"port": str(home.port), "bind": HOST, "appendonly": "yes", "save": "", "dir": "."}
             arguments = [part for name, value in settings.items() for part in (f"--{name}", value)]
             return Command((str(program), *arguments))
 
         return prepare
 
-    def answers(self, place: Home) -> bool:
+    def answers(self, home: Home) -> bool:
         import redis
         from redis.backoff import NoBackoff
         from redis.retry import Retry
 
         # The client's default is four attempts with pauses.
         once = Retry(NoBackoff(), 0)
-        client = redis.Redis(HOST, place.port, socket_timeout=1.0, socket_connect_timeout=1.0, retry=once)
+        client = redis.Redis(HOST, home.port, socket_timeout=1.0, socket_connect_timeout=1.0, retry=once)
         try:
             # An instance that is still loading its file answers PING with an error. Its directory distinguishes it from
             # another stack's Redis.
-            return bool(client.ping()) and client.config_get("dir")["dir"] == str(place.folder)
+            return bool(client.ping()) and client.config_get("dir")["dir"] == str(home.folder)
         except redis.RedisError:
             return False
         finally:
             client.close()
 
-    def address(self, place: Home) -> str:
-        return f"redis://{HOST}:{place.port}/0"
+    def address(self, home: Home) -> str:
+        return f"redis://{HOST}:{home.port}/0"
 
 
 def _find_server() -> Path:

@@ -22,15 +22,15 @@ class Registry:
 
     def equip(self, report: Report | None) -> Prepare:
         program = java.find_java()
-        home = unpacked("registry", report)
-        runners = sorted(home.glob("*-runner.jar"))
+        folder = unpacked("registry", report)
+        runners = sorted(folder.glob("*-runner.jar"))
         if not runners:
-            raise ConfigError("the archive of the schema registry holds no runner", where=str(home))
+            raise ConfigError("the archive of the schema registry holds no runner", where=str(folder))
 
-        def prepare(place: Home, run: RunStep) -> Command:  # noqa: ARG001 - the registry makes its own files
+        def prepare(home: Home, run: RunStep) -> Command:  # noqa: ARG001 - the registry makes its own files
             environment = {
                 "QUARKUS_HTTP_HOST": HOST,
-                "QUARKUS_HTTP_PORT": str(place.port),
+                "QUARKUS_HTTP_PORT": str(home.port),
                 "QUARKUS_HTTP_ACCESS_LOG_ENABLED": "false",
                 # By default it stores in memory. WRITE_DELAY=0: each commit is handed to the kernel before it is
                 # acknowledged (H2 would wait half a second), so that schemas survive a kill.
@@ -40,14 +40,14 @@ class Registry:
             }
             # Ready in 2.3 s instead of 3.3 s with the simple collector and compiler (measured).
             flags = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-            argv = (str(program), *java.arguments(place.folder, _HEAP), *flags, "-jar", str(runners[0]))
+            argv = (str(program), *java.arguments(home.folder, _HEAP), *flags, "-jar", str(runners[0]))
             return Command(argv, environment)
 
         return prepare
 
-    def answers(self, place: Home) -> bool:
+    def answers(self, home: Home) -> bool:
         # http.client, not urllib: that would send a request to the loopback interface through HTTP_PROXY.
-        connection = http.client.HTTPConnection(HOST, place.port, timeout=2.0)
+        connection = http.client.HTTPConnection(HOST, home.port, timeout=2.0)
         try:
             connection.request("GET", f"{_API}/subjects")
             return connection.getresponse().status == http.HTTPStatus.OK
@@ -56,5 +56,5 @@ class Registry:
         finally:
             connection.close()
 
-    def address(self, place: Home) -> str:
-        return f"http://{HOST}:{place.port}{_API}"
+    def address(self, home: Home) -> str:
+        return f"http://{HOST}:{home.port}{_API}"

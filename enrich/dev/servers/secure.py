@@ -46,25 +46,25 @@ class Secure:
     password: str
 
 
-def of(place: Home) -> Secure | None:
+def of(home: Home) -> Secure | None:
     """None for a broker without this listener."""
-    if PORT not in place.ports or not (place.folder / _FOLDER / _PASSWORD).is_file():
+    if PORT not in home.ports or not (home.folder / _FOLDER / _PASSWORD).is_file():
         return None
-    folder = place.folder / _FOLDER
-    return Secure(f"{HOST}:{place.ports[PORT]}", folder / _AUTHORITY, USER, _read(folder))
+    folder = home.folder / _FOLDER
+    return Secure(f"{HOST}:{home.ports[PORT]}", folder / _AUTHORITY, USER, _read(folder))
 
 
-def settings(place: Home) -> Mapping[str, str]:
+def settings(home: Home) -> Mapping[str, str]:
     """Settings for the broker's file, which contains the password and must be private. The folder must exist."""
-    return {**_SETTINGS, "listener.name.secure.ssl.keystore.password": _read(place.folder / _FOLDER)}
+    return {**_SETTINGS, "listener.name.secure.ssl.keystore.password": _read(home.folder / _FOLDER)}
 
 
-def make_certificates(place: Home, run: RunStep, java: Path) -> None:
+def make_certificates(home: Home, run: RunStep, java: Path) -> None:
     """Makes key and certificate once for a stack, atomically. Raises StepFailed."""
-    folder = place.folder / _FOLDER
+    folder = home.folder / _FOLDER
     if folder.is_dir():
         return
-    aside = place.folder / f"{_FOLDER}.new"
+    aside = home.folder / f"{_FOLDER}.new"
     shutil.rmtree(aside, ignore_errors=True)
     aside.mkdir(mode=0o700)
     password = secrets.token_urlsafe(24)
@@ -79,7 +79,7 @@ def make_certificates(place: Home, run: RunStep, java: Path) -> None:
     aside.replace(folder)
 
 
-def make_users(place: Home, plain_servers: str) -> None:
+def make_users(home: Home, plain_servers: str) -> None:
     """Creates users and rights through the plain listener. May be repeated. Raises Kafka's errors, mapped."""
     from confluent_kafka.admin import AdminClient
     from confluent_kafka.admin._scram import (
@@ -92,7 +92,7 @@ def make_users(place: Home, plain_servers: str) -> None:
 
     admin = AdminClient({"bootstrap.servers": plain_servers})
     info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, _ITERATIONS)
-    password = _read(place.folder / _FOLDER).encode()
+    password = _read(home.folder / _FOLDER).encode()
     upserts: list[Any] = [UserScramCredentialUpsertion(user, info, password) for user in (USER, GUEST)]
     with kafka_errors("the users of the secure listener"):
         for futures in (

@@ -75,8 +75,8 @@ class Server(Protocol):
     def equip(self, report: Report | None) -> Prepare:
         """Finds or fetches what it needs to run, before anything starts. Raises ConfigError or Unreachable."""
 
-    def answers(self, place: Home) -> bool:
+    def answers(self, home: Home) -> bool:
         """Whether it answers a real request, within about a second. Never raises for "not yet"."""
 
-    def address(self, place: Home) -> str:
+    def address(self, home: Home) -> str:
         """The address for clients."""

@@ -129,9 +129,9 @@ def _table_rules(stage: Stage, here: Path, lookup: Lookup, at: Path, tables: Map
         message = f"wait needs a table with a topic: the loader of {lookup.table} never says that it is complete"
         yield Finding((*at, "on_miss"), message, about=((*there, "loader"),))
     if stage.replay == Replay.deterministic:
-        for place, why in replayable(table, there):
+        for path, why in replayable(table, there):
             message = f"replay: deterministic cannot use the table {lookup.table}: it {why}"
-            yield Finding((*here, "replay"), message, about=(place, (*at, "table")))
+            yield Finding((*here, "replay"), message, about=(path, (*at, "table")))
 
 
 def _default_rules(lookup: Lookup, at: Path, columns: Columns, there: Path) -> Iterator[Finding]:

@@ -42,8 +42,8 @@ def retry_topics(pipeline: str, route: str, retries: Iterable[timedelta]) -> lis
     """For each pause, the shortest first, its topic. Equal pauses have topics of their own: what one tier sends on must
     not come back to it."""
     topics: list[tuple[str, timedelta]] = []
-    for place, pause in enumerate(ordered := sorted(retries)):
-        again = place - ordered.index(pause)
+    for index, pause in enumerate(ordered := sorted(retries)):
+        again = index - ordered.index(pause)
         name = f"{retry_prefix(pipeline, route)}{duration_text(pause)}"
         topics.append((f"{name}.{again + 1}" if again else name, pause))
     return topics
