@@ -1,9 +1,10 @@
 """The processes of the stack's servers: whether they live, how they ended, their memory and open files."""
 
 import os
-import time
 from collections.abc import Collection
 from contextlib import suppress
+
+import psutil
 
 from enrich.base.processes import PROC, Identity, identify, stat
 
@@ -22,7 +23,7 @@ def exit_code(process: Identity) -> int | None:
 def in_session(leader: int) -> list[Identity]:
     """The living processes of the session that `leader` started, including itself if it lives."""
     found = []
-    for pid in _all():
+    for pid in psutil.pids():
         member = stat(pid)
         if member is not None and member.session == leader and not member.has_ended:
             found.append(Identity(pid, member.started))
@@ -32,7 +33,7 @@ def in_session(leader: int) -> list[Identity]:
 def holding(links: Collection[str], descriptor: int) -> list[Identity]:
     """The processes whose open file of this number is one of `links`, as /proc spells them."""
     found = []
-    for pid in _all():
+    for pid in psutil.pids():
         with suppress(OSError):  # it has ended, or we may not inspect it
             if os.readlink(PROC / str(pid) / "fd" / str(descriptor)) in links:  # noqa: PTH115 - the text, not a path
                 found.append(identify(pid))
@@ -43,17 +44,12 @@ def memory(process: Identity) -> int:
     """Bytes of main memory of the process and its children. Shared pages are counted once."""
     total = 0
     for member in in_session(process.pid):
-        with suppress(OSError):
-            _, resident, shared, *_ = map(int, (PROC / str(member.pid) / "statm").read_text().split())
-            total += resident if member == process else max(0, resident - shared)
-    return total * os.sysconf("SC_PAGE_SIZE")
+        with suppress(psutil.Error):
+            used = psutil.Process(member.pid).memory_info()
+            total += used.rss if member == process else max(0, used.rss - used.shared)
+    return total
 
 
 def started_at(process: Identity) -> float:
     """Start time in seconds since 1970."""
-    since_boot = process.started / os.sysconf("SC_CLK_TCK")
-    return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + since_boot
-
-
-def _all() -> list[int]:
-    return [int(entry.name) for entry in PROC.iterdir() if entry.name.isdigit()]
+    return psutil.boot_time() + process.started / os.sysconf("SC_CLK_TCK")

@@ -6,6 +6,8 @@ from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 
+import psutil
+
 from enrich.base.errors import Fatal
 from enrich.dev.servers.server import HOST
 
@@ -61,12 +63,9 @@ def _lowest_of_kernel() -> int:
 
 def owner(port: int) -> str | None:
     """The process that listens on a port, for people; None if there is none, or if we may not inspect it."""
-    with suppress(ImportError):  # it comes with the extra `dev-stack`
-        import psutil
-
-        for connection in psutil.net_connections("tcp"):
-            listens = connection.status == psutil.CONN_LISTEN and connection.laddr[1:] == (port,)
-            if listens and connection.pid is not None:
-                with suppress(psutil.Error):
-                    return f"process {connection.pid} ({psutil.Process(connection.pid).name()})"
+    for connection in psutil.net_connections("tcp"):
+        listens = connection.status == psutil.CONN_LISTEN and connection.laddr[1:] == (port,)
+        if listens and connection.pid is not None:
+            with suppress(psutil.Error):
+                return f"process {connection.pid} ({psutil.Process(connection.pid).name()})"
     return None
