@@ -229,8 +229,8 @@ class Flow:
     def _bounds(self, partition: int, deadline_s: float = _LOOK_S) -> Bounds | None:
         """None if the brokers do not answer now."""
         with suppress(KafkaException):
-            place = TopicPartition(self._plan.topic, partition)
-            return Bounds(*self._consumer.get_watermark_offsets(place, timeout=deadline_s, cached=False))
+            topic_partition = TopicPartition(self._plan.topic, partition)
+            return Bounds(*self._consumer.get_watermark_offsets(topic_partition, timeout=deadline_s, cached=False))
         return None
 
     def _look_for_brokers(self) -> None:
@@ -245,8 +245,8 @@ class Flow:
         self._next_ends = time.monotonic() + _ENDS_S
         for partition in self._partitions.values():
             with suppress(KafkaException):
-                place = TopicPartition(self._plan.topic, partition.number)
-                known = self._consumer.get_watermark_offsets(place, cached=True)
+                topic_partition = TopicPartition(self._plan.topic, partition.number)
+                known = self._consumer.get_watermark_offsets(topic_partition, cached=True)
                 if known is not None and known[1] >= 0:
                     partition.end = known[1]
 
@@ -346,8 +346,8 @@ class Flow:
             if partition.committed != partition.position or self._is_silent(partition, now_ms):
                 partition.marks.add(now_ms, partition.position)
                 note = self._committed(incarnation, partition.marks.all()).to_text()
-                place = (self._plan.topic, partition.number, partition.position, note, partition.epoch)
-                offsets.append(TopicPartition(*place))
+                fields = (self._plan.topic, partition.number, partition.position, note, partition.epoch)
+                offsets.append(TopicPartition(*fields))
                 done.append(partition)
         if offsets:
             with kafka_errors(f"topic {self._plan.topic}"):
@@ -403,7 +403,7 @@ class Flow:
         try:
             with kafka_errors(f"topic {self._plan.topic}"):
                 committed = consumer.committed(assigned, timeout=_DEADLINE_S)
-            begun = [self._begin(place) for place in committed]
+            begun = [self._begin(one) for one in committed]
             # A flow that starts notices here that the store was replaced; it has written nothing yet.
             self.rewinds += any(why == ANOTHER_STORE for _, why in begun)
             starts = [start for start, _ in begun]
@@ -446,18 +446,18 @@ class Flow:
         _log.info("a partition was assigned", extra=extra)
         return TopicPartition(self._plan.topic, committed.partition, start, leader_epoch=partition.epoch), why
 
-    def _look_since(self, place: TopicPartition, known: Committed | None, partition: Partition, why: str) -> None:
+    def _look_since(self, start: TopicPartition, known: Committed | None, partition: Partition, why: str) -> None:
         """Remarks what happened to the partition since its last commit."""
-        if why == COMMITTED and partition.position == place.offset and place.leader_epoch is not None:
-            partition.epoch = place.leader_epoch
-        bounds = self._bounds(place.partition, _DEADLINE_S)
+        if why == COMMITTED and partition.position == start.offset and start.leader_epoch is not None:
+            partition.epoch = start.leader_epoch
+        bounds = self._bounds(start.partition, _DEADLINE_S)
         if bounds is None:
             return
         if why in (COMMITTED, ANOTHER_STORE):
             partition.alive_ms = None if known is None else known.at_ms
             gap = gap_of(
-                place.partition,
-                place.offset,
+                start.partition,
+                start.offset,
                 bounds,
                 partition.alive_ms,
                 self._clock_ms(),
@@ -473,7 +473,7 @@ class Flow:
         return Committed(self._plan.generation, incarnation, marks, self._plan.born, self._clock_ms())
 
     def _revoke(self, consumer: Consumer, revoked: list[TopicPartition]) -> None:
-        leaving = [self._partitions[place.partition] for place in revoked if place.partition in self._partitions]
+        leaving = [self._partitions[one.partition] for one in revoked if one.partition in self._partitions]
         try:
             self._commit(leaving)
         except EnrichError as error:  # the next owner reads again what is not committed
@@ -481,9 +481,9 @@ class Flow:
         self._lose(consumer, revoked)
 
     def _lose(self, consumer: Consumer, lost: list[TopicPartition]) -> None:  # noqa: ARG002 - a callback's signature
-        for place in lost:
-            self._partitions.pop(place.partition, None)
-        gone = {place.partition for place in lost}
+        for one in lost:
+            self._partitions.pop(one.partition, None)
+        gone = {one.partition for one in lost}
         self._polled_meanwhile = [each for each in self._polled_meanwhile if each.partition() not in gone]
 
     def _note_trouble(self, error: Retryable) -> None:

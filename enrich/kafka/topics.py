@@ -128,12 +128,12 @@ class Topics:
             for name, topic in described.items()
         }
         offsets: dict[str, dict[int, int]] = {name: {} for name in names}
-        for place, future in self._list_offsets(places).items():
-            answer = self._outcome(future, f"topic {place.topic}, partition {place.partition}")
+        for topic_partition, future in self._list_offsets(places).items():
+            answer = self._outcome(future, f"topic {topic_partition.topic}, partition {topic_partition.partition}")
             if isinstance(answer, EnrichError):
-                ends[place.topic] = answer
+                ends[topic_partition.topic] = answer
             else:
-                offsets[place.topic][place.partition] = answer.offset
+                offsets[topic_partition.topic][topic_partition.partition] = answer.offset
         return {
             name: end if isinstance(end, EnrichError) else TopicEnds(end.topic_id, offsets[name])
             for name, end in ends.items()
@@ -170,7 +170,7 @@ class Topics:
             with self._errors(f"topic {name}"):
                 try:
                     futures = self._list_offsets(request, isolation)
-                    return {place.partition: self._result(future).offset for place, future in futures.items()}
+                    return {one.partition: self._result(future).offset for one, future in futures.items()}
                 except KafkaException as exception:
                     if exception.args[0].code() not in _STALE_LEADER or time.monotonic() > end:
                         raise

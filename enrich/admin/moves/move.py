@@ -119,11 +119,11 @@ class Move:
     def _progress(self) -> dict[int, int]:
         assert self._consumer is not None  # noqa: S101 - made with the move
         source, target = self._route.source, self._route.target
-        places = [TopicPartition(source, partition) for partition in self._cluster.topics.partitions(source)]
+        partitions = [TopicPartition(source, partition) for partition in self._cluster.topics.partitions(source)]
         with kafka_errors(f"consumer group {self._route.identity}"):
-            known = self._consumer.committed(places, timeout=self._cluster.deadline_s)
-        positions = {place.partition: place.offset for place in known if place.offset >= 0}
-        if positions and any(place.metadata != self._ids for place in known if place.offset >= 0):
+            known = self._consumer.committed(partitions, timeout=self._cluster.deadline_s)
+        positions = {one.partition: one.offset for one in known if one.offset >= 0}
+        if positions and any(one.metadata != self._ids for one in known if one.offset >= 0):
             raise WouldLoseData(
                 "one of the topics was recreated since the move began",
                 where=f"topics {source}, {target}",

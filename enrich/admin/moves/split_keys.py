@@ -61,17 +61,17 @@ def find_split_keys(cluster: Cluster, topic: str, copied: Mapping[int, int], rep
     suspects = _suspects(cluster, topic, starts, ends, report)
     if not len(suspects):
         return Found(SplitKeys(), len(ends))
-    places: dict[bytes, set[int]] = {}
+    partitions_of: dict[bytes, set[int]] = {}
     messages: list[Message] = []
     for batch in batches_of(cluster, topic, report, starts=starts, ends=ends):
         keys = [message.key() for message in batch]
         for index in np.flatnonzero(np.isin(hashes_of(keys), suspects)).tolist():
             key, message = keys[index], batch[index]
             if isinstance(key, bytes):
-                places.setdefault(key, set()).add(message.partition() or 0)
+                partitions_of.setdefault(key, set()).add(message.partition() or 0)
                 if (message.offset() or 0) < copied.get(message.partition() or 0, 0):
                     messages.append(message)
-    split = SplitKeys(key for key, partitions in places.items() if len(partitions) > 1)
+    split = SplitKeys(key for key, partitions in partitions_of.items() if len(partitions) > 1)
     for message in messages:
         if message.key() in split:
             split.take(message)

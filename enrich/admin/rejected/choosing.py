@@ -30,7 +30,7 @@ class Selection:
 
     def has(self, letter: Letter) -> bool:
         return (
-            (not self.names or letter.name in self.names or letter.place in self.names)
+            (not self.names or letter.name in self.names or letter.origin in self.names)
             and (self.reason is None or self.reason in letter.reason)
             and (self.stage is None or self.stage == letter.stage)
         )
@@ -94,8 +94,8 @@ def letters(
             known = offsets.get(message.partition() or 0)
             if known is None or message.value() is None:
                 continue
-            place = int(np.searchsorted(known, message.offset() or 0))
-            if place < len(known) and known[place] == message.offset():
+            index = int(np.searchsorted(known, message.offset() or 0))
+            if index < len(known) and known[index] == message.offset():
                 letter = letter_of(dlq, message)
                 if letter is None:
                     other(message)

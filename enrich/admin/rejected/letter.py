@@ -42,7 +42,7 @@ class Letter:
     """The key or the headers did not fit either."""
 
     @property
-    def place(self) -> str:
+    def origin(self) -> str:
         """`topic/partition/offset` of the original record."""
         return f"{self.topic}/{self.partition}/{self.offset}"
 

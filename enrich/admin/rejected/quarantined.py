@@ -36,7 +36,7 @@ def replayable(
         for record in records
         if record.key is not None
     }
-    newer = {origins[origin]: place for origin, place in newer_records(cluster, table.topic, origins).items()}
+    newer = {origins[origin]: record for origin, record in newer_records(cluster, table.topic, origins).items()}
     good: list[Quarantined] = []
     left: dict[str, list[Quarantined]] = {}
     for index, record in enumerate(records):

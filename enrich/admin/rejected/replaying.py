@@ -95,8 +95,8 @@ class Replay:
                 for letter in some
                 if letter.topic == topic and letter.key is not None
             }
-            for origin, place in newer_records(self._cluster, topic, names, self._report).items():
-                found[names[origin]] = place
+            for origin, newer in newer_records(self._cluster, topic, names, self._report).items():
+                found[names[origin]] = newer
             # If two letters have the same key, the later one is the newer record of the earlier one.
             latest: dict[tuple[bytes, int], Origin] = {}
             for origin in sorted(names, key=lambda one: one.offset):

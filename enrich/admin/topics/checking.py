@@ -113,16 +113,16 @@ def _of_settings(wanted: Wanted, actual: Actual, note: Note | None) -> Iterator[
 def _of_records(cluster: Cluster, actual: Actual, note: Note | None, census: Census) -> Iterator[Finding]:
     rows, shares, topic = census.rows(), census.shares(), actual.name
     if census.null_keys:
-        places = ", ".join(f"{partition}/{offset}" for partition, offset in census.without_key[:_KEYS_NAMED])
-        what = f"{census.null_keys:,} records without a key, from before the topic was compacted: {places}"
+        records = ", ".join(f"{partition}/{offset}" for partition, offset in census.without_key[:_KEYS_NAMED])
+        what = f"{census.null_keys:,} records without a key, from before the topic was compacted: {records}"
         yield Finding(Problem.null_keys, what, "they can become no rows; `enrich topics rekey` leaves them behind")
     largest = int(actual.settings.get("max.message.bytes", 2**31))
     oversized = rows[rows["size"] > largest]
     if len(oversized):
         one = oversized[np.argmax(oversized["size"])]
         what = f"{len(oversized):,} records are larger than max.message.bytes {largest:,}, up to {one['size']:,} bytes"
-        place = f"{what}, at {one['partition']}/{one['offset']}"
-        yield Finding(Problem.oversized, place, "they cannot be copied or replayed: raise max.message.bytes")
+        found = f"{what}, at {one['partition']}/{one['offset']}"
+        yield Finding(Problem.oversized, found, "they cannot be copied or replayed: raise max.message.bytes")
     split = _split_keys(cluster, topic, census)
     if split:
         named = ", ".join(key.decode("utf-8", "backslashreplace") for key in sorted(split)[:_KEYS_NAMED])

@@ -258,8 +258,8 @@ class _Others:
     def add(self, record: "Message") -> None:
         topic, partition, offset = str(record.topic()), record.partition(), record.offset()
         if self._as_json:
-            place = {"topic": topic, "partition": partition, "offset": offset}
-            print_json({"dlq": topic, "letter": None, **place, "reason": _NONE, "timestamp": record.timestamp()[1]})
+            origin = {"topic": topic, "partition": partition, "offset": offset}
+            print_json({"dlq": topic, "letter": None, **origin, "reason": _NONE, "timestamp": record.timestamp()[1]})
             return
         number, first = self._found.get(topic, (0, f"{partition}/{offset}"))
         self._found[topic] = number + 1, first
@@ -297,12 +297,12 @@ def _show_letter(letter: "Letter", pieces: list[Any]) -> None:
 
 def _show_outcome(dlq: str, outcome: "Replayed", as_json: bool, *, dry: bool) -> None:
     if as_json:
-        for letter, place in outcome.overwrites:
-            print_json({"dlq": dlq, "letter": letter.name, "overwrites": str(place), "key": text_of(letter.key)})
+        for letter, newer in outcome.overwrites:
+            print_json({"dlq": dlq, "letter": letter.name, "overwrites": str(newer), "key": text_of(letter.key)})
         print_json({"dlq": dlq, "done": not dry, "replayed": outcome.replayed, "skipped": outcome.skipped})
         return
-    for letter, place in outcome.overwrites:
-        typer.echo(f"{letter.name} overwrites {place}, key {readable(letter.key, 'none')}")
+    for letter, newer in outcome.overwrites:
+        typer.echo(f"{letter.name} overwrites {newer}, key {readable(letter.key, 'none')}")
     typer.echo(f"{dlq}: {outcome.replayed:,} letters {'could be replayed' if dry else 'replayed'}")
     for reason, number in outcome.skipped.items():
         typer.echo(f"  {number:,} stay: {reason}")

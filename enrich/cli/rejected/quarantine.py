@@ -69,7 +69,7 @@ def _list(config: Path, table: str, json: bool, deadline: float) -> None:
 @app.command()
 def show(
     table: TableName,
-    record: Annotated[str, typer.Argument(metavar="PARTITION/OFFSET", help="Its place in the topic, as listed.")],
+    record: Annotated[str, typer.Argument(metavar="PARTITION/OFFSET", help="Its partition and offset, as listed.")],
     config: ConfigFile,
     json: AsJson = False,
     deadline: Deadline = DEADLINE_S,
@@ -80,7 +80,7 @@ def show(
     """
     from enrich.config import load
 
-    partition, offset = parsed_place(record)
+    partition, offset = parsed_position(record)
     with ready_table(config, table, deadline) as (view, _):
         # More than one if the topic was recreated: then two records can have the same partition and offset.
         found = [one for one in view.quarantined() if (one.partition, one.offset) == (partition, offset)]
@@ -97,13 +97,14 @@ def show(
         raise typer.Exit(DIFFERENCE)
 
 
-def parsed_place(place: str) -> tuple[int, int]:
+def parsed_position(position: str) -> tuple[int, int]:
     from enrich.base.errors import ConfigError
 
-    partition, _, offset = place.partition("/")
+    partition, _, offset = position.partition("/")
     if not (partition.isdecimal() and offset.isdecimal()):
         raise ConfigError(
-            f"`{place}` is not the place of a record", next_step="write it as PARTITION/OFFSET, for example 0/4711"
+            f"`{position}` is not the position of a record",
+            next_step="write it as PARTITION/OFFSET, for example 0/4711",
         )
     return int(partition), int(offset)
 
@@ -161,9 +162,9 @@ def _show_groups(records: "Iterable[Quarantined]", state: "QuarantineState") -> 
     shown = Table("reason", "records", "kept", "first", "newest")
     for reason, number in numbers.most_common():
         first = firsts.get(reason)
-        place = "" if first is None else f"{first.partition}/{first.offset}"
+        position = "" if first is None else f"{first.partition}/{first.offset}"
         newest = time_text(lasts.get(reason))
-        shown.add_row(escape(reason), f"{number:,}", f"{state.kept.get(reason, 0):,}", place, newest)
+        shown.add_row(escape(reason), f"{number:,}", f"{state.kept.get(reason, 0):,}", position, newest)
     Console().print(shown)
 
 

@@ -8,14 +8,15 @@ import typer
 from enrich.base.exits import DIFFERENCE
 from enrich.base.json_lines import print_json
 from enrich.cli.output import text_of
-from enrich.cli.rejected.quarantine import AsJson, ConfigFile, Deadline, TableName, parsed_place
+from enrich.cli.rejected.quarantine import AsJson, ConfigFile, Deadline, TableName, parsed_position
 from enrich.cli.table.ready import DEADLINE_S, ready_table
 
 if TYPE_CHECKING:
     from stores.protocol import Quarantined
 
-Places = Annotated[
-    list[str] | None, typer.Argument(metavar="[PARTITION/OFFSET]...", help="Records by their place, as listed.")
+Records = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[PARTITION/OFFSET]...", help="Records by partition and offset, as listed."),
 ]
 Reason = Annotated[str | None, typer.Option("--reason", help="Only records whose reason has this text in it.")]
 All = Annotated[bool, typer.Option("--all", help="All records, if nothing else is chosen.")]
@@ -29,7 +30,7 @@ def add_commands(app: typer.Typer) -> None:
 def replay(
     table: TableName,
     config: ConfigFile,
-    places: Places = None,
+    records: Records = None,
     reason: Reason = None,
     every: All = False,
     force: Annotated[bool, typer.Option("--force", help="Also if the key has a newer record.")] = False,
@@ -46,7 +47,7 @@ def replay(
     from enrich.config import load
     from enrich.host.tables import topic_tables
 
-    chosen = _chosen(config, table, places, reason, every, deadline)
+    chosen = _chosen(config, table, records, reason, every, deadline)
     pipeline = load(config)
     topic_table = topic_tables(pipeline).get(table)
     if topic_table is None:
@@ -76,7 +77,7 @@ def replay(
 def purge(
     table: TableName,
     config: ConfigFile,
-    places: Places = None,
+    records: Records = None,
     reason: Reason = None,
     every: All = False,
     yes: Annotated[bool, typer.Option("--yes", help="Required: the command does not ask.")] = False,
@@ -91,7 +92,7 @@ def purge(
     from enrich.base.errors import WouldLoseData
     from enrich.config import load
 
-    chosen = _chosen(config, table, places, reason, every, deadline)
+    chosen = _chosen(config, table, records, reason, every, deadline)
     for record in chosen:
         if json:
             print_json({"purged": yes, **_fields(record)})
@@ -105,13 +106,13 @@ def purge(
 
 
 def _chosen(
-    config: Path, table: str, places: list[str] | None, reason: str | None, every: bool, deadline: float
+    config: Path, table: str, positions: list[str] | None, reason: str | None, every: bool, deadline: float
 ) -> "list[Quarantined]":
     from enrich.base.errors import ConfigError
 
-    if not places and reason is None and not every:
-        raise ConfigError("nothing was chosen", next_step="name places, or give --reason or --all")
-    wanted = {parsed_place(place) for place in places or ()}
+    if not positions and reason is None and not every:
+        raise ConfigError("nothing was chosen", next_step="name records, or give --reason or --all")
+    wanted = {parsed_position(position) for position in positions or ()}
     with ready_table(config, table, deadline) as (view, _):
         return [
             record

@@ -172,8 +172,8 @@ def _committed(consumer: Consumer, group: str, topic: str, partitions: list[int]
             time.sleep(_TRY_AGAIN_S)
         else:
             break
-    note = next((str(place.metadata) for place in answered if place.metadata), None)
-    return {place.partition: place.offset for place in answered if place.offset >= 0}, note
+    note = next((str(partition.metadata) for partition in answered if partition.metadata), None)
+    return {partition.partition: partition.offset for partition in answered if partition.offset >= 0}, note
 
 
 def ends_of(progress: Mapping[str, object] | None) -> Ends:
