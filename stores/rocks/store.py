@@ -129,15 +129,12 @@ class RocksStore:
                 self._show(changed, {}, deletes)
             return Publication(self.seq)
 
-    def purge(self, table: str, places: Iterable[QuarantinePlace], *, not_kept: bool = False) -> Publication:
-        """Removes these records from the table's quarantine; unknown places are ignored.
-
-        `not_kept`: also sets the counts of records that it had no room for to zero.
-        """
+    def purge(self, table: str, places: Iterable[QuarantinePlace]) -> Publication:
+        """Removes these records from the table's quarantine; unknown places are ignored."""
         with self._writing():
             self._known(table)
             before = self._state.tables[table]
-            gone = purged(self._database, before, places, not_kept=not_kept)
+            gone = purged(self._database, before, places)
             self._show([replace(before, quarantine=gone.state)], {}, gone.deletes)
             return Publication(self.seq)
 

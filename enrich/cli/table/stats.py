@@ -60,7 +60,7 @@ def _fields(one: "TableStats") -> dict[str, Any]:
         "segments": None if mapped is None else mapped.segments,
         "segment_versions": None if mapped is None else mapped.versions,
         "segment_bytes": None if mapped is None else mapped.bytes,
-        "segment_bytes_in_memory": None if mapped is None else mapped.in_memory,
+        "segment_bytes_in_memory": one.in_memory,
         "rocksdb_bytes": one.rocks_bytes,
         "history_ms": one.history_ms,
         "floor": one.floor,
@@ -108,8 +108,8 @@ def _show_one(one: "TableStats") -> None:
     }
     if mapped is not None:
         lines["segments"] = f"{mapped.segments} with {mapped.versions:,} versions, {_mib(mapped.bytes)}"
-        if mapped.in_memory is not None:
-            lines["memory"] = f"{_mib(mapped.in_memory)} of the segments, once for all workers"
+        if one.in_memory is not None:
+            lines["memory"] = f"{_mib(one.in_memory)} of the segments, once for all workers"
     for name, text in lines.items():
         typer.echo(f"{name:<17} {text}")
     for why in _remarks(one):

@@ -33,7 +33,8 @@ _PATIENCE_S = 5
 _RAISED = HTTPStatus.UNPROCESSABLE_ENTITY
 """The answer's body is an error of our tree, which the caller raises."""
 
-NO_ORDERS: Mapping[str, Callable[[bytes], None]] = {}
+Orders = Mapping[str, Callable[[bytes], object]]
+"""Path -> what queues an errand, given the request's body."""
 Questions = Mapping[str, Callable[[str], bytes]]
 """Prefix of a path -> what answers, given the rest of the path. An error of our tree is raised again in `ask`."""
 NO_QUESTIONS: Questions = {}
@@ -46,14 +47,12 @@ class RequestServer:
         self,
         folder: Path,
         metrics: Callable[[], bytes],
-        errands: Mapping[str, Callable[[], None]],
-        orders: Mapping[str, Callable[[bytes], None]] = NO_ORDERS,
+        orders: Orders,
         questions: Questions = NO_QUESTIONS,
     ) -> None:
-        """`errands`: path -> what queues the errand; `orders`: the same with an argument, the request's body."""
         (folder / _SOCKET).unlink(missing_ok=True)
         with _short(folder) as path:
-            self._server = _UnixServer(path, _handler(metrics, errands, orders, questions))
+            self._server = _UnixServer(path, _handler(metrics, orders, questions))
         # Only the user who runs the jobs may send requests.
         (folder / _SOCKET).chmod(0o600)
         threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True).start()
@@ -118,12 +117,7 @@ class _UnixServer(ThreadingMixIn, UnixStreamServer):
     daemon_threads = True
 
 
-def _handler(
-    metrics: Callable[[], bytes],
-    errands: Mapping[str, Callable[[], None]],
-    orders: Mapping[str, Callable[[bytes], None]],
-    questions: Questions,
-) -> type[BaseHTTPRequestHandler]:
+def _handler(metrics: Callable[[], bytes], orders: Orders, questions: Questions) -> type[BaseHTTPRequestHandler]:
     class Handler(QuietHandler):
         def do_GET(self) -> None:  # noqa: N802 - as http.server calls it
             if self.path == METRICS:
@@ -144,10 +138,7 @@ def _handler(
                 self.answer(HTTPStatus.OK, content)
 
         def do_POST(self) -> None:  # noqa: N802
-            if self.path in errands:
-                errands[self.path]()
-                self.answer(HTTPStatus.OK)
-            elif self.path in orders:
+            if self.path in orders:
                 orders[self.path](self.rfile.read(int(self.headers.get("Content-Length", 0))))
                 self.answer(HTTPStatus.OK)
             else:

@@ -1,16 +1,10 @@
 """Makes the source of a table's rows from the table's section of the configuration."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-import pyarrow as pa
 
 from enrich.base.errors import ConfigError
 from enrich.config import Format, Loader, Table
 from enrich.host.loaders.source import RowSource
-
-if TYPE_CHECKING:
-    from enrich.host.loaders.keyed_rows import KeyedRows
 
 # Drivers are imported only if a table needs them: all of them take 20 MiB and 0.14 s of every agent's start.
 
@@ -32,14 +26,10 @@ def source_of(name: str, table: Table, work: Path) -> RowSource:
 
         return PostgresSource(loader.postgres.get_secret_value(), loader.table, rows, where=f"table {name}")
     if loader.file is not None and loader.file_format is not None:
-        return _file_source(loader.file, loader.file_format, table.columns.arrow, rows, work)
+        from enrich.host.loaders.file import CsvSource, FileSource
+        from stores.external.files.formats import FileFormat
+
+        if loader.file_format == FileFormat.csv:
+            return CsvSource(loader.file, table.columns.arrow, rows, work)
+        return FileSource(loader.file, FileFormat(loader.file_format), table.columns.arrow, rows, work)
     raise ConfigError("the loader has no source", where=f"table {name}", next_step="run `enrich config check`")
-
-
-def _file_source(path: str, file_format: str, columns: pa.Schema, rows: "KeyedRows", work: Path) -> RowSource:
-    from enrich.host.loaders.file import CsvSource, FileSource
-    from stores.external.files.formats import FileFormat
-
-    if file_format == FileFormat.csv:
-        return CsvSource(path, columns, rows, work)
-    return FileSource(path, FileFormat(file_format), columns, rows, work)

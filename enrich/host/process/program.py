@@ -26,7 +26,7 @@ from enrich.host.ipc.header import HeaderWriter
 from enrich.host.ipc.imports import Imports
 from enrich.host.ipc.leases import LeaseWatch
 from enrich.host.ipc.lock import StoreLock
-from enrich.host.ipc.requests import PURGE, REBUILD, REFRESH, SCHEMAS, SUSPECT, SUSPECT_SEGMENTS, RequestServer
+from enrich.host.ipc.requests import PURGE, REBUILD, REFRESH, SCHEMAS, SUSPECT, SUSPECT_SEGMENTS, Orders, RequestServer
 from enrich.host.ipc.store_paths import StorePaths, paths_of
 from enrich.host.load.processes import LoadProcesses
 from enrich.host.load.snapshots import HeadStarts
@@ -142,10 +142,9 @@ def _serve(pipeline: Pipeline, paths: StorePaths, lock: StoreLock, loads: LoadPr
         held.callback(agent.close)
         memory = partial(memory_use, shares, store, segments.stats)
         metrics = AgentMetrics(pipeline.name, lambda: agent.header, memory, segments.stats)
-        errands, orders = _errands(agent, tables)
-        errands = {**errands, SUSPECT_SEGMENTS: segments.suspect}
+        orders = {**_orders(agent, tables), SUSPECT_SEGMENTS: lambda _: segments.suspect()}
         questions = {SCHEMAS: SchemaDesk(pipeline).answer}
-        requests = RequestServer(paths.folder, metrics.exposition, errands, orders, questions)
+        requests = RequestServer(paths.folder, metrics.exposition, orders, questions)
         held.callback(requests.close)
         if pipeline.agent.metrics_port is not None:
             next_step = "give each pipeline of a host another agent.metrics_port"
@@ -166,17 +165,20 @@ def _serve(pipeline: Pipeline, paths: StorePaths, lock: StoreLock, loads: LoadPr
         _log.info("the agent stops: nobody has needed it for some time", extra={"seconds": linger_s})
 
 
-def _errands(
-    agent: Agent, tables: Mapping[str, TopicTable | LoaderTable]
-) -> tuple[Mapping[str, Callable[[], None]], Mapping[str, Callable[[bytes], None]]]:
-    errands = {REFRESH: agent.refresh, SUSPECT: agent.suspect}
-    errands |= {REBUILD + name: partial(agent.rebuild, name) for name, table in tables.items() if _has_topic(table)}
-    orders = {PURGE + name: partial(_purge, agent, name) for name in tables}
-    return errands, orders
+def _orders(agent: Agent, tables: Mapping[str, TopicTable | LoaderTable]) -> Orders:
+    orders: dict[str, Callable[[bytes], object]] = {
+        REFRESH: lambda _: agent.refresh(),
+        SUSPECT: lambda _: agent.suspect(),
+    }
+    for name, table in tables.items():
+        orders[PURGE + name] = partial(_purge, agent, name)
+        if isinstance(table, TopicTable):
+            orders[REBUILD + name] = partial(_rebuild, agent, name)
+    return orders
 
 
-def _has_topic(table: TopicTable | LoaderTable) -> bool:
-    return isinstance(table, TopicTable)
+def _rebuild(agent: Agent, table: str, _: bytes) -> None:
+    agent.rebuild(table)
 
 
 def _purge(agent: Agent, table: str, places: bytes) -> None:

@@ -15,20 +15,10 @@ from stores.rocks.read.whole import WholeTable
 from stores.table import HistoryFloor, Offsets
 
 if TYPE_CHECKING:
+    from stores.segments import Stats
     from stores.segments.segment import Segment
 
 _NO_ROOM = "memory.budget leaves no room for segments of tables with `access: auto`"
-
-
-@dataclass(frozen=True)
-class MappedSize:
-    """The segments of a table."""
-
-    segments: int
-    versions: int
-    bytes: int
-    in_memory: int | None
-    """How many of these bytes are in the page cache, once for all workers. None if the system does not report it."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +28,10 @@ class TableStats:
     """The agent's state of the table, from the header."""
     access: Access
     """As configured."""
-    mapped: MappedSize | None
-    """None if the table is read from RocksDB."""
+    mapped: "Stats | None"
+    """The size of its segments. None if the table is read from RocksDB."""
+    in_memory: int | None
+    """Bytes of the segments in the page cache, once for all workers. None if the system does not report it."""
     why_not_mapped: str | None
     rocks_bytes: int
     history_ms: int
@@ -63,18 +55,21 @@ def table_stats(pipeline: Pipeline, names: Sequence[str], holder: Callable[[], i
         snapshot = reader.snapshot()
         segments = hold.newest()
         for name in names:
-            access, mapped, why_not = pipeline.tables[name].access, None, None
+            access = pipeline.tables[name].access
+            mapped = in_memory = why_not = None
             if access is not Access.rocks:
                 why_not = "there are no segments yet" if room or access is Access.mapped else _NO_ROOM
                 if segments is not None:
                     why_not = segments.why_not(name) or None
-                    mapped = None if why_not else _mapped(segments.segments(name))
+                    if why_not is None:
+                        mapped, in_memory = _sizes(segments.segments(name))
             whole: WholeTable = snapshot.views[name].whole()
             yield TableStats(
                 name,
                 snapshot.header.tables[name],
                 access,
                 mapped,
+                in_memory,
                 why_not,
                 whole.bytes_on_disk(),
                 specs[name].history_ms,
@@ -86,8 +81,7 @@ def table_stats(pipeline: Pipeline, names: Sequence[str], holder: Callable[[], i
         reader.close()
 
 
-def _mapped(segments: "Sequence[Segment]") -> MappedSize:
+def _sizes(segments: "Sequence[Segment]") -> "tuple[Stats, int | None]":
     from stores.segments import bytes_in_memory, stats_of
 
-    stats = stats_of(segments)
-    return MappedSize(stats.segments, stats.versions, stats.bytes, bytes_in_memory(segments))
+    return stats_of(segments), bytes_in_memory(segments)

@@ -65,6 +65,7 @@ class PostgresSession:
     @contextmanager
     def connection(self, deadline_s: float | None = None) -> Iterator[psycopg.Connection]:
         """Raises errors of our tree; Unreachable when the deadline passed."""
+        limit_s = deadline_s or self._deadline_s
         connection = self._opened()
         cut_off = threading.Event()
 
@@ -74,7 +75,7 @@ class PostgresSession:
             with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(connection.fileno())) as copy:
                 copy.shutdown(socket.SHUT_RDWR)
 
-        timer = threading.Timer(deadline_s or self._deadline_s, cut)
+        timer = threading.Timer(limit_s, cut)
         timer.daemon = True
         timer.start()
         try:
@@ -89,14 +90,13 @@ class PostgresSession:
             if cut_off.is_set():
                 self.close()
                 raise (Unreachable if self._is_new else TooSlow)(
-                    f"PostgreSQL did not answer within {deadline_s or self._deadline_s:g} s", where=self.where
+                    f"PostgreSQL did not answer within {limit_s:g} s", where=self.where
                 ) from error
             if connection.closed or connection.broken or isinstance(error, psycopg.OperationalError):
                 self.close()
             if isinstance(error, psycopg.errors.LockNotAvailable):
-                waited = f"{deadline_s or self._deadline_s:g} s"
                 raise Unreachable(
-                    f"PostgreSQL did not answer within {waited}: others lock a row", where=self.where
+                    f"PostgreSQL did not answer within {limit_s:g} s: others lock a row", where=self.where
                 ) from error
             raise mapped(error, self.where) from error
         finally:

@@ -140,14 +140,13 @@ class Purged:
     deletes: Sequence[bytes]
 
 
-def purged(stored: Database, table: TableState, places: Iterable[QuarantinePlace], *, not_kept: bool) -> Purged:
+def purged(stored: Database, table: TableState, places: Iterable[QuarantinePlace]) -> Purged:
     """What a purge leaves and what it deletes. The counts are recomputed from what is left."""
     wanted = {quarantine_place(*place) for place in places}
     rows = list(quarantine_rows(stored.scan, table.table_id))
     left = SetAside(_UNBOUNDED)
     left.add_rows(row for row in rows if row[0] not in wanted)
-    if not not_kept:
-        left.count(table.quarantine.not_kept)
+    left.count(table.quarantine.not_kept)
     keys = prefix(QUARANTINE, table.table_id)
     return Purged(left.state, [keys + place for place, _ in rows if place in wanted])
 

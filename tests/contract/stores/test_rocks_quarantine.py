@@ -184,8 +184,6 @@ def test_a_full_quarantine_keeps_what_came_first_and_counts_all_by_reason(store)
     assert (quarantine.kept[WRONG], quarantine.not_kept[WRONG]) == (1, 3)
     writer.purge("users", [record.place for record in store.view().quarantined()])
     assert (store.view().quarantine.records, store.offsets()) == (17, [])
-    writer.purge("users", [], not_kept=True)
-    assert store.view().quarantine.records == 0
     writer.publish({"users": update(bad(50))})
     assert store.offsets() == [(0, 50)]
 

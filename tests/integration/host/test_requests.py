@@ -69,7 +69,7 @@ def test_an_errand_is_run_in_a_directory_of_any_depth_and_an_absent_agent_is_unr
     with pytest.raises(Unreachable, match="does not answer"):
         ask(folder, "POST", REFRESH)
     errands = []
-    server = RequestServer(folder, lambda: b"", {REFRESH: lambda: errands.append(REFRESH)})
+    server = RequestServer(folder, lambda: b"", {REFRESH: lambda _: errands.append(REFRESH)})
     ask(folder, "POST", REFRESH)
     with pytest.raises(Unreachable, match="404"):
         ask(folder, "POST", "/nothing")
