@@ -129,7 +129,7 @@ NO_NETWORK = "the key is no network"
 """
 
 
-class QuarantinePlace(NamedTuple):
+class QuarantineId(NamedTuple):
     """Identifies a record in quarantine. With its time, since a topic that is recreated uses the same offsets."""
 
     partition: int
@@ -139,7 +139,7 @@ class QuarantinePlace(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Quarantined:
-    """A record that could not become a row version: its place, its content and the reason."""
+    """A record that could not become a row version: its position, its content and the reason."""
 
     table: str
     partition: int
@@ -152,8 +152,8 @@ class Quarantined:
     """The clock (milliseconds) when the engine got it."""
 
     @property
-    def place(self) -> QuarantinePlace:
-        return QuarantinePlace(self.partition, self.offset, self.timestamp)
+    def id(self) -> QuarantineId:
+        return QuarantineId(self.partition, self.offset, self.timestamp)
 
 
 @dataclass(frozen=True, slots=True)

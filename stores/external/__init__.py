@@ -5,17 +5,17 @@ implement it; one suite of tests runs over both. Drivers and their errors must n
 """
 
 from stores.external.postgres.store import PostgresStore
-from stores.external.postgres.table import PostgresPlace
+from stores.external.postgres.table import PostgresLocation
 from stores.external.protocol import LARGEST_VERSION, StoredRows, VersionedRows, VersionedStore, Written
 from stores.external.redis.clients import RedisAddress
-from stores.external.redis.store import RedisPlace, RedisStore
+from stores.external.redis.store import RedisLocation, RedisStore
 
 __all__ = [
     "LARGEST_VERSION",
-    "PostgresPlace",
+    "PostgresLocation",
     "PostgresStore",
     "RedisAddress",
-    "RedisPlace",
+    "RedisLocation",
     "RedisStore",
     "StoredRows",
     "VersionedRows",

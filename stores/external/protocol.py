@@ -58,14 +58,14 @@ class StoredRows:
 
 
 class VersionedStore(Protocol):
-    """One connection to one place. Every call ends within the store's deadline. Only one thread may call at a time.
+    """One connection to one store. Every call ends within the store's deadline. Only one thread may call at a time.
 
     All methods raise errors of our tree: Unreachable and Retryable if the store is away or busy, ConfigError if it
     refuses the login or is not set up as required.
     """
 
     def check(self) -> list[str]:
-        """Checks that the place can hold the rows. Returns warnings for people; raises ConfigError if it cannot."""
+        """Checks that the store can hold the rows. Returns warnings for people; raises ConfigError if it cannot."""
 
     def incarnation(self) -> str:
         """Changes if the server was restarted or replaced by another: it may then have lost writes."""

@@ -44,15 +44,15 @@ HEADERS = np.dtype(
     ]
 )
 """The same header as a numpy type, for many rows at once."""
-_PLACE = struct.Struct(">QIQ")  # timestamp (shifted: it may be negative), partition, offset
-_QUARANTINE_PLACE = struct.Struct(">IQQ")  # partition, offset, timestamp (shifted)
+_POSITION = struct.Struct(">QIQ")  # timestamp (shifted: it may be negative), partition, offset
+_QUARANTINE_KEY = struct.Struct(">IQQ")  # partition, offset, timestamp (shifted)
 _SUCCESSOR = struct.Struct("<qq")
 _SHIFT = 1 << 63
-LAST_PLACE = b"\xff" * _PLACE.size
+LAST_POSITION = b"\xff" * _POSITION.size
 
 
 class Entry(NamedTuple):
-    """A version of a key, ordered as versions of different partitions are: by time, then by place."""
+    """A version of a key, ordered as versions of different partitions are: by time, then by position."""
 
     timestamp: int
     partition: int
@@ -126,17 +126,17 @@ def history_prefix(table_id: int, key: bytes) -> bytes:
     return prefix(HISTORY, table_id) + escaped(key)
 
 
-def place(timestamp: int, partition: int, offset: int) -> bytes:
-    return _PLACE.pack(timestamp + _SHIFT, partition, offset)
+def position(timestamp: int, partition: int, offset: int) -> bytes:
+    return _POSITION.pack(timestamp + _SHIFT, partition, offset)
 
 
 def history_key(table_id: int, key: bytes, entry: Entry) -> bytes:
-    return history_prefix(table_id, key) + place(entry.timestamp, entry.partition, entry.offset)
+    return history_prefix(table_id, key) + position(entry.timestamp, entry.partition, entry.offset)
 
 
 def up_to(timestamp: int) -> bytes:
-    """The last place with this timestamp."""
-    return (timestamp + _SHIFT).to_bytes(8, "big") + LAST_PLACE[8:]
+    """The last position with this timestamp."""
+    return (timestamp + _SHIFT).to_bytes(8, "big") + LAST_POSITION[8:]
 
 
 def due_prefix(table_id: int, due: int) -> bytes:
@@ -151,16 +151,16 @@ def queue_row(table_id: int, key: bytes, old: Entry, successor: Entry, history_m
     condition applies: otherwise the versions of a producer that writes microseconds would be kept for ever.
     """
     due = max(successor.timestamp, successor.arrived + 1) if history_ms else successor.arrived + 1
-    suffix = escaped(key) + place(old.timestamp, old.partition, old.offset)
+    suffix = escaped(key) + position(old.timestamp, old.partition, old.offset)
     return due_prefix(table_id, due) + suffix, _SUCCESSOR.pack(successor.offset, successor.timestamp)
 
 
-def quarantine_place(partition: int, offset: int, timestamp: int) -> bytes:
-    return _QUARANTINE_PLACE.pack(partition, offset, timestamp + _SHIFT)
+def quarantine_key(partition: int, offset: int, timestamp: int) -> bytes:
+    return _QUARANTINE_KEY.pack(partition, offset, timestamp + _SHIFT)
 
 
-def parse_quarantine_place(place: bytes) -> tuple[int, int, int]:
-    partition, offset, timestamp = _QUARANTINE_PLACE.unpack(place)
+def parse_quarantine_key(key: bytes) -> tuple[int, int, int]:
+    partition, offset, timestamp = _QUARANTINE_KEY.unpack(key)
     return partition, offset, timestamp - _SHIFT
 
 
@@ -174,5 +174,5 @@ class Due(NamedTuple):
 
 
 def parse_due(key: bytes, value: bytes) -> Due:
-    _, partition, _ = _PLACE.unpack(key[-_PLACE.size :])
+    _, partition, _ = _POSITION.unpack(key[-_POSITION.size :])
     return Due(HISTORY + key[1:3] + key[11:], partition, *_SUCCESSOR.unpack(value))

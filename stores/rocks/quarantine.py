@@ -8,7 +8,7 @@ import numpy as np
 
 from stores.protocol import Quarantined
 from stores.rocks.digest import digest_of
-from stores.rocks.layout import QUARANTINE, end_of, parse_quarantine_place, prefix
+from stores.rocks.layout import QUARANTINE, end_of, parse_quarantine_key, prefix
 
 Scan = Callable[[bytes, bytes], Iterator[tuple[bytes, bytes]]]
 
@@ -38,19 +38,19 @@ class QuarantineState:
 
 
 def quarantine_rows(scan: Scan, table_id: int) -> Iterator[tuple[bytes, bytes]]:
-    """The places and rows of the records that a table's quarantine keeps, by partition and offset."""
+    """The keys and rows of the records that a table's quarantine keeps, by partition and offset."""
     begin = prefix(QUARANTINE, table_id)
     return ((key[len(begin) :], row) for key, row in scan(begin, end_of(begin)))
 
 
 def quarantined_records(scan: Scan, table: str, table_id: int) -> Iterator[Quarantined]:
     """The records that a table's quarantine keeps, by partition and offset."""
-    return (_decode(table, place, row) for place, row in quarantine_rows(scan, table_id))
+    return (_decode(table, key, row) for key, row in quarantine_rows(scan, table_id))
 
 
 def quarantine_digest(rows: Iterable[tuple[bytes, bytes]]) -> int:
-    """The digest of places and rows, over every byte."""
-    listed = [place + row for place, row in rows]
+    """The digest of keys and rows, over every byte."""
+    listed = [key + row for key, row in rows]
     nothing = np.zeros(len(listed), np.int64)
     return digest_of(listed, nothing, nothing)
 
@@ -61,11 +61,11 @@ def encode_record(record: Quarantined) -> bytes:
     return _ROW.pack(flags, record.arrived, len(key), len(value)) + key + value + record.reason.encode()
 
 
-def _decode(table: str, place: bytes, row: bytes) -> Quarantined:
+def _decode(table: str, key: bytes, row: bytes) -> Quarantined:
     flags, arrived, key_length, value_length = _ROW.unpack_from(row)
     key_end = _ROW.size + key_length
     value_end = key_end + value_length
-    partition, offset, timestamp = parse_quarantine_place(place)
+    partition, offset, timestamp = parse_quarantine_key(key)
     return Quarantined(
         table,
         partition,

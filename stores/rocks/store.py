@@ -10,7 +10,7 @@ from pathlib import Path
 
 from stores.answers import higher, unknown_table
 from stores.errors import ConfigError, CorruptState, EnrichError
-from stores.protocol import Clock, Decoder, Publication, Quarantined, QuarantinePlace, TableSpec, TableUpdate
+from stores.protocol import Clock, Decoder, Publication, Quarantined, QuarantineId, TableSpec, TableUpdate
 from stores.rocks.database import Database, Sizes
 from stores.rocks.directory import Directory
 from stores.rocks.layout import CHANGE_FEED, end_of, table_ids, table_ranges
@@ -129,12 +129,12 @@ class RocksStore:
                 self._show(changed, {}, deletes)
             return Publication(self.seq)
 
-    def purge(self, table: str, places: Iterable[QuarantinePlace]) -> Publication:
-        """Removes these records from the table's quarantine; unknown places are ignored."""
+    def purge(self, table: str, ids: Iterable[QuarantineId]) -> Publication:
+        """Removes these records from the table's quarantine; unknown ids are ignored."""
         with self._writing():
             self._known(table)
             before = self._state.tables[table]
-            gone = purged(self._database, before, places)
+            gone = purged(self._database, before, ids)
             self._show([replace(before, quarantine=gone.state)], {}, gone.deletes)
             return Publication(self.seq)
 

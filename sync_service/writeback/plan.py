@@ -7,7 +7,7 @@ from pathlib import Path
 
 from enrich.base.errors import ConfigError
 from enrich.config import Delete, Output, Pipeline, RedisForm, SyncWriteback, retry_prefix, retry_topics
-from stores.external import PostgresPlace, PostgresStore, RedisAddress, RedisPlace, RedisStore, VersionedStore
+from stores.external import PostgresLocation, PostgresStore, RedisAddress, RedisLocation, RedisStore, VersionedStore
 
 
 @dataclass(frozen=True)
@@ -87,15 +87,17 @@ class WritebackPlan:
             address = RedisAddress(redis.url.get_secret_value(), redis.cluster, redis.sentinel, **timeout)
             ttl_ms = 0 if redis.ttl is None else _milliseconds(redis.ttl)
             as_json = redis.as_ is RedisForm.json
-            return RedisStore(address, RedisPlace(redis.key, names, as_json, ttl_ms, self.marker_ms))
+            return RedisStore(address, RedisLocation(redis.key, names, as_json, ttl_ms, self.marker_ms))
         assert postgres is not None  # noqa: S101 - the configuration's rules: one of the two
         deleted = postgres.deleted_column if postgres.delete is Delete.soft else None
         own = {*postgres.key, postgres.version_column, deleted}
         columns = postgres.columns
         if columns is None:
             columns = {name: name for name in names if name not in own}
-        place = PostgresPlace(postgres.table, postgres.key, columns, postgres.version_column, deleted, self.marker_ms)
-        return PostgresStore(postgres.dsn.get_secret_value(), place, **timeout)
+        location = PostgresLocation(
+            postgres.table, postgres.key, columns, postgres.version_column, deleted, self.marker_ms
+        )
+        return PostgresStore(postgres.dsn.get_secret_value(), location, **timeout)
 
 
 def plans_of(pipeline: Pipeline) -> list[WritebackPlan]:

@@ -59,10 +59,10 @@ def send_back(cluster: Cluster, table: TopicTable, records: Sequence[Quarantined
 
 def purge_quarantine(pipeline: Pipeline, table: str, records: Sequence[Quarantined], deadline_s: float) -> None:
     """Returns once the records are gone from this host's store. Raises Unreachable at the deadline."""
-    places = {record.place for record in records}
-    if not places:
+    ids = {record.id for record in records}
+    if not ids:
         return
-    body = json.dumps([list(place) for place in places]).encode()
+    body = json.dumps([list(one) for one in ids]).encode()
     reader = RowsReader(pipeline, holder=os.getpid)
     end = time.monotonic() + deadline_s
     try:
@@ -70,10 +70,10 @@ def purge_quarantine(pipeline: Pipeline, table: str, records: Sequence[Quarantin
         ask(paths_of(pipeline).folder, "POST", PURGE + table, body)
         while time.monotonic() < end:
             try:
-                left = {one.place for one in reader.snapshot().table(table).quarantined()}
+                left = {one.id for one in reader.snapshot().table(table).quarantined()}
             except Retryable:
-                left = places
-            if not left & places:
+                left = ids
+            if not left & ids:
                 return
             time.sleep(_LOOK_EVERY_S)
         raise Unreachable(

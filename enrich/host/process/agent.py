@@ -28,7 +28,7 @@ from enrich.host.loaders.keeper import LoaderKeeper
 from enrich.host.tables import LoaderTable, TopicTable
 from enrich.host.trouble import reason_of
 from enrich.kafka import Connection, new_store_consumer
-from stores.protocol import Clock, Quarantined, QuarantinePlace
+from stores.protocol import Clock, Quarantined, QuarantineId
 from stores.rocks import Prepared, RocksStore
 from stores.snapshots import Snapshot
 
@@ -146,9 +146,9 @@ class Agent:
         """Leaves word, from any thread, that somebody wants the table loaded anew."""
         self._orders.put(self._topic_keepers[table].load_anew)
 
-    def purge(self, table: str, places: Sequence[QuarantinePlace]) -> None:
+    def purge(self, table: str, ids: Sequence[QuarantineId]) -> None:
         """Leaves word, from any thread, that these records are to leave the table's quarantine."""
-        self._orders.put(partial(self._store.purge, table, places))
+        self._orders.put(partial(self._store.purge, table, ids))
 
     def close(self) -> None:
         """Takes seconds: what takes longer holds nothing that counts, and is left alone."""
@@ -320,6 +320,6 @@ def _tell_quarantined(records: Sequence[Quarantined]) -> None:
         firsts.setdefault((record.table, record.reason), record)
     numbers = Counter((record.table, record.reason) for record in records)
     for group, first in firsts.items():
-        place = {"table": first.table, "partition": first.partition, "offset": first.offset}
-        extra = {**place, "reason": first.reason, "records": numbers[group]}
+        origin = {"table": first.table, "partition": first.partition, "offset": first.offset}
+        extra = {**origin, "reason": first.reason, "records": numbers[group]}
         _log.warning("a record cannot become a row and is quarantined", extra=extra)

@@ -40,7 +40,7 @@ from enrich.host.tables import LoaderTable, TopicTable, all_tables
 from enrich.kafka.clients.settings import librdkafka_settings
 from enrich.service.page import serve_page
 from stores.clock import SystemClock
-from stores.protocol import QuarantinePlace, TableSpec
+from stores.protocol import QuarantineId, TableSpec
 from stores.rocks import RocksReader, RocksStore, Sizes
 
 _log = logging.getLogger("enrich.agent")
@@ -181,8 +181,8 @@ def _rebuild(agent: Agent, table: str, _: bytes) -> None:
     agent.rebuild(table)
 
 
-def _purge(agent: Agent, table: str, places: bytes) -> None:
-    agent.purge(table, [QuarantinePlace(*place) for place in json.loads(places)])
+def _purge(agent: Agent, table: str, ids: bytes) -> None:
+    agent.purge(table, [QuarantineId(*one) for one in json.loads(ids)])
 
 
 def _verify(paths: StorePaths, specs: Mapping[str, TableSpec], sizes: Sizes) -> None:

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from psycopg import sql
 
-from stores.external.postgres.table import Column, PostgresPlace, PostgresTable, identifier
+from stores.external.postgres.table import Column, PostgresLocation, PostgresTable, identifier
 
 MARKERS = """
 CREATE TABLE IF NOT EXISTS enrich_sync_markers (
@@ -19,10 +19,10 @@ NOTES = "CREATE TABLE IF NOT EXISTS enrich_sync_notes (name text PRIMARY KEY, no
 class Statements:
     """SQL texts, made once. Parameters are in the order of `_source`: keys, columns, then those listed."""
 
-    def __init__(self, table: PostgresTable, place: PostgresPlace) -> None:
+    def __init__(self, table: PostgresTable, location: PostgresLocation) -> None:
         self.table = table
-        self._version = identifier(place.version_column)
-        self._deleted = None if place.deleted_column is None else identifier(place.deleted_column)
+        self._version = identifier(location.version_column)
+        self._deleted = None if location.deleted_column is None else identifier(location.deleted_column)
         self.upsert = self._upsert_marked() if self._deleted is not None else self._upsert_unless_marked()
         self.forget_version = self._update_of_seen()
         self.delete = self._delete()
@@ -125,13 +125,13 @@ class Statements:
 
     def _changed_key(self) -> sql.Composed | None:
         """The index of the key column that would store another key, counted from -1 downwards."""
-        tests = [column.keeps_key(_of_source(f"k{place}")) for place, column in enumerate(self.table.key)]
-        return _first_false([(-1 - place, test) for place, test in enumerate(tests) if test is not None])
+        tests = [column.keeps_key(_of_source(f"k{position}")) for position, column in enumerate(self.table.key)]
+        return _first_false([(-1 - position, test) for position, test in enumerate(tests) if test is not None])
 
     def _changed_value(self) -> sql.Composed | None:
         """The index of the first column that would store another value."""
-        tests = [column.keeps(_of_source(f"c{place}")) for place, column in enumerate(self.table.columns)]
-        return _first_false([(place, test) for place, test in enumerate(tests) if test is not None])
+        tests = [column.keeps(_of_source(f"c{position}")) for position, column in enumerate(self.table.columns)]
+        return _first_false([(position, test) for position, test in enumerate(tests) if test is not None])
 
     def _taken(self) -> sql.Composed | None:
         """Parameters: keys. Returns the indexes of keys whose row belongs to a key with another spelling that the

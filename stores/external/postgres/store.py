@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from stores.errors import BadRecord, ConfigError, RefusedForNow
 from stores.external.postgres.session import PostgresSession
 from stores.external.postgres.statements import MARKERS, NOTES, Statements, array_literal
-from stores.external.postgres.table import PostgresPlace, read_table
+from stores.external.postgres.table import PostgresLocation, read_table
 from stores.external.protocol import StoredRows, VersionedRows, Written
 from stores.external.texts import texts_of
 
@@ -37,13 +37,13 @@ _FORGET_EVERY_S = 3_600.0
 class PostgresStore:
     """See `VersionedStore`. Connects at the first call."""
 
-    def __init__(self, dsn: str, place: PostgresPlace, deadline_s: float = 10.0) -> None:
+    def __init__(self, dsn: str, location: PostgresLocation, deadline_s: float = 10.0) -> None:
         """The dsn may contain a password: never show it."""
-        self._place = place
+        self._location = location
         self._session = PostgresSession(dsn, deadline_s)
         self._made: Statements | None = None
         self._has_notes = False
-        self._target = place.table
+        self._target = location.table
         self._next_forget = 0.0
 
     def check(self) -> list[str]:
@@ -64,14 +64,14 @@ class PostgresStore:
         good = [index for index in range(len(rows)) if index not in refused]
         # Sorted, because two writers that lock the same rows in different orders would deadlock.
         order = pc.sort_indices(rows.keys.take(pa.array(good, pa.int64()))).to_pylist()
-        indexes = [good[place] for place in order]
+        indexes = [good[position] for position in order]
         if not indexes:
             return Written(0, refused)
         rows, before = rows.take(indexes), None if seen is None else seen.take(pa.array(indexes, pa.int64()))
         keys = [array_literal(pa.array([part[index] for index in indexes], pa.string())) for part in parts]
         statements = self._statements()
         with self._session.connection() as connection:
-            if self._place.deleted_column is None:
+            if self._location.deleted_column is None:
                 applied = self._write_hard(connection, statements, rows, keys, before)
             elif before is None:
                 applied = self._upsert(connection, statements, rows, keys)
@@ -90,29 +90,29 @@ class PostgresStore:
         refused: dict[int, BadRecord] = {}
         with self._session.connection() as connection:
             if statements.changed is not None:
-                for index, place in connection.execute(statements.changed, [*keys, *self._literals(values)]):
-                    refused[index] = self._changed(statements, place)
+                for index, position in connection.execute(statements.changed, [*keys, *self._literals(values)]):
+                    refused[index] = self._changed(statements, position)
             if statements.taken is not None:
                 for (index,) in connection.execute(statements.taken, keys):
                     refused.setdefault(index, self._taken())
         return refused
 
-    def _changed(self, statements: Statements, place: int) -> BadRecord:
+    def _changed(self, statements: Statements, position: int) -> BadRecord:
         table = statements.table
-        if place < 0:
-            column = table.key[-1 - place]
+        if position < 0:
+            column = table.key[-1 - position]
             what = f"the column {column.name} ({column.type}) would make another key of this one"
             next_step = "spell keys as PostgreSQL does, or make it a column of text"
         else:
-            column = table.columns[place]
+            column = table.columns[position]
             what = f"the column {column.name} ({column.type}) would cut or change the value"
             next_step = "give the column a type that holds such values"
-        return BadRecord(what, where=f"table {self._place.table}", next_step=next_step)
+        return BadRecord(what, where=f"table {self._location.table}", next_step=next_step)
 
     def _taken(self) -> BadRecord:
         return RefusedForNow(
-            f"the key columns ({', '.join(self._place.key)}) take this key for another one that has a row",
-            where=f"table {self._place.table}",
+            f"the key columns ({', '.join(self._location.key)}) take this key for another one that has a row",
+            where=f"table {self._location.table}",
             next_step="give the columns a type that tells the keys apart",
         )
 
@@ -144,7 +144,7 @@ class PostgresStore:
                 deleted = rows.filter(gone)
                 versions = array_literal(texts_of(deleted.versions))
                 connection.execute(statements.delete, [*self._key_literals(deleted.keys.to_pylist()), versions])
-                marks = [self._target, self._place.marker_ms, array_literal(deleted.keys), versions]
+                marks = [self._target, self._location.marker_ms, array_literal(deleted.keys), versions]
                 applied += connection.execute(_MARK, marks).rowcount
                 self._forget(connection)
         return int(applied)
@@ -157,7 +157,7 @@ class PostgresStore:
 
     def scan(self) -> Iterator[StoredRows]:
         statements = self._statements()
-        count = len(self._place.key)
+        count = len(self._location.key)
         with (
             self._session.connection(_SCAN_DEADLINE_S) as connection,
             connection.transaction(),
@@ -171,13 +171,13 @@ class PostgresStore:
     def is_empty(self) -> bool:
         statements = self._statements()
         with self._session.connection() as connection:
-            parameters = [self._target] if self._place.deleted_column is None else []
+            parameters = [self._target] if self._location.deleted_column is None else []
             return connection.execute(statements.any_row, parameters).fetchone() != (True,)
 
     def fetch(self, keys: Sequence[bytes]) -> StoredRows:
         literals = self._key_literals(keys)
         with self._session.connection() as connection:
-            if self._place.deleted_column is None:
+            if self._location.deleted_column is None:
                 literals += [array_literal(pa.array(keys, pa.binary())), self._target]
             rows = connection.execute(self._statements().fetch, literals).fetchall()
         texts = [_encoded(row[2:]) if row[0] else None for row in rows]
@@ -192,7 +192,7 @@ class PostgresStore:
 
     def spelled(self, values: pa.StructArray) -> list[tuple[bytes | None, ...] | None]:
         valid = values.is_valid().to_pylist()
-        if not self._place.columns:
+        if not self._location.columns:
             return [() if one else None for one in valid]
         with self._session.connection() as connection:
             rows = connection.execute(self._statements().spelled, self._literals(values)).fetchall()
@@ -227,8 +227,8 @@ class PostgresStore:
     def _statements(self) -> Statements:
         if self._made is None:
             with self._session.connection() as connection:
-                self._made = Statements(read_table(connection, self._place, self._session.where), self._place)
-            if self._place.deleted_column is None:
+                self._made = Statements(read_table(connection, self._location, self._session.where), self._location)
+            if self._location.deleted_column is None:
                 self._make("enrich_sync_markers", MARKERS)
         return self._made
 
@@ -254,7 +254,7 @@ class PostgresStore:
                 return  # another instance was faster
 
     def _literals(self, values: pa.StructArray) -> list[str]:
-        columns = [texts_of(pc.struct_field(values, name)) for name in self._place.columns.values()]
+        columns = [texts_of(pc.struct_field(values, name)) for name in self._location.columns.values()]
         return [array_literal(column) for column in columns]
 
     def _key_literals(self, keys: Sequence[bytes]) -> list[str]:
@@ -266,13 +266,13 @@ class PostgresStore:
 
     def _key_parts(self, keys: Sequence[bytes]) -> tuple[list[list[str | None]], dict[int, BadRecord]]:
         """The texts of each key column, and the keys that do not have exactly one part per column."""
-        count, refused = len(self._place.key), dict[int, BadRecord]()
+        count, refused = len(self._location.key), dict[int, BadRecord]()
         parts: list[list[str | None]] = [[] for _ in range(count)]
         for index, key in enumerate(keys):
             found = _parts(key, count)
             if found is None:
                 what = "UTF-8 text" if count == 1 else f"a JSON array of {count} texts or numbers"
-                refused[index] = BadRecord(f"the key is not {what}", where=f"table {self._place.table}")
+                refused[index] = BadRecord(f"the key is not {what}", where=f"table {self._location.table}")
                 found = [None] * count
             for column, part in zip(parts, found, strict=True):
                 column.append(part)

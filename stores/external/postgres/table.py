@@ -43,7 +43,7 @@ _RIGHTS = "SELECT r FROM unnest(%s::text[]) r WHERE NOT has_table_privilege(%s::
 
 
 @dataclass(frozen=True)
-class PostgresPlace:
+class PostgresLocation:
     """Which table holds the rows, and what its columns mean."""
 
     table: str
@@ -124,7 +124,7 @@ class PostgresTable:
     name: sql.Composable
     key: Sequence[Column]
     columns: Sequence[Column]
-    """In the order of the place's columns."""
+    """In the order of the location's columns."""
 
 
 def identifier(name: str) -> sql.Identifier:
@@ -137,49 +137,51 @@ def escaped(text: str) -> str:
     return text.replace("%", "%%")
 
 
-def read_table(connection: Any, place: PostgresPlace, where: str | None = None) -> PostgresTable:
+def read_table(connection: Any, location: PostgresLocation, where: str | None = None) -> PostgresTable:
     """`where` appears in errors. Raises ConfigError with all reasons why the table cannot hold the rows."""
-    (name,) = connection.execute("SELECT to_regclass(%s)::text", [place.table]).fetchone()
+    (name,) = connection.execute("SELECT to_regclass(%s)::text", [location.table]).fetchone()
     if name is None:
-        raise ConfigError(f"there is no table {place.table}", where=where, next_step="create it, or correct the name")
+        raise ConfigError(
+            f"there is no table {location.table}", where=where, next_step="create it, or correct the name"
+        )
     known = {row[0]: Column(*row) for row in connection.execute(_COLUMNS, [name, name])}
     if connection.info.server_version < _TELLS_NAMES_TWICE_SINCE:  # older servers cannot detect them
         known = {each: replace(column, tells_names_twice=False) for each, column in known.items()}
-    wanted = [*place.key, *place.columns, place.version_column]
-    wanted += [] if place.deleted_column is None else [place.deleted_column]
+    wanted = [*location.key, *location.columns, location.version_column]
+    wanted += [] if location.deleted_column is None else [location.deleted_column]
     missing = [column for column in wanted if column not in known]
     if missing:
         raise ConfigError(
-            f"the table {place.table} has no column {', '.join(missing)}",
+            f"the table {location.table} has no column {', '.join(missing)}",
             where=where,
             next_step=f"add it, or name others of its columns: {', '.join(known)}",
         )
-    problems = [*_column_problems(known, place), *_table_problems(connection, name, place)]
+    problems = [*_column_problems(known, location), *_table_problems(connection, name, location)]
     if problems:
         raise ConfigError(
-            f"the table {place.table} cannot hold the rows: {'; '.join(problems)}",
+            f"the table {location.table} cannot hold the rows: {'; '.join(problems)}",
             where=where,
             next_step="alter the table, grant the rights, or name another",
         )
     return PostgresTable(
         sql.SQL(escaped(name)),
-        [known[column] for column in place.key],
-        [known[column] for column in place.columns],
+        [known[column] for column in location.key],
+        [known[column] for column in location.columns],
     )
 
 
-def _column_problems(known: Mapping[str, Column], place: PostgresPlace) -> list[str]:
+def _column_problems(known: Mapping[str, Column], location: PostgresLocation) -> list[str]:
     problems = []
-    if known[place.version_column].type != "bigint":
-        problems.append(f"{place.version_column} is {known[place.version_column].type} and has to be bigint")
-    if place.deleted_column is not None and known[place.deleted_column].type != "boolean":
-        problems.append(f"{place.deleted_column} is {known[place.deleted_column].type} and has to be boolean")
-    filled = {*place.key, *place.columns, place.version_column, place.deleted_column}
+    if known[location.version_column].type != "bigint":
+        problems.append(f"{location.version_column} is {known[location.version_column].type} and has to be bigint")
+    if location.deleted_column is not None and known[location.deleted_column].type != "boolean":
+        problems.append(f"{location.deleted_column} is {known[location.deleted_column].type} and has to be boolean")
+    filled = {*location.key, *location.columns, location.version_column, location.deleted_column}
     for column in known.values():
         if column.name in filled:
             if column.generated:
                 problems.append(f"{column.name} is generated and cannot be written")
-            elif column.not_null and column.name in place.columns and place.deleted_column is not None:
+            elif column.not_null and column.name in location.columns and location.deleted_column is not None:
                 problems.append(
                     f"{column.name} is NOT NULL, and the mark of a deleted key has no value for it: "
                     "drop NOT NULL, or use delete: hard"
@@ -189,19 +191,19 @@ def _column_problems(known: Mapping[str, Column], place: PostgresPlace) -> list[
     return problems
 
 
-def _table_problems(connection: Any, name: str, place: PostgresPlace) -> list[str]:
+def _table_problems(connection: Any, name: str, location: PostgresLocation) -> list[str]:
     unique = [(set(columns), immediate) for columns, immediate in connection.execute(_UNIQUE, [name])]
     problems = []
-    if (set(place.key), True) in unique:
+    if (set(location.key), True) in unique:
         pass
-    elif (set(place.key), False) in unique:
+    elif (set(location.key), False) in unique:
         problems.append(
-            f"its primary key or unique constraint on ({', '.join(place.key)}) is deferrable, "
+            f"its primary key or unique constraint on ({', '.join(location.key)}) is deferrable, "
             "by which PostgreSQL finds no row to update"
         )
     else:
-        problems.append(f"it has no primary key or unique constraint on ({', '.join(place.key)})")
-    rights = ["SELECT", "INSERT", "UPDATE"] + (["DELETE"] if place.deleted_column is None else [])
+        problems.append(f"it has no primary key or unique constraint on ({', '.join(location.key)})")
+    rights = ["SELECT", "INSERT", "UPDATE"] + (["DELETE"] if location.deleted_column is None else [])
     lacking = [row[0] for row in connection.execute(_RIGHTS, [rights, name])]
     if lacking:
         problems.append(f"this user lacks the right to {', '.join(lacking)}")

@@ -32,7 +32,7 @@ return 0
 
 
 @dataclass(frozen=True)
-class RedisPlace:
+class RedisLocation:
     """The keys that hold the rows, and the rows' form."""
 
     key: str
@@ -47,12 +47,12 @@ class RedisPlace:
 class RedisStore:
     """See `VersionedStore`. Connects at the first call."""
 
-    def __init__(self, address: RedisAddress, place: RedisPlace) -> None:
+    def __init__(self, address: RedisAddress, location: RedisLocation) -> None:
         self._address = address
-        self._place = place
+        self._location = location
         self._where = address.shown
-        self._rows: RedisRows = TextRows() if place.as_json else HashRows(place.columns)
-        before, _, after = place.key.partition("{key}")
+        self._rows: RedisRows = TextRows() if location.as_json else HashRows(location.columns)
+        before, _, after = location.key.partition("{key}")
         self._before, self._after = before.encode(), after.encode()
         self._pattern = _glob(self._before) + b"*" + _glob(self._after)
         shorter = min(len(self._before), len(_NOTES))
@@ -90,11 +90,11 @@ class RedisStore:
     def _note_times_to_live(self) -> None:
         """If the time to live was removed from the configuration, removes it once from rows that were written with it:
         they would still expire. A note beside the rows says that there may be such rows."""
-        note = f"{NOTES}ttl:{self._place.key}"
+        note = f"{NOTES}ttl:{self._location.key}"
         known = self.load_note(note)
-        if self._place.ttl_ms and known is None:
-            self.save_note(note, str(self._place.ttl_ms), None)
-        elif not self._place.ttl_ms and known is not None:
+        if self._location.ttl_ms and known is None:
+            self.save_note(note, str(self._location.ttl_ms), None)
+        elif not self._location.ttl_ms and known is not None:
             for keys in self._keys():
                 for some in [[key] for key in keys] if self._address.cluster else [keys]:
                     self._run(self._rows.persist, some, [])
@@ -114,7 +114,7 @@ class RedisStore:
         if notes:
             return self._write_but(notes, rows, seen)
         arguments = self._rows.arguments(rows, before)
-        head = self._rows.head(self._place.ttl_ms, self._place.marker_ms)
+        head = self._rows.head(self._location.ttl_ms, self._location.marker_ms)
         applied, refused = 0, {}
         calls = list(self._calls(keys, rows))
         given = (

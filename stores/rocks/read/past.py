@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from stores.rocks.database import Database
-from stores.rocks.layout import HAS_HISTORY, LAST_PLACE, UNORDERED, Entry, decode, end_of, history_prefix, up_to
+from stores.rocks.layout import HAS_HISTORY, LAST_POSITION, UNORDERED, Entry, decode, end_of, history_prefix, up_to
 from stores.table import Offsets
 
 
@@ -31,7 +31,7 @@ class Past:
     def _as_of(self, key: bytes, latest: Sequence[Entry], time: int, pin: Offsets | None) -> Entry | None:
         best = max((entry for entry in latest if entry.timestamp <= time and _is_under(entry, pin)), default=None)
         if any(entry.flags & HAS_HISTORY for entry in latest):
-            # Going back from the time, the first one met has the greatest place; a pin may skip a few.
+            # Going back from the time, the first one met has the greatest position; a pin may skip a few.
             for entry in self._back_from(key, up_to(time)):
                 if best is not None and entry < best:
                     break
@@ -47,16 +47,16 @@ class Past:
             return None
         under = (
             entry
-            for entry in self._back_from(key, LAST_PLACE)
+            for entry in self._back_from(key, LAST_POSITION)
             if entry.partition == newest.partition and _is_under(entry, pin)
         )
         if newest.flags & UNORDERED:
             return max(under, key=lambda entry: entry.offset, default=None)
         return next(under, None)
 
-    def _back_from(self, key: bytes, place: bytes) -> Iterator[Entry]:
+    def _back_from(self, key: bytes, position: bytes) -> Iterator[Entry]:
         begin = history_prefix(self.table_id, key)
-        for _, row in self.database.scan_back(begin, begin + place):
+        for _, row in self.database.scan_back(begin, begin + position):
             yield from decode(row)
 
 

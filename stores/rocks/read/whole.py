@@ -12,7 +12,7 @@ from stores.protocol import KeyKind
 from stores.rocks.database import Database
 from stores.rocks.layout import (
     HISTORY,
-    LAST_PLACE,
+    LAST_POSITION,
     LATEST,
     OF_TABLES,
     TOMBSTONE,
@@ -92,7 +92,7 @@ class WholeTable:
         begin = prefix(tag, self.state.table_id)
         for keys, rows in self._database().scan_in_pieces(begin, end_of(begin)):
             is_latest = tag == LATEST
-            yield [key[_TAG:] if is_latest else unescaped(key[_TAG : -len(LAST_PLACE)]) for key in keys], rows
+            yield [key[_TAG:] if is_latest else unescaped(key[_TAG : -len(LAST_POSITION)]) for key in keys], rows
 
     def _as_in_topic(self, stored: list[bytes]) -> pa.BinaryArray:
         is_exact = self.state.key is KeyKind.EXACT

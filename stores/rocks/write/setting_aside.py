@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from stores.protocol import Quarantined, QuarantinePlace
+from stores.protocol import Quarantined, QuarantineId
 from stores.rocks.database import Database
 from stores.rocks.digest import added
-from stores.rocks.layout import QUARANTINE, parse_quarantine_place, prefix, quarantine_place
+from stores.rocks.layout import QUARANTINE, parse_quarantine_key, prefix, quarantine_key
 from stores.rocks.quarantine import (
     QuarantineState,
     encode_record,
@@ -48,21 +48,21 @@ class SetAside:
     room: Room
     state: QuarantineState = field(default_factory=QuarantineState)
     rows: dict[bytes, bytes] = field(default_factory=dict)
-    """Place -> row: the rows to write."""
+    """Key -> row: the rows to write."""
 
     def add(self, records: Sequence[Quarantined], are_there: Callable[[list[bytes]], list[bool]] | None = None) -> None:
-        """Adds records. `are_there` says which places the quarantine already has; these are skipped."""
-        places = [quarantine_place(*record.place) for record in records]
-        known = [False] * len(places) if are_there is None else are_there(places)
+        """Adds records. `are_there` says which keys the quarantine already has; these are skipped."""
+        keys = [quarantine_key(*record.id) for record in records]
+        known = [False] * len(keys) if are_there is None else are_there(keys)
         self._add(
-            (place, encode_record(record), record.reason)
-            for place, record, is_there in zip(places, records, known, strict=True)
+            (key, encode_record(record), record.reason)
+            for key, record, is_there in zip(keys, records, known, strict=True)
             if not is_there
         )
 
     def add_rows(self, rows: Iterable[tuple[bytes, bytes]]) -> None:
-        """Adds the records (places and rows) that another quarantine kept."""
-        self._add((place, row, reason_of(row)) for place, row in rows)
+        """Adds the records (keys and rows) that another quarantine kept."""
+        self._add((key, row, reason_of(row)) for key, row in rows)
 
     def count(self, not_kept: Mapping[str, int]) -> None:
         """Adds the counts of records that another quarantine had no room for."""
@@ -73,19 +73,19 @@ class SetAside:
 
     def puts(self, table_id: int) -> dict[bytes, bytes]:
         keys = prefix(QUARANTINE, table_id)
-        return {keys + place: row for place, row in self.rows.items()}
+        return {keys + key: row for key, row in self.rows.items()}
 
     def _add(self, rows: Iterable[tuple[bytes, bytes, str]]) -> None:
         kept, not_kept, size = dict(self.state.kept), dict(self.state.not_kept), self.state.size
         records = self.state.kept_records
         came: dict[bytes, bytes] = {}
-        for place, row, reason in rows:
-            if place in came or place in self.rows:
+        for key, row, reason in rows:
+            if key in came or key in self.rows:
                 continue
             if records >= self.room.records or size + len(row) > self.room.size:
                 _count(not_kept, reason)
                 continue
-            came[place] = row
+            came[key] = row
             records += 1
             size += len(row)
             _count(kept, reason)
@@ -98,10 +98,10 @@ class Waiting:
     """The quarantined records of a table that is being loaded anew. If the load meets one again, it decides on it."""
 
     def __init__(self, stored: Database, table_id: int) -> None:
-        places = (parse_quarantine_place(place) for place, _ in quarantine_rows(stored.scan, table_id))
-        self._offsets = np.array(sorted({offset for _, offset, _ in places}), np.int64)
+        ids = (parse_quarantine_key(key) for key, _ in quarantine_rows(stored.scan, table_id))
+        self._offsets = np.array(sorted({offset for _, offset, _ in ids}), np.int64)
         self.met: set[tuple[int, int, int]] = set()
-        """The places of records met. May include places that are not in quarantine: only offsets are compared."""
+        """The ids of records met. May include ids that are not in quarantine: only offsets are compared."""
 
     def meet(self, versions: pa.RecordBatch) -> None:
         if not len(self._offsets):
@@ -119,14 +119,14 @@ def published(stored: Database, table: TableState, records: Sequence[Quarantined
     if records:
         keys = prefix(QUARANTINE, table.table_id)
         # Records come again after a load whose positions are behind what was published meanwhile.
-        aside.add(records, lambda places: [row is not None for row in stored.get_many([keys + p for p in places])])
+        aside.add(records, lambda asked: [row is not None for row in stored.get_many([keys + key for key in asked])])
     return aside
 
 
 def carried_over(stored: Database, old: TableState, waiting: Waiting, loaded: SetAside) -> SetAside:
     """The quarantine after a swap: old records that the load did not meet (the topic no longer has them), then the
     load's records. The counts of records not kept are the load's: it counted them anew."""
-    met = {quarantine_place(*place) for place in waiting.met}
+    met = {quarantine_key(*met) for met in waiting.met}
     together = SetAside(loaded.room)
     together.add_rows(row for row in quarantine_rows(stored.scan, old.table_id) if row[0] not in met)
     together.add_rows(loaded.rows.items())
@@ -140,15 +140,15 @@ class Purged:
     deletes: Sequence[bytes]
 
 
-def purged(stored: Database, table: TableState, places: Iterable[QuarantinePlace]) -> Purged:
+def purged(stored: Database, table: TableState, ids: Iterable[QuarantineId]) -> Purged:
     """What a purge leaves and what it deletes. The counts are recomputed from what is left."""
-    wanted = {quarantine_place(*place) for place in places}
+    wanted = {quarantine_key(*one) for one in ids}
     rows = list(quarantine_rows(stored.scan, table.table_id))
     left = SetAside(_UNBOUNDED)
     left.add_rows(row for row in rows if row[0] not in wanted)
     left.count(table.quarantine.not_kept)
     keys = prefix(QUARANTINE, table.table_id)
-    return Purged(left.state, [keys + place for place, _ in rows if place in wanted])
+    return Purged(left.state, [keys + key for key, _ in rows if key in wanted])
 
 
 def _count(counts: dict[str, int], reason: str, number: int = 1) -> None:

@@ -12,7 +12,7 @@ import pytest
 from enrich.config import load_text
 from enrich.dev import Addresses
 from stores.errors import Unreachable
-from stores.external import PostgresPlace, PostgresStore
+from stores.external import PostgresLocation, PostgresStore
 from tests.chaos.sync.load import audit, expected, load
 from tests.contract.external.places import rows
 from tests.support.seed import random_source, rounds
@@ -170,7 +170,7 @@ def test_a_serialization_failure_costs_a_retry_and_no_row(world: SyncWorld) -> N
 
 def test_what_waits_too_long_for_a_lock_is_given_up_on_both_sides(world: SyncWorld) -> None:
     """Else the server would keep one more of its connections waiting with each try."""
-    place = PostgresPlace(world.name, ["id"], {"plan": "plan", "rps": "rps"})
+    place = PostgresLocation(world.name, ["id"], {"plan": "plan", "rps": "rps"})
     with closing(PostgresStore(world.servers.postgres_dsn or "", place, deadline_s=0.5)) as store:
         store.write(rows(("a", 1, ("old", 1)), ("b", 1, ("old", 1))))
         with another(world) as other:

@@ -13,10 +13,10 @@ import redis
 
 from enrich.dev import Addresses
 from stores.external import (
-    PostgresPlace,
+    PostgresLocation,
     PostgresStore,
     RedisAddress,
-    RedisPlace,
+    RedisLocation,
     RedisStore,
     VersionedRows,
     VersionedStore,
@@ -64,7 +64,7 @@ def rows(*given: tuple[str, int, tuple[str | None, int | None] | None]) -> Versi
 
 def _redis_place(kind: str, name: str, url: str, held: ExitStack) -> Place:
     client: Any = held.enter_context(closing(redis.Redis.from_url(url, decode_responses=True)))
-    place = RedisPlace(f"{name}:{{key}}:x", ["plan", "rps"], as_json=kind == "redis_json")
+    place = RedisLocation(f"{name}:{{key}}:x", ["plan", "rps"], as_json=kind == "redis_json")
 
     def living() -> dict[str, Row]:
         found = {}
@@ -86,7 +86,7 @@ def _postgres_place(kind: str, name: str, dsn: str, held: ExitStack) -> Place:
     connection: Any = held.enter_context(psycopg.connect(dsn, autocommit=True))
     mark = ", deleted boolean NOT NULL" if soft else ""
     connection.execute(f"CREATE TABLE {name} (id text PRIMARY KEY, plan text, rps int, version bigint NOT NULL{mark})")
-    place = PostgresPlace(name, ["id"], {"plan": "plan", "rps": "rps"}, deleted_column="deleted" if soft else None)
+    place = PostgresLocation(name, ["id"], {"plan": "plan", "rps": "rps"}, deleted_column="deleted" if soft else None)
     read = f"SELECT id, version, plan, rps FROM {name} {'WHERE NOT deleted' if soft else ''}"  # noqa: S608 - our name
 
     def living() -> dict[str, Row]:

@@ -11,7 +11,7 @@ import pytest
 
 from enrich.dev import Addresses
 from stores.errors import BadRecord, ConfigError
-from stores.external import PostgresPlace, PostgresStore, VersionedRows
+from stores.external import PostgresLocation, PostgresStore, VersionedRows
 
 _NUMBERS = itertools.count()
 
@@ -105,7 +105,7 @@ def test_what_a_column_would_change_in_silence_is_refused_with_its_name(servers:
         ]
         by_column = {name: [text if column == name else None for _, column, text in cells] for name in types}
         batch = _rows([key for key, _, _ in cells], by_column)
-        place = PostgresPlace(
+        place = PostgresLocation(
             table, ["id"], {name: name for name in types}, deleted_column="deleted" if delete == "soft" else None
         )
         with closing(PostgresStore(servers.postgres_dsn or "", place)) as store:
@@ -145,7 +145,7 @@ def test_two_keys_never_become_one_row(
     table = f"y{next(_NUMBERS)}"
     with _database(servers) as connection:
         connection.execute(f"CREATE TABLE {table} (id {column} PRIMARY KEY, k text, version bigint, deleted boolean)")
-        place = PostgresPlace(table, ["id"], {"k": "k"})
+        place = PostgresLocation(table, ["id"], {"k": "k"})
         with closing(PostgresStore(servers.postgres_dsn or "", place)) as store:
             for some in [keys] if together else [[key] for key in keys]:
                 refused = store.write(_rows(some, {"k": list(some)})).refused
@@ -166,7 +166,7 @@ def test_a_tombstone_of_a_key_that_is_spelled_otherwise_removes_nothing_of_the_s
     table = f"y{next(_NUMBERS)}"
     with _database(servers) as connection:
         connection.execute(f"CREATE TABLE {table} (id numeric PRIMARY KEY, k text, version bigint)")
-        place = PostgresPlace(table, ["id"], {"k": "k"}, deleted_column=None)
+        place = PostgresLocation(table, ["id"], {"k": "k"}, deleted_column=None)
         rows = VersionedRows(pa.array([b"1.0", b"1.00"]), pa.array([1, 2], pa.int64()), pa.array([{"k": "x"}, None]))
         with closing(PostgresStore(servers.postgres_dsn or "", place)) as store:
             assert set(store.write(rows).refused) == {1}
@@ -182,7 +182,7 @@ def test_a_value_that_the_server_stumbles_over_is_a_bad_record_and_nothing_worse
     table = f"y{next(_NUMBERS)}"
     with _database(servers) as connection:
         connection.execute(f"CREATE TABLE {table} (id text PRIMARY KEY, k {column}, version bigint, deleted boolean)")
-    place = PostgresPlace(table, ["id"], {"k": "k"})
+    place = PostgresLocation(table, ["id"], {"k": "k"})
     with closing(PostgresStore(servers.postgres_dsn or "", place)) as store:
         store.check()
         with suppress(BadRecord):
@@ -196,7 +196,7 @@ def test_names_with_a_percent_sign_are_written_read_and_listed(servers: Addresse
         connection.execute(
             f'CREATE TABLE "{table}" ("id%" text PRIMARY KEY, "margin%" varchar(4), "v%" bigint, "d%" boolean)'
         )
-    place = PostgresPlace(f'"{table}"', ["id%"], {"margin%": "m"}, version_column="v%", deleted_column="d%")
+    place = PostgresLocation(f'"{table}"', ["id%"], {"margin%": "m"}, version_column="v%", deleted_column="d%")
     with closing(PostgresStore(servers.postgres_dsn or "", place)) as store:
         assert store.write(_rows(["a", "b"], {"m": ["5%", "%s%%x"]})).refused.keys() == {1}
         assert [list(part.keys) for part in store.scan()] == [[b"a"]]
@@ -210,7 +210,7 @@ def test_a_deferrable_primary_key_is_refused_at_once(servers: Addresses) -> None
             f"CREATE TABLE {table} (id text PRIMARY KEY DEFERRABLE, plan text, version bigint, deleted boolean)"
         )
     with (
-        closing(PostgresStore(servers.postgres_dsn or "", PostgresPlace(table, ["id"], {"plan": "plan"}))) as store,
+        closing(PostgresStore(servers.postgres_dsn or "", PostgresLocation(table, ["id"], {"plan": "plan"}))) as store,
         pytest.raises(ConfigError, match="deferrable"),
     ):
         store.check()

@@ -13,7 +13,7 @@ import redis
 
 from enrich.dev import Addresses
 from stores.errors import BadRecord
-from stores.external import RedisAddress, RedisPlace, RedisStore
+from stores.external import RedisAddress, RedisLocation, RedisStore
 from tests.contract.external.places import rows
 from tests.support.sync import free_port
 from tests.support.waiting import wait_until
@@ -72,7 +72,7 @@ def sentinel(start: Callable[..., int]) -> RedisAddress:
 @pytest.mark.parametrize("as_json", [False, True], ids=["hash", "json"])
 def test_the_newest_version_wins_there_too(request: pytest.FixtureRequest, kind: str, as_json: bool) -> None:
     address: RedisAddress = request.getfixturevalue(kind)
-    place = RedisPlace(f"{kind}{as_json}:{{key}}", ["plan", "rps"], as_json)
+    place = RedisLocation(f"{kind}{as_json}:{{key}}", ["plan", "rps"], as_json)
     with closing(RedisStore(address, place)) as store:
         assert store.check() == []
         assert store.incarnation()
@@ -94,7 +94,7 @@ def test_a_record_keyed_like_a_note_is_refused_alone_and_the_note_is_no_row(serv
     assert servers.redis_url is not None
     note = f"enrich:sync:kept.{as_json}"
     address = RedisAddress(servers.redis_url.removesuffix("/0") + f"/{5 + as_json}")
-    with closing(RedisStore(address, RedisPlace("{key}", ["plan", "rps"], as_json))) as store:
+    with closing(RedisStore(address, RedisLocation("{key}", ["plan", "rps"], as_json))) as store:
         store.save_note(note, "what must stay", None)
         batch = rows(("a", 1, ("x", 1)), (note, 2**50, ("evil", 1)), ("b", 1, ("y", 2)))
         written = store.write(batch)

@@ -7,7 +7,7 @@ import pytest
 import redis
 
 from enrich.dev import Addresses
-from stores.external import RedisAddress, RedisPlace, RedisStore
+from stores.external import RedisAddress, RedisLocation, RedisStore
 from tests.contract.external.places import Place, rows
 from tests.support.seed import random_source, rounds
 
@@ -116,7 +116,7 @@ def test_rows_stay_once_there_is_no_time_to_live_any_more(servers: Addresses, as
     with closing(redis.Redis.from_url(url)) as client:
 
         def store(ttl_ms: int) -> RedisStore:
-            place = RedisPlace(f"{name}:{{key}}", ["plan", "rps"], as_json, ttl_ms, marker_ms=60_000)
+            place = RedisLocation(f"{name}:{{key}}", ["plan", "rps"], as_json, ttl_ms, marker_ms=60_000)
             made = RedisStore(RedisAddress(url), place)
             made.check()
             return made

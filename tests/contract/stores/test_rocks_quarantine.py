@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from stores.errors import ConfigError, CorruptState, Retryable
-from stores.protocol import NO_KEY, QuarantinePlace, TableUpdate
+from stores.protocol import NO_KEY, QuarantineId, TableUpdate
 from stores.rocks import RocksReader, RocksStore, Room, Sizes
 from stores.rocks.database import Database
 from stores.rocks.layout import QUARANTINE, end_of, prefix, table_ids
@@ -166,7 +166,7 @@ def test_what_is_purged_is_gone_and_everything_else_stays(store):
     writer = store.open()
     writer.publish({"users": update(bad(0), wrong(1), bad(2)), "others": update(bad(0))})
     records = list(store.view().quarantined())
-    writer.purge("users", [records[0].place, records[1].place, QuarantinePlace(0, 77, 5)])
+    writer.purge("users", [records[0].id, records[1].id, QuarantineId(0, 77, 5)])
     assert store.offsets() == [(0, 2)]
     assert store.offsets("others") == [(0, 0)]
     assert dict(store.view().quarantine.kept) == {records[2].reason: 1}
@@ -182,7 +182,7 @@ def test_a_full_quarantine_keeps_what_came_first_and_counts_all_by_reason(store)
     quarantine = store.view().quarantine
     assert (quarantine.records, quarantine.kept_records) == (20, 3)
     assert (quarantine.kept[WRONG], quarantine.not_kept[WRONG]) == (1, 3)
-    writer.purge("users", [record.place for record in store.view().quarantined()])
+    writer.purge("users", [record.id for record in store.view().quarantined()])
     assert (store.view().quarantine.records, store.offsets()) == (17, [])
     writer.publish({"users": update(bad(50))})
     assert store.offsets() == [(0, 50)]
@@ -207,7 +207,7 @@ def test_a_release_with_less_room_purges_rightly(store):
     with closing(store.open()) as writer:
         writer.publish({"users": update(*(bad(offset) for offset in range(6)))})
     with closing(store.open(Room(records=2))) as writer:
-        writer.purge("users", [QuarantinePlace(0, 0, 5)])
+        writer.purge("users", [QuarantineId(0, 0, 5)])
         assert len(store.offsets()) == 5
         load(writer)
         assert store.offsets() == [(0, 1), (0, 2)]

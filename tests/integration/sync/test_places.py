@@ -5,7 +5,7 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
-from stores.external import PostgresPlace, PostgresStore
+from stores.external import PostgresLocation, PostgresStore
 from sync_service.reconcile import Reconciliation
 from sync_service.writeback.plan import plans_of
 from sync_service.writeback.route import Clients
@@ -79,7 +79,7 @@ def test_removed_keys_are_remembered_for_their_time_and_then_forgotten(world: Sy
     counted = "SELECT key FROM enrich_sync_markers WHERE target = %s"
     for marker_ms, kept in ((3_600_000, {b"a"}), (1, {b"a", b"b"}), (3_600_000, {b"a", b"c"})):
         key = {1: "b"}.get(marker_ms, "a" if kept == {b"a"} else "c")
-        place = PostgresPlace(world.name, ["id"], columns, deleted_column=None, marker_ms=marker_ms)
+        place = PostgresLocation(world.name, ["id"], columns, deleted_column=None, marker_ms=marker_ms)
         with closing(PostgresStore(dsn, place)) as store:
             store.write(rows((key, 5, None)))
         assert {row[0] for row in world.postgres.execute(counted, [world.name])} == kept

@@ -12,7 +12,7 @@ import pytest
 
 from enrich.base.errors import ConfigError, Unreachable
 from enrich.config import load_text
-from stores.external import RedisAddress, RedisPlace, RedisStore
+from stores.external import RedisAddress, RedisLocation, RedisStore
 from tests.support.sync import SyncWorld, running
 from tests.support.waiting import wait_until
 
@@ -129,7 +129,7 @@ def test_another_topic_in_a_used_route_is_told_as_what_it_is(world: SyncWorld) -
 
 def test_a_server_that_is_no_redis_or_asks_for_no_password_is_told(world: SyncWorld) -> None:
     def store(url: str) -> RedisStore:
-        return RedisStore(RedisAddress(url), RedisPlace(f"{world.name}:{{key}}", ["plan"]))
+        return RedisStore(RedisAddress(url), RedisLocation(f"{world.name}:{{key}}", ["plan"]))
 
     url = str(world.servers.redis_url)
     with closing(store(url)) as open_to_all:

@@ -6,7 +6,7 @@ from contextlib import ExitStack, closing
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stores.protocol import NO_KEY, QuarantinePlace, TableUpdate
+from stores.protocol import NO_KEY, QuarantineId, TableUpdate
 from stores.rocks import RocksReader, RocksStore, Room
 from stores.table import RowVersion, row_versions
 from tests.contract.stores.store_under_test import table
@@ -110,7 +110,7 @@ def test_the_quarantine_is_what_a_plain_list_says(steps, room):
                 bulk.finish({0: end})
                 model.load(end)
             elif step == "purge":
-                store.purge("t", [QuarantinePlace(0, offset, offset) for offset in given_])
+                store.purge("t", [QuarantineId(0, offset, offset) for offset in given_])
                 model.purge(given_)
             else:
                 store.close()

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stores.rocks.layout import Entry, decode, encode, end_of, escaped, place
+from stores.rocks.layout import Entry, decode, encode, end_of, escaped, position
 
 LONGS = st.integers(-(2**63), 2**63 - 1)
 ENTRIES = st.builds(
@@ -24,8 +24,8 @@ def test_escaped_keys_keep_their_order_and_none_begins_another(a, b, suffixes):
 
 
 @given(a=LONGS, b=LONGS)
-def test_places_are_in_the_order_of_time_also_before_the_epoch(a, b):
-    assert (place(a, 1, 1) < place(b, 1, 1)) == (a < b)
+def test_positions_are_in_the_order_of_time_also_before_the_epoch(a, b):
+    assert (position(a, 1, 1) < position(b, 1, 1)) == (a < b)
 
 
 @given(start=st.binary(min_size=1).filter(lambda key: key[0] != 0xFF), rest=st.binary())
