@@ -112,7 +112,7 @@ class Flight(Generic[K, V]):
 
 
 class Flights(Generic[K, V]):
-    """The flights of a cache by key. Needs the cache's lock."""
+    """The loads of a cache that are under way: at most one per key. Needs the cache's lock."""
 
     def __init__(self) -> None:
         self._by_key: dict[K, Flight[K, V]] = {}

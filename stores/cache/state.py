@@ -3,7 +3,6 @@
 import os
 import threading
 from collections.abc import Callable, Iterable
-from types import TracebackType
 from typing import Generic
 
 from stores.cache.entries import Entries, Entry, Flight, Flights
@@ -156,7 +155,5 @@ class Guard:
             self.lock.release()
             raise Fatal("this cache is closed")
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.lock.release()

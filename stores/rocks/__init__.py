@@ -12,8 +12,7 @@ from stores.rocks.read.reader import RocksReader
 from stores.rocks.read.verify import Verified
 from stores.rocks.read.whole import WholeTable
 from stores.rocks.store import RocksStore
-from stores.rocks.write.incoming import Prepared
-from stores.rocks.write.mirror import Mirror, TableChange
+from stores.rocks.write.incoming import Mirror, Prepared, TableChange
 from stores.rocks.write.setting_aside import OTHER_REASONS, Room
 
 __all__ = [

@@ -1,6 +1,7 @@
 """The files of a store's directory.
 
-db/          the database          watermark    see watermark.py
+db/          the database
+watermark    the newest seq that was acknowledged: see `Watermark`
 bulk/        sorted runs and files of bulk loads; the next writer deletes it
 readers/     one directory for each secondary instance, named by its process
 """
@@ -8,14 +9,24 @@ readers/     one directory for each secondary instance, named by its process
 import contextlib
 import os
 import shutil
+import struct
 import tempfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
 from stores import files
-from stores.errors import CorruptState
-from stores.rocks import watermark
+from stores.errors import CorruptState, Retryable
 from stores.rocks.errors import mapped_files
+from stores.table import Seq
+
+# The content of a watermark.
+_BODY = struct.Struct("<8s32sqq")
+_CHECK = struct.Struct("<I")
+_SIZE = _BODY.size + _CHECK.size
+_MAGIC = b"enrichW1"
+_WATERMARK = "watermark"
+_ATTEMPTS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +44,7 @@ class Directory:
                 self.database.mkdir(parents=True, exist_ok=True)
         with mapped_files(self.path):
             has_files = self.database.exists() and any(self.database.iterdir())
-        has_watermark = watermark.is_there(self.path)
+        has_watermark = (self.path / _WATERMARK).exists()
         if has_files != has_watermark:
             # The watermark is written last: either the creation was interrupted, or something was deleted since.
             missing = "watermark" if has_files else "database"
@@ -64,3 +75,51 @@ class Directory:
                 process = reader.name.partition("-")[0]
                 if not (process.isdigit() and Path("/proc", process).exists()):
                     shutil.rmtree(reader, ignore_errors=True)
+
+
+class Watermark:
+    """A small file beside the database with the newest seq that was acknowledged: its writer's side.
+
+    A RocksDB MANIFEST that lost its end opens without an error, with an older state of the store or an empty one. That
+    cannot be detected from inside the database, but with this file. It is written after the database is on disk, so
+    after a crash it is behind, never ahead: a database that is behind it is damaged. It is overwritten in place, so a
+    full disk does not matter.
+    """
+
+    def __init__(self, directory: Path, seq: Seq) -> None:
+        """Creates the file, or opens the existing one."""
+        self._path = directory / _WATERMARK
+        with mapped_files(self._path):
+            self._file = os.fdopen(
+                os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644), "r+b", buffering=0
+            )
+        self.raise_to(seq)
+
+    def raise_to(self, seq: Seq) -> None:
+        body = _BODY.pack(_MAGIC, seq.store.encode(), seq.generation, seq.counter)
+        with mapped_files(self._path):
+            os.pwrite(self._file.fileno(), body + _CHECK.pack(zlib.crc32(body)), 0)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def read_watermark(directory: Path) -> Seq:
+    """Raises Retryable if there is none (no store, or one being made), CorruptState if it cannot be read."""
+    path = directory / _WATERMARK
+    for _ in range(_ATTEMPTS):  # a read may happen during a write; a damaged file stays damaged
+        try:
+            with files.mapped_files(path):
+                raw = path.read_bytes()
+        except FileNotFoundError:
+            raise Retryable(
+                "there is no store yet, or its directory was deleted",
+                where=str(directory),
+                next_step="wait for an agent",
+            ) from None
+        body = raw[: _BODY.size]
+        if len(raw) == _SIZE and _CHECK.pack(zlib.crc32(body)) == raw[_BODY.size :]:
+            magic, store, generation, counter = _BODY.unpack(body)
+            if magic == _MAGIC:
+                return Seq(store.decode(), generation, counter)
+    raise CorruptState("the store's watermark is damaged", where=str(path), next_step="rebuild the store")

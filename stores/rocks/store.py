@@ -12,14 +12,12 @@ from stores.answers import higher, unknown_table
 from stores.errors import ConfigError, CorruptState, EnrichError
 from stores.protocol import Clock, Decoder, Publication, Quarantined, QuarantineId, TableSpec, TableUpdate
 from stores.rocks.database import Database, Sizes
-from stores.rocks.directory import Directory
+from stores.rocks.directory import Directory, Watermark, read_watermark
 from stores.rocks.layout import CHANGE_FEED, end_of, table_ids, table_ranges
 from stores.rocks.load.bulk import BulkLoad, Reserved
 from stores.rocks.state import StoreState, TableState, read_state
-from stores.rocks.watermark import Watermark, read_watermark
 from stores.rocks.write.fold import Folding, Record, expired
-from stores.rocks.write.incoming import Incoming, Prepared
-from stores.rocks.write.mirror import Mirror, TableChange
+from stores.rocks.write.incoming import Incoming, Mirror, Prepared, TableChange
 from stores.rocks.write.setting_aside import Room, SetAside, Waiting, carried_over, published, purged
 from stores.table import Seq
 

@@ -177,7 +177,11 @@ class _Mapping:
 
 
 def content_of(path: Path) -> Bytes:
-    """A whole file, read-only. Raises FileNotFoundError, and Retryable if the host's limit of mappings is reached."""
+    """A whole file, read-only. Raises FileNotFoundError, and Retryable if the host's limit of mappings is reached.
+
+    No descriptor stays open: a worker maps several files per table, and its limit of open files is low. Python's own
+    `mmap`, which numpy and Arrow use, keeps one as long as the mapping lives.
+    """
     with mapped_files(path):
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:

@@ -9,7 +9,8 @@ import json
 import os
 import socket
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -86,18 +87,14 @@ def ask(folder: Path, method: str, path: str, body: bytes | None = None, *, pati
     return content
 
 
-class _short:  # noqa: N801 - a context manager, used like a function
+@contextmanager
+def _short(folder: Path) -> Iterator[str]:
     """A short path to the socket: the kernel allows 107 characters, and directories may have longer paths."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    def __enter__(self) -> str:
-        self._descriptor = os.open(self._folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-        return f"/proc/self/fd/{self._descriptor}/{_SOCKET}"
-
-    def __exit__(self, *_: object) -> None:
-        os.close(self._descriptor)
+    descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{descriptor}/{_SOCKET}"
+    finally:
+        os.close(descriptor)
 
 
 class _UnixConnection(http.client.HTTPConnection):

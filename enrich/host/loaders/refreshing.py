@@ -35,6 +35,8 @@ KeyAndValue = tuple[bytes | None, bytes | None]
 
 @dataclass(frozen=True, slots=True)
 class Kept:
+    """The rows of a loader table in the store."""
+
     living: pa.Table
     """As `ROW_VERSIONS`: the newest version of each key that is not deleted."""
     tombstones: int
@@ -45,6 +47,8 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
+    """From the rows in the store to those that were read."""
+
     put: pa.Table
     """As `SOURCE_ROWS`: new and changed rows, sorted by key."""
     gone: pa.Array
@@ -228,7 +232,7 @@ def _remarks(read: WholeRead) -> Sequence[str]:
 
 
 class ShrinkGuard:
-    """The guard of one table: a single read must not make more than half of its rows vanish."""
+    """Decides when to believe a source: a single read must not make more than half of a table's rows vanish."""
 
     def __init__(self) -> None:
         self._doubtful = 0

@@ -186,7 +186,8 @@ def segments_beside(
     processes: LoadProcesses,
     clock: Clock,
 ) -> SegmentsKeeper:
-    """The segments of all tables that have any. Must be called before the first publication."""
+    """The segments of all tables that have any: in how much memory, and who builds their bases. Must be called before
+    the first publication."""
 
     def made(order: BaseOrder, should_stop: Callable[[], bool]) -> "Written | TooLarge":
         if store.tables[order.table].rows <= _FEW_ROWS:

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from enum import StrEnum
 from pathlib import Path
-from types import TracebackType
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -50,9 +49,7 @@ class Reading(AbstractContextManager["Reading"]):
         with self._errors():
             yield from self._batches()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         return None
 
     def _refused(self, what: str, next_step: str | None = None) -> Retryable:
@@ -163,9 +160,7 @@ class ParquetReading(Reading):
         for batch in self._file.iter_batches(_ROWS, columns=self._wanted.names):
             yield as_wanted(batch, self._wanted)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._file.close()
 
 
@@ -189,7 +184,7 @@ def _require(wanted: list[str], there: list[str], where: str) -> None:
 
 
 def as_read(field: pa.Field, where: str, file_format: str) -> pa.DataType:
-    """The type to parse a field as. Raises ConfigError for one that the format cannot hold."""
+    """The type to parse a field as, before `as_wanted`. Raises ConfigError for one that the format cannot hold."""
     kind = field.type
     if file_format == "parquet":
         if not pa.types.is_map(kind):

@@ -11,11 +11,10 @@ from stores.answers import superseded_snapshot, unknown_table
 from stores.errors import CorruptState, EnrichError, Fatal, Retryable
 from stores.protocol import TableSpec
 from stores.rocks.database import Database, Sizes
-from stores.rocks.directory import Directory
+from stores.rocks.directory import Directory, read_watermark
 from stores.rocks.read.verify import Verified, verify
 from stores.rocks.read.view import RocksTable
 from stores.rocks.state import StoreState, read_state
-from stores.rocks.watermark import read_watermark
 from stores.table import Seq
 
 _ATTEMPTS = 5

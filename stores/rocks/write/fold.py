@@ -140,7 +140,8 @@ class Expired:
 
 
 def expired(database: Database, table: TableState, horizon: int, limit: int) -> Expired:
-    """At most `limit` of the versions that no look-up since the horizon can return, the longest due first."""
+    """At most `limit` of the versions that no look-up since the horizon can return, the longest due first. Only what is
+    due is read."""
     rows = database.scan(prefix(QUEUE, table.table_id), due_prefix(table.table_id, horizon + 1))
     deletes: list[bytes] = []
     floors = dict(table.floors)

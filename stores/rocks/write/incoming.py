@@ -1,7 +1,11 @@
-"""Turns a batch into row versions: skips records already stored, quarantines undecodable ones, masks networks."""
+"""Turns a batch into row versions: skips records already stored, quarantines undecodable ones, masks networks.
 
-from collections.abc import Sequence
+What came is then written by the store, and passed on to its mirror.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +16,7 @@ from stores.protocol import NO_KEY, NO_NETWORK, KeyKind, Quarantined, TableSpec,
 from stores.rocks.network_rows import network_key
 from stores.rocks.quarantine import cut_reason
 from stores.rocks.state import TableState
-from stores.table import Offsets
+from stores.table import Offsets, Seq
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +86,11 @@ def _quarantined(name: str, versions: pa.RecordBatch, reasons: dict[int, str], n
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """Replaces its update, as long as the table's positions have not changed."""
+    """An update whose records are decoded already. Replaces it as long as the table's positions have not changed.
+
+    A decoder may wait for a server, or fail. Neither may happen while the store is being written: all tables would
+    wait.
+    """
 
     update: TableUpdate
     came: Incoming
@@ -99,3 +107,23 @@ class Prepared:
 
     def fits(self, table: TableState) -> bool:
         return self.positions == table.positions
+
+
+@dataclass(frozen=True, slots=True)
+class TableChange:
+    """What a publication changed in a table."""
+
+    state: TableState
+    """The state after it."""
+    came: Incoming | None = None
+    """The new versions, if there are any."""
+    is_replaced: bool = False
+    """Whether all rows were replaced: a bulk load was swapped in."""
+
+
+class Mirror(Protocol):
+    """Keeps the same tables in another form, and gets every publication in order."""
+
+    def follow(self, seq: Seq, changes: Mapping[str, TableChange]) -> None:
+        """Called once the publication is on disk and before another one can begin. A mirror must handle its own errors:
+        an exception from here would be taken for an error of the database."""

@@ -180,7 +180,7 @@ def _dense(floors: Mapping[int, HistoryFloor], last_partition: int) -> tuple[Int
 
 
 def _scratch_array(directory: Path, length: int, kind: npt.DTypeLike) -> npt.NDArray[Any]:
-    """An array of zeros. Raises Retryable if the disk has no room for it."""
+    """An array of zeros; a large one in an unnamed file. Raises Retryable if the disk has no room for it."""
     size = length * np.dtype(kind).itemsize
     if size <= _IN_MEMORY:
         return np.zeros(length, kind)

@@ -10,8 +10,8 @@ from stores.errors import Fatal, Retryable
 from stores.protocol import TableUpdate
 from stores.rocks import RocksReader, RocksStore
 from stores.rocks.database import Database
+from stores.rocks.directory import Watermark
 from stores.rocks.layout import table_ranges
-from stores.rocks.watermark import Watermark
 from stores.table import Status, row_versions
 from tests.contract.stores.store_under_test import find, table, version
 from tests.support.clock import ManualClock
