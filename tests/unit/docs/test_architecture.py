@@ -67,3 +67,15 @@ def test_every_link_of_a_page_leads_to_a_file(page):
     links = re.findall(r"\]\(([^)#\s]+?)(?:#[\w-]*)?\)", page.read_text())
     ours = [link for link in links if "://" not in link]
     assert [link for link in ours if not (page.parent / link).exists()] == []
+
+
+def _anchors(page: Path) -> set[str]:
+    """The names by which a browser finds the headings of a page."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda page: page.stem)
+def test_every_link_to_a_heading_leads_to_one(page):
+    links = re.findall(r"\]\(([^)#\s:]*)#([\w-]+)\)", page.read_text())
+    assert [(link, to) for link, to in links if to not in _anchors(page.parent / link if link else page)] == []
