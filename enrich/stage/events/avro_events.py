@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,7 +15,7 @@ from pyspark.sql.types import StructType
 from enrich.codecs import BareAvro, CachedSchemas, FramedAvro
 from enrich.codecs.avro.columns import columns_of
 from enrich.config import from_wire
-from enrich.stage.events.events import KAFKA
+from enrich.stage.events.events import KAFKA, missing
 from enrich.stage.events.json_events import json_text
 from enrich.stage.task.failures import reported_to_driver
 from enrich.stage.task.whole import USABLE
@@ -58,16 +59,8 @@ class AvroEvents:
         return read.select("*", event.isNotNull().alias(USABLE), *(event[name].alias(name) for name in fields))
 
     def reason(self) -> Column:
-        value = sql.col(KAFKA.value)
-        return (
-            sql.when(value.isNull(), "the event has no value")
-            .when(sql.length(value) == 0, "the event is empty")
-            .otherwise(
-                "the event is not an Avro body of its schema"
-                if self._bodies.registry_of is None
-                else "the event is not an Avro body of a schema in the registry"
-            )
-        )
+        schema = "its schema" if self._bodies.registry_of is None else "a schema in the registry"
+        return missing().otherwise(f"the event is not an Avro body of {schema}")
 
     def output(self, objects: Sequence[Column]) -> Column:
         return json_text(sql.struct(sql.col(f"{_EVENT}.*"), *objects)).cast("binary")
@@ -85,17 +78,8 @@ def _decoding(bodies: Bodies) -> Callable[[Iterator[pa.Array]], Iterator[pa.Arra
     return decoded
 
 
-# A cache, like everything that a worker keeps between tasks.
-_DECODERS: dict[Bodies, Decoder] = {}
-
-
+@cache  # a worker keeps it between tasks
 def _decoder(bodies: Bodies) -> Decoder:
-    if bodies not in _DECODERS:
-        _DECODERS[bodies] = _new_decoder(bodies)
-    return _DECODERS[bodies]
-
-
-def _new_decoder(bodies: Bodies) -> Decoder:
     columns = columns_of(bodies.schema)
     if bodies.registry_of is None:
         return BareAvro(columns, bodies.schema)

@@ -48,6 +48,12 @@ def bytes_beside_value() -> Column:
     return sql.coalesce(sql.length(KAFKA.key), sql.lit(0)) + sql.coalesce(sizes, sql.lit(0)) + OVERHEAD
 
 
+def missing() -> Column:
+    """The start of `EventFormat.reason`: what is the same in every format."""
+    value = sql.col(KAFKA.value)
+    return sql.when(value.isNull(), "the event has no value").when(sql.length(value) == 0, "the event is empty")
+
+
 class EventFormat(Protocol):
     """One encoding of events."""
 

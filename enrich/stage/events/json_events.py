@@ -14,7 +14,7 @@ from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import StructType
 
 from enrich.config import Columns
-from enrich.stage.events.events import KAFKA
+from enrich.stage.events.events import KAFKA, missing
 from enrich.stage.task.fate import Mask
 from enrich.stage.task.whole import USABLE
 
@@ -61,13 +61,8 @@ class JsonEvents:
         )
 
     def reason(self) -> Column:
-        value = sql.col(KAFKA.value)
-        return (
-            sql.when(value.isNull(), "the event has no value")
-            .when(sql.length(value) == 0, "the event is empty")
-            .when(~sql.is_valid_utf8(value.cast("string")), "the event is not UTF-8 text")
-            .otherwise("the event is not a JSON object")
-        )
+        is_text = sql.is_valid_utf8(sql.col(KAFKA.value).cast("string"))
+        return missing().when(~is_text, "the event is not UTF-8 text").otherwise("the event is not a JSON object")
 
     def output(self, objects: Sequence[Column]) -> Column:
         value = sql.col(KAFKA.value)

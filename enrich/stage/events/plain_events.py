@@ -6,7 +6,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 from pyspark.sql.types import BinaryType, StringType, StructType
 
-from enrich.stage.events.events import KAFKA
+from enrich.stage.events.events import KAFKA, missing
 from enrich.stage.events.json_events import json_text
 from enrich.stage.task.whole import USABLE
 
@@ -36,12 +36,7 @@ class PlainEvents:
         return read.select("*", *(sql.when(sql.col(USABLE), self._value()).alias(name) for name in fields))
 
     def reason(self) -> Column:
-        value = sql.col(KAFKA.value)
-        return (
-            sql.when(value.isNull(), "the event has no value")
-            .when(sql.length(value) == 0, "the event is empty")
-            .otherwise("the event is not UTF-8 text")
-        )
+        return missing().otherwise("the event is not UTF-8 text")
 
     def output(self, objects: Sequence[Column]) -> Column:
         return json_text(sql.struct(self._value().alias(_FIELD), *objects)).cast("binary")

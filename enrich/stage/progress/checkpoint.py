@@ -1,6 +1,8 @@
 """The folder of a stage's checkpoint, on any file system that Spark can reach, and the marker that asks the stage to
 stop."""
 
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -39,7 +41,7 @@ class Checkpoint:
         self._text = jvm.org.apache.commons.io.IOUtils
         # Texts must be written atomically, so they are written as Spark writes its own progress.
         manager = jvm.org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
-        try:
+        with self._reaching():
             self._files = self._folder.getFileSystem(spark._jsc.hadoopConfiguration())
             settings = spark._jsparkSession.sessionState().newHadoopConf()
             if settings.get(_MANAGER) == _RENAMING:
@@ -47,8 +49,6 @@ class Checkpoint:
                 # reports that there is one.
                 settings.unset(_MANAGER)
             self._atomic = manager.create(self._folder, settings)
-        except Py4JJavaError as error:
-            raise self._unreachable(error) from error
 
     @property
     def beside(self) -> str:
@@ -61,31 +61,25 @@ class Checkpoint:
 
     def batches(self, name: str) -> list[int]:
         """The batches for which a folder of the checkpoint has a file, in ascending order."""
-        try:
+        with self._reaching():
             folder = self._path(name)
             if not self._files.exists(folder):
                 return []
             names = (str(status.getPath().getName()) for status in self._files.listStatus(folder))
             return sorted(int(name) for name in names if name.isdigit())
-        except Py4JJavaError as error:
-            raise self._unreachable(error) from error
 
     def delete(self, name: str) -> None:
-        try:
+        with self._reaching():
             self._atomic.delete(self._path(name))
-        except Py4JJavaError as error:
-            raise self._unreachable(error) from error
 
     def is_stop_requested(self) -> bool:
         return self.stop_marked_at() is not None
 
     def stop_marked_at(self) -> int | None:
         """When the marker was written, by the file system's clock; None if there is none."""
-        try:
+        with self._reaching():
             path = self._path(STOP_MARKER)
             return int(self._files.getFileStatus(path).getModificationTime()) if self._files.exists(path) else None
-        except Py4JJavaError as error:
-            raise self._unreachable(error) from error
 
     def request_stop(self) -> None:
         # Written atomically: a stage that sees the marker deletes it at once.
@@ -93,24 +87,17 @@ class Checkpoint:
 
     def forget_stop(self) -> None:
         """Deletes the marker, which shows its writer that the stage has ended."""
-        try:
+        with self._reaching():
             self._files.delete(self._path(STOP_MARKER), False)
-        except Py4JJavaError as error:
-            raise self._unreachable(error) from error
 
     def read(self, name: str) -> str | None:
         """A small text in the folder; None if it does not exist."""
-        try:
+        with self._reaching():
             path = self._path(name)
             if not self._files.exists(path):
                 return None
-            stream = self._files.open(path)
-            try:
+            with closing(self._files.open(path)) as stream:
                 return str(self._text.toString(stream, "UTF-8"))
-            finally:
-                stream.close()
-        except Py4JJavaError as error:
-            raise self._unreachable(error) from error
 
     def write(self, name: str, text: str) -> None:
         """Writes a text atomically. An existing one is replaced."""
@@ -121,20 +108,25 @@ class Checkpoint:
         return self._write(name, text, overwrites=False)
 
     def _write(self, name: str, text: str, *, overwrites: bool) -> bool:
-        try:
-            self._atomic.mkdirs(self._path(name).getParent())
-            stream = self._atomic.createAtomic(self._path(name), overwrites)
-            stream.write(bytearray(text.encode()))
-            stream.close()
-        except Py4JJavaError as error:
-            if not overwrites and error.java_exception.getClass().getSimpleName().endswith(_EXISTS):
+        with self._reaching():
+            try:
+                self._atomic.mkdirs(self._path(name).getParent())
+                stream = self._atomic.createAtomic(self._path(name), overwrites)
+                stream.write(bytearray(text.encode()))
+                stream.close()
+            except Py4JJavaError as error:
+                if overwrites or not error.java_exception.getClass().getSimpleName().endswith(_EXISTS):
+                    raise
                 return False
-            raise self._unreachable(error) from error
         return True
 
     def _path(self, name: str) -> Any:
         return self._path_class(self._folder, name)
 
-    def _unreachable(self, error: Py4JJavaError) -> Unreachable:
-        reason = str(error.java_exception.getMessage()).splitlines()[0]
-        return Unreachable(f"the checkpoint cannot be reached: {reason}", where=self._uri)
+    @contextmanager
+    def _reaching(self) -> Iterator[None]:
+        try:
+            yield
+        except Py4JJavaError as error:
+            reason = str(error.java_exception.getMessage()).splitlines()[0]
+            raise Unreachable(f"the checkpoint cannot be reached: {reason}", where=self._uri) from error
