@@ -2,14 +2,13 @@
 
 import os
 import shutil
-import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from enrich.dev.servers import java, secure
 from enrich.dev.servers.ports import is_listening
-from enrich.dev.servers.server import HOST, Command, Home, Prepare, RunStep
+from enrich.dev.servers.server import HOST, Command, Home, Prepare, RunStep, Server
 from enrich.jars import Report, jars
 
 _HEAP = "768m"
@@ -65,10 +64,9 @@ _SETTINGS = {
 
 
 @dataclass(frozen=True)
-class Kafka:
+class Kafka(Server):
     name: str = "kafka"
     port_names: tuple[str, ...] = ("broker", "controller")
-    stop_signal: signal.Signals = signal.SIGTERM
     patience: float = 60.0
 
     def equip(self, report: Report | None) -> Prepare:

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from enrich.base.errors import ConfigError
-from enrich.dev.servers.server import HOST, Command, Home, Prepare, RunStep, StepFailed, User
+from enrich.dev.servers.server import HOST, Command, Home, Prepare, RunStep, Server, StepFailed, User
 from enrich.jars import Report
 
 _USER = "enrich"
@@ -30,7 +30,7 @@ _SETTINGS = {
 
 
 @dataclass(frozen=True)
-class Postgres:
+class Postgres(Server):
     name: str = "postgres"
     port_names: tuple[str, ...] = ("postgres",)
     stop_signal: signal.Signals = signal.SIGINT  # "fast"; SIGTERM would wait until every client has left

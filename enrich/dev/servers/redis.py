@@ -2,21 +2,19 @@
 
 import os
 import shutil
-import signal
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
 from enrich.base.errors import ConfigError
-from enrich.dev.servers.server import HOST, Command, Home, Prepare, RunStep
+from enrich.dev.servers.server import HOST, Command, Home, Prepare, RunStep, Server
 from enrich.jars import Report
 
 
 @dataclass(frozen=True)
-class Redis:
+class Redis(Server):
     name: str = "redis"
     port_names: tuple[str, ...] = ("redis",)
-    stop_signal: signal.Signals = signal.SIGTERM
     patience: float = 30.0
 
     def equip(self, report: Report | None) -> Prepare:  # noqa: ARG002 - nothing to fetch

@@ -1,12 +1,11 @@
 """A real schema registry: Apicurio, with the API of Confluent's registry."""
 
 import http.client
-import signal
 from dataclasses import dataclass
 
 from enrich.base.errors import ConfigError
 from enrich.dev.servers import java
-from enrich.dev.servers.server import HOST, Command, Home, Prepare, RunStep
+from enrich.dev.servers.server import HOST, Command, Home, Prepare, RunStep, Server
 from enrich.jars import Report, unpacked
 
 _API = "/apis/ccompat/v7"
@@ -14,10 +13,9 @@ _HEAP = "512m"
 
 
 @dataclass(frozen=True)
-class Registry:
+class Registry(Server):
     name: str = "registry"
     port_names: tuple[str, ...] = ("http",)
-    stop_signal: signal.Signals = signal.SIGTERM
     patience: float = 120.0
 
     def equip(self, report: Report | None) -> Prepare:

@@ -1,10 +1,10 @@
 """The interface of a server of the embedded stack, which kafka, redis, postgres and registry implement."""
 
 import signal
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 from enrich.base.errors import Fatal
 from enrich.jars import Report
@@ -55,28 +55,25 @@ Prepare = Callable[[Home, RunStep], Command]
 """Prepares a server's folder, keeps existing data, and returns the command that runs the server."""
 
 
-class Server(Protocol):
+@dataclass(frozen=True)
+class Server(ABC):
     """One kind of server. It is stateless: everything about an instance is in its Home."""
 
-    @property
-    def name(self) -> str: ...
+    name: str
+    port_names: tuple[str, ...]
+    patience: float
+    """Seconds after which a start counts as failed, even on a slow machine."""
+    stop_signal: signal.Signals = signal.SIGTERM
+    """The signal that stops it quickly without losing anything."""
 
-    @property
-    def port_names(self) -> tuple[str, ...]: ...
-
-    @property
-    def stop_signal(self) -> signal.Signals:
-        """The signal that stops it quickly without losing anything."""
-
-    @property
-    def patience(self) -> float:
-        """Seconds after which a start counts as failed, even on a slow machine."""
-
+    @abstractmethod
     def equip(self, report: Report | None) -> Prepare:
         """Finds or fetches what it needs to run, before anything starts. Raises ConfigError or Unreachable."""
 
+    @abstractmethod
     def answers(self, home: Home) -> bool:
         """Whether it answers a real request, within about a second. Never raises for "not yet"."""
 
+    @abstractmethod
     def address(self, home: Home) -> str:
         """The address for clients."""

@@ -1,8 +1,9 @@
 """Sources of the schemas of framed records, by schema id."""
 
-from collections import OrderedDict
 from threading import Lock
 from typing import Protocol
+
+from cachetools import LRUCache
 
 from enrich.base.errors import Retryable
 
@@ -22,15 +23,12 @@ class CachedSchemas:
 
     def __init__(self, source: SchemaSource, size: int = 1_000) -> None:
         self._source = source
-        self._size = size
         self._lock = Lock()
-        self._kept: OrderedDict[int, str] = OrderedDict()
+        self._kept: LRUCache[int, str] = LRUCache(size)
 
     def known(self, schema_id: int) -> str | None:
         """The schema, or None if it is not cached."""
         with self._lock:
-            if schema_id in self._kept:
-                self._kept.move_to_end(schema_id)
             return self._kept.get(schema_id)
 
     def get(self, schema_id: int) -> str:
@@ -40,8 +38,6 @@ class CachedSchemas:
         text = self._source.get(schema_id)
         with self._lock:
             self._kept[schema_id] = text
-            while len(self._kept) > self._size:
-                self._kept.popitem(last=False)
         return text
 
 
