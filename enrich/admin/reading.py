@@ -1,7 +1,6 @@
 """Reads what is in a topic now, and reports progress."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 
 from confluent_kafka import Message
 
@@ -42,16 +41,3 @@ def batches_of(
             yield batch
     finally:
         consumer.close()
-
-
-@contextmanager
-def counting(what: str) -> Iterator[Report]:
-    """Shows progress on stderr if it is a terminal, else nothing."""
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield silent
-        return
-    with console.status(what) as status:
-        yield lambda progress: status.update(f"{what}: {progress}")

@@ -8,13 +8,13 @@ import typer
 
 from enrich.base.exits import DIFFERENCE
 from enrich.base.json_lines import print_json
+from enrich.cli.options import ConfigFile
 
 if TYPE_CHECKING:
     from enrich.host.ipc.header import Header
 
 app = typer.Typer(no_args_is_help=True, help="The process that keeps a pipeline's tables on this host.")
 
-ConfigFile = Annotated[Path, typer.Option("--config", "-c", help="The pipeline's configuration file.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object per table.")]
 
 _STOP_S = 30

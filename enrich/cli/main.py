@@ -10,7 +10,7 @@ import typer
 from enrich.base.exits import DONE, outcome
 from enrich.base.logs import LogFormat, LogLevel, setup_logs
 from enrich.cli import agent, config, demo, dev, doctor, sync
-from enrich.cli.rejected import dlq, quarantine, quarantine_changes
+from enrich.cli.rejected import dlq, quarantine
 from enrich.cli.stage import package, run, stop
 from enrich.cli.table import changes as table_changes
 from enrich.cli.table import snapshots as table_snapshots
@@ -46,7 +46,6 @@ moves.add_commands(topics.app)
 table_changes.add_commands(table.app)
 table_snapshots.add_commands(table.app)
 table_stats.add_commands(table.app)
-quarantine_changes.add_commands(quarantine.app)
 
 
 def _print_version(wanted: bool) -> None:

@@ -1,5 +1,7 @@
-"""Times and bytes as commands show them to people."""
+"""What commands show to people: progress, times, bytes."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 
 
@@ -30,3 +32,16 @@ def text_of(content: bytes | None) -> str | None:
         return None if content is None else content.decode()
     except UnicodeDecodeError:
         return None
+
+
+@contextmanager
+def counting(what: str) -> Iterator[Callable[[str], None]]:
+    """Shows progress on stderr if it is a terminal, else nothing."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda _: None
+        return
+    with console.status(what) as status:
+        yield lambda progress: status.update(f"{what}: {progress}")

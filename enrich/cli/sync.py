@@ -1,21 +1,18 @@
 """`enrich sync`: moves rows between topics and external stores. The program `sync_service` does the work."""
 
-import os
-import sys
-from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 
 from enrich.base.exits import DIFFERENCE
 from enrich.base.json_lines import print_json
-from enrich.base.logs import LogLevel
+from enrich.cli.options import ConfigFile
+from enrich.cli.options import JsonLines as AsJson
+from enrich.cli.programs import become_program
 
 app = typer.Typer(no_args_is_help=True, help="Rows between topics and external stores, in both directions.")
 
-ConfigFile = Annotated[Path, typer.Option("--config", "-c", help="The pipeline's configuration file.")]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON object per line.")]
-
+_PROGRAM = "sync_service"
 _ANSWER_S = 5.0
 
 
@@ -25,7 +22,7 @@ def run(context: typer.Context, config: ConfigFile) -> None:
 
     Example: enrich sync run -c pipeline.yaml
     """
-    _become_program(context, "run", "-c", str(config))
+    become_program(context, _PROGRAM, "run", "-c", str(config))
 
 
 @app.command()
@@ -44,9 +41,8 @@ def reconcile(
 
     Example: enrich sync reconcile users_to_redis --repair -c pipeline.yaml
     """
-    flags = {"--repair": repair, "--yes": yes, "--raise-generation": raise_generation, "--json": json}
-    given = [flag for flag, wanted in flags.items() if wanted]
-    _become_program(context, "reconcile", *(routes or []), "-c", str(config), *given)
+    flags = {"repair": repair, "yes": yes, "raise_generation": raise_generation, "json": json}
+    become_program(context, _PROGRAM, "reconcile", *(routes or []), "-c", str(config), **flags)
 
 
 @app.command()
@@ -61,8 +57,7 @@ def confirm(
 
     Example: enrich sync confirm users_from_pg --yes -c pipeline.yaml
     """
-    given = [flag for flag, wanted in {"--yes": yes, "--json": json}.items() if wanted]
-    _become_program(context, "confirm", *sources, "-c", str(config), *given)
+    become_program(context, _PROGRAM, "confirm", *sources, "-c", str(config), yes=yes, json=json)
 
 
 Routes = Annotated[list[str], typer.Argument(metavar="ROUTE...", help="Routes under sync.writeback.")]
@@ -74,7 +69,7 @@ def pause(context: typer.Context, config: ConfigFile, routes: Routes, json: AsJs
 
     Example: enrich sync pause users_to_pg -c pipeline.yaml
     """
-    _become_program(context, "pause", *routes, "-c", str(config), *(["--json"] if json else []))
+    become_program(context, _PROGRAM, "pause", *routes, "-c", str(config), json=json)
 
 
 @app.command()
@@ -83,7 +78,7 @@ def resume(context: typer.Context, config: ConfigFile, routes: Routes, json: AsJ
 
     Example: enrich sync resume users_to_pg -c pipeline.yaml
     """
-    _become_program(context, "resume", *routes, "-c", str(config), *(["--json"] if json else []))
+    become_program(context, _PROGRAM, "resume", *routes, "-c", str(config), json=json)
 
 
 @app.command()
@@ -92,7 +87,7 @@ def resync(context: typer.Context, config: ConfigFile, routes: Routes, json: AsJ
 
     Example: enrich sync resync users_to_pg -c pipeline.yaml
     """
-    _become_program(context, "resync", *routes, "-c", str(config), *(["--json"] if json else []))
+    become_program(context, _PROGRAM, "resync", *routes, "-c", str(config), json=json)
 
 
 @app.command()
@@ -115,15 +110,6 @@ def status(config: ConfigFile, json: AsJson = False) -> None:
         _print_people(routes)
     if any(route["state"] != "running" for route in routes):
         raise typer.Exit(DIFFERENCE)
-
-
-def _become_program(context: typer.Context, *arguments: str) -> NoReturn:
-    """This process becomes the program, so that it gets the signals and its exit code is the command's."""
-    given = context.find_root().params
-    options = ["--log-format", str(given["log_format"].value)]
-    if given["log_level"] is not LogLevel.warning:  # the commands' default, too quiet for a service
-        options += ["--log-level", str(given["log_level"].value)]
-    os.execv(sys.executable, [sys.executable, "-m", "sync_service", *arguments, *options])  # noqa: S606 - our own program
 
 
 def _ask(listen: str) -> dict[str, Any]:

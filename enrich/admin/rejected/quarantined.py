@@ -1,13 +1,13 @@
 """Replays and purges the quarantine of a table on this host. Only the agent, the store's writer, removes records."""
 
 import json
-import os
 import time
 from collections.abc import Sequence
 
 import pyarrow as pa
 
 from enrich.admin.cluster import Cluster
+from enrich.admin.ready import ready_reader
 from enrich.admin.rejected.letter import REPLAYS
 from enrich.admin.rejected.newer import Origin, RecordId, newer_records
 from enrich.admin.rejected.replaying import NO_KEY
@@ -15,7 +15,6 @@ from enrich.base.errors import Retryable, Unreachable
 from enrich.config import Pipeline
 from enrich.host.ipc.requests import PURGE, ask
 from enrich.host.ipc.store_paths import paths_of
-from enrich.host.reader.reading import RowsReader
 from enrich.host.tables import TopicTable
 from enrich.kafka.writing.whole_transactions import whole_transaction
 from stores.protocol import Quarantined
@@ -62,11 +61,9 @@ def purge_quarantine(pipeline: Pipeline, table: str, records: Sequence[Quarantin
     ids = {record.id for record in records}
     if not ids:
         return
-    body = json.dumps([list(one) for one in ids]).encode()
-    reader = RowsReader(pipeline, holder=os.getpid)
+    body = json.dumps([list(place) for place in places]).encode()
     end = time.monotonic() + deadline_s
-    try:
-        reader.wait_until_ready([table], deadline_s=deadline_s)
+    with ready_reader(pipeline, table, deadline_s) as (reader, _):
         ask(paths_of(pipeline).folder, "POST", PURGE + table, body)
         while time.monotonic() < end:
             try:
@@ -76,8 +73,6 @@ def purge_quarantine(pipeline: Pipeline, table: str, records: Sequence[Quarantin
             if not left & ids:
                 return
             time.sleep(_LOOK_EVERY_S)
-        raise Unreachable(
-            f"the agent did not purge the records within {deadline_s:g} s", next_step="run `enrich agent status`"
-        )
-    finally:
-        reader.close()
+    raise Unreachable(
+        f"the agent did not purge the records within {deadline_s:g} s", next_step="run `enrich agent status`"
+    )

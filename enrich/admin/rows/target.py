@@ -8,10 +8,10 @@ import pyarrow as pa
 from enrich.admin.cluster import Cluster
 from enrich.admin.rights import needs
 from enrich.base.errors import ConfigError
-from enrich.codecs import decoder_for, schemas_of
 from enrich.codecs.encoders import encoder_of_table
 from enrich.codecs.encoding import Encoder
 from enrich.config import KeyKind, Pipeline, Table
+from enrich.host.tables import TopicTable
 from enrich.kafka.writing.whole_transactions import WholeTransactions
 from stores.protocol import Decoder
 
@@ -73,26 +73,21 @@ class Target:
             )
 
 
-def target_of(pipeline: Pipeline, name: str, cluster: Cluster) -> Target:
-    """Raises ConfigError for a table without a topic, and Unreachable if a needed registry does not answer."""
-    section = pipeline.tables[name]
-    if section.topic is None:
-        raise ConfigError(
-            f"table `{name}` has a loader, not a topic",
-            next_step="change its source: the agent reads it again automatically",
-        )
+def target_of(pipeline: Pipeline, table: TopicTable, cluster: Cluster) -> Target:
+    """Raises Unreachable if a needed registry does not answer."""
+    section = pipeline.tables[table.name]
     ours = int(str(cluster.connection.get("message.max.bytes", _LARGEST_DEFAULT)))
-    with needs("DESCRIBE_CONFIGS", f"topic {section.topic}"):
-        largest = min(ours, int(cluster.topics.settings(section.topic).get("max.message.bytes", ours))) - _OVERHEAD
+    with needs("DESCRIBE_CONFIGS", f"topic {table.topic}"):
+        largest = min(ours, int(cluster.topics.settings(table.topic).get("max.message.bytes", ours))) - _OVERHEAD
     sources = {} if pipeline.sync is None else pipeline.sync.sources
     return Target(
         cluster,
         pipeline.name,
-        name,
+        table.name,
         section,
-        section.topic,
+        table.topic,
         encoder_of_table(section, pipeline.kafka),
-        decoder_for(section, schemas_of(pipeline.kafka.registry)),
+        table.spec.decoder,
         largest,
-        next((source for source, given in sources.items() if given.topic == section.topic), None),
+        next((source for source, given in sources.items() if given.topic == table.topic), None),
     )

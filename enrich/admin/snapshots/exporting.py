@@ -1,14 +1,14 @@
 """Exports a table as this host's readers see it. The agent must run; it is not disturbed."""
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
+from enrich.admin.ready import ready_reader
 from enrich.base.errors import CorruptState, Retryable
 from enrich.config import Pipeline
 from enrich.host.claims.notes import TOPIC_ID
 from enrich.host.ipc.header import Header
-from enrich.host.reader.reading import AgentSnapshot, RowsReader
+from enrich.host.reader.reading import AgentSnapshot
 from enrich.host.tables import TopicTable, topic_tables
 from stores.protocol import Clock
 from stores.snapshots import Origin, Snapshot, export_table
@@ -28,10 +28,7 @@ def export_from_reader(
 
     `report_rows` is called with the number of row versions written, and the number of keys.
     """
-    # This process needs the agent, not the terminal that started it.
-    reader = RowsReader(pipeline, holder=os.getpid)
-    try:
-        snapshot = reader.wait_until_ready([table], deadline_s=deadline_s, report=report_waiting)
+    with ready_reader(pipeline, table, deadline_s, report_waiting) as (_, snapshot):
         view = snapshot.table(table)
         source = view.whole()
         written = 0
@@ -47,8 +44,6 @@ def export_from_reader(
         except CorruptState:
             view.suspect()
             raise
-    finally:
-        reader.close()
 
 
 def _origin(pipeline: Pipeline, table: TopicTable, snapshot: AgentSnapshot, clock: Clock) -> Origin:

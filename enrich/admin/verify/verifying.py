@@ -1,18 +1,17 @@
 """Sets up the comparison of `enrich table verify`: the table as readers see it, and a directory for the topic."""
 
-import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from enrich.admin.ready import ready_reader
 from enrich.admin.verify.comparing import Comparison
 from enrich.config import Pipeline
 from enrich.host.ipc.header import Header
 from enrich.host.ipc.lock import StoreLock
 from enrich.host.ipc.store_paths import paths_of
-from enrich.host.reader.reading import RowsReader
 from enrich.host.tables import topic_tables
 from enrich.kafka.clients.settings import librdkafka_settings
 from stores.protocol import Clock
@@ -31,24 +30,21 @@ def comparison(
     report: Callable[[str, int], None],
 ) -> Iterator[Comparison]:
     """A comparison of the table, as it is now, with its topic. Raises Unreachable if the table is not ready in time."""
-    reader = RowsReader(pipeline, holder=os.getpid)
-    try:
-        table = topic_tables(pipeline)[name]
-        snapshot = reader.wait_until_ready([name], deadline_s=deadline_s, report=report_waiting)
-        whole = snapshot.table(name).whole()
+    table = topic_tables(pipeline)[name]
+    with (
+        ready_reader(pipeline, name, deadline_s, report_waiting) as (_, snapshot),
         # Beside the stores, since their disk was chosen for this amount of data.
-        with scratch_directory(paths_of(pipeline).folder.parent) as scratch:
-            yield Comparison(
-                whole,
-                table.spec.decoder,
-                table.topic,
-                librdkafka_settings(pipeline.kafka),
-                scratch / "rows",
-                clock,
-                report,
-            )
-    finally:
-        reader.close()
+        scratch_directory(paths_of(pipeline).folder.parent) as scratch,
+    ):
+        yield Comparison(
+            snapshot.table(name).whole(),
+            table.spec.decoder,
+            table.topic,
+            librdkafka_settings(pipeline.kafka),
+            scratch / "rows",
+            clock,
+            report,
+        )
 
 
 @contextmanager

@@ -8,7 +8,9 @@ import typer
 
 from enrich.base.exits import DIFFERENCE
 from enrich.base.json_lines import print_json
-from enrich.cli.output import readable, text_of, time_text
+from enrich.cli.options import KAFKA_DEADLINE_S, ConfigFile, JsonLines, KafkaDeadline, Purges
+from enrich.cli.output import counting, readable, text_of, time_text
+from enrich.cli.rejected import kit
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
@@ -21,13 +23,9 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Events and rows that could not be processed.")
 
-DEADLINE_S = 30.0
 _SHOWN = 20
 _NONE = "no dead letter of enrich"
 
-ConfigFile = Annotated[Path, typer.Option("--config", "-c", help="The pipeline's configuration file.")]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON object per line.")]
-Deadline = Annotated[float, typer.Option("--deadline", help="Seconds to wait for the brokers.", min=0.1)]
 Names = Annotated[
     list[str] | None, typer.Argument(metavar="[LETTER]...", help="Letters by name: TOPIC/PARTITION/OFFSET.")
 ]
@@ -43,8 +41,8 @@ def list_(
     dlq: Dlqs = None,
     reason: Reason = None,
     stage: Stage = None,
-    json: AsJson = False,
-    deadline: Deadline = DEADLINE_S,
+    json: JsonLines = False,
+    deadline: KafkaDeadline = KAFKA_DEADLINE_S,
 ) -> None:
     """Counts the events and rows that could not be processed, by reason; with --json lists every letter.
 
@@ -71,8 +69,8 @@ def list_(
 def show(
     config: ConfigFile,
     name: Annotated[str, typer.Argument(metavar="LETTER", help="TOPIC/PARTITION/OFFSET, or its whole key.")],
-    json: AsJson = False,
-    deadline: Deadline = DEADLINE_S,
+    json: JsonLines = False,
+    deadline: KafkaDeadline = KAFKA_DEADLINE_S,
 ) -> None:
     """Shows a whole letter: reason, key, headers, bytes, columns that can be decoded; exits with 1 if there is none.
 
@@ -85,18 +83,8 @@ def show(
     for letter in found:
         pieces = decoded_pieces(started[0], letter)
         if json:
-            print_json(
-                {
-                    **_as_fields(letter),
-                    "key": text_of(letter.key),
-                    "key_bytes": letter.key,
-                    "value": text_of(letter.value),
-                    "value_bytes": letter.value,
-                    "headers": dict(letter.headers),
-                    "decoded": {piece.column: piece.value for piece in pieces if piece.reason is None},
-                    "failed": {piece.column: piece.reason for piece in pieces if piece.reason is not None},
-                }
-            )
+            known = {**_as_fields(letter), "headers": dict(letter.headers)}
+            print_json(known | kit.contents(letter.key, letter.value, pieces))
         else:
             _show_letter(letter, pieces)
     if not found:
@@ -112,16 +100,15 @@ def replay(
     reason: Reason = None,
     stage: Stage = None,
     every: All = False,
-    force: Annotated[bool, typer.Option("--force", help="Also if the key has a newer record.")] = False,
+    force: kit.Force = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only report what would be done.")] = False,
-    json: AsJson = False,
-    deadline: Deadline = DEADLINE_S,
+    json: JsonLines = False,
+    deadline: KafkaDeadline = KAFKA_DEADLINE_S,
 ) -> None:
     """Sends letters back to their topics, each once; exits with 1 if some cannot be sent back.
 
     Example: enrich dlq replay --reason "missing user" -c pipeline.yaml
     """
-    from enrich.admin.reading import counting
     from enrich.admin.rejected.choosing import chosen_dlqs
     from enrich.admin.rejected.replaying import Replay
 
@@ -145,16 +132,15 @@ def purge(
     reason: Reason = None,
     stage: Stage = None,
     every: All = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Required: the command does not ask.")] = False,
-    json: AsJson = False,
-    deadline: Deadline = DEADLINE_S,
+    yes: Purges = False,
+    json: JsonLines = False,
+    deadline: KafkaDeadline = KAFKA_DEADLINE_S,
 ) -> None:
     """Removes the letters that it lists, for ever; without --yes it only lists them and exits with 4.
 
     Example: enrich dlq purge --reason "missing user" --yes -c pipeline.yaml
     """
     from enrich.admin.rejected.replaying import purge as purge_letters
-    from enrich.base.errors import WouldLoseData
 
     started = _start(config, deadline)
     by_dlq: dict[str, list[str]] = {}
@@ -166,8 +152,7 @@ def purge(
         elif len(listed) <= _SHOWN:
             typer.echo(f"{letter.name}: {letter.reason}")
     number = sum(map(len, by_dlq.values()))
-    if number and not yes:
-        raise WouldLoseData(f"this would remove {number:,} letters for ever", next_step="add --yes")
+    kit.require_yes("letters for ever", number, yes=yes)
     for topic, listed in by_dlq.items():
         purge_letters(started[1], topic, listed)
     if not json:
@@ -189,11 +174,9 @@ def _selection(names: list[str] | None, reason: str | None, stage: str | None) -
 
 
 def _chosen(names: list[str] | None, reason: str | None, stage: str | None, every: bool) -> "Selection":
-    from enrich.base.errors import ConfigError
-
     selection = _selection(names, reason, stage)
     if selection.is_empty and not every:
-        raise ConfigError("nothing was chosen", next_step="name letters, or give --reason, --stage or --all")
+        raise kit.nothing_chosen("name letters, or give --reason, --stage or --all")
     return selection
 
 
@@ -207,7 +190,6 @@ def _letters(
     selection: "Selection",
     other: "Callable[[Message], None] | None" = None,
 ) -> "Iterator[Letter]":
-    from enrich.admin.reading import counting
     from enrich.admin.rejected.choosing import chosen_dlqs, letters
 
     pipeline, cluster = started
@@ -234,17 +216,12 @@ def _as_fields(letter: "Letter") -> dict[str, Any]:
 
 
 def _show_groups(groups: dict[tuple[str, str, str], list[Any]]) -> None:
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
     if not groups:
         typer.echo("there are no dead letters")
         return
-    table = Table("dlq", "stage", "reason", "letters", "first", "newest")
-    for (dlq, stage, reason), (number, first, newest) in sorted(groups.items(), key=lambda item: -item[1][0]):
-        table.add_row(*map(escape, (dlq, stage, reason)), f"{number:,}", escape(first), time_text(newest))
-    Console().print(table)
+    ordered = sorted(groups.items(), key=lambda item: -item[1][0])
+    rows = ((*group, f"{number:,}", first, time_text(newest)) for group, (number, first, newest) in ordered)
+    kit.show_groups(("dlq", "stage", "reason", "letters", "first", "newest"), rows)
 
 
 class _Others:
@@ -271,11 +248,6 @@ class _Others:
 
 
 def _show_letter(letter: "Letter", pieces: list[Any]) -> None:
-    from rich.console import Console
-
-    from enrich.base.json_lines import json_text
-
-    console = Console(highlight=False, soft_wrap=True, markup=False)
     cut = f" (the first {len(letter.value):,} of {letter.length:,} bytes)" if letter.is_cut else ""
     lines = {
         "letter": f"{letter.name} in {letter.dlq}, of {time_text(letter.timestamp)}",
@@ -285,14 +257,7 @@ def _show_letter(letter: "Letter", pieces: list[Any]) -> None:
         "key": readable(letter.key, "none"),
         "value": readable(letter.value, "") + cut,
     }
-    for name, text in lines.items():
-        console.print(f"{name:8} {text}")
-    for name, content in letter.headers:
-        console.print(f"header   {name}: {readable(content, 'null')}")
-    for piece in pieces:
-        is_decoded = piece.reason is None
-        shown = json_text({piece.column: piece.value}) if is_decoded else f"not decoded: {piece.reason}"
-        console.print(f"  {shown}")
+    kit.show_record(lines, pieces, letter.headers)
 
 
 def _show_outcome(dlq: str, outcome: "Replayed", as_json: bool, *, dry: bool) -> None:
@@ -301,8 +266,8 @@ def _show_outcome(dlq: str, outcome: "Replayed", as_json: bool, *, dry: bool) ->
             print_json({"dlq": dlq, "letter": letter.name, "overwrites": str(newer), "key": text_of(letter.key)})
         print_json({"dlq": dlq, "done": not dry, "replayed": outcome.replayed, "skipped": outcome.skipped})
         return
-    for letter, newer in outcome.overwrites:
-        typer.echo(f"{letter.name} overwrites {newer}, key {readable(letter.key, 'none')}")
-    typer.echo(f"{dlq}: {outcome.replayed:,} letters {'could be replayed' if dry else 'replayed'}")
-    for reason, number in outcome.skipped.items():
-        typer.echo(f"  {number:,} stay: {reason}")
+    for letter, place in outcome.overwrites:
+        typer.echo(f"{letter.name} overwrites {place}, key {readable(letter.key, 'none')}")
+    kit.show_replayed(
+        f"{dlq}: {outcome.replayed:,} letters {'could be replayed' if dry else 'replayed'}", outcome.skipped
+    )

@@ -1,4 +1,4 @@
-"""`enrich quarantine`: shows the records of a table's topic that could not become rows, and why."""
+"""`enrich quarantine`: shows records of a table's topic that could not become rows, sends them back, removes them."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from enrich.base.exits import DIFFERENCE
-from enrich.base.json_lines import json_text, print_json
+from enrich.base.json_lines import print_json
+from enrich.cli.options import KAFKA_DEADLINE_S, READY_DEADLINE_S, ConfigFile, Purges, ReadyDeadline, TableName
 from enrich.cli.output import readable, text_of, time_text
-from enrich.cli.table.ready import DEADLINE_S, ready_table
+from enrich.cli.rejected import kit
+from enrich.cli.table.ready import load_topic_table, ready_table
 
 if TYPE_CHECKING:
     from enrich.codecs import Piece
@@ -19,10 +21,12 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Records of a table's topic that could not become rows.")
 
-TableName = Annotated[str, typer.Argument(metavar="TABLE", help="A table of the configuration file.")]
-ConfigFile = Annotated[Path, typer.Option("--config", "-c", help="The pipeline's configuration file.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object per record.")]
-Deadline = Annotated[float, typer.Option("--deadline", help="Seconds to wait until the table is ready.", min=0)]
+Places = Annotated[
+    list[str] | None, typer.Argument(metavar="[PARTITION/OFFSET]...", help="Records by their place, as listed.")
+]
+Reason = Annotated[str | None, typer.Option("--reason", help="Only records whose reason has this text in it.")]
+All = Annotated[bool, typer.Option("--all", help="All records, if nothing else is chosen.")]
 
 
 @app.command("list")
@@ -30,7 +34,7 @@ def list_(
     config: ConfigFile,
     table: Annotated[str | None, typer.Argument(metavar="[TABLE]", help="Without it, all tables.")] = None,
     json: AsJson = False,
-    deadline: Deadline = DEADLINE_S,
+    deadline: ReadyDeadline = READY_DEADLINE_S,
 ) -> None:
     """Counts the records in quarantine, by reason; with --json lists every record that is kept.
 
@@ -54,7 +58,7 @@ def _list(config: Path, table: str, json: bool, deadline: float) -> None:
         if json:
             topic = load(config).tables[table].topic
             for record in view.quarantined():
-                print_json(_place(topic, record))
+                print_json({**_place(record), "topic": topic})
         else:
             _show_groups(view.quarantined(), view.quarantine)
         state = view.quarantine
@@ -72,7 +76,7 @@ def show(
     record: Annotated[str, typer.Argument(metavar="PARTITION/OFFSET", help="Its partition and offset, as listed.")],
     config: ConfigFile,
     json: AsJson = False,
-    deadline: Deadline = DEADLINE_S,
+    deadline: ReadyDeadline = READY_DEADLINE_S,
 ) -> None:
     """Shows a whole record: key, bytes, reason, columns that can be decoded; exits with 1 if it is not there.
 
@@ -80,7 +84,7 @@ def show(
     """
     from enrich.config import load
 
-    partition, offset = parsed_position(record)
+    partition, offset = _parsed(record)
     with ready_table(config, table, deadline) as (view, _):
         # More than one if the topic was recreated: then two records can have the same partition and offset.
         found = [one for one in view.quarantined() if (one.partition, one.offset) == (partition, offset)]
@@ -89,7 +93,9 @@ def show(
     for one in found:
         pieces = _pieces(pipeline, table, one.value)
         if json:
-            print_json(_described(topic, one, pieces))
+            print_json(
+                {**_place(one), "topic": topic, "arrived": one.arrived, **kit.contents(one.key, one.value, pieces)}
+            )
         else:
             _show_record(topic, one, pieces)
     if not found:
@@ -97,7 +103,89 @@ def show(
         raise typer.Exit(DIFFERENCE)
 
 
-def parsed_position(position: str) -> tuple[int, int]:
+@app.command()
+def replay(
+    table: TableName,
+    config: ConfigFile,
+    places: Places = None,
+    reason: Reason = None,
+    every: All = False,
+    force: kit.Force = False,
+    json: AsJson = False,
+    deadline: ReadyDeadline = READY_DEADLINE_S,
+) -> None:
+    """Writes records that can become rows now to the table's topic again; exits with 1 if some cannot be sent back.
+
+    Example: enrich quarantine replay users --all -c pipeline.yaml
+    """
+    from enrich.admin.cluster import Cluster
+    from enrich.admin.rejected.quarantined import NEWER, purge_quarantine, replayable, send_back
+
+    chosen = _chosen(config, table, places, reason, every, deadline)
+    pipeline, topic_table = load_topic_table(config, table)
+    cluster = Cluster(pipeline.kafka, min(deadline, KAFKA_DEADLINE_S))
+    good, left, newer = replayable(cluster, topic_table, chosen)
+    forced = left.pop(NEWER, []) if force else []
+    for record in forced:
+        fields = {**_place(record), "overwrites": str(newer[record]), "key": text_of(record.key)}
+        print_json(fields) if json else typer.echo(f"{record.partition}/{record.offset} overwrites {newer[record]}")
+    if good or forced:
+        send_back(cluster, topic_table, [*good, *forced])
+    purge_quarantine(pipeline, table, [*good, *forced], deadline)
+    skipped = {why: len(records) for why, records in left.items()}
+    if json:
+        print_json({"table": table, "replayed": len(good) + len(forced), "skipped": skipped})
+    else:
+        kit.show_replayed(f"{len(good) + len(forced):,} records replayed", skipped)
+    if skipped:
+        raise typer.Exit(DIFFERENCE)
+
+
+@app.command()
+def purge(
+    table: TableName,
+    config: ConfigFile,
+    places: Places = None,
+    reason: Reason = None,
+    every: All = False,
+    yes: Purges = False,
+    json: AsJson = False,
+    deadline: ReadyDeadline = READY_DEADLINE_S,
+) -> None:
+    """Removes the records that it lists from this host's quarantine; without --yes it only lists them and exits with 4.
+
+    Example: enrich quarantine purge users 0/4711 --yes -c pipeline.yaml
+    """
+    from enrich.admin.rejected.quarantined import purge_quarantine
+    from enrich.config import load
+
+    chosen = _chosen(config, table, places, reason, every, deadline)
+    for record in chosen:
+        if json:
+            print_json({"purged": yes, **_place(record)})
+        else:
+            typer.echo(f"{record.partition}/{record.offset}: {record.reason}")
+    kit.require_yes("records from this host", len(chosen), yes=yes)
+    purge_quarantine(load(config), table, chosen, deadline)
+    if not json:
+        typer.echo(f"{len(chosen):,} records are purged")
+
+
+def _chosen(
+    config: Path, table: str, places: list[str] | None, reason: str | None, every: bool, deadline: float
+) -> "list[Quarantined]":
+    if not places and reason is None and not every:
+        raise kit.nothing_chosen("name places, or give --reason or --all")
+    wanted = {_parsed(place) for place in places or ()}
+    with ready_table(config, table, deadline) as (view, _):
+        return [
+            record
+            for record in view.quarantined()
+            if (not wanted or (record.partition, record.offset) in wanted) and (reason or "") in record.reason
+        ]
+
+
+def _parsed(place: str) -> tuple[int, int]:
     from enrich.base.errors import ConfigError
 
     partition, _, offset = position.partition("/")
@@ -115,10 +203,9 @@ def _pieces(pipeline: "Pipeline", table: str, value: bytes | None) -> "list[Piec
     return [] if value is None else list(pieces_of(pipeline.tables[table], value, schemas_of(pipeline.kafka.registry)))
 
 
-def _place(topic: str | None, record: "Quarantined") -> dict[str, Any]:
+def _place(record: "Quarantined") -> dict[str, Any]:
     return {
         "table": record.table,
-        "topic": topic,
         "partition": record.partition,
         "offset": record.offset,
         "reason": record.reason,
@@ -126,26 +213,8 @@ def _place(topic: str | None, record: "Quarantined") -> dict[str, Any]:
     }
 
 
-def _described(topic: str | None, record: "Quarantined", pieces: "list[Piece]") -> dict[str, Any]:
-    """For machines: text if the bytes are UTF-8, else null; and always the bytes themselves, in base64."""
-    return {
-        **_place(topic, record),
-        "arrived": record.arrived,
-        "key": text_of(record.key),
-        "key_bytes": record.key,
-        "value": text_of(record.value),
-        "value_bytes": record.value,
-        "decoded": {piece.column: piece.value for piece in pieces if piece.reason is None},
-        "failed": {piece.column: piece.reason for piece in pieces if piece.reason is not None},
-    }
-
-
 def _show_groups(records: "Iterable[Quarantined]", state: "QuarantineState") -> None:
     from collections import Counter
-
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
 
     from stores.rocks import OTHER_REASONS
 
@@ -159,19 +228,16 @@ def _show_groups(records: "Iterable[Quarantined]", state: "QuarantineState") -> 
         group = record.reason if record.reason in state.kept else OTHER_REASONS
         firsts.setdefault(group, record)
         lasts[group] = max(lasts.get(group, record.timestamp), record.timestamp)
-    shown = Table("reason", "records", "kept", "first", "newest")
+    rows = []
     for reason, number in numbers.most_common():
         first = firsts.get(reason)
-        position = "" if first is None else f"{first.partition}/{first.offset}"
-        newest = time_text(lasts.get(reason))
-        shown.add_row(escape(reason), f"{number:,}", f"{state.kept.get(reason, 0):,}", position, newest)
-    Console().print(shown)
+        place = "" if first is None else f"{first.partition}/{first.offset}"
+        kept, newest = state.kept.get(reason, 0), time_text(lasts.get(reason))
+        rows.append((reason, f"{number:,}", f"{kept:,}", place, newest))
+    kit.show_groups(("reason", "records", "kept", "first", "newest"), rows)
 
 
 def _show_record(topic: str | None, record: "Quarantined", pieces: "list[Piece]") -> None:
-    from rich.console import Console
-
-    console = Console(highlight=False, soft_wrap=True, markup=False)
     lines = {
         "record": f"{topic} {record.partition}/{record.offset} of {time_text(record.timestamp)}",
         "arrived": time_text(record.arrived),
@@ -179,8 +245,4 @@ def _show_record(topic: str | None, record: "Quarantined", pieces: "list[Piece]"
         "key": readable(record.key, "none: it is from before the topic was compacted"),
         "value": readable(record.value, "null, a tombstone"),
     }
-    for name, text in lines.items():
-        console.print(f"{name:8} {text}")
-    for piece in pieces:
-        is_decoded = piece.reason is None
-        console.print(f"  {json_text({piece.column: piece.value}) if is_decoded else f'not decoded: {piece.reason}'}")
+    kit.show_record(lines, pieces)

@@ -1,15 +1,11 @@
 """`enrich run`: starts a stage. The program `jobs/enrich_stage.py` does the work."""
 
-import os
-import sys
-from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 
-from enrich.base.logs import LogLevel
-
-ConfigFile = Annotated[Path, typer.Option("--config", "-c", help="The pipeline's configuration file.")]
+from enrich.cli.options import ConfigFile
+from enrich.cli.programs import become_program
 
 
 def run(
@@ -43,17 +39,7 @@ def run(
 
     Example: enrich run enrich -c pipeline.yaml
     """
-    given = [*([] if start is None else ["--from", start]), *(["--new-pin"] if new_pin else [])]
-    given += ["--accept-new-source"] if accept_new_source else []
-    settings = [word for each in conf or [] for word in ("--conf", each)]
-    _become_program(context, stage, "-c", str(config), "--master", master, *given, *settings)
-
-
-def _become_program(context: typer.Context, *words: str) -> NoReturn:
-    """This process becomes the stage's driver, so that it gets the signals and its exit code is the command's."""
-    # Not by spark-submit, whose JVM would be the parent: a signal ends the JVM before Python gets it (ADR 0020).
-    given = context.find_root().params
-    options = ["--log-format", str(given["log_format"].value)]
-    if given["log_level"] is not LogLevel.warning:  # the commands' default, too quiet for a stage
-        options += ["--log-level", str(given["log_level"].value)]
-    os.execv(sys.executable, [sys.executable, "-m", "jobs.enrich_stage", *words, *options])  # noqa: S606 - our own
+    words = [stage, "-c", str(config), "--master", master, *([] if start is None else ["--from", start])]
+    words += [word for each in conf or [] for word in ("--conf", each)]
+    flags = {"new_pin": new_pin, "accept_new_source": accept_new_source}
+    become_program(context, "jobs.enrich_stage", *words, **flags)

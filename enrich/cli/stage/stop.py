@@ -1,15 +1,14 @@
 """`enrich stop`: drains a stage that runs elsewhere, by a marker in its checkpoint."""
 
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from enrich.cli.options import ConfigFile
+
 if TYPE_CHECKING:
     from enrich.stage.progress.checkpoint import Checkpoint
-
-ConfigFile = Annotated[Path, typer.Option("--config", "-c", help="The pipeline's configuration file.")]
 
 _LOOK_EVERY_S = 0.1
 

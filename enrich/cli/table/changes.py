@@ -8,18 +8,25 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from enrich.base.json_lines import print_json
-from enrich.cli.table.ready import DEADLINE_S, how_far, require_table
-from enrich.cli.table.table import AsJson, ConfigFile, Deadline, TableName
+from enrich.cli.options import (
+    KAFKA_DEADLINE_S,
+    READY_DEADLINE_S,
+    ConfigFile,
+    KafkaDeadline,
+    Purges,
+    ReadyDeadline,
+    TableName,
+)
+from enrich.cli.output import counting
+from enrich.cli.table.ready import how_far, load_topic_table
+from enrich.cli.table.table import AsJson
 
 if TYPE_CHECKING:
     from enrich.admin.rows.loading import Counts
     from enrich.admin.rows.target import Target
     from enrich.config import FileType, Pipeline
 
-KAFKA_DEADLINE_S = 30.0
-
 Yes = Annotated[bool, typer.Option("--yes", help="Do it; without it, and without a terminal to ask, only report.")]
-KafkaDeadline = Annotated[float, typer.Option("--deadline", help="Seconds to wait for the brokers.", min=0.1)]
 
 
 def add_commands(app: typer.Typer) -> None:
@@ -49,7 +56,6 @@ def load(
 
     Example: enrich table load users users.csv --key user_id --yes -c pipeline.yaml
     """
-    from enrich.admin.reading import counting
     from enrich.admin.rows.files import RowsFile
     from enrich.admin.rows.loading import load_of, rejected
 
@@ -104,7 +110,7 @@ def delete(
     table: TableName,
     keys: Annotated[list[str], typer.Argument(metavar="KEY...", help="The rows' keys.")],
     config: ConfigFile,
-    yes: Annotated[bool, typer.Option("--yes", help="Required: the command does not ask.")] = False,
+    yes: Purges = False,
     json: AsJson = False,
     deadline: KafkaDeadline = KAFKA_DEADLINE_S,
 ) -> None:
@@ -128,22 +134,16 @@ def delete(
         typer.echo(f"{len(raw)} rows of table {table} were deleted")
 
 
-def rebuild(table: TableName, config: ConfigFile, json: AsJson = False, deadline: Deadline = DEADLINE_S) -> None:
+def rebuild(
+    table: TableName, config: ConfigFile, json: AsJson = False, deadline: ReadyDeadline = READY_DEADLINE_S
+) -> None:
     """Loads the table on this host again from its topic. Until that is done the old rows answer.
 
     Example: enrich table rebuild users -c pipeline.yaml
     """
-    from enrich.admin.reading import counting
     from enrich.admin.rows.rebuilding import rebuild as rebuild_table
-    from enrich.base.errors import ConfigError
-    from enrich.config import load as load_config
 
-    pipeline = load_config(config)
-    require_table(pipeline, table, config)
-    if pipeline.tables[table].topic is None:
-        raise ConfigError(
-            f"table `{table}` has a loader, not a topic", next_step="its loader reads all rows again anyway"
-        )
+    pipeline, _ = load_topic_table(config, table)
     started = time.monotonic()
     with counting(f"table {table}") as report:
         rows = rebuild_table(pipeline, table, deadline_s=deadline, report=lambda header: report(how_far(header, table)))
@@ -157,11 +157,10 @@ def rebuild(table: TableName, config: ConfigFile, json: AsJson = False, deadline
 def _target(config: Path, table: str, deadline: float) -> "tuple[Pipeline, Target]":
     from enrich.admin.cluster import Cluster
     from enrich.admin.rows.target import target_of
-    from enrich.config import load as load_config
 
-    pipeline = load_config(config)
-    require_table(pipeline, table, config)
-    target = target_of(pipeline, table, Cluster(pipeline.kafka, deadline))
+    next_step = "change its source: the agent reads it again automatically"
+    pipeline, found = load_topic_table(config, table, next_step=next_step)
+    target = target_of(pipeline, found, Cluster(pipeline.kafka, deadline))
     if target.other_writer is not None:
         typer.echo(
             f"warning: topic {target.topic} is written by the source {target.other_writer}: its next full read "

@@ -1,8 +1,6 @@
 """`enrich table export|import|verify`: snapshots of a table, and its comparison with its topic."""
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,8 +8,10 @@ import typer
 
 from enrich.base.exits import DIFFERENCE
 from enrich.base.json_lines import print_json
-from enrich.cli.table.ready import DEADLINE_S, how_far, require_table
-from enrich.cli.table.table import AsJson, ConfigFile, Deadline, TableName
+from enrich.cli.options import READY_DEADLINE_S, ConfigFile, ReadyDeadline, TableName
+from enrich.cli.output import counting
+from enrich.cli.table.ready import how_far, load_topic_table
+from enrich.cli.table.table import AsJson
 
 if TYPE_CHECKING:
     from enrich.admin.verify.comparing import Compared, Difference
@@ -32,7 +32,7 @@ def export(
     to: Annotated[str | None, typer.Option(help="Target directory; by default `snapshots.path` of the file.")] = None,
     keep: Annotated[int | None, typer.Option(help="Keep only this many newest snapshots of the table.", min=1)] = None,
     json: AsJson = False,
-    deadline: Deadline = DEADLINE_S,
+    deadline: ReadyDeadline = READY_DEADLINE_S,
 ) -> None:
     """Writes a snapshot of the table with its history, from which other hosts can start.
 
@@ -42,10 +42,10 @@ def export(
     from stores.clock import SystemClock
     from stores.snapshots import remove_older
 
-    pipeline = _load(config, table)
+    pipeline, _ = load_topic_table(config, table)
     location = _location(to, pipeline)
     started = time.monotonic()
-    with _counting(f"exporting table {table}") as count:
+    with counting(f"exporting table {table}") as count:
         snapshot = export_from_reader(
             pipeline,
             table,
@@ -86,21 +86,19 @@ def import_(
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Also if the table has rows on this host.")] = False,
     json: AsJson = False,
-    deadline: Deadline = DEADLINE_S,
+    deadline: ReadyDeadline = READY_DEADLINE_S,
 ) -> None:
     """Fills the table from a snapshot and from its topic's later records; exits with 4 if rows could be missing.
 
     Example: enrich table import users --from /mnt/snapshots -c pipeline.yaml
     """
     from enrich.admin.snapshots.importing import chosen_snapshot, import_by_agent, require_empty, require_good
-    from enrich.host.tables import topic_tables
     from stores.clock import SystemClock
 
-    pipeline = _load(config, table)
-    topic_table = topic_tables(pipeline)[table]
+    pipeline, topic_table = load_topic_table(config, table)
     snapshot = chosen_snapshot(_location(source, pipeline), pipeline.name, table)
     started = time.monotonic()
-    with _counting(f"verifying {snapshot.path.name}") as count:
+    with counting(f"verifying {snapshot.path.name}") as count:
         versions = snapshot.manifest.versions
         require_good(
             snapshot,
@@ -111,7 +109,7 @@ def import_(
         )
     if not yes:
         require_empty(topic_table, pipeline)
-    with _counting(f"table {table}") as count:
+    with counting(f"table {table}") as count:
         rows = import_by_agent(
             snapshot,
             topic_table,
@@ -130,7 +128,7 @@ def verify(
     table: TableName,
     config: ConfigFile,
     json: AsJson = False,
-    deadline: Deadline = DEADLINE_S,
+    deadline: ReadyDeadline = READY_DEADLINE_S,
 ) -> None:
     """Compares this host's rows with the topic, one by one; exits with 1 if there is a difference.
 
@@ -139,11 +137,11 @@ def verify(
     from enrich.admin.verify.verifying import comparison
     from stores.clock import SystemClock
 
-    pipeline = _load(config, table)
+    pipeline, _ = load_topic_table(config, table)
     started = time.monotonic()
     shown: list[Difference] = []
     with (
-        _counting(f"verifying table {table}") as count,
+        counting(f"verifying table {table}") as count,
         comparison(
             pipeline,
             table,
@@ -205,21 +203,6 @@ def _show(table: str, found: "Compared", shown: "list[Difference]") -> None:
             console.print(f"{count:,} {what}")
 
 
-def _load(config: Path, table: str) -> "Pipeline":
-    from enrich.base.errors import ConfigError
-    from enrich.config import load
-
-    pipeline = load(config)
-    require_table(pipeline, table, config)
-    if pipeline.tables[table].topic is None:
-        raise ConfigError(
-            f"table `{table}` has a loader, not a topic",
-            where=str(config),
-            next_step="its loader reads all rows again anyway",
-        )
-    return pipeline
-
-
 def _location(given: str | None, pipeline: "Pipeline") -> Path:
     from enrich.base.errors import ConfigError
     from enrich.config.sections.tables.snapshots import snapshot_location
@@ -233,16 +216,3 @@ def _location(given: str | None, pipeline: "Pipeline") -> Path:
         return Path(pipeline.snapshots.path) if given is None and pipeline.snapshots else snapshot_location(given or "")
     except ValueError as error:
         raise ConfigError(str(error), next_step="name a directory, or `file:` followed by its path") from None
-
-
-@contextmanager
-def _counting(what: str) -> Iterator[Callable[[str], None]]:
-    """A function that shows a command's progress if stderr is a terminal."""
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield lambda _: None
-        return
-    with console.status(what) as status:
-        yield lambda progress: status.update(f"{what}: {progress}")

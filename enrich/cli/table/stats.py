@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from enrich.base.json_lines import print_json
+from enrich.cli.options import ConfigFile
 from enrich.cli.output import time_text
-from enrich.cli.table.ready import require_table
-from enrich.cli.table.table import ConfigFile
+from enrich.cli.table.ready import load_table
 
 if TYPE_CHECKING:
     from enrich.host.reader.stats import TableStats
@@ -34,9 +34,7 @@ def stats(
     from enrich.config import load
     from enrich.host.reader.stats import table_stats
 
-    pipeline = load(config)
-    if table is not None:
-        require_table(pipeline, table, config)
+    pipeline = load(config) if table is None else load_table(config, table)
     names = list(pipeline.tables) if table is None else [table]
     found = list(table_stats(pipeline, names, os.getpid))
     if json:

@@ -6,21 +6,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from enrich.base.errors import ConfigError
 from enrich.base.exits import DIFFERENCE
 from enrich.base.json_lines import json_text, print_json
-from enrich.cli.output import time_text
-from enrich.cli.table.ready import DEADLINE_S, ready_table, require_table
+from enrich.cli.options import READY_DEADLINE_S, ConfigFile, ReadyDeadline, TableName
+from enrich.cli.output import counting, time_text
+from enrich.cli.table.ready import load_topic_table, ready_table
 
 if TYPE_CHECKING:
     from enrich.host.reader.rows import Row
 
 app = typer.Typer(no_args_is_help=True, help="Rows of a table, from this host's copy of it.")
 
-TableName = Annotated[str, typer.Argument(metavar="TABLE", help="A table of the configuration file.")]
-ConfigFile = Annotated[Path, typer.Option("--config", "-c", help="The pipeline's configuration file.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object per row.")]
-Deadline = Annotated[float, typer.Option("--deadline", help="Seconds to wait until the table is ready.", min=0)]
 
 FromTopic = Annotated[
     bool, typer.Option("--from-topic", help="Read the whole topic instead: without an agent, and only exact keys.")
@@ -36,7 +33,7 @@ def get(
     config: ConfigFile,
     from_topic: FromTopic = False,
     json: AsJson = False,
-    deadline: Deadline = DEADLINE_S,
+    deadline: ReadyDeadline = READY_DEADLINE_S,
 ) -> None:
     """Shows the rows of these keys; exits with 1 if one is not there.
 
@@ -71,7 +68,7 @@ def scan(
     prefix: Annotated[str, typer.Option(help="Only keys that begin with it.")] = "",
     limit: Annotated[int | None, typer.Option(help="The largest number of rows.", min=0)] = None,
     json: AsJson = False,
-    deadline: Deadline = DEADLINE_S,
+    deadline: ReadyDeadline = READY_DEADLINE_S,
 ) -> None:
     """Shows all rows in key order, without deleted ones.
 
@@ -93,7 +90,7 @@ def history(
     config: ConfigFile,
     from_topic: FromTopic = False,
     json: AsJson = False,
-    deadline: Deadline = DEADLINE_S,
+    deadline: ReadyDeadline = READY_DEADLINE_S,
 ) -> None:
     """Shows all versions of a key that the table still has, the oldest first, with tombstones; exits with 1 if none.
 
@@ -119,19 +116,10 @@ def history(
 def _recorded(config: Path, table: str, keys: list[str], deadline: float) -> "list[list[Row]]":
     """The versions of each key, read straight from the topic."""
     from enrich.admin.cluster import Cluster
-    from enrich.admin.reading import counting
     from enrich.admin.rows.recorded import recorded_versions
-    from enrich.config import load
     from enrich.host.reader.rows import decoded
-    from enrich.host.tables import topic_tables
 
-    pipeline = load(config)
-    require_table(pipeline, table, config)
-    found = topic_tables(pipeline).get(table)
-    if found is None:
-        raise ConfigError(
-            f"table `{table}` has a loader, not a topic", where=str(config), next_step="leave out --from-topic"
-        )
+    pipeline, found = load_topic_table(config, table, next_step="leave out --from-topic")
     cluster = Cluster(pipeline.kafka, deadline)
     with counting(f"table {table}") as report:
         versions = recorded_versions(cluster, found.topic, [key.encode() for key in keys], report)

@@ -10,7 +10,8 @@ import typer
 
 from enrich.base.exits import DIFFERENCE
 from enrich.base.json_lines import print_json
-from enrich.cli.topics.topics import DEADLINE_S, AsJson, ConfigFile, Deadline
+from enrich.cli.options import KAFKA_DEADLINE_S, ConfigFile, JsonLines, KafkaDeadline, TableName
+from enrich.cli.output import counting
 
 if TYPE_CHECKING:
     from enrich.admin.cluster import Cluster
@@ -30,7 +31,7 @@ def add_commands(app: typer.Typer) -> None:
 
 
 def rekey(
-    table: Annotated[str, typer.Argument(metavar="TABLE", help="A table of the configuration file.")],
+    table: TableName,
     to: Annotated[str, typer.Option("--to", metavar="TOPIC", help="The new topic; created if it does not exist.")],
     config: ConfigFile,
     partitions: Annotated[int | None, typer.Option(help="Its number of partitions.", min=1)] = None,
@@ -38,8 +39,8 @@ def rekey(
     cutover: CutOver = False,
     quiet: Quiet = 5.0,
     wait: Wait = 60.0,
-    json: AsJson = False,
-    deadline: Deadline = DEADLINE_S,
+    json: JsonLines = False,
+    deadline: KafkaDeadline = KAFKA_DEADLINE_S,
 ) -> None:
     """Moves a table to a topic with other partitions; exits with 1 if writers do not stop or keys differ.
 
@@ -54,15 +55,15 @@ def rekey(
 
 
 def copy(
-    table: Annotated[str, typer.Argument(metavar="TABLE", help="A table of the configuration file.")],
+    table: TableName,
     new: Annotated[str, typer.Argument(metavar="NEW", help="The table that it becomes, in the same file.")],
     config: ConfigFile,
     follow: Follow = False,
     cutover: CutOver = False,
     quiet: Quiet = 5.0,
     wait: Wait = 60.0,
-    json: AsJson = False,
-    deadline: Deadline = DEADLINE_S,
+    json: JsonLines = False,
+    deadline: KafkaDeadline = KAFKA_DEADLINE_S,
 ) -> None:
     """Moves a table's rows to the topic, format and columns of another table; exits like `rekey`.
 
@@ -90,7 +91,6 @@ def _move(
     from enrich.admin.moves.cutting_over import record_move
     from enrich.admin.moves.move import Move
     from enrich.admin.moves.verifying import verify
-    from enrich.admin.reading import counting
     from enrich.config import load
 
     pipeline = load(config)

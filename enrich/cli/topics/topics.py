@@ -7,6 +7,8 @@ import typer
 
 from enrich.base.exits import DIFFERENCE, WOULD_LOSE_DATA
 from enrich.base.json_lines import print_json
+from enrich.cli.options import KAFKA_DEADLINE_S, ConfigFile, JsonLines, KafkaDeadline
+from enrich.cli.output import counting
 
 if TYPE_CHECKING:
     from enrich.admin.topics.checking import Checked
@@ -14,17 +16,14 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="The topics of a pipeline: planned, made, checked, moved.")
 
-ConfigFile = Annotated[Path, typer.Option("--config", "-c", help="The pipeline's configuration file.")]
 Names = Annotated[list[str] | None, typer.Argument(metavar="[TOPIC]...", help="Topics; without any, all.")]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON object per line.")]
-Deadline = Annotated[float, typer.Option("--deadline", help="Seconds to wait for the brokers.", min=0.1)]
-
-DEADLINE_S = 30.0
 _SIGNS = {"create": "[green]+[/]", "record": "[green]+[/]", "set": "[yellow]~[/]", "partitions": "[yellow]~[/]"}
 
 
 @app.command()
-def plan(config: ConfigFile, topics: Names = None, json: AsJson = False, deadline: Deadline = DEADLINE_S) -> None:
+def plan(
+    config: ConfigFile, topics: Names = None, json: JsonLines = False, deadline: KafkaDeadline = KAFKA_DEADLINE_S
+) -> None:
     """Shows what must change for the topics to be as the configuration wants them; exits with 1 if anything must.
 
     Example: enrich topics plan -c pipeline.yaml
@@ -46,8 +45,8 @@ def apply(
         str | None, typer.Option("--plan", metavar="NAME", help="Only if it is still the plan of this name.")
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do it without asking.")] = False,
-    json: AsJson = False,
-    deadline: Deadline = DEADLINE_S,
+    json: JsonLines = False,
+    deadline: KafkaDeadline = KAFKA_DEADLINE_S,
 ) -> None:
     """Creates and changes topics, exactly as the plan shows; exits with 4 if it must refuse a part of it.
 
@@ -85,14 +84,13 @@ def check(
     config: ConfigFile,
     topics: Names = None,
     settings_only: Annotated[bool, typer.Option("--settings-only", help="Do not read the records.")] = False,
-    json: AsJson = False,
-    deadline: Deadline = DEADLINE_S,
+    json: JsonLines = False,
+    deadline: KafkaDeadline = KAFKA_DEADLINE_S,
 ) -> None:
     """Checks topics and their records for everything that makes them unfit for their use; exits with 1 if it finds any.
 
     Example: enrich topics check users.v1 -c pipeline.yaml
     """
-    from enrich.admin.reading import counting
     from enrich.admin.topics.actual import actual_topics
     from enrich.admin.topics.checking import check_topic
     from enrich.admin.topics.notes import read_notes
@@ -110,7 +108,9 @@ def check(
 
 
 @app.command()
-def describe(config: ConfigFile, topics: Names = None, json: AsJson = False, deadline: Deadline = DEADLINE_S) -> None:
+def describe(
+    config: ConfigFile, topics: Names = None, json: JsonLines = False, deadline: KafkaDeadline = KAFKA_DEADLINE_S
+) -> None:
     """Shows the pipeline's topics: use, partitions, replicas, offsets, format and their own settings.
 
     Example: enrich topics describe users.v1 -c pipeline.yaml

@@ -1,0 +1,15 @@
+"""Options and arguments that several commands have."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+KAFKA_DEADLINE_S, READY_DEADLINE_S = 30.0, 300.0
+
+ConfigFile = Annotated[Path, typer.Option("--config", "-c", help="The pipeline's configuration file.")]
+JsonLines = Annotated[bool, typer.Option("--json", help="One JSON object per line.")]
+KafkaDeadline = Annotated[float, typer.Option("--deadline", help="Seconds to wait for the brokers.", min=0.1)]
+ReadyDeadline = Annotated[float, typer.Option("--deadline", help="Seconds to wait until the table is ready.", min=0)]
+TableName = Annotated[str, typer.Argument(metavar="TABLE", help="A table of the configuration file.")]
+Purges = Annotated[bool, typer.Option("--yes", help="Required: the command does not ask.")]
