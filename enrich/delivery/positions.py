@@ -99,6 +99,8 @@ class Partition:
     """When it was last committed."""
     pending: list[Message] = field(default_factory=list)
     """Read, but not yet in the store."""
+    early: list[Message] = field(default_factory=list)
+    """Came while the pending ones were being written, so they must not be taken as written with them."""
     backoff: Backoff = field(default_factory=lambda: Backoff(0.1, 5.0))
     eof: int = 0
     """The consumer reached the end of the partition here: transaction markers after the last record are skipped."""
@@ -107,6 +109,10 @@ class Partition:
     due: float = 0.0
     """When the pending records are tried again."""
     paused: bool = False
+
+    def take_early(self) -> None:
+        self.pending += self.early
+        self.early.clear()
 
     def written(self) -> None:
         """Moves on after the sink has taken the pending records."""

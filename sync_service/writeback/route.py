@@ -14,8 +14,9 @@ from enrich.base.errors import BadRecord, ConfigError, Retryable
 from enrich.codecs import decoder_for, registry_trouble, schemas_of
 from enrich.config import Pipeline, SyncWriteback
 from enrich.config.sections.kafka.client_settings import Role
-from enrich.delivery.flow import Flow, FlowPlan
+from enrich.delivery.flow import Flow
 from enrich.delivery.gaps import tombstones_kept_ms
+from enrich.delivery.plan import FlowPlan
 from enrich.delivery.spill import Spill
 from enrich.kafka import (
     COMPACTED,
@@ -149,8 +150,8 @@ class WritebackRoute:
             ) from broken
         finally:
             if self._flow is not None:
-                self._rewinds += self._flow.rewinds
-                self._progressed_ms = self._flow.progressed_ms or self._progressed_ms
+                self._rewinds += self._flow.state.rewinds
+                self._progressed_ms = self._flow.state.progressed_ms or self._progressed_ms
             self._flow = None
 
     def _run(self, held: ExitStack, stopping: threading.Event) -> None:
@@ -236,11 +237,11 @@ class WritebackRoute:
         flow, totals = self._flow, dict(self._meter.totals())
         warnings = [*self._warnings, *self._doubt_warnings()]
         details: dict[str, Any] = {"topic": self._topic, "warnings": warnings}
-        totals["rewinds"] = self._rewinds + (0 if flow is None else flow.rewinds)
+        totals["rewinds"] = self._rewinds + (0 if flow is None else flow.state.rewinds)
         if flow is None:
             progressed = self._progressed_ms
             return RouteStatus(self.name, self.kind, last_progress_ms=progressed, counters=totals, details=details)
-        trouble, waiting = flow.away or flow.trouble, flow.waiting
+        trouble, waiting = flow.state.away or flow.state.trouble, flow.waiting
         details |= {"partitions": flow.assigned, "waiting": waiting}
         return RouteStatus(
             self.name,
@@ -249,8 +250,8 @@ class WritebackRoute:
             lag=flow.lag(),
             rows_per_s=round(self._meter.per_second(), 1),
             last_error=None if trouble is None else str(trouble),
-            last_error_ms=flow.trouble_ms,
-            last_progress_ms=flow.progressed_ms or self._progressed_ms,
+            last_error_ms=flow.state.trouble_ms,
+            last_progress_ms=flow.state.progressed_ms or self._progressed_ms,
             counters=totals,
             gauges={
                 "partitions": len(flow.assigned),

@@ -16,7 +16,7 @@ from sync_service.writeback.writing import KeepAlive, ParallelWriter
 
 
 class StoreSink:
-    """See `flow.Sink`."""
+    """See `delivery.plan.Sink`."""
 
     def __init__(
         self,

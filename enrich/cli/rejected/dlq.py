@@ -83,8 +83,8 @@ def show(
     for letter in found:
         pieces = decoded_pieces(started[0], letter)
         if json:
-            known = {**_as_fields(letter), "headers": dict(letter.headers)}
-            print_json(known | kit.contents(letter.key, letter.value, pieces))
+            content = kit.contents(letter.key, letter.value, pieces, headers=dict(letter.headers))
+            print_json(_as_fields(letter) | content)
         else:
             _show_letter(letter, pieces)
     if not found:

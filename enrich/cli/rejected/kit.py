@@ -28,13 +28,14 @@ def require_yes(what: str, number: int, *, yes: bool) -> None:
         raise WouldLoseData(f"this would remove {number:,} {what}", next_step="add --yes")
 
 
-def contents(key: bytes | None, value: bytes | None, pieces: "Sequence[Piece]") -> dict[str, Any]:
+def contents(key: bytes | None, value: bytes | None, pieces: "Sequence[Piece]", **more: object) -> dict[str, Any]:
     """For machines: text if the bytes are UTF-8, else null; and always the bytes themselves, in base64."""
     return {
         "key": text_of(key),
         "key_bytes": key,
         "value": text_of(value),
         "value_bytes": value,
+        **more,
         "decoded": {piece.column: piece.value for piece in pieces if piece.reason is None},
         "failed": {piece.column: piece.reason for piece in pieces if piece.reason is not None},
     }

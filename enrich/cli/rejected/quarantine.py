@@ -58,7 +58,7 @@ def _list(config: Path, table: str, json: bool, deadline: float) -> None:
         if json:
             topic = load(config).tables[table].topic
             for record in view.quarantined():
-                print_json({**_place(record), "topic": topic})
+                print_json(_place(record, topic=topic))
         else:
             _show_groups(view.quarantined(), view.quarantine)
         state = view.quarantine
@@ -93,9 +93,8 @@ def show(
     for one in found:
         pieces = _pieces(pipeline, table, one.value)
         if json:
-            print_json(
-                {**_place(one), "topic": topic, "arrived": one.arrived, **kit.contents(one.key, one.value, pieces)}
-            )
+            place = _place(one, topic=topic) | {"arrived": one.arrived}
+            print_json(place | kit.contents(one.key, one.value, pieces))
         else:
             _show_record(topic, one, pieces)
     if not found:
@@ -203,9 +202,10 @@ def _pieces(pipeline: "Pipeline", table: str, value: bytes | None) -> "list[Piec
     return [] if value is None else list(pieces_of(pipeline.tables[table], value, schemas_of(pipeline.kafka.registry)))
 
 
-def _place(record: "Quarantined") -> dict[str, Any]:
+def _place(record: "Quarantined", **more: str | None) -> dict[str, Any]:
     return {
         "table": record.table,
+        **more,
         "partition": record.partition,
         "offset": record.offset,
         "reason": record.reason,

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from confluent_kafka import TopicPartition
 
-from enrich.delivery import flow
+from enrich.delivery import committing
 from enrich.delivery.positions import Committed
 from enrich.kafka import new_admin_client, new_group_consumer, new_producer
 from sync_service.reconcile import Reconciliation, route
@@ -80,7 +80,7 @@ def test_records_that_were_removed_unread_are_told(world: SyncWorld) -> None:
 
 def test_marks_of_transactions_are_no_news(world: SyncWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     """They stand behind the last record, and nobody is handed them."""
-    monkeypatch.setattr(flow, "_ALIVE_MS", 1)
+    monkeypatch.setattr(committing, "_ALIVE_MS", 1)
     world.make_topic(partitions=1)
     producer = new_producer(world.cluster.connection, **{"transactional.id": world.name})
     producer.init_transactions(30)

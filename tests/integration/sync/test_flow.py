@@ -4,7 +4,9 @@ import threading
 
 import pytest
 
-from enrich.delivery.flow import Flow, FlowPlan
+from enrich.delivery.assigned import Assigned
+from enrich.delivery.flow import Flow
+from enrich.delivery.plan import FlowPlan
 from enrich.kafka import new_group_consumer
 from tests.support.waiting import wait_until
 
@@ -29,13 +31,13 @@ class Quick:
 @pytest.fixture
 def held(monkeypatch):
     held = []
-    hold = Flow._hold
+    hold = Assigned.hold
 
     def counted(*arguments):
         held.append(arguments)
         hold(*arguments)
 
-    monkeypatch.setattr(Flow, "_hold", counted)
+    monkeypatch.setattr(Assigned, "hold", counted)
     return held
 
 

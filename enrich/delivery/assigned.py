@@ -1,0 +1,83 @@
+"""The partitions that a flow has now, and what its consumer is told about each of them."""
+
+from contextlib import suppress
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from enrich.base.errors import EnrichError
+from enrich.delivery.gaps import Bounds
+from enrich.delivery.positions import Partition
+from enrich.kafka import kafka_errors
+
+DEADLINE_S = 10.0
+
+
+class Assigned:
+    """Written by the flow's thread. `all` and `lag` may be called by others: they do not touch the consumer."""
+
+    def __init__(self, consumer: Consumer, topic: str) -> None:
+        self.consumer = consumer
+        self.topic = topic
+        self.fault: EnrichError | None = None
+        """What failed in a callback of the client, where it would lose its type: the next poll raises it."""
+        self._partitions: dict[int, Partition] = {}
+
+    def all(self) -> list[Partition]:
+        return list(self._partitions.values())
+
+    def get(self, number: int | None) -> Partition | None:
+        return None if number is None else self._partitions.get(number)
+
+    def add(self, partition: Partition) -> None:
+        self._partitions[partition.number] = partition
+
+    def remove(self, number: int) -> None:
+        self._partitions.pop(number, None)
+
+    def lag(self) -> int | None:
+        """How many records of the partitions are not yet written; None before the ends are known."""
+        total = 0
+        for partition in self.all():
+            if partition.end is None:
+                return None
+            total += max(0, partition.end - partition.position)
+        return total
+
+    def hold(self, partition: Partition, until: float) -> None:
+        """Reads nothing of it, and does not write it before this moment of the monotonic clock."""
+        partition.due = until
+        if not partition.paused:
+            with kafka_errors():
+                self.consumer.pause([self._place(partition.number)])
+            partition.paused = True
+
+    def release(self, partition: Partition) -> None:
+        if partition.paused:
+            with kafka_errors():
+                self.consumer.resume([self._place(partition.number)])
+            partition.paused = False
+
+    def go_to(self, partition: Partition, offset: int) -> None:
+        """Continues there, and drops what was read and is not yet written."""
+        partition.pending.clear()
+        partition.early.clear()
+        partition.position, partition.epoch = offset, -1
+        with kafka_errors():
+            self.consumer.seek(TopicPartition(self.topic, partition.number, offset))
+
+    def bounds(self, number: int, deadline_s: float) -> Bounds | None:
+        """Asks the brokers. None if they do not answer now."""
+        with suppress(KafkaException):
+            return Bounds(*self.consumer.get_watermark_offsets(self._place(number), timeout=deadline_s, cached=False))
+        return None
+
+    def look_at_ends(self) -> None:
+        """Reads the end offsets from the client's cache: no broker is asked."""
+        for partition in self.all():
+            with suppress(KafkaException):
+                known = self.consumer.get_watermark_offsets(self._place(partition.number), cached=True)
+                if known is not None and known[1] >= 0:
+                    partition.end = known[1]
+
+    def _place(self, number: int) -> TopicPartition:
+        return TopicPartition(self.topic, number)

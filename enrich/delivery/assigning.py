@@ -1,0 +1,105 @@
+"""What happens when a flow gets partitions, and when it gives them up: the callbacks of its consumer."""
+
+import logging
+from collections.abc import Sequence
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from enrich.base.errors import EnrichError, Retryable
+from enrich.delivery.assigned import DEADLINE_S
+from enrich.delivery.committing import Committing
+from enrich.delivery.gaps import gap_of
+from enrich.delivery.plan import Work
+from enrich.delivery.positions import ANOTHER_STORE, COMMITTED, Committed, Marks, Partition, start_of
+from enrich.kafka import kafka_errors
+
+_log = logging.getLogger("enrich.sync")
+
+
+class Assigning:
+    """Begins each partition where its last owner ended, and remarks what happened to it since."""
+
+    def __init__(self, work: Work, committing: Committing) -> None:
+        self._work = work
+        self._assigned, self._plan, self._state = work.assigned, work.plan, work.state
+        self._committing = committing
+
+    def subscribe(self) -> None:
+        with kafka_errors(f"topic {self._plan.topic}"):
+            self._assigned.consumer.subscribe(
+                [self._plan.topic], on_assign=self._assign, on_revoke=self._revoke, on_lost=self._lose
+            )
+
+    def _assign(self, consumer: Consumer, places: list[TopicPartition]) -> None:
+        try:
+            with kafka_errors(f"topic {self._plan.topic}"):
+                committed = consumer.committed(places, timeout=DEADLINE_S)
+            begun = [self._begin(place) for place in committed]
+            # A flow that starts notices here that the store was replaced; it has written nothing yet.
+            self._state.rewinds += any(why == ANOTHER_STORE for _, why in begun)
+            starts = [start for start, _ in begun]
+            with kafka_errors():
+                consumer.incremental_assign(starts)
+            self._check_epochs(consumer, starts)
+            if begun:  # the configuration is right: if the topic disappears later, only this route is held
+                self._state.progressed_ms = self._state.progressed_ms or self._work.clock_ms()
+        except EnrichError as error:
+            self._assigned.fault = error
+
+    def _revoke(self, consumer: Consumer, places: list[TopicPartition]) -> None:
+        leaving = [self._assigned.get(place.partition) for place in places]
+        try:
+            self._committing.commit([partition for partition in leaving if partition is not None])
+        except EnrichError as error:  # the next owner reads again what is not committed
+            _log.info("not committed at the end of an assignment: %s", error)
+        self._lose(consumer, places)
+
+    def _lose(self, consumer: Consumer, places: list[TopicPartition]) -> None:  # noqa: ARG002 - a callback's signature
+        for place in places:
+            self._assigned.remove(place.partition)
+
+    def _check_epochs(self, consumer: Consumer, starts: Sequence[TopicPartition]) -> None:
+        """Lets the brokers check that the record before each offset still has the leader epoch that it was read with: a
+        partition may have lost its tail and grown past the offset. In a group the client only checks this on a seek."""
+        for start in starts:
+            if start.leader_epoch is not None and start.leader_epoch >= 0:
+                try:
+                    consumer.seek(start)
+                except KafkaException as error:
+                    where = f"topic {start.topic}, partition {start.partition}"
+                    what = f"Kafka: the start offset cannot be checked: {error.args[0]}"
+                    raise Retryable(what, where=where) from error
+
+    def _begin(self, place: TopicPartition) -> tuple[TopicPartition, str]:
+        """Where the partition is read from, and why."""
+        plan, current = self._plan, self._committing.note()
+        start, why = start_of(place, dict(plan.starts), current, self._work.clock_ms(), plan.rewind_ms)
+        known = Committed.from_text(place.metadata)
+        is_current = known is not None and known.generation == current.generation
+        marks = Marks(plan.rewind_ms, known.marks if known is not None and is_current else ())
+        marks.forget_after(start)
+        marks.add(self._work.clock_ms(), start)
+        partition = Partition(place.partition, start, marks, place.offset if place.offset >= 0 else None)
+        if plan.is_watched:
+            self._look_since(place, known, partition, why)
+        self._assigned.add(partition)
+        extra = {"topic": plan.topic, "partition": partition.number, "offset": partition.position, "because": why}
+        _log.info("a partition was assigned", extra=extra)
+        return TopicPartition(plan.topic, partition.number, partition.position, leader_epoch=partition.epoch), why
+
+    def _look_since(self, place: TopicPartition, known: Committed | None, partition: Partition, why: str) -> None:
+        """Remarks what happened to the partition since its last commit."""
+        if why == COMMITTED and partition.position == place.offset and place.leader_epoch is not None:
+            partition.epoch = place.leader_epoch
+        bounds = self._assigned.bounds(partition.number, DEADLINE_S)
+        if bounds is None:
+            return
+        if why in (COMMITTED, ANOTHER_STORE):
+            now_ms, kept_ms = self._work.clock_ms(), self._plan.tombstones_kept_ms
+            partition.alive_ms = None if known is None else known.at_ms
+            gap = gap_of(partition.number, place.offset, bounds, partition.alive_ms, now_ms, kept_ms)
+            if gap.doubt or gap.cut:
+                self._work.sink.remark(gap)
+            partition.alive_ms = now_ms
+        if bounds.low > partition.position:
+            partition.position, partition.epoch = bounds.low, -1

@@ -1,0 +1,138 @@
+"""Reads records in batches whose size follows the store's speed, and notices what the client reports instead of one."""
+
+import time
+
+from confluent_kafka import KafkaError, Message
+
+from enrich.base.errors import Retryable, Unreachable
+from enrich.delivery.assigned import DEADLINE_S
+from enrich.delivery.gaps import Gap, gap_of
+from enrich.delivery.plan import Work
+from enrich.kafka import kafka_errors
+from enrich.kafka.clients.errors import mapped
+
+# A row waits half of this on average when there is little to read; polling this often costs a thousandth of a core.
+_POLL_S = 0.01
+_POLL_RETRIES_S = 0.1
+_FIRST_RECORDS = 100
+# If a poll returns so many at once, there is a backlog: do not wait for more.
+_ENOUGH = 500
+# Of records in one batch. Until they are written they take about five times as much: as rows, in the store's form and
+# in the driver's.
+MOST_BYTES = 2 * 2**20
+_KEEP_ALIVE_S = 1.0
+# While no broker answers: how often one is asked, and how long to wait for its answer.
+_LOOK_EVERY_S = 1.0
+_LOOK_S = 0.5
+# The topic existed when the route began: it is being recreated, or the brokers do not know it for a moment.
+_GONE = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
+# The offset does not exist any more: retention or compaction removed it, or the brokers lost it.
+_LOST_OFFSET = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION)
+
+
+class Reading:
+    """Adds to the pending records of the assigned partitions."""
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+        self._assigned, self._plan, self._state = work.assigned, work.plan, work.state
+        self._where = f"topic {work.plan.topic}"
+        self._most = min(_FIRST_RECORDS, work.plan.most_records)
+        self._polled_while_writing = False
+        self._next_keep_alive = 0.0
+        self._next_look = 0.0
+        self._patient_until = time.monotonic() + DEADLINE_S
+        self.is_slow = False
+        """The last batch took so long that the next one should be smaller."""
+
+    def read(self) -> None:
+        for partition in self._assigned.all():
+            partition.take_early()
+        for message in self._poll():
+            if (owner := self._assigned.get(message.partition())) is not None:  # else the poll itself revoked it
+                owner.pending.append(message)
+
+    def keep_alive(self) -> None:
+        """Polls while a batch takes long: a member that does not poll for too long is dropped from its group."""
+        now = time.monotonic()
+        if now < self._next_keep_alive:
+            return
+        self._next_keep_alive, self._polled_while_writing = now + _KEEP_ALIVE_S, True
+        for partition in self._assigned.all():
+            self._assigned.hold(partition, max(now, partition.due))
+        with kafka_errors(self._where):
+            messages = self._assigned.consumer.consume(1, 0)
+        for message in messages:
+            if message.error() is None and (owner := self._assigned.get(message.partition())) is not None:
+                owner.early.append(message)
+
+    def end_keep_alive(self) -> None:
+        """To be called when the batch is written: reads on where `keep_alive` has held a partition."""
+        if self._polled_while_writing:
+            self._polled_while_writing = False
+            for partition in self._assigned.all():
+                if not partition.pending:
+                    self._assigned.release(partition)
+
+    def client_error(self, error: KafkaError) -> None:
+        """Called by the client for an error that concerns no single record."""
+        if error.code() == KafkaError._ALL_BROKERS_DOWN:
+            self._state.away = Unreachable(
+                "no broker answers", where=self._where, next_step="the route continues when one does"
+            )
+
+    def look_for_brokers(self) -> None:
+        """While they are away. The client does not report that they are back until there is something to read."""
+        if self._state.away is not None and time.monotonic() >= self._next_look:
+            if self._assigned.bounds(0, _LOOK_S) is not None:
+                self._state.away = None
+            self._next_look = time.monotonic() + _LOOK_EVERY_S
+
+    def _poll(self) -> list[Message]:
+        consumer = self._assigned.consumer
+        with kafka_errors(self._where):
+            messages = consumer.consume(self._most, 0)
+            if len(messages) < min(_ENOUGH, self._most):
+                wait_s = _POLL_RETRIES_S if self._plan.wait_ms else _POLL_S
+                messages += consumer.consume(self._most - len(messages), wait_s)
+        # Only a batch that itself takes long needs more polls: each one pauses the fetches, which costs half a second.
+        self._next_keep_alive = time.monotonic() + _KEEP_ALIVE_S
+        if self._assigned.fault is not None:
+            fault, self._assigned.fault = self._assigned.fault, None
+            raise fault
+        records = []
+        for message in messages:
+            if (error := message.error()) is None:
+                records.append(message)
+            else:
+                self._handle(error, message)
+        if records:
+            some = records[::16]
+            average = sum(map(len, some)) // len(some) + 1
+            wanted = self._most // 2 if self.is_slow else 2 * self._most
+            self._most = max(1, min(self._plan.most_records, wanted, MOST_BYTES // average))
+        return records
+
+    def _handle(self, error: KafkaError, message: Message) -> None:
+        if error.code() in _GONE and not self._assigned.all() and time.monotonic() < self._patient_until:
+            return  # a topic that was just created is not known to every broker at once
+        if error.code() == KafkaError._PARTITION_EOF:
+            if (ended := self._assigned.get(message.partition())) is not None:
+                ended.eof = message.offset() or 0
+        elif error.code() in _LOST_OFFSET:
+            self._handle_lost_offset(message)
+        elif error.code() in _GONE:
+            raise Retryable(f"Kafka: {error.str()}", where=self._where)
+        elif not error.retriable():
+            raise mapped(error, f"topic {message.topic()}, partition {message.partition()}")
+
+    def _handle_lost_offset(self, message: Message) -> None:
+        partition = self._assigned.get(message.partition())
+        if partition is None:
+            return
+        bounds = self._assigned.bounds(partition.number, _LOOK_S)
+        if bounds is None:
+            raise Retryable("a partition cannot be read on", where=self._where)
+        gap = gap_of(partition.number, partition.position, bounds, None, 0, None)
+        self._work.sink.remark(gap if gap.doubt or gap.cut else Gap(cut=f"partition {partition.number} was cut off"))
+        self._assigned.go_to(partition, max(partition.position, bounds.low))

@@ -1,0 +1,74 @@
+"""Hands pending records to the sink: those of all partitions at once, those that were refused partition by partition,
+after a growing pause."""
+
+import time
+
+from enrich.base.errors import Retryable
+from enrich.delivery.plan import Work
+from enrich.delivery.positions import Partition
+from enrich.delivery.reading import MOST_BYTES, Reading
+
+# Of records of all partitions that wait for the store. Above it nothing is read.
+_MOST_PENDING_BYTES = 4 * MOST_BYTES
+# A batch that takes longer is followed by a smaller one.
+_SLOW_S = 5.0
+
+
+class Writing:
+    def __init__(self, work: Work, reading: Reading) -> None:
+        self._work = work
+        self._assigned, self._plan = work.assigned, work.plan
+        self._reading = reading
+        self._is_full = False
+
+    @property
+    def waiting(self) -> list[int]:
+        """The partitions whose records the store did not take."""
+        return sorted(p.number for p in self._assigned.all() if p.pending and p.backoff.tries)
+
+    def write(self) -> None:
+        now = time.monotonic()
+        due = [partition for partition in self._assigned.all() if partition.pending and partition.due <= now]
+        if self._plan.wait_ms:
+            due = [partition for partition in due if self._is_old_enough(partition)]
+        fresh = [partition for partition in due if not partition.backoff.tries]
+        for group in ([fresh] if fresh else []) + [[partition] for partition in due if partition.backoff.tries]:
+            self._write(group)
+        self._reading.end_keep_alive()
+        self._throttle()
+
+    def _write(self, group: list[Partition]) -> None:
+        began = time.monotonic()
+        try:
+            records = [message for partition in group for message in partition.pending]
+            self._work.sink.take(records, self._reading.keep_alive)
+        except Retryable as error:
+            self._work.note_trouble(error)
+            for partition in group:
+                self._assigned.hold(partition, time.monotonic() + partition.backoff.next_s())
+        else:
+            self._reading.is_slow = time.monotonic() - began > _SLOW_S
+            for partition in group:
+                partition.written()
+                self._assigned.release(partition)
+
+    def _throttle(self) -> None:
+        """Reads nothing while too much waits for the store: this bounds memory however many partitions there are."""
+        partitions = self._assigned.all()
+        waiting = [partition for partition in partitions if partition.pending]
+        if not waiting and not self._is_full:
+            return
+        self._is_full = sum(len(m) for partition in waiting for m in partition.pending) > _MOST_PENDING_BYTES
+        for partition in partitions:
+            if not partition.pending:
+                if self._is_full:
+                    self._assigned.hold(partition, time.monotonic())
+                else:
+                    self._assigned.release(partition)
+
+    def _is_old_enough(self, partition: Partition) -> bool:
+        """Records of a retry topic are in the order of their times, so the newest pending one decides."""
+        rest_ms = partition.pending[-1].timestamp()[1] + self._plan.wait_ms - self._work.clock_ms()
+        if rest_ms > 0:
+            self._assigned.hold(partition, time.monotonic() + min(rest_ms / 1000, 1.0))
+        return rest_ms <= 0
