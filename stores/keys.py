@@ -1,5 +1,8 @@
 """Brings look-ups into one form: keys as the bytes in the topic, as-of times as milliseconds."""
 
+import json
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -19,6 +22,14 @@ def key_bytes(keys: pa.Array) -> pa.BinaryArray:
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
         return keys.cast(pa.binary())
     return _text(keys).cast(pa.binary())
+
+
+def keys_of(rows: pa.RecordBatch, columns: Sequence[str]) -> pa.BinaryArray:
+    """The key of each row, from one column, or composed of several."""
+    if len(columns) == 1:
+        return key_bytes(rows.column(columns[0]))
+    # The struct itself is never null; a null in one of its columns makes the key null.
+    return key_bytes(pa.StructArray.from_arrays([rows.column(name) for name in columns], list(columns)))
 
 
 def _text(keys: pa.Array) -> pa.StringArray:

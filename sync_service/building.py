@@ -4,12 +4,13 @@ from enrich.base.errors import ConfigError
 from enrich.config import Pipeline
 from sync_service.reconcile import reconcile_routes
 from sync_service.routes import Route
-from sync_service.writeback import writeback_routes
+from sync_service.writeback import Clients, OldTiersRoute, WritebackRoute
+from sync_service.writeback.plan import plans_of
 
 
 def routes_of(pipeline: Pipeline) -> list[Route]:
     """All routes of the section `sync`. Raises ConfigError if there is none. Opens no connection."""
-    routes: list[Route] = [*_source_routes(pipeline), *writeback_routes(pipeline), *reconcile_routes(pipeline)]
+    routes: list[Route] = [*_source_routes(pipeline), *_writeback_routes(pipeline), *reconcile_routes(pipeline)]
     if not routes:
         raise ConfigError(
             f"the pipeline {pipeline.name} has nothing to sync",
@@ -25,3 +26,13 @@ def _source_routes(pipeline: Pipeline) -> list[Route]:
     from sync_service.sources import source_routes
 
     return [*source_routes(pipeline)]
+
+
+def _writeback_routes(pipeline: Pipeline) -> list[Route]:
+    """Each route is followed by those of its retry topics."""
+    clients = Clients(pipeline)
+    routes: list[Route] = []
+    for plan in plans_of(pipeline):
+        routes += [WritebackRoute(plan, clients, tier) for tier in (None, *plan.tiers)]
+        routes.append(OldTiersRoute(plan, clients))
+    return routes

@@ -1,14 +1,19 @@
-"""The status of the service's routes over HTTP."""
+"""The status of the service's routes over HTTP, also in Prometheus' text format."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
 from enrich.base.errors import ConfigError
 from enrich.service.page import Page, PageServer
-from sync_service.metrics import exposition
 from sync_service.routes import RouteState, RouteStatus
 from sync_service.service import Service
+
+_LABELS = ("route", "kind")
 
 
 def serve_status(service: Service, pipeline: str, listen: str) -> PageServer:
@@ -39,3 +44,41 @@ def _not_ready(statuses: Sequence[RouteStatus]) -> Iterator[tuple[str, str]]:
         # A standby counts as ready: a rolling update waits until the new instance is ready before it stops the old one.
         if status.state not in (RouteState.running, RouteState.standby, RouteState.paused):
             yield status.name, status.last_error or status.state.value
+
+
+def exposition(statuses: Sequence[RouteStatus]) -> str:
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Statuses(statuses))
+    return generate_latest(registry).decode()
+
+
+class _Statuses(Collector):
+    def __init__(self, statuses: Sequence[RouteStatus]) -> None:
+        self._statuses = statuses
+
+    def collect(self) -> Iterator[Metric]:
+        state = GaugeMetricFamily("enrich_sync_state", "1 for the state of the route.", labels=(*_LABELS, "state"))
+        lag = GaugeMetricFamily("enrich_sync_lag", "Records or rows that are not moved yet.", labels=_LABELS)
+        rate = GaugeMetricFamily("enrich_sync_rows_per_second", "Over the last seconds.", labels=_LABELS)
+        counters: dict[str, CounterMetricFamily] = {}
+        gauges: dict[str, GaugeMetricFamily] = {}
+        for status in self._statuses:
+            labels = (status.name, status.kind.value)
+            for one in RouteState:
+                state.add_metric((*labels, one.value), float(status.state is one))
+            if status.lag is not None:
+                lag.add_metric(labels, status.lag)
+            rate.add_metric(labels, status.rows_per_s)
+            for name, total in status.counters.items():
+                if name not in counters:
+                    counters[name] = CounterMetricFamily(f"enrich_sync_{name}", _help_text(name), labels=_LABELS)
+                counters[name].add_metric(labels, total)
+            for name, value in status.gauges.items():
+                if name not in gauges:
+                    gauges[name] = GaugeMetricFamily(f"enrich_sync_{name}", _help_text(name), labels=_LABELS)
+                gauges[name].add_metric(labels, value)
+        yield from (state, lag, rate, *counters.values(), *gauges.values())
+
+
+def _help_text(name: str) -> str:
+    return f"{name.replace('_', ' ').capitalize()}."

@@ -114,12 +114,15 @@ class Census:
             self._kept = sum(map(len, self._pieces))
 
 
-def newest_of(rows: Rows) -> npt.NDArray[np.bool_]:
-    """Which rows are the newest of their key and partition. Rows must be in the order of `Census.rows`."""
-    order = np.lexsort((rows["offset"], rows["partition"], rows["key"]))
-    ordered = rows[order]
+def newest_of(
+    rows: Rows, order: Sequence[str] = ("key", "partition", "offset"), same: int = 2
+) -> npt.NDArray[np.bool_]:
+    """Which rows are the last, in this order, of those whose first `same` columns are equal: by default the newest of
+    their key and partition."""
+    places = np.lexsort([rows[name] for name in reversed(order)])
+    ordered = rows[places]
     last = np.ones(len(rows), np.bool_)
-    last[:-1] = (ordered["key"][1:] != ordered["key"][:-1]) | (ordered["partition"][1:] != ordered["partition"][:-1])
+    last[:-1] = np.any([ordered[name][1:] != ordered[name][:-1] for name in order[:same]], axis=0)
     newest = np.empty(len(rows), np.bool_)
-    newest[order] = last
+    newest[places] = last
     return newest

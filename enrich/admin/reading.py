@@ -6,7 +6,7 @@ from confluent_kafka import Message
 
 from enrich.admin.cluster import Cluster
 from enrich.admin.rights import needs
-from enrich.kafka import new_store_consumer, read_to_end
+from enrich.kafka import read_topic
 
 Report = Callable[[str], None]
 
@@ -27,17 +27,13 @@ def batches_of(
     with needs("DESCRIBE", f"topic {topic}"):
         begin = cluster.topics.start_offsets(topic) if starts is None else starts
         until = cluster.topics.end_offsets(topic) if ends is None else ends
-    consumer = new_store_consumer(cluster.connection)
     records = 0
-    try:
-        batches = read_to_end(consumer, topic, begin, until, stalled_s=cluster.deadline_s)
-        while True:
-            with needs("READ", f"topic {topic}"):
-                batch = next(batches, None)
-            if batch is None:
-                return
-            records += len(batch)
-            report(f"{records:,} records of topic {topic} read")
-            yield batch
-    finally:
-        consumer.close()
+    batches = read_topic(cluster.connection, topic, begin, until, stalled_s=cluster.deadline_s)
+    while True:
+        with needs("READ", f"topic {topic}"):
+            batch = next(batches, None)
+        if batch is None:
+            return
+        records += len(batch)
+        report(f"{records:,} records of topic {topic} read")
+        yield batch

@@ -15,7 +15,7 @@ from enrich.kafka.clients.making import (
 )
 from enrich.kafka.clients.reaching import trouble_with
 from enrich.kafka.clients.settings import java_properties, librdkafka_settings, masked, spark_options
-from enrich.kafka.reading import read_to_end
+from enrich.kafka.reading import read_to_end, read_topic
 from enrich.kafka.topic_settings import TopicSettings
 from enrich.kafka.topics import COMPACTED, TopicEnds, Topics
 from enrich.kafka.writing.delivering import DeliveringProducer
@@ -37,6 +37,7 @@ __all__ = [
     "new_producer",
     "new_store_consumer",
     "read_to_end",
+    "read_topic",
     "spark_options",
     "trouble_with",
 ]

@@ -2,12 +2,14 @@
 
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 
 import numpy as np
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from enrich.base.errors import Unreachable
 from enrich.kafka.clients.errors import kafka_errors, mapped
+from enrich.kafka.clients.making import Connection, new_store_consumer
 
 _BATCH = 4_000
 """A million messages take 1.0 s of CPU time in such batches, 1.3 s in batches of 10,000 (measured)."""
@@ -60,6 +62,19 @@ def read_to_end(
             )
         if batch:
             yield batch
+
+
+def read_topic(
+    connection: Connection,
+    topic: str,
+    start_offsets: Mapping[int, int],
+    end_offsets: Mapping[int, int],
+    *,
+    stalled_s: float = 30.0,
+) -> Iterator[list[Message]]:
+    """As `read_to_end`, with a consumer of its own."""
+    with closing(new_store_consumer(connection)) as consumer:
+        yield from read_to_end(consumer, topic, start_offsets, end_offsets, stalled_s=stalled_s)
 
 
 def _ended(topic: str, events: list[Message], end_offsets: Mapping[int, int]) -> set[int]:

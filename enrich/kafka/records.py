@@ -9,6 +9,14 @@ from confluent_kafka import Message
 from stores.table import ROW_VERSIONS
 
 
+def key_of(message: Message) -> bytes | None:
+    return _bytes(message.key())
+
+
+def value_of(message: Message) -> bytes | None:
+    return _bytes(message.value())
+
+
 def headers_of(message: Message) -> list[tuple[str, bytes | None]]:
     """The headers in order; a name may occur twice."""
     headers: Any = message.headers()  # a list of pairs, whatever the client's types say
@@ -33,3 +41,8 @@ def row_versions_of(messages: Sequence[Message]) -> pa.RecordBatch:
         [pa.array(column, field.type) for column, field in zip(columns, ROW_VERSIONS, strict=True)],
         schema=ROW_VERSIONS,
     )
+
+
+def _bytes(content: str | bytes | None) -> bytes | None:
+    """The client's types also allow text, which consumers never return."""
+    return content.encode() if isinstance(content, str) else content

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+_OVERHEAD, _LARGEST_DEFAULT = 1_000, 1_000_000
 _SAFE_SHARE = 0.5
 """Share of delete.retention.ms. The rest is for clock differences and for catching up."""
 _READING_SHARE = 0.9
@@ -64,3 +65,9 @@ class TopicSettings:
     def is_compacted_only(self) -> bool:
         """False with `delete` beside `compact`: then records vanish by age, and readers with a copy do not notice."""
         return self.cleanup_policy == {"compact"}
+
+
+def largest_row(connection: Mapping[str, object], settings: Mapping[str, str]) -> int:
+    """Most bytes of key and value together that our producer and the topic take, with room for what Kafka adds."""
+    ours = int(str(connection.get("message.max.bytes", _LARGEST_DEFAULT)))
+    return min(ours, int(settings.get("max.message.bytes", ours))) - _OVERHEAD

@@ -94,16 +94,16 @@ class Topics:
 
     def topic_id(self, name: str) -> str:
         """Changes if the topic is deleted and recreated under the same name. Raises ConfigError if there is none."""
-        described = self._describe(name)
-        return str(described.topic_id)
+        return self.identity(name)[0]
 
     def partitions(self, name: str) -> list[int]:
         """Raises ConfigError if the topic does not exist."""
-        return sorted(partition.id for partition in self._describe(name).partitions)
+        return self.identity(name)[1]
 
     def identity(self, name: str) -> tuple[str, list[int]]:
         """Id and partitions at one moment. Raises ConfigError if the topic does not exist."""
-        described = self._describe(name)
+        futures = self._admin.describe_topics(TopicCollection([name]), request_timeout=self._deadline_s)
+        described = self._only(futures, f"topic {name}")
         return str(described.topic_id), sorted(partition.id for partition in described.partitions)
 
     def end_offsets(self, name: str) -> dict[int, int]:
@@ -148,9 +148,9 @@ class Topics:
     def settings(self, name: str) -> Mapping[str, str]:
         """The topic's effective configuration. Raises ConfigError if this user may not read it."""
         resource = ConfigResource(ConfigResource.Type.TOPIC, name)
-        with self._errors(f"topic {name}"):
-            (future,) = self._admin.describe_configs([resource], request_timeout=self._deadline_s).values()
-            return {entry.name: entry.value for entry in self._result(future).values() if entry.value is not None}
+        futures = self._admin.describe_configs([resource], request_timeout=self._deadline_s)
+        entries = self._only(futures, f"topic {name}")
+        return {entry.name: entry.value for entry in entries.values() if entry.value is not None}
 
     def written_offsets(self, name: str) -> dict[int, int]:
         """For each partition the end of all that was written, committed or not."""
@@ -209,15 +209,11 @@ class Topics:
             return bool(self.topic_id(name))
         return False
 
-    def _describe(self, name: str) -> Any:
-        futures = self._admin.describe_topics(TopicCollection([name]), request_timeout=self._deadline_s)
-        return self._only(futures, f"topic {name}")
-
     def _deadlines(self) -> dict[str, float]:
         # One for the brokers to do it and one for the client to reach them: without both, one would be a minute.
         return {"operation_timeout": self._deadline_s, "request_timeout": self._deadline_s}
 
-    def _only(self, futures: Mapping[str, "Future[Any]"], where: str) -> Any:
+    def _only(self, futures: Mapping[Any, "Future[Any]"], where: str) -> Any:
         (future,) = futures.values()
         with self._errors(where):
             return self._result(future)

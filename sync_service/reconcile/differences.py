@@ -29,17 +29,16 @@ class Difference:
     store_version: int | None
 
 
+@dataclass(eq=False, repr=False)
 class Differences(Sequence[Difference]):
     """All differences of one comparison."""
 
-    def __init__(
-        self, keys: pa.Array, kinds: npt.NDArray[np.uint8], topic_versions: Integers, store_versions: Integers
-    ) -> None:
-        """`kinds` are indexes into KINDS; a version of -1 means none."""
-        self.keys = keys
-        self.kinds = kinds
-        self.topic_versions = topic_versions
-        self.store_versions = store_versions
+    keys: pa.Array
+    kinds: npt.NDArray[np.uint8]
+    """Indexes into KINDS."""
+    topic_versions: Integers
+    """-1: none."""
+    store_versions: Integers
 
     @classmethod
     def none(cls) -> "Differences":

@@ -5,6 +5,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pyarrow as pa
 
@@ -76,11 +77,13 @@ class Reconciliation:
             raised = _why_raised(known, topic_id, ends) or ("as was asked for" if raise_generation else None)
             if known is None or raised is None:
                 now = known or Generation(1, topic_id, dict.fromkeys(ends, 0))
-                return self._compare(store, now, ends, repair=repair, yes=yes, began=began)
-            return self._raise(store, note, known, topic_id, ends, raised, repair=repair, yes=yes, began=began)
+                report = self._compare(store, now, ends, repair=repair, yes=yes)
+            else:
+                report = self._raise(store, note, known, topic_id, ends, raised, repair=repair, yes=yes)
+        return replace(report, seconds=round(time.monotonic() - began, 3))
 
     def _compare(
-        self, store: VersionedStore, now: Generation, ends: Mapping[int, int], *, repair: bool, yes: bool, began: float
+        self, store: VersionedStore, now: Generation, ends: Mapping[int, int], *, repair: bool, yes: bool
     ) -> Report:
         reading = self._reading(store, now)
         comparison = Comparison(reading, store, self._ends, self._settling.wait)
@@ -93,18 +96,13 @@ class Reconciliation:
             refused = repairing.refused
         if now.doubt is not None and not refused and (repair or not repaired):
             self._settle_doubt(store, now)
-        return Report(
-            self._plan.name,
-            comparison.rows,
+        return self._report(
+            comparison,
             differences,
             now.number,
             repaired=repair and bool(repaired),
             refused=refused,
-            unwritable=comparison.unwritable,
             left=len(differences) - len(repaired),
-            foreign=comparison.foreign,
-            some_foreign=comparison.some_foreign,
-            seconds=round(time.monotonic() - began, 3),
         )
 
     def _raise(
@@ -118,7 +116,6 @@ class Reconciliation:
         *,
         repair: bool,
         yes: bool,
-        began: float,
     ) -> Report:
         """Writes all rows again with versions of the next generation; the route then starts at the ends, in the one
         after that. So no record of the past, in whatever order it comes, can win over a later record."""
@@ -151,19 +148,26 @@ class Reconciliation:
                     where=f"route {self._plan.name}",
                     next_step="run it again",
                 )
+        return self._report(
+            comparison,
+            differences,
+            now.number if repair else known.number,
+            raised=raised,
+            repaired=repair,
+            refused=refused,
+            left=differences.count_of("unwritable"),
+        )
+
+    def _report(self, comparison: Comparison, differences: Differences, generation: int, **more: Any) -> Report:
         return Report(
             self._plan.name,
             comparison.rows,
             differences,
-            now.number if repair else known.number,
-            raised,
-            repair,
-            refused,
-            comparison.unwritable,
-            differences.count_of("unwritable"),
-            comparison.foreign,
-            comparison.some_foreign,
-            round(time.monotonic() - began, 3),
+            generation,
+            unwritable=comparison.unwritable,
+            foreign=comparison.foreign,
+            some_foreign=comparison.some_foreign,
+            **more,
         )
 
     def _settle_doubt(self, store: VersionedStore, now: Generation) -> None:

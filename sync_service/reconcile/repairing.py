@@ -10,7 +10,7 @@ from sync_service.reconcile.differences import Differences
 from sync_service.reconcile.digests import Integers, Numbers, found_in, hashes_of
 from sync_service.reconcile.suspects import NONE
 from sync_service.reconcile.topic import TopicReading
-from sync_service.writeback.writing import RowWriter
+from sync_service.writeback.writing import RowWriter, Write
 
 _ROWS = 1_000
 
@@ -22,7 +22,6 @@ class Repair:
         self._reading = reading
         self._store = store
         self._row = row
-        self.written = 0
         self.refused = 0
         """Rows that the store refused."""
 
@@ -37,7 +36,7 @@ class Repair:
             rows = VersionedRows(
                 some.keys, pa.array(np.maximum(some.store_versions, 0)), pa.nulls(len(some), self._row)
             )
-            self._count(rows, self._writer(rows, _seen(some.store_versions)).write(rows))
+            self._write(rows, _seen(some.store_versions))
 
     def write_all(self, hashes: Numbers, versions: Integers, ends: Mapping[int, int]) -> None:
         """Writes, for each key (given by hash, sorted), the row that has the given version. The versions belong to a
@@ -55,21 +54,18 @@ class Repair:
             if len(indexes):
                 rows = part.rows.take(indexes.tolist())
                 before = None if seen is None else _seen(seen[places[indexes]])
-                self._count(rows, self._writer(rows, before).write(rows))
+                self._write(rows, before)
 
-    def _writer(self, rows: VersionedRows, seen: Sequence[int | None] | None) -> RowWriter:
-        if seen is None:
-            return RowWriter(self._store.write)
-        by_key = dict(zip(rows.keys.to_pylist(), seen, strict=True))
+    def _write(self, rows: VersionedRows, seen: Sequence[int | None] | None) -> None:
+        """`seen`: a row is only replaced while the store still has this version of it."""
+        write: Write = self._store.write
+        if seen is not None:
+            by_key = dict(zip(rows.keys.to_pylist(), seen, strict=True))
 
-        def replace(some: VersionedRows) -> Written:
-            return self._store.write(some, pa.array([by_key[key] for key in some.keys.to_pylist()], pa.int64()))
+            def write(some: VersionedRows) -> Written:
+                return self._store.write(some, pa.array([by_key[key] for key in some.keys.to_pylist()], pa.int64()))
 
-        return RowWriter(replace)
-
-    def _count(self, rows: VersionedRows, written: Written) -> None:
-        self.written += len(rows) - len(written.refused)
-        self.refused += len(written.refused)
+        self.refused += len(RowWriter(write).write(rows).refused)
 
 
 def _seen(versions: Integers) -> list[int | None]:

@@ -5,11 +5,11 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer
 
 from enrich.base.errors import EnrichError
 from enrich.kafka import Connection, new_group_consumer
-from sync_service.writeback.groups import reached_by
+from enrich.kafka.groups import committed
 
 _ASKED_EVERY_S = 0.25
 # If the group commits nothing for so long, nobody writes. A route commits every two seconds; a busy machine is slower.
@@ -50,5 +50,4 @@ class Settling:
             reached = self._reached(consumer, sorted(ends))
 
     def _reached(self, consumer: Consumer, partitions: Sequence[int]) -> dict[int, int]:
-        asked = [TopicPartition(self._topic, partition) for partition in partitions]
-        return {each.partition: each.offset for each in reached_by(consumer, self._group, asked)}
+        return {each.partition: each.offset for each in committed(consumer, self._topic, partitions)}

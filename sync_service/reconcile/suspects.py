@@ -1,7 +1,7 @@
 """Keys that differed in the first comparison, and the verdict on each of them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,30 +17,22 @@ NONE, ABSENT = -1, -2
 """Instead of a version. NONE: the row has no version; ABSENT: there is no row."""
 
 
+@dataclass(eq=False)
 class Suspects:
     """Columns with one entry per key, sorted by the hash of the key."""
 
-    def __init__(
-        self,
-        keys: pa.Array,
-        hashes: Numbers,
-        newest: Integers,
-        digests: Numbers,
-        counted: Flags,
-        unwritable: Flags,
-        scanned: Integers,
-    ) -> None:
-        """`newest` and `digests`: the topic's newest record of the key; NONE and 0 if it has none. `scanned`: the
-        version in the store that made it a suspect; ABSENT if there was no row."""
-        self.keys = keys
-        self.hashes = hashes
-        self.newest = newest
-        self.digests = digests
-        self.counted = counted
-        self.unwritable = unwritable
-        self.scanned = scanned
-        self.followed: dict[int, dict[int, int]] = {}
-        """Hash -> version -> digest (0: deleted) of records that came to the topic meanwhile."""
+    keys: pa.Array
+    hashes: Numbers
+    newest: Integers
+    """Version of the topic's newest record of the key; NONE if it has none."""
+    digests: Numbers
+    """Of that record; 0 if there is none."""
+    counted: Flags
+    unwritable: Flags
+    scanned: Integers
+    """The version in the store that made it a suspect; ABSENT if there was no row."""
+    followed: dict[int, dict[int, int]] = field(default_factory=dict)
+    """Hash -> version -> digest (0: deleted) of records that came to the topic meanwhile."""
 
     @classmethod
     def gathered(
@@ -77,9 +69,7 @@ class Suspects:
     def where(self, chosen: Indexes) -> "Suspects":
         keys = self.keys.take(pa.array(chosen))
         names = ("hashes", "newest", "digests", "counted", "unwritable", "scanned")
-        some = Suspects(keys, *(getattr(self, name)[chosen] for name in names))
-        some.followed = self.followed
-        return some
+        return replace(self, keys=keys, **{name: getattr(self, name)[chosen] for name in names})
 
     def follow(self, part: Part) -> None:
         """Adds records that came to the topic."""

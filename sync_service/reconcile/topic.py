@@ -8,7 +8,7 @@ import numpy as np
 from confluent_kafka import Message
 
 from enrich.base.errors import BadRecord, CorruptState, Retryable
-from enrich.kafka import Connection, Topics, new_store_consumer, read_to_end
+from enrich.kafka import Connection, Topics, read_topic
 from stores.external import VersionedRows, VersionedStore
 from sync_service import heaps
 from sync_service.reconcile.digests import Numbers, Rows, Texts, digests_of, hashes_of
@@ -80,9 +80,8 @@ class TopicReading:
         # The first records of a topic may be gone by retention or compaction.
         firsts = self._topics.start_offsets(self._topic)
         begins = {partition: max(starts.get(partition, 0), firsts.get(partition, 0)) for partition in ends}
-        consumer = new_store_consumer(self._connection)
         try:
-            for batch in read_to_end(consumer, self._topic, begins, ends):
+            for batch in read_topic(self._connection, self._topic, begins, ends):
                 self.check()
                 by_partition: dict[int, list[Message]] = defaultdict(list)
                 for message in batch:
@@ -97,7 +96,6 @@ class TopicReading:
                 next_step="run it again",
             ) from error
         finally:
-            consumer.close()
             heaps.give_back()
 
     def _take_unwritable(self, messages: Sequence[Message]) -> None:

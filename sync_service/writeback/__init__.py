@@ -5,7 +5,7 @@
 and `generation.py` (which topic the versions belong to). The consumer group is in `enrich.delivery`.
 """
 
-from sync_service.writeback.building import writeback_routes
-from sync_service.writeback.route import WritebackRoute
+from sync_service.writeback.old_tiers import OldTiersRoute
+from sync_service.writeback.route import Clients, WritebackRoute
 
-__all__ = ["WritebackRoute", "writeback_routes"]
+__all__ = ["Clients", "OldTiersRoute", "WritebackRoute"]

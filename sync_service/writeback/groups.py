@@ -5,21 +5,15 @@ from contextlib import closing, suppress
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from enrich.delivery.positions import Committed
-from enrich.kafka import Connection, Topics, kafka_errors, new_group_consumer
+from enrich.kafka import Connection, Topics, new_group_consumer
+from enrich.kafka.groups import committed
 from sync_service.writeback.plan import WritebackPlan
-
-_DEADLINE_S = 10.0
 
 
 def committed_of(consumer: Consumer, topics: Topics, topic: str) -> list[Committed]:
-    """What the consumer's group has committed, without what other programs committed.
-
-    Not with the admin client: its call crashes the process while a group's coordinator moves (librdkafka 2.16).
-    """
-    partitions = [TopicPartition(topic, partition) for partition in topics.partitions(topic)]
-    with kafka_errors(f"topic {topic}"):
-        found = consumer.committed(partitions, timeout=_DEADLINE_S)
-    known = (Committed.from_text(each.metadata) for each in found if each.offset >= 0)
+    """What the consumer's group has committed, without what other programs committed."""
+    places = committed(consumer, topic, topics.partitions(topic))
+    known = (Committed.from_text(place.metadata) for place in places)
     return [one for one in known if one is not None]
 
 
@@ -27,24 +21,17 @@ def adopt(plan: WritebackPlan, connection: Connection, topics: Topics, topic: st
     """If the group of a retry topic has committed nothing, it takes over the offsets of an earlier release's group."""
     if not any(topics.end_offsets(topic).values()):
         return
-    partitions = [TopicPartition(topic, partition) for partition in topics.partitions(topic)]
-    group = plan.group_of(topic)
-    if reached(connection, group, partitions):
+    partitions, group = topics.partitions(topic), plan.group_of(topic)
+    if reached(connection, group, topic, partitions):
         return
-    found = [reached(connection, before, partitions) for before in plan.groups_before()]
-    furthest = max(found, key=lambda partitions: sum(each.offset for each in partitions))
+    found = [reached(connection, before, topic, partitions) for before in plan.groups_before()]
+    furthest = max(found, key=lambda places: sum(place.offset for place in places))
     if furthest:
         with closing(new_group_consumer(connection, group)) as consumer, suppress(KafkaException):
             # Refused if another instance is active already: it has done the same.
             consumer.commit(offsets=furthest, asynchronous=False)
 
 
-def reached(connection: Connection, group: str, partitions: list[TopicPartition]) -> list[TopicPartition]:
+def reached(connection: Connection, group: str, topic: str, partitions: list[int]) -> list[TopicPartition]:
     with closing(new_group_consumer(connection, group)) as consumer:
-        return reached_by(consumer, group, partitions)
-
-
-def reached_by(consumer: Consumer, group: str, partitions: list[TopicPartition]) -> list[TopicPartition]:
-    """As `reached`, with an existing consumer."""
-    with kafka_errors(f"group {group}"):
-        return [each for each in consumer.committed(partitions, timeout=_DEADLINE_S) if each.offset >= 0]
+        return committed(consumer, topic, partitions)

@@ -7,8 +7,6 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from confluent_kafka import TopicPartition
-
 from enrich.config import retry_prefix
 from enrich.kafka import Topics
 from sync_service.routes import RouteKind, RouteState, RouteStatus
@@ -71,9 +69,8 @@ class OldTiersRoute:
 
     def _is_done(self, topics: Topics, topic: str) -> bool:
         ends, firsts = topics.end_offsets(topic), topics.start_offsets(topic)
-        partitions = [TopicPartition(topic, partition) for partition in ends]
         group = self._plan.group_of(topic)
-        known = {each.partition: each.offset for each in reached(self._clients.consumer, group, partitions)}
+        known = {each.partition: each.offset for each in reached(self._clients.consumer, group, topic, list(ends))}
         return all(max(known.get(partition, 0), firsts.get(partition, 0)) >= end for partition, end in ends.items())
 
 

@@ -10,7 +10,7 @@ from confluent_kafka import Message
 from enrich.base.errors import BadRecord, EnrichError, RefusedForNow
 from enrich.delivery.spill import Spill
 from enrich.kafka import DeliveringProducer
-from enrich.kafka.records import headers_of
+from enrich.kafka.records import headers_of, key_of, value_of
 from enrich.kafka.writing.dead_letters import DeadLetter, Origin, dead_letter, fitted, record_size
 from sync_service.writeback.versions import HEADER
 
@@ -118,8 +118,7 @@ def origin_of(message: Message, *, from_retry_topic: bool) -> Origin:
     topic, partition, offset = message.topic() or "", message.partition() or 0, message.offset() or 0
     with suppress(ValueError, TypeError, AttributeError):  # headers of another program, or none
         topic, partition, offset = position[0].decode(), int(position[1]), int(position[2])
-    key, value = message.key(), message.value()
-    return Origin(topic, partition, offset, _bytes(key), _bytes(value), headers)
+    return Origin(topic, partition, offset, key_of(message), value_of(message), headers)
 
 
 def _versioned(origin: Origin, version: int | None) -> list[tuple[str, bytes | None]]:
@@ -127,7 +126,3 @@ def _versioned(origin: Origin, version: int | None) -> list[tuple[str, bytes | N
     if version is not None and HEADER not in dict(headers):
         headers.append((HEADER, str(version).encode()))
     return headers
-
-
-def _bytes(content: str | bytes | None) -> bytes | None:
-    return content.encode() if isinstance(content, str) else content

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from confluent_kafka import Consumer, Message, TopicPartition
+from confluent_kafka import Consumer, Message
 
 from enrich.admin.cluster import Cluster
 from enrich.admin.moves.split_keys import Found, find_split_keys
@@ -12,8 +12,8 @@ from enrich.admin.moves.transcoding import Transcoder
 from enrich.admin.reading import Report, batches_of, silent
 from enrich.base.errors import BadRecord, Retryable, WouldLoseData
 from enrich.kafka import new_group_consumer, read_to_end
-from enrich.kafka.clients.errors import kafka_errors
-from enrich.kafka.records import headers_of
+from enrich.kafka.groups import committed
+from enrich.kafka.records import headers_of, key_of, value_of
 from enrich.kafka.writing.whole_transactions import WholeTransactions
 
 _LOOK_EVERY_S = 0.5
@@ -119,11 +119,10 @@ class Move:
     def _progress(self) -> dict[int, int]:
         assert self._consumer is not None  # noqa: S101 - made with the move
         source, target = self._route.source, self._route.target
-        partitions = [TopicPartition(source, partition) for partition in self._cluster.topics.partitions(source)]
-        with kafka_errors(f"consumer group {self._route.identity}"):
-            known = self._consumer.committed(partitions, timeout=self._cluster.deadline_s)
-        positions = {one.partition: one.offset for one in known if one.offset >= 0}
-        if positions and any(one.metadata != self._ids for one in known if one.offset >= 0):
+        partitions = self._cluster.topics.partitions(source)
+        known = committed(self._consumer, source, partitions, deadline_s=self._cluster.deadline_s)
+        positions = {place.partition: place.offset for place in known}
+        if any(place.metadata != self._ids for place in known):
             raise WouldLoseData(
                 "one of the topics was recreated since the move began",
                 where=f"topics {source}, {target}",
@@ -167,7 +166,7 @@ class Move:
     def _produce(self, messages: Sequence[Message]) -> None:
         if not messages:
             return
-        keys = [_bytes(message.key()) or b"" for message in messages]
+        keys = [key_of(message) or b"" for message in messages]
         values = self._values(messages)
         for message, key, value in zip(messages, keys, values, strict=True):
             at = message.timestamp()[1]
@@ -175,16 +174,12 @@ class Move:
 
     def _values(self, messages: Sequence[Message]) -> list[bytes | None]:
         try:
-            return self._route.transcode([_bytes(message.value()) for message in messages])
+            return self._route.transcode([value_of(message) for message in messages])
         except BadRecord as error:
             message = messages[int(error.where or 0)]
             raise WouldLoseData(
                 error.what,
                 where=f"topic {self._route.source}, partition {message.partition()}, offset {message.offset()}, "
-                f"key {(_bytes(message.key()) or b'').decode('utf-8', 'backslashreplace')}",
+                f"key {(key_of(message) or b'').decode('utf-8', 'backslashreplace')}",
                 next_step="write a good row for this key, or delete it, and run it again",
             ) from error
-
-
-def _bytes(content: str | bytes | None) -> bytes | None:
-    return content.encode() if isinstance(content, str) else content

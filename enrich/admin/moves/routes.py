@@ -1,18 +1,15 @@
 """Makes a route from the names that a person gives. Creates the new topic if it is missing."""
 
-import time
 from dataclasses import replace
 
 from enrich.admin.cluster import Cluster
 from enrich.admin.moves.move import Route
 from enrich.admin.moves.transcoding import recoded, unchanged
 from enrich.admin.topics.wanted import DEFAULT_PARTITIONS, Wanted, wanted_topics
-from enrich.base.errors import ConfigError, Retryable
+from enrich.base.errors import ConfigError
 from enrich.codecs import decoder_for, schemas_of
 from enrich.codecs.encoders import encoder_of_table
 from enrich.config import Pipeline, Table
-
-_LOOK_EVERY_S = 0.05
 
 
 def rekey_route(pipeline: Pipeline, table: str, target: str, partitions: int | None, cluster: Cluster) -> Route:
@@ -61,7 +58,6 @@ def _require_target(cluster: Cluster, like: Wanted, partitions: int) -> None:
         cluster.topics.create(
             like.name, partitions=partitions or DEFAULT_PARTITIONS, replication=copies, config=like.settings
         )
-        _wait_for_leaders(cluster, like.name)
         return
     if "compact" not in cluster.topics.settings(like.name).get("cleanup.policy", ""):
         raise ConfigError(
@@ -76,17 +72,3 @@ def _require_target(cluster: Cluster, like: Wanted, partitions: int) -> None:
             where=f"topic {like.name}",
             next_step="name another",
         )
-
-
-def _wait_for_leaders(cluster: Cluster, topic: str) -> None:
-    """A new topic is known some time before all of its partitions have leaders."""
-    end = time.monotonic() + cluster.deadline_s
-    while True:
-        try:
-            cluster.topics.end_offsets(topic)
-        except Retryable:
-            if time.monotonic() > end:
-                raise
-            time.sleep(_LOOK_EVERY_S)
-        else:
-            return

@@ -10,6 +10,7 @@ from confluent_kafka import Message
 from enrich.admin.census import hashes_of
 from enrich.admin.cluster import Cluster
 from enrich.admin.reading import Report, batches_of
+from enrich.kafka.records import key_of
 
 
 class SplitKeys:
@@ -28,8 +29,7 @@ class SplitKeys:
 
     def take(self, message: Message) -> Message | None:
         """The message that the new topic gets; None if the key's row does not change."""
-        key = message.key()
-        assert isinstance(key, bytes)  # noqa: S101 - there are only such keys
+        key = key_of(message) or b""
         newest = self._newest[key]
         newest[message.partition() or 0] = message
         best = max(newest.values(), key=_order)
@@ -64,11 +64,11 @@ def find_split_keys(cluster: Cluster, topic: str, copied: Mapping[int, int], rep
     partitions_of: dict[bytes, set[int]] = {}
     messages: list[Message] = []
     for batch in batches_of(cluster, topic, report, starts=starts, ends=ends):
-        keys = [message.key() for message in batch]
+        keys = [key_of(message) for message in batch]
         for index in np.flatnonzero(np.isin(hashes_of(keys), suspects)).tolist():
             key, message = keys[index], batch[index]
-            if isinstance(key, bytes):
-                partitions_of.setdefault(key, set()).add(message.partition() or 0)
+            if key is not None:
+                places.setdefault(key, set()).add(message.partition() or 0)
                 if (message.offset() or 0) < copied.get(message.partition() or 0, 0):
                     messages.append(message)
     split = SplitKeys(key for key, partitions in partitions_of.items() if len(partitions) > 1)

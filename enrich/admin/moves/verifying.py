@@ -1,4 +1,5 @@
-"""Checks that the new topic gives the same rows as the old one: key by key, by 64-bit hashes of key and value."""
+"""The end of a move: checks that the new topic gives the same rows as the old one, key by key, by 64-bit hashes of key
+and value, and records that the table has moved."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,11 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from enrich.admin.census import hashes_of
+from enrich.admin.census import hashes_of, newest_of
 from enrich.admin.cluster import Cluster
 from enrich.admin.moves.move import Route
 from enrich.admin.moves.transcoding import Transcoder, unchanged
 from enrich.admin.reading import Report, batches_of, silent
+from enrich.admin.topics.notes import Note, ensure_notes_topic, write_notes
+from enrich.kafka.records import key_of, value_of
 
 _ROW = np.dtype(
     [("key", "<u8"), ("partition", "<i4"), ("offset", "<i8"), ("time", "<i8"), ("value", "<u8"), ("lives", "?")]
@@ -43,13 +46,24 @@ def verify(cluster: Cluster, route: Route, report: Report = silent) -> Verified:
     return Verified(len(old), len(differing), _names(cluster, route, differing), ends)
 
 
+def record_move(cluster: Cluster, route: Route, verified: Verified, old_format: str, new_format: str) -> None:
+    """From now on `enrich topics check` of the old topic reports if somebody still writes there."""
+    ensure_notes_topic(cluster)
+    ends = {str(partition): offset for partition, offset in verified.ends.items()}
+    notes = {
+        route.target: Note(cluster.topics.topic_id(route.target), new_format),
+        route.source: Note(cluster.topics.topic_id(route.source), old_format, route.target, ends),
+    }
+    write_notes(cluster, notes)
+
+
 def _living(cluster: Cluster, topic: str, transcode: Transcoder, report: Report, ends: dict[int, int] | None) -> _Rows:
     """For each key the row that a table would have. Deleted keys are left out."""
     rows, pieces, waiting = np.empty(0, _ROW), [], 0
     for batch in batches_of(cluster, topic, report, ends=ends):
         keyed = [message for message in batch if message.key() is not None]
         piece = np.empty(len(keyed), _ROW)
-        values = transcode([_bytes(message.value()) for message in keyed])
+        values = transcode([value_of(message) for message in keyed])
         piece["key"] = hashes_of([message.key() for message in keyed])
         piece["partition"] = [message.partition() for message in keyed]
         piece["offset"] = [message.offset() for message in keyed]
@@ -67,28 +81,16 @@ def _living(cluster: Cluster, topic: str, transcode: Transcoder, report: Report,
 
 
 def _last(rows: _Rows, order: Sequence[str], same: int) -> _Rows:
-    """For each group of rows whose first `same` columns are equal, the last one in this order."""
-    ordered = rows[np.lexsort([rows[name] for name in reversed(order)])]
-    if not len(ordered):
-        return ordered
-    last = np.zeros(len(ordered), np.bool_)
-    last[-1] = True
-    for name in order[:same]:
-        last[:-1] |= ordered[name][1:] != ordered[name][:-1]
-    return ordered[last]
+    return rows[newest_of(rows, order, same)]
 
 
 def _names(cluster: Cluster, route: Route, differing: npt.NDArray[np.uint64]) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for topic in (route.source, route.target) if len(differing) else ():
         for batch in batches_of(cluster, topic):
-            keys = [message.key() for message in batch]
+            keys = [key_of(message) for message in batch]
             for index in np.flatnonzero(np.isin(hashes_of(keys), differing)).tolist():
-                found[(_bytes(keys[index]) or b"").decode("utf-8", "backslashreplace")] = None
+                found[(keys[index] or b"").decode("utf-8", "backslashreplace")] = None
                 if len(found) >= _NAMED:
                     return tuple(found)
     return tuple(found)
-
-
-def _bytes(content: str | bytes | None) -> bytes | None:
-    return content.encode() if isinstance(content, str) else content

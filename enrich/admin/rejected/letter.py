@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from confluent_kafka import Message
 
-from enrich.kafka.records import headers_of
+from enrich.kafka.records import headers_of, key_of, value_of
 from enrich.kafka.writing.dead_letters import HeaderList
 
 REPLAYS = "enrich.replays"
@@ -53,13 +53,12 @@ class Letter:
 
 def letter_of(dlq: str, message: Message) -> Letter | None:
     """None for a record that is not a dead letter of ours."""
-    headers, name = headers_of(message), message.key()
+    headers = headers_of(message)
     fields = {key: content for key, content in headers if content is not None}
-    value = message.value()
     try:
         return Letter(
             dlq,
-            (name if isinstance(name, bytes) else str(name).encode()).decode(),
+            (key_of(message) or b"").decode(),
             fields["enrich.topic"].decode(),
             int(fields["enrich.partition"]),
             int(fields["enrich.offset"]),
@@ -67,7 +66,7 @@ def letter_of(dlq: str, message: Message) -> Letter | None:
             fields["enrich.stage"].decode(errors="replace"),
             None if "enrich.lookup" not in fields else fields["enrich.lookup"].decode(errors="replace"),
             fields.get("enrich.key"),
-            value.encode() if isinstance(value, str) else value or b"",
+            value_of(message) or b"",
             int(fields["enrich.length"]),
             [(key, content) for key, content in headers if key not in _ADDED],
             message.timestamp()[1],

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from enrich.admin.cluster import Cluster
 from enrich.admin.reading import Report, batches_of, silent
+from enrich.kafka.records import key_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +51,13 @@ def newer_records(
     }
     for batch in batches_of(cluster, topic, report, starts=first):
         for message in batch:
-            key = message.key()
-            if key not in by_key:
+            if (key := key_of(message)) is None or key not in by_key:
                 continue
-            record = RecordId(topic, message.partition() or 0, message.offset() or 0)
-            for origin in by_key[key if isinstance(key, bytes) else b""]:
-                same = origin.partition == record.partition
-                if record.offset > origin.offset if same else message.timestamp()[1] >= origin.timestamp:
-                    found[origin] = record
+            place = RecordId(topic, message.partition() or 0, message.offset() or 0)
+            for origin in by_key[key]:
+                same = origin.partition == place.partition
+                if place.offset > origin.offset if same else message.timestamp()[1] >= origin.timestamp:
+                    found[origin] = place
     return found
 
 

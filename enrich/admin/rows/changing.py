@@ -2,12 +2,10 @@
 
 import json
 from collections.abc import Mapping
-from contextlib import closing
 from typing import Any
 
 import pyarrow as pa
 
-from enrich.admin.rights import needs
 from enrich.admin.rows.target import Target
 from enrich.base.errors import ConfigError
 from enrich.codecs import JsonDecoder
@@ -41,12 +39,8 @@ def put(target: Target, rows: Mapping[bytes, bytes | None]) -> dict[int, int]:
     for key, value in rows.items():
         target.require_size(key, value)
     producer = TransactionalProducer(target.cluster.connection, target.identity, deadline_s=target.cluster.deadline_s)
-    with closing(producer):
-        with needs("WRITE", f"transactional-id {target.identity}"):
-            producer.start()
-        with needs("WRITE", f"topic {target.topic}"), producer.transaction() as spans:
-            producer.produce(target.topic, list(rows), list(rows.values()))
-        producer.settle()
+    with target.transaction(producer) as spans:
+        producer.produce(target.topic, list(rows), list(rows.values()))
     return {partition: span.last for partition, span in spans.items()}
 
 

@@ -11,7 +11,7 @@ from enrich.admin.rows.target import Target
 from enrich.base.errors import ConfigError, Retryable
 from enrich.config import FileType
 from stores.external.files.formats import FORMATS, FileFormat, Reading
-from stores.keys import key_bytes
+from stores.keys import keys_of
 
 _ENDINGS = {"csv": FileType.csv, "json": FileType.json, "jsonl": FileType.json, "ndjson": FileType.json}
 _ROWS = 20_000
@@ -52,7 +52,7 @@ class RowsFile:
         self._reading.__exit__(None, None, None)
 
     def _keyed(self, batch: pa.RecordBatch) -> KeyedRows:
-        keys = key_bytes(_key_column(batch, self._key))
+        keys = keys_of(batch, self._key)
         encoded = self._target.encoder.encode(batch.select(self._values))
         rejected: dict[str, int] = {}
         for reason in encoded.bad.values():
@@ -89,9 +89,3 @@ def _wanted(target: Target, key: tuple[str, ...]) -> pa.Schema:
     columns: pa.Schema = target.section.columns.arrow
     keys = [pa.field(name, pa.string()) for name in key if name not in columns.names]
     return pa.schema([*keys, *columns])
-
-
-def _key_column(batch: pa.RecordBatch, key: tuple[str, ...]) -> pa.Array:
-    if len(key) == 1:
-        return batch.column(key[0])
-    return pa.StructArray.from_arrays([batch.column(name) for name in key], list(key))

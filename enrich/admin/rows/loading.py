@@ -10,12 +10,13 @@ import numpy.typing as npt
 
 from enrich.admin.census import hashes_of
 from enrich.admin.reading import Report, batches_of, silent
-from enrich.admin.rights import needs
 from enrich.admin.rows.files import KeyedRows, RowsFile
 from enrich.admin.rows.target import Target
 from enrich.admin.verify.verifying import scratch_directory
 from enrich.base.errors import WouldLoseData
 from enrich.base.folders import make_base_folder
+from enrich.kafka.records import key_of
+from enrich.kafka.writing.whole_transactions import WholeTransactions
 from stores.rocks.database import Database, Sizes
 
 _BEGIN, _END = b"k", b"l"
@@ -71,21 +72,19 @@ class Load:
     def written(self, *, skip_rejected: bool = False, replace: bool = False) -> Counts:
         """Raises WouldLoseData and writes nothing if some rows cannot be written and must not be skipped."""
         counts = Counts()
-        with closing(self._target.transactions()) as transactions:
-            with needs("WRITE", f"transactional-id {self._target.identity}"):
-                transactions.start()
-            with needs("WRITE", f"topic {self._target.topic}"), transactions.transaction():
-                for rows in self._file.batches():
-                    transactions.produce(self._target.topic, rows.keys.to_pylist(), rows.values.to_pylist())
-                    counts.take(rows)
-                    self._report(f"{counts.written:,} rows written")
-                if counts.rejected and not skip_rejected:
-                    raise rejected(counts)
-                for keys in self._missing_keys() if replace else ():
-                    transactions.produce(self._target.topic, keys, [None] * len(keys))
-                    counts.deleted += len(keys)
-                    self._report(f"{counts.deleted:,} keys deleted")
-            transactions.settle()
+        target = self._target
+        producer = WholeTransactions(target.cluster.connection, target.identity, deadline_s=target.cluster.deadline_s)
+        with target.transaction(producer):
+            for rows in self._file.batches():
+                producer.produce(target.topic, rows.keys.to_pylist(), rows.values.to_pylist())
+                counts.take(rows)
+                self._report(f"{counts.written:,} rows written")
+            if counts.rejected and not skip_rejected:
+                raise rejected(counts)
+            for keys in self._missing_keys() if replace else ():
+                producer.produce(target.topic, keys, [None] * len(keys))
+                counts.deleted += len(keys)
+                self._report(f"{counts.deleted:,} keys deleted")
         return counts
 
     def close(self) -> None:
@@ -97,7 +96,7 @@ class Load:
         sizes = Sizes(block_cache=8 << 20, write_buffer=16 << 20)
         self._missing = Database.primary(self._scratch / "missing", sizes, create=True)
         for batch in batches_of(self._target.cluster, self._target.topic, self._report):
-            keys = [message.key() for message in batch]
+            keys = [key_of(message) for message in batch]
             asked = hashes_of(keys)
             places = np.minimum(np.searchsorted(hashes, asked), max(0, len(hashes) - 1))
             absent = hashes[places] != asked if len(hashes) else np.ones(len(keys), np.bool_)
@@ -105,7 +104,7 @@ class Load:
             deletes: dict[bytes, None] = {}
             for index in np.flatnonzero(absent).tolist():
                 key = keys[index]
-                if not isinstance(key, bytes):
+                if key is None:
                     continue
                 puts.pop(_BEGIN + key, None)
                 deletes.pop(_BEGIN + key, None)

@@ -6,6 +6,7 @@ from confluent_kafka import Message
 
 from enrich.admin.cluster import Cluster
 from enrich.admin.reading import Report, batches_of, silent
+from enrich.kafka.records import key_of, value_of
 from stores.table import RowVersion
 
 
@@ -16,8 +17,7 @@ def recorded_versions(
     found: dict[bytes, list[RowVersion]] = {key: [] for key in keys}
     for batch in batches_of(cluster, topic, report):
         for message in batch:
-            key = message.key()
-            if key in found:
+            if (key := key_of(message)) in found:
                 found[key].append(_version(message))
     for versions in found.values():
         versions.sort(key=lambda version: (version.timestamp, version.partition, version.offset))
@@ -25,11 +25,5 @@ def recorded_versions(
 
 
 def _version(message: Message) -> RowVersion:
-    key, value = message.key(), message.value()
-    return RowVersion(
-        key if isinstance(key, bytes) else b"",
-        message.partition() or 0,
-        message.offset() or 0,
-        message.timestamp()[1],
-        value if value is None or isinstance(value, bytes) else value.encode(),
-    )
+    offset, (_, time_ms) = message.offset() or 0, message.timestamp()
+    return RowVersion(key_of(message) or b"", message.partition() or 0, offset, time_ms, value_of(message))

@@ -1,5 +1,7 @@
 """A table as the target of writes: its topic, how rows are encoded, and who else writes there."""
 
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from ipaddress import ip_network
 
@@ -12,11 +14,9 @@ from enrich.codecs.encoders import encoder_of_table
 from enrich.codecs.encoding import Encoder
 from enrich.config import KeyKind, Pipeline, Table
 from enrich.host.tables import TopicTable
-from enrich.kafka.writing.whole_transactions import WholeTransactions
+from enrich.kafka.topic_settings import largest_row
+from enrich.kafka.writing.transactions import Span, TransactionalProducer
 from stores.protocol import Decoder
-
-_OVERHEAD = 1_000
-_LARGEST_DEFAULT = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,15 @@ class Target:
         """The transactional id: a second writer fences the first, which then fails with Fenced."""
         return f"enrich.admin.{self.pipeline}.{self.topic}"
 
-    def transactions(self) -> WholeTransactions:
-        return WholeTransactions(self.cluster.connection, self.identity, deadline_s=self.cluster.deadline_s)
+    @contextmanager
+    def transaction(self, producer: TransactionalProducer) -> Iterator[dict[int, Span]]:
+        """Every reader can see what was produced in the block when it returns."""
+        with closing(producer):
+            with needs("WRITE", f"transactional-id {self.identity}"):
+                producer.start()
+            with needs("WRITE", f"topic {self.topic}"), producer.transaction() as spans:
+                yield spans
+            producer.settle()
 
     def require_key(self, key: str) -> bytes:
         """The key's bytes. Raises ConfigError for a key that no row of this table can have."""
@@ -76,9 +83,8 @@ class Target:
 def target_of(pipeline: Pipeline, table: TopicTable, cluster: Cluster) -> Target:
     """Raises Unreachable if a needed registry does not answer."""
     section = pipeline.tables[table.name]
-    ours = int(str(cluster.connection.get("message.max.bytes", _LARGEST_DEFAULT)))
     with needs("DESCRIBE_CONFIGS", f"topic {table.topic}"):
-        largest = min(ours, int(cluster.topics.settings(table.topic).get("max.message.bytes", ours))) - _OVERHEAD
+        largest = largest_row(cluster.connection, cluster.topics.settings(table.topic))
     sources = {} if pipeline.sync is None else pipeline.sync.sources
     return Target(
         cluster,

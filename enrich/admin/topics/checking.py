@@ -14,6 +14,7 @@ from enrich.admin.rights import grant
 from enrich.admin.topics.actual import Actual
 from enrich.admin.topics.notes import Note
 from enrich.admin.topics.wanted import Right, Wanted
+from enrich.kafka.records import key_of
 
 _DUPLICATES = 0.7
 """Share of superseded records above which compaction would save so much that it is reported."""
@@ -168,10 +169,10 @@ def _split_keys(cluster: Cluster, topic: str, census: Census) -> set[bytes]:
     seen: dict[bytes, int] = {}
     split: set[bytes] = set()
     for batch in batches_of(cluster, topic):
-        keys = [message.key() for message in batch]
+        keys = [key_of(message) for message in batch]
         for index in np.flatnonzero(np.isin(hashes_of(keys), suspects)).tolist():
             key, partition = keys[index], batch[index].partition()
-            if isinstance(key, bytes) and partition is not None and seen.setdefault(key, partition) != partition:
+            if key is not None and partition is not None and seen.setdefault(key, partition) != partition:
                 split.add(key)
     return split
 

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 from enrich.admin.cluster import Cluster
-from enrich.kafka import COMPACTED, DeliveringProducer, new_store_consumer, read_to_end
+from enrich.admin.reading import batches_of
+from enrich.kafka import COMPACTED, DeliveringProducer
+from enrich.kafka.records import key_of, value_of
 
 NOTES_TOPIC = "enrich.topics"
 CLOCK_KEY = b"enrich.clock"
@@ -29,18 +31,12 @@ def read_notes(cluster: Cluster) -> dict[str, Note]:
     """All notes, by topic. Empty if the notes topic does not exist."""
     if not cluster.topics.exists(NOTES_TOPIC):
         return {}
-    consumer = new_store_consumer(cluster.connection)
     notes: dict[str, Note] = {}
-    try:
-        starts, ends = cluster.topics.start_offsets(NOTES_TOPIC), cluster.topics.end_offsets(NOTES_TOPIC)
-        for messages in read_to_end(consumer, NOTES_TOPIC, starts, ends, stalled_s=cluster.deadline_s):
-            for message in messages:
-                key, value = message.key(), message.value()
-                if key is not None and value is not None:
-                    text = key.decode() if isinstance(key, bytes) else key
-                    notes[text] = _note(json.loads(value))
-    finally:
-        consumer.close()
+    for messages in batches_of(cluster, NOTES_TOPIC):
+        for message in messages:
+            key, value = key_of(message), value_of(message)
+            if key is not None and value is not None:
+                notes[key.decode()] = _note(json.loads(value))
     return notes
 
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 from enrich.base.errors import CorruptState
 from enrich.base.one_behind import OneBehind
 from enrich.host.claims.notes import TOPIC_ID
-from enrich.kafka import Connection, Topics, new_admin_client, new_store_consumer, read_to_end
+from enrich.kafka import Connection, Topics, new_admin_client, read_topic
 from enrich.kafka.records import row_versions_of
 from stores.protocol import Clock, Decoded, Decoder, KeyKind, TableSpec
 from stores.rocks import RocksReader, RocksStore, Sizes, WholeTable
@@ -138,7 +138,6 @@ class Comparison:
 
     def _load(self, topics: Topics, ends: Offsets, spec: TableSpec) -> None:
         store = RocksStore(self.scratch, {_TABLE: spec}, self.clock, sizes=_SIZES)
-        consumer = new_store_consumer(self.connection)
         try:
             load = store.bulk(_TABLE)
             starts, records = topics.start_offsets(self.topic), 0
@@ -147,14 +146,13 @@ class Comparison:
                 # it is read here. So a second round reads the newest records too, although they cannot be compared.
                 for round_starts, round_ends in ((starts, ends), (ends, None)):
                     until = topics.end_offsets(self.topic) if round_ends is None else round_ends
-                    for messages in read_to_end(consumer, self.topic, round_starts, until):
+                    for messages in read_topic(self.connection, self.topic, round_starts, until):
                         adding.add(row_versions_of(messages))
                         records += len(messages)
                         self.report("records read", records)
                 adding.finish()
             load.finish(until)
         finally:
-            consumer.close()
             store.close()
 
     def _pairs(self, stored: _Entries, recorded: _Entries) -> Iterator[_Pair]:

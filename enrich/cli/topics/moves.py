@@ -88,9 +88,8 @@ def _move(
     deadline: float,
 ) -> None:
     from enrich.admin.cluster import Cluster
-    from enrich.admin.moves.cutting_over import record_move
     from enrich.admin.moves.move import Move
-    from enrich.admin.moves.verifying import verify
+    from enrich.admin.moves.verifying import record_move, verify
     from enrich.config import load
 
     pipeline = load(config)

@@ -45,16 +45,8 @@ class DeliveringProducer:
             options["timestamp"] = timestamp_ms
         if partition is not None:
             options["partition"] = partition
-        while True:
-            try:
-                with kafka_errors(f"topic {topic}"):
-                    self._producer.produce(topic, value, key, on_delivery=self._on_delivery, **options)
-            except BufferError:
-                self._producer.poll(0.1)
-                self._raise_failure()
-            else:
-                self._producer.poll(0)
-                return
+        while not queued(self._producer, topic, key, value, on_delivery=self._on_delivery, **options):
+            self._raise_failure()
 
     def flush(self, deadline_s: float = 30.0) -> None:
         """Waits until all records are acknowledged. Raises the first failure, or Unreachable at the deadline."""
@@ -96,6 +88,18 @@ class DeliveringProducer:
     def _raise_failure(self) -> None:
         if self._failure is not None:
             raise self._failure
+
+
+def queued(producer: Producer, topic: str, key: bytes | None, value: bytes | None, **options: Any) -> bool:
+    """Queues a record. False if the queue is still full after a short wait."""
+    try:
+        with kafka_errors(f"topic {topic}"):
+            producer.produce(topic, value, key, **options)
+    except BufferError:
+        producer.poll(0.1)
+        return False
+    producer.poll(0)
+    return True
 
 
 def _shown(key: str | bytes | None) -> str:

@@ -6,9 +6,8 @@ from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
 
-from enrich.kafka.clients.errors import kafka_errors
 from enrich.kafka.clients.making import Connection
-from enrich.kafka.writing.delivering import Headers
+from enrich.kafka.writing.delivering import Headers, queued
 from enrich.kafka.writing.transactions import TransactionalProducer
 
 LONGEST_S = 900.0
@@ -34,15 +33,8 @@ class WholeTransactions(TransactionalProducer):
         """Queues a record with headers and a timestamp, which the client does not accept in batches."""
         options: dict[str, Any] = {} if time_ms is None else {"timestamp": time_ms}
         given: list[Any] = list(headers.items() if isinstance(headers, Mapping) else headers)
-        while True:
-            try:
-                with kafka_errors(f"topic {topic}"):
-                    self._producer.produce(topic, value, key, headers=given, **options)
-            except BufferError:
-                self._producer.poll(0.05)
-            else:
-                self._producer.poll(0)
-                return
+        while not queued(self._producer, topic, key, value, headers=given, **options):
+            pass
 
     def progress(self, topic: str, offsets: Mapping[int, int], consumer: Consumer, note: str = "") -> None:
         """Commits the offsets for the consumer's group within this transaction."""

@@ -8,11 +8,11 @@ import numpy as np
 from confluent_kafka import Message
 
 from enrich.base.errors import ConfigError, CorruptState, Retryable
-from enrich.kafka import Connection, Topics, new_store_consumer, read_to_end
+from enrich.kafka import Connection, Topics, read_topic
+from enrich.kafka.records import key_of, value_of
+from enrich.kafka.topic_settings import largest_row
 from sync_service.sources.known.rows import DIGEST, KnownRows, digests_of
 
-_OVERHEAD = 1_000
-_LARGEST_DEFAULT = 1_000_000
 _SETTLED_S, _SETTLING_S = 30.0, 0.01
 NOWHERE: Mapping[int, int] = {}
 
@@ -38,9 +38,7 @@ def facts_of(topics: Topics, name: str, connection: Connection) -> TopicFacts:
             where=f"topic {name}",
             next_step="set cleanup.policy=compact",
         )
-    ours = int(str(connection.get("message.max.bytes", _LARGEST_DEFAULT)))
-    largest = min(ours, int(settings.get("max.message.bytes", ours))) - _OVERHEAD
-    return TopicFacts(name, topic_id, int(settings.get("delete.retention.ms", 0)), largest)
+    return TopicFacts(name, topic_id, int(settings.get("delete.retention.ms", 0)), largest_row(connection, settings))
 
 
 def catch_up(
@@ -71,14 +69,10 @@ def catch_up(
             positions[partition] = ends[partition]
     read = 0
     if positions != ends:
-        consumer = new_store_consumer(connection)
-        try:
-            for messages in read_to_end(consumer, facts.name, positions, ends):
-                checkpoint()
-                read += len(messages)
-                _take_in(known, messages, positions)
-        finally:
-            consumer.close()
+        for messages in read_topic(connection, facts.name, dict(positions), ends):
+            checkpoint()
+            read += len(messages)
+            _take_in(known, messages, positions)
     known.markers.clear()
     known.note(positions=ends, caught_up_ms=now_ms)
     return read
@@ -118,10 +112,9 @@ def _gone(topic: str, partition: int, offset: int) -> CorruptState:
 def _take_in(known: KnownRows, messages: list[Message], positions: dict[int, int]) -> None:
     last: dict[bytes, bytes | None] = {}
     for message in messages:
-        key, partition, offset = message.key(), message.partition(), message.offset()
-        if isinstance(key, bytes):
-            value = message.value()
-            last[key] = value if value is None or isinstance(value, bytes) else value.encode()
+        key, partition, offset = key_of(message), message.partition(), message.offset()
+        if key is not None:
+            last[key] = value_of(message)
         if partition is not None and offset is not None:
             positions[partition] = offset + 1
     keys = list(last)

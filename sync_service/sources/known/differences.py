@@ -19,7 +19,7 @@ import pyarrow.ipc as ipc
 from enrich.base.errors import Retryable
 from enrich.base.folders import make_folder
 from enrich.codecs.encoding import Encoder
-from stores.keys import key_bytes
+from stores.keys import keys_of
 from stores.rocks.errors import mapped_files
 from sync_service.sources.known.rows import DIGEST, Known, KnownRows, digests_of
 from sync_service.sources.polled.source import Extent, Reading
@@ -83,7 +83,7 @@ class Differences(AbstractContextManager["Differences"]):
         for batch in reading.batches:
             checkpoint()
             self.counts.read += batch.num_rows
-            keys = key_bytes(_key_column(batch, self._key))
+            keys = keys_of(batch, self._key)
             with mapped_files(self._path):
                 self._compare(keys, batch, reading)
         self._refuse_twice(keys_only=reading.extent is Extent.keys)
@@ -213,13 +213,6 @@ def _until_end(file: pa.NativeFile) -> Iterator[pa.RecordBatch]:
             yield reader.read_next_batch()
         except (StopIteration, pa.ArrowInvalid):
             return
-
-
-def _key_column(batch: pa.RecordBatch, key: tuple[str, ...]) -> pa.Array:
-    if len(key) == 1:
-        return batch.column(key[0])
-    # The struct itself is never null; a null in one of its columns makes the key null.
-    return pa.StructArray.from_arrays([batch.column(name) for name in key], list(key))
 
 
 def _twice(key: bytes) -> Retryable:

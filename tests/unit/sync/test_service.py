@@ -9,8 +9,7 @@ import pytest
 from enrich.base.backoff import Backoff
 from enrich.base.errors import ConfigError, EnrichError, Fatal, Fenced, Retryable, WouldLoseData
 from sync_service.meters import Meter
-from sync_service.metrics import exposition
-from sync_service.page import serve_status
+from sync_service.page import exposition, serve_status
 from sync_service.routes import RouteKind, RouteState, RouteStatus
 from sync_service.service import Service
 from tests.support.waiting import wait_until

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from enrich.base.errors import ConfigError
-from sync_service.sources import confirming
+from sync_service.sources import command
 from sync_service.sources.building import directory_of
 from sync_service.sources.known.deletions import answer
 from tests.support.sources import SourceWorld, has_read, is_held, repeats
@@ -56,9 +56,9 @@ def test_a_person_confirms_once(source: SourceWorld) -> None:
         source.wait_equal()
         source.execute("DELETE FROM {} WHERE id > 40")
         wait_until(lambda: is_held(service))
-    question = confirming.asked(source.pipeline(), "in")
+    question = command.asked(source.pipeline(), "in")
     assert (question.missing, question.rows) == (60, 100)
-    confirming.confirm(source.pipeline(), "in")
+    command.allow(source.pipeline(), "in")
     with source.running() as service:
         source.wait_equal()
         wait_until(lambda: has_read(service))
@@ -75,7 +75,7 @@ def test_an_answer_is_not_for_more_than_was_asked(source: SourceWorld) -> None:
         source.wait_equal()
         source.execute("DELETE FROM {} WHERE id > 60")
         wait_until(lambda: is_held(service))
-    confirming.confirm(source.pipeline(), "in")
+    command.allow(source.pipeline(), "in")
     source.execute("TRUNCATE {}")
     with source.running() as service:
         wait_until(lambda: is_held(service))
@@ -104,9 +104,9 @@ def test_rows_that_come_back_need_no_person(source: SourceWorld) -> None:
 
 def test_a_source_that_asks_for_nothing_cannot_be_answered(source: SourceWorld) -> None:
     with pytest.raises(ConfigError, match="no open question"):
-        confirming.confirm(source.pipeline(), "in")
+        command.allow(source.pipeline(), "in")
     with pytest.raises(ConfigError, match="sources: in"):
-        confirming.confirm(source.pipeline(), "im")
+        command.allow(source.pipeline(), "im")
 
 
 def test_an_answer_is_for_the_question_that_was_asked_and_for_no_later_one(source: SourceWorld) -> None:
@@ -118,7 +118,7 @@ def test_an_answer_is_for_the_question_that_was_asked_and_for_no_later_one(sourc
         source.execute("DELETE FROM {} WHERE id > 1")
         wait_until(lambda: is_held(service))
     # The rows come back while the person answers.
-    confirming.confirm(source.pipeline(), "in")
+    command.allow(source.pipeline(), "in")
     source.execute("INSERT INTO {0} SELECT * FROM {0}_kept ON CONFLICT DO NOTHING")
     with source.running() as service:
         wait_until(lambda: has_read(service), what="the source to go on")
@@ -126,7 +126,7 @@ def test_an_answer_is_for_the_question_that_was_asked_and_for_no_later_one(sourc
         source.execute("DELETE FROM {} WHERE id > 2")
         wait_until(lambda: is_held(service), what="a question of its own")
     assert len(source.in_topic()) == 100
-    assert confirming.asked(source.pipeline(), "in").missing == 98
+    assert command.asked(source.pipeline(), "in").missing == 98
 
 
 def test_an_answer_holds_for_a_day(source: SourceWorld) -> None:
@@ -136,7 +136,7 @@ def test_an_answer_holds_for_a_day(source: SourceWorld) -> None:
         source.wait_equal()
         source.execute("DELETE FROM {} WHERE id > 1")
         wait_until(lambda: is_held(service))
-    question = confirming.asked(source.pipeline(), "in")
+    question = command.asked(source.pipeline(), "in")
     directory = directory_of(source.pipeline(), "in")
     answer(directory, question)
     file = directory / "deletions-answer.json"
