@@ -1,6 +1,5 @@
 """Brings look-ups into one form: keys as the bytes in the topic, as-of times as milliseconds."""
 
-import json
 from collections.abc import Sequence
 
 import numpy as np

@@ -48,13 +48,13 @@ class Assigned:
         partition.due = until
         if not partition.paused:
             with kafka_errors():
-                self.consumer.pause([self._place(partition.number)])
+                self.consumer.pause([self._topic_partition(partition.number)])
             partition.paused = True
 
     def release(self, partition: Partition) -> None:
         if partition.paused:
             with kafka_errors():
-                self.consumer.resume([self._place(partition.number)])
+                self.consumer.resume([self._topic_partition(partition.number)])
             partition.paused = False
 
     def go_to(self, partition: Partition, offset: int) -> None:
@@ -68,16 +68,18 @@ class Assigned:
     def bounds(self, number: int, deadline_s: float) -> Bounds | None:
         """Asks the brokers. None if they do not answer now."""
         with suppress(KafkaException):
-            return Bounds(*self.consumer.get_watermark_offsets(self._place(number), timeout=deadline_s, cached=False))
+            return Bounds(
+                *self.consumer.get_watermark_offsets(self._topic_partition(number), timeout=deadline_s, cached=False)
+            )
         return None
 
     def look_at_ends(self) -> None:
         """Reads the end offsets from the client's cache: no broker is asked."""
         for partition in self.all():
             with suppress(KafkaException):
-                known = self.consumer.get_watermark_offsets(self._place(partition.number), cached=True)
+                known = self.consumer.get_watermark_offsets(self._topic_partition(partition.number), cached=True)
                 if known is not None and known[1] >= 0:
                     partition.end = known[1]
 
-    def _place(self, number: int) -> TopicPartition:
+    def _topic_partition(self, number: int) -> TopicPartition:
         return TopicPartition(self.topic, number)

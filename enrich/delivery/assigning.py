@@ -30,11 +30,11 @@ class Assigning:
                 [self._plan.topic], on_assign=self._assign, on_revoke=self._revoke, on_lost=self._lose
             )
 
-    def _assign(self, consumer: Consumer, places: list[TopicPartition]) -> None:
+    def _assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         try:
             with kafka_errors(f"topic {self._plan.topic}"):
-                committed = consumer.committed(places, timeout=DEADLINE_S)
-            begun = [self._begin(place) for place in committed]
+                committed = consumer.committed(partitions, timeout=DEADLINE_S)
+            begun = [self._begin(one) for one in committed]
             # A flow that starts notices here that the store was replaced; it has written nothing yet.
             self._state.rewinds += any(why == ANOTHER_STORE for _, why in begun)
             starts = [start for start, _ in begun]
@@ -46,17 +46,17 @@ class Assigning:
         except EnrichError as error:
             self._assigned.fault = error
 
-    def _revoke(self, consumer: Consumer, places: list[TopicPartition]) -> None:
-        leaving = [self._assigned.get(place.partition) for place in places]
+    def _revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        leaving = [self._assigned.get(one.partition) for one in partitions]
         try:
             self._committing.commit([partition for partition in leaving if partition is not None])
         except EnrichError as error:  # the next owner reads again what is not committed
             _log.info("not committed at the end of an assignment: %s", error)
-        self._lose(consumer, places)
+        self._lose(consumer, partitions)
 
-    def _lose(self, consumer: Consumer, places: list[TopicPartition]) -> None:  # noqa: ARG002 - a callback's signature
-        for place in places:
-            self._assigned.remove(place.partition)
+    def _lose(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:  # noqa: ARG002 - a callback's signature
+        for one in partitions:
+            self._assigned.remove(one.partition)
 
     def _check_epochs(self, consumer: Consumer, starts: Sequence[TopicPartition]) -> None:
         """Lets the brokers check that the record before each offset still has the leader epoch that it was read with: a
@@ -70,34 +70,34 @@ class Assigning:
                     what = f"Kafka: the start offset cannot be checked: {error.args[0]}"
                     raise Retryable(what, where=where) from error
 
-    def _begin(self, place: TopicPartition) -> tuple[TopicPartition, str]:
+    def _begin(self, committed: TopicPartition) -> tuple[TopicPartition, str]:
         """Where the partition is read from, and why."""
         plan, current = self._plan, self._committing.note()
-        start, why = start_of(place, dict(plan.starts), current, self._work.clock_ms(), plan.rewind_ms)
-        known = Committed.from_text(place.metadata)
+        start, why = start_of(committed, dict(plan.starts), current, self._work.clock_ms(), plan.rewind_ms)
+        known = Committed.from_text(committed.metadata)
         is_current = known is not None and known.generation == current.generation
         marks = Marks(plan.rewind_ms, known.marks if known is not None and is_current else ())
         marks.forget_after(start)
         marks.add(self._work.clock_ms(), start)
-        partition = Partition(place.partition, start, marks, place.offset if place.offset >= 0 else None)
+        partition = Partition(committed.partition, start, marks, committed.offset if committed.offset >= 0 else None)
         if plan.is_watched:
-            self._look_since(place, known, partition, why)
+            self._look_since(committed, known, partition, why)
         self._assigned.add(partition)
         extra = {"topic": plan.topic, "partition": partition.number, "offset": partition.position, "because": why}
         _log.info("a partition was assigned", extra=extra)
         return TopicPartition(plan.topic, partition.number, partition.position, leader_epoch=partition.epoch), why
 
-    def _look_since(self, place: TopicPartition, known: Committed | None, partition: Partition, why: str) -> None:
+    def _look_since(self, committed: TopicPartition, known: Committed | None, partition: Partition, why: str) -> None:
         """Remarks what happened to the partition since its last commit."""
-        if why == COMMITTED and partition.position == place.offset and place.leader_epoch is not None:
-            partition.epoch = place.leader_epoch
+        if why == COMMITTED and partition.position == committed.offset and committed.leader_epoch is not None:
+            partition.epoch = committed.leader_epoch
         bounds = self._assigned.bounds(partition.number, DEADLINE_S)
         if bounds is None:
             return
         if why in (COMMITTED, ANOTHER_STORE):
             now_ms, kept_ms = self._work.clock_ms(), self._plan.tombstones_kept_ms
             partition.alive_ms = None if known is None else known.at_ms
-            gap = gap_of(partition.number, place.offset, bounds, partition.alive_ms, now_ms, kept_ms)
+            gap = gap_of(partition.number, committed.offset, bounds, partition.alive_ms, now_ms, kept_ms)
             if gap.doubt or gap.cut:
                 self._work.sink.remark(gap)
             partition.alive_ms = now_ms

@@ -40,8 +40,8 @@ class Committing:
             if partition.committed != partition.position or self._is_silent(partition, now_ms):
                 partition.marks.add(now_ms, partition.position)
                 note = self.note(partition.marks.all()).to_text()
-                place = (self._plan.topic, partition.number, partition.position, note, partition.epoch)
-                offsets.append(TopicPartition(*place))
+                fields = (self._plan.topic, partition.number, partition.position, note, partition.epoch)
+                offsets.append(TopicPartition(*fields))
                 done.append(partition)
         if offsets:
             with kafka_errors(f"topic {self._plan.topic}"):

@@ -29,4 +29,4 @@ def committed(
                 raise
             time.sleep(_TRY_AGAIN_S)
         else:
-            return [place for place in answered if place.offset >= 0]
+            return [one for one in answered if one.offset >= 0]

@@ -117,7 +117,7 @@ class Topics:
         with self._errors():
             futures = self._admin.describe_topics(TopicCollection(list(names)), request_timeout=self._deadline_s)
         described = {name: self._outcome(future, f"topic {name}") for name, future in futures.items()}
-        places = {
+        asked = {
             TopicPartition(name, partition.id): OffsetSpec.latest()  # type: ignore[no-untyped-call] # the client's
             for name, topic in described.items()
             if not isinstance(topic, EnrichError)
@@ -128,7 +128,7 @@ class Topics:
             for name, topic in described.items()
         }
         offsets: dict[str, dict[int, int]] = {name: {} for name in names}
-        for topic_partition, future in self._list_offsets(places).items():
+        for topic_partition, future in self._list_offsets(asked).items():
             answer = self._outcome(future, f"topic {topic_partition.topic}, partition {topic_partition.partition}")
             if isinstance(answer, EnrichError):
                 ends[topic_partition.topic] = answer

@@ -12,8 +12,8 @@ from sync_service.writeback.plan import WritebackPlan
 
 def committed_of(consumer: Consumer, topics: Topics, topic: str) -> list[Committed]:
     """What the consumer's group has committed, without what other programs committed."""
-    places = committed(consumer, topic, topics.partitions(topic))
-    known = (Committed.from_text(place.metadata) for place in places)
+    offsets = committed(consumer, topic, topics.partitions(topic))
+    known = (Committed.from_text(each.metadata) for each in offsets)
     return [one for one in known if one is not None]
 
 
@@ -25,7 +25,7 @@ def adopt(plan: WritebackPlan, connection: Connection, topics: Topics, topic: st
     if reached(connection, group, topic, partitions):
         return
     found = [reached(connection, before, topic, partitions) for before in plan.groups_before()]
-    furthest = max(found, key=lambda places: sum(place.offset for place in places))
+    furthest = max(found, key=lambda offsets: sum(each.offset for each in offsets))
     if furthest:
         with closing(new_group_consumer(connection, group)) as consumer, suppress(KafkaException):
             # Refused if another instance is active already: it has done the same.

@@ -121,8 +121,8 @@ class Move:
         source, target = self._route.source, self._route.target
         partitions = self._cluster.topics.partitions(source)
         known = committed(self._consumer, source, partitions, deadline_s=self._cluster.deadline_s)
-        positions = {place.partition: place.offset for place in known}
-        if any(place.metadata != self._ids for place in known):
+        positions = {one.partition: one.offset for one in known}
+        if any(one.metadata != self._ids for one in known):
             raise WouldLoseData(
                 "one of the topics was recreated since the move began",
                 where=f"topics {source}, {target}",

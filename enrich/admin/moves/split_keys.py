@@ -68,7 +68,7 @@ def find_split_keys(cluster: Cluster, topic: str, copied: Mapping[int, int], rep
         for index in np.flatnonzero(np.isin(hashes_of(keys), suspects)).tolist():
             key, message = keys[index], batch[index]
             if key is not None:
-                places.setdefault(key, set()).add(message.partition() or 0)
+                partitions_of.setdefault(key, set()).add(message.partition() or 0)
                 if (message.offset() or 0) < copied.get(message.partition() or 0, 0):
                     messages.append(message)
     split = SplitKeys(key for key, partitions in partitions_of.items() if len(partitions) > 1)

@@ -53,11 +53,11 @@ def newer_records(
         for message in batch:
             if (key := key_of(message)) is None or key not in by_key:
                 continue
-            place = RecordId(topic, message.partition() or 0, message.offset() or 0)
+            record = RecordId(topic, message.partition() or 0, message.offset() or 0)
             for origin in by_key[key]:
-                same = origin.partition == place.partition
-                if place.offset > origin.offset if same else message.timestamp()[1] >= origin.timestamp:
-                    found[origin] = place
+                same = origin.partition == record.partition
+                if record.offset > origin.offset if same else message.timestamp()[1] >= origin.timestamp:
+                    found[origin] = record
     return found
 
 

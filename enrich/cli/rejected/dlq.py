@@ -266,8 +266,8 @@ def _show_outcome(dlq: str, outcome: "Replayed", as_json: bool, *, dry: bool) ->
             print_json({"dlq": dlq, "letter": letter.name, "overwrites": str(newer), "key": text_of(letter.key)})
         print_json({"dlq": dlq, "done": not dry, "replayed": outcome.replayed, "skipped": outcome.skipped})
         return
-    for letter, place in outcome.overwrites:
-        typer.echo(f"{letter.name} overwrites {place}, key {readable(letter.key, 'none')}")
+    for letter, newer in outcome.overwrites:
+        typer.echo(f"{letter.name} overwrites {newer}, key {readable(letter.key, 'none')}")
     kit.show_replayed(
         f"{dlq}: {outcome.replayed:,} letters {'could be replayed' if dry else 'replayed'}", outcome.skipped
     )

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help="Records of a table's topic that could not become rows.")
 
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object per record.")]
-Places = Annotated[
-    list[str] | None, typer.Argument(metavar="[PARTITION/OFFSET]...", help="Records by their place, as listed.")
+Records = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[PARTITION/OFFSET]...", help="Records by partition and offset, as listed."),
 ]
 Reason = Annotated[str | None, typer.Option("--reason", help="Only records whose reason has this text in it.")]
 All = Annotated[bool, typer.Option("--all", help="All records, if nothing else is chosen.")]
@@ -58,7 +59,7 @@ def _list(config: Path, table: str, json: bool, deadline: float) -> None:
         if json:
             topic = load(config).tables[table].topic
             for record in view.quarantined():
-                print_json(_place(record, topic=topic))
+                print_json(_origin(record, topic=topic))
         else:
             _show_groups(view.quarantined(), view.quarantine)
         state = view.quarantine
@@ -93,8 +94,8 @@ def show(
     for one in found:
         pieces = _pieces(pipeline, table, one.value)
         if json:
-            place = _place(one, topic=topic) | {"arrived": one.arrived}
-            print_json(place | kit.contents(one.key, one.value, pieces))
+            origin = _origin(one, topic=topic) | {"arrived": one.arrived}
+            print_json(origin | kit.contents(one.key, one.value, pieces))
         else:
             _show_record(topic, one, pieces)
     if not found:
@@ -106,7 +107,7 @@ def show(
 def replay(
     table: TableName,
     config: ConfigFile,
-    places: Places = None,
+    records: Records = None,
     reason: Reason = None,
     every: All = False,
     force: kit.Force = False,
@@ -120,13 +121,13 @@ def replay(
     from enrich.admin.cluster import Cluster
     from enrich.admin.rejected.quarantined import NEWER, purge_quarantine, replayable, send_back
 
-    chosen = _chosen(config, table, places, reason, every, deadline)
+    chosen = _chosen(config, table, records, reason, every, deadline)
     pipeline, topic_table = load_topic_table(config, table)
     cluster = Cluster(pipeline.kafka, min(deadline, KAFKA_DEADLINE_S))
     good, left, newer = replayable(cluster, topic_table, chosen)
     forced = left.pop(NEWER, []) if force else []
     for record in forced:
-        fields = {**_place(record), "overwrites": str(newer[record]), "key": text_of(record.key)}
+        fields = {**_origin(record), "overwrites": str(newer[record]), "key": text_of(record.key)}
         print_json(fields) if json else typer.echo(f"{record.partition}/{record.offset} overwrites {newer[record]}")
     if good or forced:
         send_back(cluster, topic_table, [*good, *forced])
@@ -144,7 +145,7 @@ def replay(
 def purge(
     table: TableName,
     config: ConfigFile,
-    places: Places = None,
+    records: Records = None,
     reason: Reason = None,
     every: All = False,
     yes: Purges = False,
@@ -158,10 +159,10 @@ def purge(
     from enrich.admin.rejected.quarantined import purge_quarantine
     from enrich.config import load
 
-    chosen = _chosen(config, table, places, reason, every, deadline)
+    chosen = _chosen(config, table, records, reason, every, deadline)
     for record in chosen:
         if json:
-            print_json({"purged": yes, **_place(record)})
+            print_json({"purged": yes, **_origin(record)})
         else:
             typer.echo(f"{record.partition}/{record.offset}: {record.reason}")
     kit.require_yes("records from this host", len(chosen), yes=yes)
@@ -171,11 +172,11 @@ def purge(
 
 
 def _chosen(
-    config: Path, table: str, places: list[str] | None, reason: str | None, every: bool, deadline: float
+    config: Path, table: str, positions: list[str] | None, reason: str | None, every: bool, deadline: float
 ) -> "list[Quarantined]":
-    if not places and reason is None and not every:
-        raise kit.nothing_chosen("name places, or give --reason or --all")
-    wanted = {_parsed(place) for place in places or ()}
+    if not positions and reason is None and not every:
+        raise kit.nothing_chosen("name records, or give --reason or --all")
+    wanted = {_parsed(position) for position in positions or ()}
     with ready_table(config, table, deadline) as (view, _):
         return [
             record
@@ -184,7 +185,7 @@ def _chosen(
         ]
 
 
-def _parsed(place: str) -> tuple[int, int]:
+def _parsed(position: str) -> tuple[int, int]:
     from enrich.base.errors import ConfigError
 
     partition, _, offset = position.partition("/")
@@ -202,7 +203,7 @@ def _pieces(pipeline: "Pipeline", table: str, value: bytes | None) -> "list[Piec
     return [] if value is None else list(pieces_of(pipeline.tables[table], value, schemas_of(pipeline.kafka.registry)))
 
 
-def _place(record: "Quarantined", **more: str | None) -> dict[str, Any]:
+def _origin(record: "Quarantined", **more: str | None) -> dict[str, Any]:
     return {
         "table": record.table,
         **more,
@@ -231,9 +232,9 @@ def _show_groups(records: "Iterable[Quarantined]", state: "QuarantineState") -> 
     rows = []
     for reason, number in numbers.most_common():
         first = firsts.get(reason)
-        place = "" if first is None else f"{first.partition}/{first.offset}"
+        position = "" if first is None else f"{first.partition}/{first.offset}"
         kept, newest = state.kept.get(reason, 0), time_text(lasts.get(reason))
-        rows.append((reason, f"{number:,}", f"{kept:,}", place, newest))
+        rows.append((reason, f"{number:,}", f"{kept:,}", position, newest))
     kit.show_groups(("reason", "records", "kept", "first", "newest"), rows)
 
 
