@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-KAFKA_DEADLINE_S, READY_DEADLINE_S = 30.0, 300.0
+KAFKA_S, READY_S = 30.0, 300.0
 
 ConfigFile = Annotated[Path, typer.Option("--config", "-c", help="The pipeline's configuration file.")]
 JsonLines = Annotated[bool, typer.Option("--json", help="One JSON object per line.")]

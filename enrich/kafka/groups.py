@@ -12,7 +12,7 @@ _TRY_AGAIN_S = 0.1
 
 
 def committed(
-    consumer: Consumer, topic: str, partitions: Iterable[int], *, deadline_s: float = 10.0
+    consumer: Consumer, group: str, topic: str, partitions: Iterable[int], *, deadline_s: float = 10.0
 ) -> list[TopicPartition]:
     """What the consumer's group has committed, with its metadata; without partitions where it has committed nothing.
 
@@ -22,7 +22,7 @@ def committed(
     end = time.monotonic() + deadline_s
     while True:
         try:
-            with kafka_errors(f"topic {topic}"):
+            with kafka_errors(f"consumer group {group}, topic {topic}"):
                 answered = consumer.committed(asked, timeout=deadline_s)
         except Retryable:  # a newly elected coordinator has not loaded the group yet
             if time.monotonic() > end:

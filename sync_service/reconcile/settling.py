@@ -50,4 +50,4 @@ class Settling:
             reached = self._reached(consumer, sorted(ends))
 
     def _reached(self, consumer: Consumer, partitions: Sequence[int]) -> dict[int, int]:
-        return {each.partition: each.offset for each in committed(consumer, self._topic, partitions)}
+        return {each.partition: each.offset for each in committed(consumer, self._group, self._topic, partitions)}

@@ -10,9 +10,9 @@ from enrich.kafka.groups import committed
 from sync_service.writeback.plan import WritebackPlan
 
 
-def committed_of(consumer: Consumer, topics: Topics, topic: str) -> list[Committed]:
+def committed_of(consumer: Consumer, group: str, topics: Topics, topic: str) -> list[Committed]:
     """What the consumer's group has committed, without what other programs committed."""
-    offsets = committed(consumer, topic, topics.partitions(topic))
+    offsets = committed(consumer, group, topic, topics.partitions(topic))
     known = (Committed.from_text(each.metadata) for each in offsets)
     return [one for one in known if one is not None]
 
@@ -34,4 +34,4 @@ def adopt(plan: WritebackPlan, connection: Connection, topics: Topics, topic: st
 
 def reached(connection: Connection, group: str, topic: str, partitions: list[int]) -> list[TopicPartition]:
     with closing(new_group_consumer(connection, group)) as consumer:
-        return committed(consumer, topic, partitions)
+        return committed(consumer, group, topic, partitions)

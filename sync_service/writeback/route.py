@@ -173,7 +173,7 @@ class WritebackRoute:
         held.callback(consumer.close)
         if self._tier is None:
             self._gate = gate
-            generation = gate.enter(partial(committed_of, consumer, topics, self._topic))
+            generation = gate.enter(partial(committed_of, consumer, group, topics, self._topic))
         else:
             generation = gate.follow(stopping)
         make_topics(self._plan, topics, len(gate.topic_now()[1]))

@@ -120,7 +120,7 @@ class Move:
         assert self._consumer is not None  # noqa: S101 - made with the move
         source, target = self._route.source, self._route.target
         partitions = self._cluster.topics.partitions(source)
-        known = committed(self._consumer, source, partitions, deadline_s=self._cluster.deadline_s)
+        known = committed(self._consumer, self._route.identity, source, partitions, deadline_s=self._cluster.deadline_s)
         positions = {one.partition: one.offset for one in known}
         if any(one.metadata != self._ids for one in known):
             raise WouldLoseData(

@@ -8,7 +8,7 @@ import typer
 
 from enrich.base.exits import DIFFERENCE
 from enrich.base.json_lines import print_json
-from enrich.cli.options import KAFKA_DEADLINE_S, ConfigFile, JsonLines, KafkaDeadline, Purges
+from enrich.cli.options import KAFKA_S, ConfigFile, JsonLines, KafkaDeadline, Purges
 from enrich.cli.output import counting, readable, text_of, time_text
 from enrich.cli.rejected import kit
 
@@ -42,7 +42,7 @@ def list_(
     reason: Reason = None,
     stage: Stage = None,
     json: JsonLines = False,
-    deadline: KafkaDeadline = KAFKA_DEADLINE_S,
+    deadline: KafkaDeadline = KAFKA_S,
 ) -> None:
     """Counts the events and rows that could not be processed, by reason; with --json lists every letter.
 
@@ -70,7 +70,7 @@ def show(
     config: ConfigFile,
     name: Annotated[str, typer.Argument(metavar="LETTER", help="TOPIC/PARTITION/OFFSET, or its whole key.")],
     json: JsonLines = False,
-    deadline: KafkaDeadline = KAFKA_DEADLINE_S,
+    deadline: KafkaDeadline = KAFKA_S,
 ) -> None:
     """Shows a whole letter: reason, key, headers, bytes, columns that can be decoded; exits with 1 if there is none.
 
@@ -103,7 +103,7 @@ def replay(
     force: kit.Force = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only report what would be done.")] = False,
     json: JsonLines = False,
-    deadline: KafkaDeadline = KAFKA_DEADLINE_S,
+    deadline: KafkaDeadline = KAFKA_S,
 ) -> None:
     """Sends letters back to their topics, each once; exits with 1 if some cannot be sent back.
 
@@ -134,7 +134,7 @@ def purge(
     every: All = False,
     yes: Purges = False,
     json: JsonLines = False,
-    deadline: KafkaDeadline = KAFKA_DEADLINE_S,
+    deadline: KafkaDeadline = KAFKA_S,
 ) -> None:
     """Removes the letters that it lists, for ever; without --yes it only lists them and exits with 4.
 

@@ -8,7 +8,7 @@ import typer
 
 from enrich.base.exits import DIFFERENCE
 from enrich.base.json_lines import print_json
-from enrich.cli.options import KAFKA_DEADLINE_S, READY_DEADLINE_S, ConfigFile, Purges, ReadyDeadline, TableName
+from enrich.cli.options import KAFKA_S, READY_S, ConfigFile, Purges, ReadyDeadline, TableName
 from enrich.cli.output import readable, text_of, time_text
 from enrich.cli.rejected import kit
 from enrich.cli.table.ready import load_topic_table, ready_table
@@ -35,7 +35,7 @@ def list_(
     config: ConfigFile,
     table: Annotated[str | None, typer.Argument(metavar="[TABLE]", help="Without it, all tables.")] = None,
     json: AsJson = False,
-    deadline: ReadyDeadline = READY_DEADLINE_S,
+    deadline: ReadyDeadline = READY_S,
 ) -> None:
     """Counts the records in quarantine, by reason; with --json lists every record that is kept.
 
@@ -77,7 +77,7 @@ def show(
     record: Annotated[str, typer.Argument(metavar="PARTITION/OFFSET", help="Its partition and offset, as listed.")],
     config: ConfigFile,
     json: AsJson = False,
-    deadline: ReadyDeadline = READY_DEADLINE_S,
+    deadline: ReadyDeadline = READY_S,
 ) -> None:
     """Shows a whole record: key, bytes, reason, columns that can be decoded; exits with 1 if it is not there.
 
@@ -112,7 +112,7 @@ def replay(
     every: All = False,
     force: kit.Force = False,
     json: AsJson = False,
-    deadline: ReadyDeadline = READY_DEADLINE_S,
+    deadline: ReadyDeadline = READY_S,
 ) -> None:
     """Writes records that can become rows now to the table's topic again; exits with 1 if some cannot be sent back.
 
@@ -123,7 +123,7 @@ def replay(
 
     chosen = _chosen(config, table, records, reason, every, deadline)
     pipeline, topic_table = load_topic_table(config, table)
-    cluster = Cluster(pipeline.kafka, min(deadline, KAFKA_DEADLINE_S))
+    cluster = Cluster(pipeline.kafka, min(deadline, KAFKA_S))
     good, left, newer = replayable(cluster, topic_table, chosen)
     forced = left.pop(NEWER, []) if force else []
     for record in forced:
@@ -150,7 +150,7 @@ def purge(
     every: All = False,
     yes: Purges = False,
     json: AsJson = False,
-    deadline: ReadyDeadline = READY_DEADLINE_S,
+    deadline: ReadyDeadline = READY_S,
 ) -> None:
     """Removes the records that it lists from this host's quarantine; without --yes it only lists them and exits with 4.
 

@@ -8,15 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from enrich.base.json_lines import print_json
-from enrich.cli.options import (
-    KAFKA_DEADLINE_S,
-    READY_DEADLINE_S,
-    ConfigFile,
-    KafkaDeadline,
-    Purges,
-    ReadyDeadline,
-    TableName,
-)
+from enrich.cli.options import KAFKA_S, READY_S, ConfigFile, KafkaDeadline, Purges, ReadyDeadline, TableName
 from enrich.cli.output import counting
 from enrich.cli.table.ready import how_far, load_topic_table
 from enrich.cli.table.table import AsJson
@@ -50,7 +42,7 @@ def load(
     ] = False,
     yes: Yes = False,
     json: AsJson = False,
-    deadline: KafkaDeadline = KAFKA_DEADLINE_S,
+    deadline: KafkaDeadline = KAFKA_S,
 ) -> None:
     """Writes a file's rows to the table's topic, in one transaction. Reports first what it would do.
 
@@ -88,7 +80,7 @@ def put(
     ],
     config: ConfigFile,
     json: AsJson = False,
-    deadline: KafkaDeadline = KAFKA_DEADLINE_S,
+    deadline: KafkaDeadline = KAFKA_S,
 ) -> None:
     """Writes one row to the table's topic, after checking that it can be read back.
 
@@ -112,7 +104,7 @@ def delete(
     config: ConfigFile,
     yes: Purges = False,
     json: AsJson = False,
-    deadline: KafkaDeadline = KAFKA_DEADLINE_S,
+    deadline: KafkaDeadline = KAFKA_S,
 ) -> None:
     """Deletes rows: writes a tombstone for each key, all in one transaction; exits with 4 without --yes.
 
@@ -134,9 +126,7 @@ def delete(
         typer.echo(f"{len(raw)} rows of table {table} were deleted")
 
 
-def rebuild(
-    table: TableName, config: ConfigFile, json: AsJson = False, deadline: ReadyDeadline = READY_DEADLINE_S
-) -> None:
+def rebuild(table: TableName, config: ConfigFile, json: AsJson = False, deadline: ReadyDeadline = READY_S) -> None:
     """Loads the table on this host again from its topic. Until that is done the old rows answer.
 
     Example: enrich table rebuild users -c pipeline.yaml

@@ -8,7 +8,7 @@ import typer
 
 from enrich.base.exits import DIFFERENCE
 from enrich.base.json_lines import print_json
-from enrich.cli.options import READY_DEADLINE_S, ConfigFile, ReadyDeadline, TableName
+from enrich.cli.options import READY_S, ConfigFile, ReadyDeadline, TableName
 from enrich.cli.output import counting
 from enrich.cli.table.ready import how_far, load_topic_table
 from enrich.cli.table.table import AsJson
@@ -32,7 +32,7 @@ def export(
     to: Annotated[str | None, typer.Option(help="Target directory; by default `snapshots.path` of the file.")] = None,
     keep: Annotated[int | None, typer.Option(help="Keep only this many newest snapshots of the table.", min=1)] = None,
     json: AsJson = False,
-    deadline: ReadyDeadline = READY_DEADLINE_S,
+    deadline: ReadyDeadline = READY_S,
 ) -> None:
     """Writes a snapshot of the table with its history, from which other hosts can start.
 
@@ -86,7 +86,7 @@ def import_(
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Also if the table has rows on this host.")] = False,
     json: AsJson = False,
-    deadline: ReadyDeadline = READY_DEADLINE_S,
+    deadline: ReadyDeadline = READY_S,
 ) -> None:
     """Fills the table from a snapshot and from its topic's later records; exits with 4 if rows could be missing.
 
@@ -128,7 +128,7 @@ def verify(
     table: TableName,
     config: ConfigFile,
     json: AsJson = False,
-    deadline: ReadyDeadline = READY_DEADLINE_S,
+    deadline: ReadyDeadline = READY_S,
 ) -> None:
     """Compares this host's rows with the topic, one by one; exits with 1 if there is a difference.
 

@@ -8,7 +8,7 @@ import typer
 
 from enrich.base.exits import DIFFERENCE
 from enrich.base.json_lines import json_text, print_json
-from enrich.cli.options import READY_DEADLINE_S, ConfigFile, ReadyDeadline, TableName
+from enrich.cli.options import READY_S, ConfigFile, ReadyDeadline, TableName
 from enrich.cli.output import counting, time_text
 from enrich.cli.table.ready import load_topic_table, ready_table
 
@@ -33,7 +33,7 @@ def get(
     config: ConfigFile,
     from_topic: FromTopic = False,
     json: AsJson = False,
-    deadline: ReadyDeadline = READY_DEADLINE_S,
+    deadline: ReadyDeadline = READY_S,
 ) -> None:
     """Shows the rows of these keys; exits with 1 if one is not there.
 
@@ -68,7 +68,7 @@ def scan(
     prefix: Annotated[str, typer.Option(help="Only keys that begin with it.")] = "",
     limit: Annotated[int | None, typer.Option(help="The largest number of rows.", min=0)] = None,
     json: AsJson = False,
-    deadline: ReadyDeadline = READY_DEADLINE_S,
+    deadline: ReadyDeadline = READY_S,
 ) -> None:
     """Shows all rows in key order, without deleted ones.
 
@@ -90,7 +90,7 @@ def history(
     config: ConfigFile,
     from_topic: FromTopic = False,
     json: AsJson = False,
-    deadline: ReadyDeadline = READY_DEADLINE_S,
+    deadline: ReadyDeadline = READY_S,
 ) -> None:
     """Shows all versions of a key that the table still has, the oldest first, with tombstones; exits with 1 if none.
 

@@ -10,7 +10,7 @@ import typer
 
 from enrich.base.exits import DIFFERENCE
 from enrich.base.json_lines import print_json
-from enrich.cli.options import KAFKA_DEADLINE_S, ConfigFile, JsonLines, KafkaDeadline, TableName
+from enrich.cli.options import KAFKA_S, ConfigFile, JsonLines, KafkaDeadline, TableName
 from enrich.cli.output import counting
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def rekey(
     quiet: Quiet = 5.0,
     wait: Wait = 60.0,
     json: JsonLines = False,
-    deadline: KafkaDeadline = KAFKA_DEADLINE_S,
+    deadline: KafkaDeadline = KAFKA_S,
 ) -> None:
     """Moves a table to a topic with other partitions; exits with 1 if writers do not stop or keys differ.
 
@@ -63,7 +63,7 @@ def copy(
     quiet: Quiet = 5.0,
     wait: Wait = 60.0,
     json: JsonLines = False,
-    deadline: KafkaDeadline = KAFKA_DEADLINE_S,
+    deadline: KafkaDeadline = KAFKA_S,
 ) -> None:
     """Moves a table's rows to the topic, format and columns of another table; exits like `rekey`.
 

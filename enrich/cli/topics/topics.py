@@ -7,7 +7,7 @@ import typer
 
 from enrich.base.exits import DIFFERENCE, WOULD_LOSE_DATA
 from enrich.base.json_lines import print_json
-from enrich.cli.options import KAFKA_DEADLINE_S, ConfigFile, JsonLines, KafkaDeadline
+from enrich.cli.options import KAFKA_S, ConfigFile, JsonLines, KafkaDeadline
 from enrich.cli.output import counting
 
 if TYPE_CHECKING:
@@ -21,9 +21,7 @@ _SIGNS = {"create": "[green]+[/]", "record": "[green]+[/]", "set": "[yellow]~[/]
 
 
 @app.command()
-def plan(
-    config: ConfigFile, topics: Names = None, json: JsonLines = False, deadline: KafkaDeadline = KAFKA_DEADLINE_S
-) -> None:
+def plan(config: ConfigFile, topics: Names = None, json: JsonLines = False, deadline: KafkaDeadline = KAFKA_S) -> None:
     """Shows what must change for the topics to be as the configuration wants them; exits with 1 if anything must.
 
     Example: enrich topics plan -c pipeline.yaml
@@ -46,7 +44,7 @@ def apply(
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do it without asking.")] = False,
     json: JsonLines = False,
-    deadline: KafkaDeadline = KAFKA_DEADLINE_S,
+    deadline: KafkaDeadline = KAFKA_S,
 ) -> None:
     """Creates and changes topics, exactly as the plan shows; exits with 4 if it must refuse a part of it.
 
@@ -85,7 +83,7 @@ def check(
     topics: Names = None,
     settings_only: Annotated[bool, typer.Option("--settings-only", help="Do not read the records.")] = False,
     json: JsonLines = False,
-    deadline: KafkaDeadline = KAFKA_DEADLINE_S,
+    deadline: KafkaDeadline = KAFKA_S,
 ) -> None:
     """Checks topics and their records for everything that makes them unfit for their use; exits with 1 if it finds any.
 
@@ -109,7 +107,7 @@ def check(
 
 @app.command()
 def describe(
-    config: ConfigFile, topics: Names = None, json: JsonLines = False, deadline: KafkaDeadline = KAFKA_DEADLINE_S
+    config: ConfigFile, topics: Names = None, json: JsonLines = False, deadline: KafkaDeadline = KAFKA_S
 ) -> None:
     """Shows the pipeline's topics: use, partitions, replicas, offsets, format and their own settings.
 

@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from enrich.base.errors import ConfigError, EnrichError, Fenced, Retryable
 from enrich.kafka import Connection, new_group_consumer
-from enrich.kafka.clients.errors import kafka_errors
+from enrich.kafka.groups import committed
 from enrich.kafka.writing.transactions import TransactionalProducer
 
 _log = logging.getLogger(__name__)
@@ -21,7 +21,6 @@ Ends = Mapping[str, Mapping[int, int]]
 """Topic -> partition -> offset below which all events are processed."""
 
 _PATIENCE_S = 30.0
-_TRY_AGAIN_S = 0.2
 _LAST_COMMIT_S = 15.0
 _REMIND_S = 60.0
 _LONGEST_NOTE = 4_000
@@ -159,21 +158,9 @@ class StageProgress:
 
 def _committed(consumer: Consumer, group: str, topic: str, partitions: list[int]) -> tuple[dict[int, int], str | None]:
     """The group's offsets of the topic, and the text that was committed with them."""
-    asked = [TopicPartition(topic, partition) for partition in partitions]
-    end = time.monotonic() + _PATIENCE_S
-    while True:
-        try:
-            with kafka_errors(f"group {group}"):
-                answered = consumer.committed(asked, timeout=_PATIENCE_S)
-        except Retryable:
-            # A newly elected coordinator has not loaded the group yet.
-            if time.monotonic() > end:
-                raise
-            time.sleep(_TRY_AGAIN_S)
-        else:
-            break
+    answered = committed(consumer, group, topic, partitions, deadline_s=_PATIENCE_S)
     note = next((str(partition.metadata) for partition in answered if partition.metadata), None)
-    return {partition.partition: partition.offset for partition in answered if partition.offset >= 0}, note
+    return {partition.partition: partition.offset for partition in answered}, note
 
 
 def ends_of(progress: Mapping[str, object] | None) -> Ends:

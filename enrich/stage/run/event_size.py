@@ -1,10 +1,10 @@
 """The size of a topic's events, measured on its newest ones."""
 
-from contextlib import closing, suppress
+from contextlib import suppress
 
 from enrich.base.errors import Unreachable
 from enrich.config import Replay, Stage
-from enrich.kafka import Connection, Topics, new_admin_client, new_store_consumer, read_to_end
+from enrich.kafka import Connection, Topics, new_admin_client, read_topic
 from enrich.stage.progress.checkpoint import Checkpoint
 
 _PARTITIONS = 16
@@ -33,7 +33,7 @@ def mean_event_bytes(connection: Connection, topic: str) -> int:
     first, ends = topics.start_offsets(topic), dict(sorted(topics.end_offsets(topic).items())[:_PARTITIONS])
     starts = {partition: max(first[partition], end - _OF_EACH_PARTITION) for partition, end in ends.items()}
     sizes: list[int] = []
-    with closing(new_store_consumer(connection)) as consumer, suppress(Unreachable):
-        for batch in read_to_end(consumer, topic, starts, ends, stalled_s=_PATIENCE_S):
+    with suppress(Unreachable):
+        for batch in read_topic(connection, topic, starts, ends, stalled_s=_PATIENCE_S):
             sizes += [len(message.value() or b"") for message in batch]
     return round(sum(sizes) / len(sizes)) if sizes else 0

@@ -29,17 +29,17 @@ def no_pause(monkeypatch):
 
 def test_a_coordinator_that_is_not_elected_yet_is_asked_again():
     consumer: Any = Asked(KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS)
-    assert [(place.partition, place.offset) for place in committed(consumer, "users", [0, 1])] == [(0, 7)]
+    assert [(place.partition, place.offset) for place in committed(consumer, "readers", "users", [0, 1])] == [(0, 7)]
 
 
 def test_it_is_asked_until_the_deadline_only():
     consumer: Any = Asked(*[KafkaError.NOT_COORDINATOR] * 10)
     with pytest.raises(Retryable, match="coordinator"):
-        committed(consumer, "users", [0], deadline_s=0.0)
+        committed(consumer, "readers", "users", [0], deadline_s=0.0)
 
 
 def test_a_missing_right_is_reported_at_once():
     consumer: Any = Asked(KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.NOT_COORDINATOR)
     with pytest.raises(ConfigError):
-        committed(consumer, "users", [0])
+        committed(consumer, "readers", "users", [0])
     assert consumer.codes == [KafkaError.NOT_COORDINATOR]
