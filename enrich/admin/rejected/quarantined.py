@@ -61,7 +61,7 @@ def purge_quarantine(pipeline: Pipeline, table: str, records: Sequence[Quarantin
     ids = {record.id for record in records}
     if not ids:
         return
-    body = json.dumps([list(place) for place in places]).encode()
+    body = json.dumps([list(one) for one in ids]).encode()
     end = time.monotonic() + deadline_s
     with ready_reader(pipeline, table, deadline_s) as (reader, _):
         ask(paths_of(pipeline).folder, "POST", PURGE + table, body)
