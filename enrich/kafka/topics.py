@@ -28,6 +28,9 @@ _STALE_LEADER = {
 }
 """The leader of a partition has changed, and not all know it yet. The client itself retries only one of these."""
 _LEADER_EVERY_S = 0.1
+_UNMADE_S = 10.0
+"""How long a topic that was just described may have partitions that their broker does not know: a busy broker learns of
+a new topic before it makes the partitions."""
 _NO_ANSWER = {
     KafkaError._ALL_BROKERS_DOWN,
     KafkaError._RESOLVE,
@@ -165,16 +168,22 @@ class Topics:
         self, name: str, spec: OffsetSpec, isolation: IsolationLevel = IsolationLevel.READ_COMMITTED
     ) -> dict[int, int]:
         request = {TopicPartition(name, partition): spec for partition in self.partitions(name)}
-        end = time.monotonic() + self._deadline_s
+        began = time.monotonic()
         while True:
             with self._errors(f"topic {name}"):
                 try:
                     futures = self._list_offsets(request, isolation)
                     return {one.partition: self._result(future).offset for one, future in futures.items()}
                 except KafkaException as exception:
-                    if exception.args[0].code() not in _STALE_LEADER or time.monotonic() > end:
+                    if time.monotonic() - began > self._patience_with(exception.args[0].code()):
                         raise
             time.sleep(_LEADER_EVERY_S)
+
+    def _patience_with(self, code: int) -> float:
+        """How long, in seconds, this answer to a question for offsets may only mean that a broker is behind."""
+        if code in _STALE_LEADER:
+            return self._deadline_s
+        return min(_UNMADE_S, self._deadline_s) if code == KafkaError.UNKNOWN_TOPIC_OR_PART else 0.0
 
     def _list_offsets(
         self,
