@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pyarrow as pa
+from confluent_kafka import TopicPartition
 
 from enrich.codecs import JsonDecoder
 from enrich.host.ipc.header import HeaderReader, HeaderWriter, TableState
@@ -150,6 +151,12 @@ class AgentLife:
         """Sends the agent's consumer back to the start, as another table of the topic does that is behind."""
         assert self._running is not None
         self._running[0]._tailer.follow("users", topic, {partition: 0})
+
+    def silence(self, topic: str) -> None:
+        """Makes the agent's client return nothing of the topic any more, without an error."""
+        assert self._running is not None
+        tailer = self._running[0]._tailer
+        tailer._consumer.pause([TopicPartition(topic, partition) for partition in tailer.followed[topic]])
 
     def load_again(self, table: str) -> None:
         """Makes the table's keeper load it anew, as when a person asks for it."""

@@ -5,6 +5,7 @@ behind come before the one new record of another topic. So a second consumer rea
 time, until it is near its end.
 """
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -13,6 +14,8 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Top
 from enrich.base.errors import CorruptState, EnrichError
 from enrich.kafka.clients.errors import kafka_errors, mapped
 from stores.table import Offsets
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -37,8 +40,21 @@ _NEAR = 1_000
 _FAR_AT_ONCE = 2_000
 """Records of far partitions in one poll: few, since everything polled is published before the next poll."""
 
+_PATIENCE = 50
+"""Answers of the brokers, five a second, in which records are due and none comes, until the client is replaced."""
+
 _PartitionOf = tuple[str, int]
 """Topic and partition."""
+
+
+@dataclass
+class _Silence:
+    """A topic of which records are due."""
+
+    due: Offsets
+    """Where the partitions stand that have some."""
+    answers: int = 0
+    patience: int = _PATIENCE
 
 
 class Tailer:
@@ -52,6 +68,9 @@ class Tailer:
         self._far: set[_PartitionOf] = set()
         self._followed: dict[str, dict[int, int]] = {}
         self._followers: dict[str, set[str]] = {}
+        self._epochs: dict[_PartitionOf, int] = {}
+        """The leader epoch of the record before the offset to read next, where it is known."""
+        self._silences: dict[str, _Silence] = {}
 
     @property
     def followed(self) -> Mapping[str, Offsets]:
@@ -70,17 +89,33 @@ class Tailer:
         behind = {p: offset for p, offset in positions.items() if p not in ahead or offset < ahead[p]}
         self._drop(topic, [partition for partition in behind if partition in ahead])
         known = epochs or {}
-        places = [TopicPartition(topic, p, offset, leader_epoch=known.get(p, -1)) for p, offset in behind.items()]
+        self._epochs.update({(topic, p): known.get(p, -1) for p in behind})
         with kafka_errors(f"topic {topic}"):
-            self._consumer.incremental_assign(places)
+            self._consumer.incremental_assign([self._position(topic, p, offset) for p, offset in behind.items()])
         ahead.update(behind)
 
     def follow_from_start(self, topic: str, partitions: Iterable[int]) -> None:
         """Reads these partitions from their first record on."""
         new = dict.fromkeys(partitions, OFFSET_BEGINNING)
         with kafka_errors(f"topic {topic}"):
-            self._consumer.incremental_assign([TopicPartition(topic, p, offset) for p, offset in new.items()])
+            self._consumer.incremental_assign([self._position(topic, p, offset) for p, offset in new.items()])
         self._followed.setdefault(topic, {}).update(new)
+
+    def expect(self, topic: str, ends: Offsets) -> None:
+        """Takes an answer of the brokers: where the partitions end. If records are due and none comes for many answers,
+        the client is replaced: it has lost the topic, as seen once after a topic was deleted and recreated."""
+        due = {p: at for p, at in self._followed.get(topic, {}).items() if ends.get(p, 0) > max(at, 0)}
+        silence = self._silences.pop(topic, None)
+        if not due:
+            return
+        if silence is None or silence.due != due:
+            silence = _Silence(due)
+        self._silences[topic] = silence
+        silence.answers += 1
+        if silence.answers >= silence.patience:
+            silence.answers, silence.patience = 0, 2 * silence.patience
+            _log.warning("records are due and none comes: another client reads on", extra={"topic": topic})
+            self._replace()
 
     def leave(self, table: str, topic: str) -> None:
         """Stops reading the topic for this table. It is not read at all when no other table follows it."""
@@ -103,8 +138,12 @@ class Tailer:
                 self._stop(topic)
                 continue
             self._followed[topic].update(tailed.positions)
-            last = {message.partition() or 0: message.leader_epoch() for message in tailed.messages}
-            tailed.epochs = {partition: epoch for partition, epoch in last.items() if epoch is not None}
+            last = {message.partition() or 0: message for message in tailed.messages}
+            tailed.epochs = {p: epoch for p, message in last.items() if (epoch := message.leader_epoch()) is not None}
+            for partition, position in tailed.positions.items():
+                # Beyond the last record, as after a transaction's marker, the epoch is another one.
+                is_next = partition in last and last[partition].offset() == position - 1
+                self._epochs[topic, partition] = tailed.epochs.get(partition, -1) if is_next else -1
             self._hand_over(topic, tailed)
         if self._far_consumer is not None and not self._far:
             self._far_consumer.close()
@@ -118,6 +157,7 @@ class Tailer:
 
     def _stop(self, topic: str) -> None:
         self._followers.pop(topic, None)
+        self._silences.pop(topic, None)
         self._drop(topic, list(self._followed.pop(topic, {})))
 
     def _drop(self, topic: str, partitions: list[int]) -> None:
@@ -125,6 +165,24 @@ class Tailer:
             with kafka_errors(f"topic {topic}"):
                 self._reads((topic, partition)).incremental_unassign([TopicPartition(topic, partition)])
             self._far.discard((topic, partition))
+            self._epochs.pop((topic, partition), None)
+
+    def _position(self, topic: str, partition: int, offset: int) -> TopicPartition:
+        return TopicPartition(topic, partition, offset, leader_epoch=self._epochs.get((topic, partition), -1))
+
+    def _replace(self) -> None:
+        """Reads all that is followed with another client."""
+        self.close()
+        self._far_consumer, self._far = None, set()
+        self._consumer = self._new_consumer()
+        with kafka_errors():
+            self._consumer.incremental_assign(
+                [
+                    self._position(topic, p, at)
+                    for topic, followed in self._followed.items()
+                    for p, at in followed.items()
+                ]
+            )
 
     def _reads(self, partition: _PartitionOf) -> Consumer:
         """The consumer that reads the partition."""
@@ -142,8 +200,7 @@ class Tailer:
             with kafka_errors(f"topic {topic}"):
                 self._reads(here).incremental_unassign([TopicPartition(*here)])
                 self._far ^= {here}
-                from_there = TopicPartition(topic, partition, position, leader_epoch=tailed.epochs.get(partition, -1))
-                self._reads(here).incremental_assign([from_there])
+                self._reads(here).incremental_assign([self._position(topic, partition, position)])
 
     def _behind(self, partition: _PartitionOf, position: int) -> int:
         # As of the last fetch: no request is sent.

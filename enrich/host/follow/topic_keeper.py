@@ -273,6 +273,7 @@ class TopicKeeper:
             self._tailer.follow_from_start(self.topic, new)
         if answer is not None:
             self._rows.take_ends(answer)
+            self._tailer.expect(self.topic, answer.ends.offsets)
 
     def _reason(self, *, is_ready: bool) -> str | None:
         if self._trouble.reason is not None:

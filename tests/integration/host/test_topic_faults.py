@@ -62,6 +62,22 @@ def test_until_a_topic_is_there_again_the_last_rows_answer_and_are_said_to_be_ol
     assert life.rows() == {"ann": "free"}
 
 
+def test_a_client_that_falls_silent_is_replaced_and_reads_on_where_it_was(cluster, new_topic, start, caplog):
+    topic, other = new_topic(**COMPACTED), new_topic(**COMPACTED)
+    produce_plans(cluster, topic, ann="free", bob="pro")
+    produce_plans(cluster, other, ann="free")
+    life = start(topic, plans_table(other, name="others"))
+    life.until_complete()
+    life.until_complete("others")
+    life.silence(topic)
+    produce_plans(cluster, topic, bob=None, eve="new")
+    life.until(lambda _: life.rows() == {"ann": "free", "eve": "new"}, "what came meanwhile")
+    produce_plans(cluster, other, ann="pro")
+    life.until(lambda _: life.rows("others") == {"ann": "pro"}, "the other table", "others")
+    life.until_complete()
+    assert caplog.text.count("another client reads on") == 1
+
+
 def test_a_topic_recreated_while_the_agent_was_away_is_loaded_anew(cluster, new_topic, start):
     topic = new_topic(**COMPACTED)
     produce_plans(cluster, topic, ann="free", bob="pro")
