@@ -116,9 +116,15 @@ def _ask(listen: str) -> dict[str, Any]:
     import http.client
     import json
 
-    from enrich.base.errors import Unreachable
+    from enrich.base.errors import ConfigError, Unreachable
 
     host, _, port = listen.rpartition(":")
+    if port == "0":
+        raise ConfigError(
+            "the port 0 stands for any free one: nobody can ask there",
+            where="sync.listen",
+            next_step="give the page a port, or ask where the service's log says that it listens",
+        )
     host = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}.get(host, host)  # noqa: S104 - compared, not listened on
     connection = http.client.HTTPConnection(host.strip("[]"), int(port), timeout=_ANSWER_S)
     try:

@@ -162,10 +162,11 @@ def _fill(pipeline: Pipeline, connection: Connection, topics: Topics) -> dict[st
     with DeliveringProducer(connection) as producer:
         for name, table in pipeline.tables.items():
             topics.create(str(table.topic), partitions=_PARTITIONS, config=COMPACTED)
-            rows = [json.loads(line) for line in (EXAMPLE / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()]
-            for row in rows:
-                producer.produce(str(table.topic), row["key"].encode(), json.dumps(row["value"]).encode())
-            keys[name] = [row["key"] for row in rows]
+            keys[name] = []
+            for line in (EXAMPLE / f"{name}.jsonl").read_text(encoding="utf-8").splitlines():
+                row = json.loads(line)
+                keys[name].append(row.pop("key"))
+                producer.produce(str(table.topic), keys[name][-1].encode(), json.dumps(row).encode())
     return keys
 
 

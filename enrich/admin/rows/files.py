@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -35,7 +36,9 @@ class RowsFile:
         self._target = target
         self._key = key
         self._where = f"file {path}"
-        self._reading = self._opened(path, _kind_of(path, kind), _wanted(target, key))
+        kind = _kind_of(path, kind)
+        self._names_columns = kind != FileType.json
+        self._reading = self._opened(path, kind, _wanted(target, key))
         self._values = [name for name in target.section.columns.names if name in self._reading.schema.names]
         target.encoder.check(pa.schema([self._reading.schema.field(name) for name in self._values]))
 
@@ -60,6 +63,9 @@ class RowsFile:
         values, good = encoded.values, pc.and_(keys.is_valid(), encoded.values.is_valid())
         if keys.null_count:
             rejected[NO_KEY] = keys.null_count
+        if not self._names_columns and (empty := _without_value(batch.select(self._values))).true_count:
+            rejected[f"it has none of the columns {', '.join(self._values)}"] = empty.true_count
+            good = pc.and_(good, pc.invert(empty))
         sizes = pc.add(pc.binary_length(keys), pc.binary_length(values)).fill_null(0)
         too_large = pc.greater(sizes, self._target.largest)
         if pc.any(too_large).as_py():
@@ -76,6 +82,14 @@ class RowsFile:
             return FORMATS[FileFormat(kind)](path, self._where, columns)
         except Retryable as error:
             raise ConfigError(error.what, where=error.where, next_step=error.next_step) from error
+
+
+def _without_value(batch: pa.RecordBatch) -> pa.BooleanArray:
+    """Which rows are null in all columns."""
+    empty = pa.array(np.ones(len(batch), np.bool_))
+    for column in batch.columns:
+        empty = pc.and_(empty, column.is_null())
+    return empty
 
 
 def _kind_of(path: Path, kind: FileType | None) -> FileType:

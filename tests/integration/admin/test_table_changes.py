@@ -80,6 +80,10 @@ def test_nothing_is_written_of_a_file_with_a_fault_anywhere(config, tmp_path, ne
     (tmp_path / "lacks.csv").write_text("user_id,plan\nann,free\n")
     done = enrich("table", "load", "users", tmp_path / "lacks.csv", *arguments)
     assert (done.returncode, "no column rps" in done.stderr) == (2, True)
+    # JSON does not name its columns: rows of another shape would all be null.
+    (tmp_path / "nested.jsonl").write_text('{"user_id": "ann", "value": {"plan": "free"}}\n')
+    done = enrich("table", "load", "users", tmp_path / "nested.jsonl", *arguments)
+    assert (done.returncode, "it has none of the columns plan, rps" in done.stderr) == (4, True)
     assert newest() == {}
     done = enrich("table", "load", "users", tmp_path / "null.csv", *arguments, "--skip-rejected", "--json")
     assert (done.returncode, lines(done)[0]["rejected"], len(newest())) == (0, 1, 5)
