@@ -32,6 +32,7 @@ COPY enrich enrich
 COPY stores stores
 COPY jobs jobs
 COPY sync_service sync_service
+COPY edge_service edge_service
 RUN pip wheel --no-deps --no-build-isolation --wheel-dir /wheels .
 
 FROM base

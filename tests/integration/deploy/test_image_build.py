@@ -55,7 +55,14 @@ def test_the_wheel_holds_our_rooms_with_their_data_and_nothing_else(tmp_path):
     with zipfile.ZipFile(wheel) as content:
         names = content.namelist()
     (about,) = {name.partition("/")[0] for name in names if ".dist-info/" in name}
-    assert {name.partition("/")[0] for name in names} == {"enrich", "jobs", "stores", "sync_service", about}
+    assert {name.partition("/")[0] for name in names} == {
+        "edge_service",
+        "enrich",
+        "jobs",
+        "stores",
+        "sync_service",
+        about,
+    }
     assert {"enrich/jars/jars.lock", "enrich/py.typed", "sync_service/__main__.py"} <= set(names)
 
 

@@ -12,7 +12,7 @@ from enrich.stage.run import life as stage_life
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "architecture.md").read_text()
 _NAMES = sorted(set(re.findall(r"`((?:[\w./-]+)\.py):([\w.]+)`", PAGE)))
-_PATHS = sorted(set(re.findall(r"`((?:enrich|stores|sync_service|jobs|tests|docs)/[\w./-]*)`", PAGE)))
+_PATHS = sorted(set(re.findall(r"`((?:edge_service|enrich|stores|sync_service|jobs|tests|docs)/[\w./-]*)`", PAGE)))
 
 
 @pytest.mark.parametrize(("file", "name"), _NAMES)

@@ -1,0 +1,96 @@
+"""Writes the events of requests to a topic, and says when the in-sync replicas have all of one.
+
+Requests that arrive together share what the client sends: it waits `linger.ms` for more records. Nothing is flushed:
+the delivery reports of each request are counted.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from confluent_kafka import KafkaError, Message, Producer
+
+from edge_service.ingest.events import Events
+from enrich.base.errors import EnrichError
+from enrich.kafka.clients.errors import mapped
+from enrich.kafka.clients.making import Connection, new_producer
+
+EVENT_TIME = "enrich.event_time"
+
+Report = Callable[[KafkaError | None, Message], None]
+Headers = list[tuple[str, str | bytes | None]]
+
+_POLL_S = 0.001
+_MOST_QUEUED = 500_000
+"""Records in the client's queue."""
+
+
+class Written:
+    """What became of the records of a request."""
+
+    __slots__ = ("failure", "missing", "origins", "when_done")
+
+    def __init__(self, count: int, when_done: "Callable[[Written], None]", *, with_origins: bool) -> None:
+        self.missing = count
+        self.failure: EnrichError | None = None
+        self.origins: list[str | None] | None = [None] * count if with_origins else None
+        """By the number of the event: topic/partition/offset."""
+        self.when_done = when_done
+
+    def delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None and self.failure is None:
+            self.failure = mapped(error, f"topic {message.topic()}")
+        self.missing -= 1
+        if not self.missing:
+            self.when_done(self)
+
+    def delivered_as(self, index: int) -> Report:
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            if error is None and self.origins is not None:
+                self.origins[index] = f"{message.topic()}/{message.partition()}/{message.offset()}"
+            self.delivered(error, message)
+
+        return delivered
+
+
+class Writer:
+    """One producer on an event loop."""
+
+    def __init__(self, connection: Connection, loop: asyncio.AbstractEventLoop, deadline_s: float) -> None:
+        """`deadline_s`: a record that is not acknowledged by then is not tried any more."""
+        own: dict[str, Any] = {
+            # Above this a record may appear in the log after its sender was told that it is not there.
+            "message.timeout.ms": max(1, round(deadline_s * 1000)),
+            "linger.ms": 2,
+            "queue.buffering.max.messages": _MOST_QUEUED,
+        }
+        self._producer: Producer = new_producer(connection, **own)
+        self._loop = loop
+        self._is_polling = False
+
+    def has_room(self, count: int) -> bool:
+        return len(self._producer) + count <= _MOST_QUEUED
+
+    def write(self, topic: str, events: Events, written: Written) -> None:
+        """Calls `written.when_done` once all are acknowledged, or have failed."""
+        produce = self._producer.produce
+        report: Report = written.delivered
+        for index, (value, key, time_ms) in enumerate(zip(events.values, events.keys, events.times_ms, strict=True)):
+            headers: Headers | None = None if time_ms is None else [(EVENT_TIME, b"%d" % time_ms)]
+            if written.origins is not None:
+                report = written.delivered_as(index)
+            produce(topic, value, key, headers=headers, on_delivery=report)
+        if not self._is_polling:
+            self._is_polling = True
+            self._loop.call_soon(self._poll)
+
+    def _poll(self) -> None:
+        self._producer.poll(0)
+        if len(self._producer):
+            self._loop.call_later(_POLL_S, self._poll)
+        else:
+            self._is_polling = False
+
+    @property
+    def is_idle(self) -> bool:
+        return not len(self._producer)

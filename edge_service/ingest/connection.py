@@ -1,0 +1,372 @@
+"""A sender's connection: HTTP/1.1 with keep-alive and pipelining, all of it bounded, each request answered in its turn.
+
+The parser is llhttp (by `httptools`), which refuses the shapes that are used to smuggle requests. What it does not
+bound is bounded here: the head of a request, its body, the time that both may take, and how many requests wait in line.
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from email.utils import formatdate
+from http import HTTPStatus
+from typing import Protocol, cast
+
+import httptools
+
+MOST_HEAD_BYTES = 16_384
+MOST_HEADERS = 100
+_MOST_IN_LINE = 16
+"""Requests of a connection that may wait for their answer; then it is not read any more."""
+_READ_ON_BYTES = 1 << 20
+"""So much of a refused body is still read, so that its sender gets to read the answer."""
+
+
+@dataclass(slots=True)
+class Answer:
+    status: HTTPStatus
+    body: bytes = b""
+    kind: bytes = b"application/json"
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+    closes: bool = False
+
+
+@dataclass(slots=True)
+class Request:
+    """A request, whole once `Endpoint.take` gets it."""
+
+    method: str
+    path: str
+    headers: Mapping[bytes, bytes]
+    """Names in lower case; of a name that occurs twice the last value."""
+    body: bytes = b""
+
+
+Done = Callable[[Answer], None]
+
+
+class Endpoint(Protocol):
+    """What is behind a connection."""
+
+    body_deadline_s: float
+
+    def admit(self, request: Request) -> Answer | None:
+        """Called before the body is read. An answer refuses the request."""
+
+    def most_body(self, request: Request) -> int:
+        """How long the body may be."""
+
+    def reserve(self, count: int) -> bool:
+        """Whether so many more bytes may be held. They are given back with `release`."""
+
+    def release(self, count: int) -> None: ...
+
+    def take(self, request: Request, done: Done) -> None:
+        """Handles a whole request. Calls `done` once, now or later."""
+
+
+@dataclass(slots=True, eq=False)
+class _Exchange:
+    """A request and its answer."""
+
+    keeps_alive: bool = True
+    request: Request | None = None
+    answer: Answer | None = None
+    refused: bool = False
+    pieces: list[bytes] = field(default_factory=list)
+    length: int = 0
+    most: int = 0
+    reserved: int = 0
+
+
+class Connection(asyncio.Protocol):
+    def __init__(
+        self, endpoint: Endpoint, open_connections: set["Connection"], loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self._endpoint = endpoint
+        self._open = open_connections
+        self._loop = loop
+        self._parser = httptools.HttpRequestParser(self)
+        self._line: deque[_Exchange] = deque()
+        self._reading: _Exchange | None = None
+        self._head_bytes = 0
+        self._url = b""
+        self._headers: dict[bytes, bytes] = {}
+        self._count = 0
+        self._too_large_head = False
+        self._deadline: asyncio.TimerHandle | None = None
+        self._is_closing = False
+        self._is_paused = False
+        self._read_on = _READ_ON_BYTES
+
+    # The transport.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's is one, without being its subclass
+        self._open.add(self)
+        self._wait_for_request()
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - a callback's signature
+        self._open.discard(self)
+        self._cancel_deadline()
+        self._is_closing = True
+        if self._reading is not None:
+            self._give_back(self._reading)
+            self._reading = None
+        # What was taken is answered to nobody; it gives back what it holds when it is done.
+
+    def data_received(self, data: bytes) -> None:
+        if self._is_closing:
+            self._drop(len(data))
+            return
+        if self._reading is None or self._reading.request is None:
+            self._head_bytes += len(data)
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            self._fail(HTTPStatus.BAD_REQUEST, "this server speaks HTTP/1.1 only")
+            return
+        except httptools.HttpParserError:
+            if not self._too_large_head:
+                self._fail(HTTPStatus.BAD_REQUEST, "not HTTP/1.1")
+                return
+        if self._too_large_head or (
+            self._head_bytes > MOST_HEAD_BYTES and (self._reading is None or self._reading.request is None)
+        ):
+            self._fail(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"a head has at most {MOST_HEAD_BYTES} bytes")
+
+    def eof_received(self) -> bool:
+        if self._reading is not None or not self._line:
+            return False  # half a request, or none: the transport closes
+        self.stop()  # whole requests are answered still
+        return True
+
+    def pause_writing(self) -> None:
+        self._pause()
+
+    def resume_writing(self) -> None:
+        self._resume()
+
+    # The parser.
+
+    def on_message_begin(self) -> None:
+        self._reading = _Exchange()
+        self._line.append(self._reading)
+        self._url, self._headers, self._count = b"", {}, 0
+        self._wait_for_body()
+
+    def on_url(self, url: bytes) -> None:
+        self._url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._count += 1
+        if self._count > MOST_HEADERS:
+            self._too_large_head = True
+            raise ValueError("too many headers")
+        self._headers[name.lower()] = value
+
+    def on_headers_complete(self) -> None:
+        exchange = self._reading
+        assert exchange is not None  # noqa: S101 - the parser began a message
+        self._head_bytes = 0
+        exchange.keeps_alive = self._parser.should_keep_alive()
+        path = self._url.partition(b"?")[0].decode("latin-1")
+        request = Request(self._parser.get_method().decode("latin-1"), path, self._headers)
+        exchange.request = request
+        refusal = self._endpoint.admit(request)
+        if refusal is None:
+            exchange.most = self._endpoint.most_body(request)
+            announced = self._headers.get(b"content-length")
+            if announced is not None and int(announced) > exchange.most:
+                refusal = self._too_large(exchange.most)
+        if refusal is not None:
+            self._refuse(exchange, refusal)
+        elif self._headers.get(b"expect", b"").lower() == b"100-continue" and self._line[0] is exchange:
+            self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    def on_body(self, piece: bytes) -> None:
+        exchange = self._reading
+        assert exchange is not None  # noqa: S101 - the same
+        if exchange.refused:
+            self._drop(len(piece))
+            return
+        exchange.length += len(piece)
+        if exchange.length > exchange.most:
+            self._refuse(exchange, self._too_large(exchange.most))
+        elif not self._endpoint.reserve(len(piece)):
+            self._refuse(exchange, busy())
+        else:
+            exchange.reserved += len(piece)
+            exchange.pieces.append(piece)
+
+    def on_message_complete(self) -> None:
+        exchange, self._reading = self._reading, None
+        assert exchange is not None and exchange.request is not None  # noqa: S101 - the same
+        self._wait_for_request()
+        if exchange.refused:
+            return
+        request = exchange.request
+        request.body = exchange.pieces[0] if len(exchange.pieces) == 1 else b"".join(exchange.pieces)
+        exchange.pieces.clear()
+        if len(self._line) >= _MOST_IN_LINE:
+            self._pause()
+        self._endpoint.take(request, lambda answer: self._answered(exchange, answer))
+
+    # Answers.
+
+    def stop(self) -> None:
+        """Takes no more requests: what is under way is answered, then the connection is closed."""
+        if not self._line:
+            self._close()
+            return
+        self._line[-1].keeps_alive = False
+
+    def abort(self) -> None:
+        """Ends at once, whatever is due."""
+        self._transport.abort()
+
+    def _answered(self, exchange: _Exchange, answer: Answer) -> None:
+        self._give_back(exchange)
+        exchange.answer = answer
+        self._send()
+
+    def _send(self) -> None:
+        """Sends the answers whose turn it is."""
+        if self._transport.is_closing():
+            return
+        pieces: list[bytes] = []
+        closes = False
+        while self._line and self._line[0].answer is not None and not closes:
+            exchange = self._line.popleft()
+            answer = exchange.answer
+            assert answer is not None  # noqa: S101 - looked at just now
+            closes = answer.closes or not exchange.keeps_alive
+            pieces.append(_head(answer, closes))
+            is_head = exchange.request is not None and exchange.request.method == "HEAD"
+            pieces.append(b"" if is_head else answer.body)
+        if not pieces:
+            return
+        self._transport.write(b"".join(pieces))
+        if closes:
+            self._close()
+        elif len(self._line) < _MOST_IN_LINE:
+            self._resume()
+
+    def _refuse(self, exchange: _Exchange, answer: Answer) -> None:
+        """Answers before the body is read. What still comes of it is dropped, within bounds."""
+        exchange.refused = True
+        exchange.pieces.clear()
+        answer.closes = True
+        self._answered(exchange, answer)
+
+    def _fail(self, status: HTTPStatus, what: str) -> None:
+        """Nothing that comes after this can be understood."""
+        exchange = self._reading
+        if exchange is None:
+            exchange = _Exchange()
+            self._line.append(exchange)
+        if exchange.answer is None:
+            self._refuse(exchange, problem(status, what))
+        self._reading = None
+
+    def _give_back(self, exchange: _Exchange) -> None:
+        if exchange.reserved:
+            self._endpoint.release(exchange.reserved)
+            exchange.reserved = 0
+
+    def _too_large(self, most: int) -> Answer:
+        return problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body has at most {most} bytes")
+
+    def _close(self) -> None:
+        """Sends what is written. Reads on for a moment: a sender that still sends would not get to see the answer."""
+        self._is_closing = True
+        self._cancel_deadline()
+        if self._transport.can_write_eof():
+            self._transport.write_eof()
+            self._resume()
+            self._deadline = self._loop.call_later(1.0, self._transport.close)
+            if self._reading is not None:
+                return
+        self._transport.close()
+
+    def _drop(self, count: int) -> None:
+        self._read_on -= count
+        if self._read_on < 0:
+            self._transport.close()
+
+    # Time.
+
+    def _wait_for_request(self) -> None:
+        self._cancel_deadline()
+        self._deadline = self._loop.call_later(_IDLE_S, self._end_idle)
+
+    def _wait_for_body(self) -> None:
+        self._cancel_deadline()
+        self._deadline = self._loop.call_later(self._endpoint.body_deadline_s, self._end_slow)
+
+    def _end_idle(self) -> None:
+        if self._line:  # it waits for answers
+            self._wait_for_request()
+        elif self._head_bytes:
+            self._end_slow()
+        else:
+            self._close()
+
+    def _end_slow(self) -> None:
+        self._fail(HTTPStatus.REQUEST_TIMEOUT, f"not whole after {self._endpoint.body_deadline_s:g} s")
+
+    def _cancel_deadline(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _pause(self) -> None:
+        if not self._is_paused and not self._transport.is_closing():
+            self._is_paused = True
+            self._transport.pause_reading()
+
+    def _resume(self) -> None:
+        if self._is_paused and not self._transport.is_closing():
+            self._is_paused = False
+            self._transport.resume_reading()
+
+
+_IDLE_S = 75.0
+"""How long a connection without a request is kept. Longer than what load balancers before it keep theirs."""
+
+
+def problem(status: HTTPStatus, what: str, **more: object) -> Answer:
+    """An answer by RFC 9457."""
+    import json
+
+    body = {"title": status.phrase, "status": int(status), "detail": what, **more}
+    return Answer(status, json.dumps(body).encode(), b"application/problem+json")
+
+
+def busy() -> Answer:
+    answer = problem(HTTPStatus.TOO_MANY_REQUESTS, "too much is in flight; try again")
+    answer.headers = ((b"retry-after", b"1"),)
+    return answer
+
+
+_date: tuple[int, bytes] = (0, b"")
+"""The second that it is, and its text, which is made once."""
+
+
+def _head(answer: Answer, closes: bool) -> bytes:
+    global _date
+    now = int(time.time())
+    if _date[0] != now:
+        _date = now, formatdate(now, usegmt=True).encode()
+    status = answer.status
+    extra = b"".join(b"%b: %b\r\n" % header for header in answer.headers)
+    return b"HTTP/1.1 %d %b\r\ndate: %b\r\ncontent-type: %b\r\ncontent-length: %d\r\n%b%b\r\n" % (
+        status,
+        status.phrase.encode(),
+        _date[1],
+        answer.kind,
+        len(answer.body),
+        extra,
+        b"connection: close\r\n" if closes else b"",
+    )
