@@ -150,6 +150,9 @@ class ModelTailer:
     def follow_from_start(self, topic: str, partitions: list[int]) -> None:
         self._followed.setdefault(topic, {}).update(dict.fromkeys(partitions, 0))
 
+    def expect(self, topic: str, ends: Offsets) -> None:
+        """Nothing: this client never falls silent."""
+
     def leave(self, table: str, topic: str) -> None:  # noqa: ARG002
         self._followed.pop(topic, None)
 
