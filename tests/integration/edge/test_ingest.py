@@ -10,8 +10,9 @@ import pytest
 import uvloop
 
 from edge_service.ingest.committing import EVENT_TIME, Writer
-from edge_service.ingest.connection import MOST_HEAD_BYTES, Connection
+from edge_service.ingest.connection import MOST_HEAD_BYTES
 from edge_service.ingest.endpoint import EndpointPlan, IngestEndpoint
+from edge_service.ingest.serving import Serving
 from tests.support.waiting import wait_until
 
 PATIENCE_S = 60
@@ -23,35 +24,25 @@ class Served:
     def __init__(self, plan, connection):
         self._plan, self._connection = plan, connection
         self._loop = uvloop.new_event_loop()
-        self._started = threading.Event()
-        self._thread = threading.Thread(target=self._run)
+        self._thread = threading.Thread(target=self._loop.run_forever)
 
-    def _run(self):
-        asyncio.set_event_loop(self._loop)
+    async def _start(self):
         writer = Writer(self._connection, self._loop, self._plan.deadline_s)
         self.endpoint = IngestEndpoint(self._plan, writer, self._loop)
-        self.open: set[Connection] = set()
-        made = self._loop.create_server(lambda: Connection(self.endpoint, self.open, self._loop), "127.0.0.1", 0)
-        server = self._loop.run_until_complete(made)
-        self.port = server.sockets[0].getsockname()[1]  # type: ignore[attr-defined] # a server of sockets has them
-        self._started.set()
-        self._loop.run_forever()
-        server.close()
-        for connection in list(self.open):
-            connection.abort()
-        while self.open:
-            self._loop.run_until_complete(asyncio.sleep(0))
-        self._loop.run_until_complete(server.wait_closed())
-        self._loop.close()
+        self._serving = Serving(self.endpoint, self._loop)
+        self.open = self._serving.open
+        self.port = await self._serving.start("127.0.0.1", 0)
 
     def __enter__(self):
         self._thread.start()
-        assert self._started.wait(PATIENCE_S)
+        asyncio.run_coroutine_threadsafe(self._start(), self._loop).result(PATIENCE_S)
         return self
 
     def __exit__(self, *_):
+        asyncio.run_coroutine_threadsafe(self._serving.stop(0), self._loop).result(PATIENCE_S)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(PATIENCE_S)
+        self._loop.close()
 
     def connect(self):
         return socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE_S)

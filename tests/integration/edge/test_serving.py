@@ -1,0 +1,164 @@
+"""Processes share a port, certificates are renewed, a server stops: whoever was accepted gets an answer."""
+
+import asyncio
+import shutil
+import socket
+import ssl
+import threading
+from contextlib import closing
+from http import HTTPStatus
+from pathlib import Path
+
+import pytest
+import uvloop
+
+from edge_service.ingest.connection import Answer
+from edge_service.ingest.serving import Certificates, Serving
+from tests.support.waiting import wait_until
+
+# Made with openssl for these tests, valid for a hundred years for 127.0.0.1, and trusted by nothing.
+PEM = Path(__file__).parent / "pem"
+PATIENCE_S = 60
+REQUEST = b"POST / HTTP/1.1\r\nhost: h\r\ncontent-length: 2\r\n\r\n{}"
+
+
+class Holding:
+    """An endpoint that answers when it is told to."""
+
+    body_deadline_s = 60.0
+
+    def __init__(self):
+        self.taken = []
+
+    def admit(self, _request):
+        return None
+
+    def most_body(self, _request):
+        return 1000
+
+    def reserve(self, _count):
+        return True
+
+    def release(self, _count):
+        pass
+
+    def take(self, _request, done):
+        self.taken.append(done)
+
+    def answer(self):
+        while self.taken:
+            self.taken.pop(0)(Answer(HTTPStatus.OK, b"{}"))
+
+
+@pytest.fixture
+def loop():
+    loop = uvloop.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    yield loop
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join(PATIENCE_S)
+    loop.close()
+
+
+def on(loop, coroutine):
+    return asyncio.run_coroutine_threadsafe(coroutine, loop).result(PATIENCE_S)
+
+
+def connect(port):
+    return socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S)
+
+
+def all_of(connection):
+    """What comes until the other side closes."""
+    pieces = []
+    while piece := connection.recv(65_536):
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def test_a_server_that_stops_answers_what_is_under_way_and_takes_no_more(loop):
+    endpoint = Holding()
+    serving = Serving(endpoint, loop)
+    port = on(loop, serving.start("127.0.0.1", 0))
+    with closing(connect(port)) as busy, closing(connect(port)) as idle:
+        busy.sendall(REQUEST * 2)
+        wait_until(lambda: len(endpoint.taken) == 2)
+        wait_until(lambda: len(serving.open) == 2)
+        stopping = asyncio.run_coroutine_threadsafe(serving.stop(PATIENCE_S), loop)
+        assert all_of(idle) == b""
+        with pytest.raises(ConnectionRefusedError):
+            connect(port)
+        assert not stopping.done()
+        loop.call_soon_threadsafe(endpoint.answer)
+        answers = all_of(busy)
+        assert stopping.result(PATIENCE_S) == 0
+    assert answers.count(b"HTTP/1.1 200 OK") == 2
+    assert answers.count(b"connection: close") == 1
+
+
+def test_what_is_not_answered_in_time_is_cut_off_and_counted(loop):
+    endpoint = Holding()
+    serving = Serving(endpoint, loop)
+    port = on(loop, serving.start("127.0.0.1", 0))
+    with closing(connect(port)) as busy:
+        busy.sendall(REQUEST)
+        wait_until(lambda: endpoint.taken)
+        assert on(loop, serving.stop(0.1)) == 1
+        assert all_of(busy) == b""
+    loop.call_soon_threadsafe(endpoint.answer)  # too late, and no error
+
+
+def test_servers_share_a_port(loop):
+    first, second = Serving(Holding(), loop), Serving(Holding(), loop)
+    port = on(loop, first.start("127.0.0.1", 0))
+    assert on(loop, second.start("127.0.0.1", port)) == port
+    connections = [connect(port) for _ in range(100)]
+    try:
+        wait_until(lambda: len(first.open) + len(second.open) == 100)
+        assert first.open
+        assert second.open
+    finally:
+        for connection in connections:
+            connection.close()
+        on(loop, first.stop(PATIENCE_S))
+        on(loop, second.stop(PATIENCE_S))
+
+
+def test_a_renewed_certificate_is_given_to_new_connections_and_a_wrong_one_to_nobody(loop, tmp_path):
+    def put(certificate, key):
+        shutil.copy(PEM / f"{key}.key", tmp_path / "server.key")
+        shutil.copy(PEM / f"{certificate}.pem", tmp_path / "server.pem")
+
+    def shown():
+        """The certificate that a new connection gets to see, and the connection."""
+        context = ssl.create_default_context(cafile=PEM / "first.pem")
+        context.load_verify_locations(PEM / "second.pem")
+        connection = context.wrap_socket(connect(port), server_hostname="127.0.0.1")
+        return names[connection.getpeercert(binary_form=True) or b""], connection
+
+    names = {ssl.PEM_cert_to_DER_cert((PEM / f"{name}.pem").read_text()): name for name in ("first", "second")}
+    put("first", "first")
+    certificates = Certificates(tmp_path / "server.pem", tmp_path / "server.key")
+    endpoint = Holding()
+    serving = Serving(endpoint, loop)
+    port = on(loop, serving.start("127.0.0.1", 0, certificates.context))
+    name, old = shown()
+    assert name == "first"
+    assert not certificates.look()
+    put("second", "first")
+    assert not certificates.look()
+    name, between = shown()
+    assert name == "first"
+    put("second", "second")
+    assert certificates.look()
+    name, new = shown()
+    assert name == "second"
+    for connection in (old, between, new):
+        connection.sendall(REQUEST)
+    wait_until(lambda: len(endpoint.taken) == 3)
+    loop.call_soon_threadsafe(endpoint.answer)
+    for connection in (old, between, new):
+        assert connection.recv(15) == b"HTTP/1.1 200 OK"
+        connection.close()
+    on(loop, serving.stop(PATIENCE_S))
