@@ -1,0 +1,58 @@
+"""Where a route may connect to: an endpoint's name must not lead into the network that expel itself stands in."""
+
+import ipaddress
+from collections.abc import Sequence
+
+from enrich.base.errors import ConfigError
+
+IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+_COMPATIBLE = ipaddress.IPv6Network("::/96")
+
+
+def why_private(address: IPAddress) -> str | None:
+    """Why nobody outside can have this address; None if it is a public one."""
+    inner = _inner(address)
+    if inner is not None:
+        reason = why_private(inner)
+        return None if reason is None else f"{reason}, within {address}"
+    if address.is_loopback:
+        return f"{address} is this host itself"
+    if address.is_link_local:
+        return f"{address} is link-local"
+    if address.is_multicast:
+        return f"{address} is a group of hosts"
+    if not address.is_global:
+        return f"{address} is private"
+    return None
+
+
+def public(name: str, addresses: Sequence[str], where: str) -> list[str]:
+    """Those of a name's addresses that may be connected to, in their order. The connection is made to one of them, not
+    to the name, which may lead elsewhere a moment later. Raises ConfigError if there is none."""
+    reasons = {address: why_private(ipaddress.ip_address(address.partition("%")[0])) for address in addresses}
+    allowed = [address for address in addresses if reasons[address] is None]
+    if allowed:
+        return allowed
+    listed = "; ".join(str(reason) for reason in reasons.values()) or "it has no address"
+    raise ConfigError(
+        f"{name} leads to no public address: {listed}",
+        where=where,
+        next_step="correct the url, or allow it with `allow_private: true`",
+    )
+
+
+def _inner(address: IPAddress) -> IPAddress | None:
+    """The address of the older protocol that this one stands for."""
+    if not isinstance(address, ipaddress.IPv6Address):
+        return None
+    if address.ipv4_mapped is not None:
+        return address.ipv4_mapped
+    if address.sixtofour is not None:
+        return address.sixtofour
+    if address.teredo is not None:
+        return address.teredo[1]
+    if address in _NAT64 or (address in _COMPATIBLE and int(address) > 1):
+        return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    return None

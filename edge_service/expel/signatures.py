@@ -1,0 +1,58 @@
+"""Signs requests by Standard Webhooks, so that a receiver knows who sent them, and that nobody changed or repeats them.
+
+See https://www.standardwebhooks.com.
+"""
+
+import base64
+import binascii
+import hashlib
+import hmac
+from collections.abc import Mapping, Sequence
+
+from enrich.base.errors import ConfigError
+
+_PREFIX = "whsec_"
+_SHORTEST, _LONGEST = 24, 64
+"""Bytes of a secret, by the standard."""
+
+
+class Signer:
+    """The secrets of a route. With two, as while one is replaced, each request has both signatures."""
+
+    def __init__(self, secrets: Sequence[str], where: str) -> None:
+        """Raises ConfigError for a secret that is none. It is not quoted."""
+        self._keys = [_key(secret, where) for secret in secrets]
+
+    def headers(self, message_id: str, time_s: int, body: bytes) -> Mapping[str, str]:
+        """`body` as it goes over the wire, compressed if it is."""
+        signed = b"%b.%d.%b" % (message_id.encode(), time_s, body)
+        signatures = ["v1," + base64.b64encode(hmac.digest(key, signed, hashlib.sha256)).decode() for key in self._keys]
+        return {
+            "webhook-id": message_id,
+            "webhook-timestamp": str(time_s),
+            "webhook-signature": " ".join(signatures),
+        }
+
+
+def verifies(secret: str, headers: Mapping[str, str], body: bytes) -> bool:
+    """Whether a request has a signature by this secret: what a receiver does."""
+    try:
+        expected = Signer([secret], "secret").headers(headers["webhook-id"], int(headers["webhook-timestamp"]), body)
+    except (KeyError, ValueError):
+        return False
+    own = expected["webhook-signature"]
+    return any(hmac.compare_digest(own, given) for given in headers.get("webhook-signature", "").split(" "))
+
+
+def _key(secret: str, where: str) -> bytes:
+    try:
+        key = base64.b64decode(secret.removeprefix(_PREFIX), validate=True)
+    except (binascii.Error, ValueError):
+        key = b""
+    if not _SHORTEST <= len(key) <= _LONGEST:
+        raise ConfigError(
+            f"a signing secret is {_PREFIX} and the base64 of {_SHORTEST} to {_LONGEST} random bytes",
+            where=where,
+            next_step=f"make one: printf '{_PREFIX}%s' \"$(head -c 32 /dev/urandom | base64)\"",
+        )
+    return key
