@@ -11,6 +11,7 @@ from edge_service.ingest.committing import Writer, Written
 from edge_service.ingest.connection import Answer, Done, Request, busy, problem
 from edge_service.ingest.events import Events, Field, JsonEvents, Shape, named
 from edge_service.ingest.refusals import MOST_NAMED, Refused
+from edge_service.ingest.repeats import Repeats
 
 _SHAPES = {b"application/json": Shape.json, b"application/x-ndjson": Shape.lines}
 
@@ -39,6 +40,7 @@ class IngestEndpoint:
         self._loop = loop
         self._events = JsonEvents(plan.key, plan.event_time, plan.most_events)
         self._tokens = frozenset(_digest(token.encode()) for token in plan.tokens)
+        self._repeats = Repeats(loop.time)
         self._held = 0
         self.body_deadline_s = plan.body_deadline_s
         self.accepted = 0
@@ -73,6 +75,14 @@ class IngestEndpoint:
         self._held -= count
 
     def take(self, request: Request, done: Done) -> None:
+        try:
+            first = self._repeats.once(request, done)
+            if first is not None:
+                self._take(request, first)
+        except Refused as refused:
+            done(self._counted(_refusal(refused)))
+
+    def _take(self, request: Request, done: Done) -> None:
         try:
             body = plain(
                 request.body, request.headers.get(b"content-encoding", b"").decode("latin-1"), self._plan.most_inflated

@@ -144,6 +144,14 @@ def test_each_wrong_request_gets_its_status_and_writes_nothing(served, cluster, 
     assert cluster.messages(topic) == []
 
 
+def test_a_repeated_request_with_its_key_is_written_once(served, cluster, topic):
+    for _ in range(3):
+        assert served.post(event("a"), idempotency_key="k1")[0] == 200
+    assert served.post(event("b"), idempotency_key="k1")[0] == 422
+    assert served.post(event("b"), idempotency_key="k2")[0] == 200
+    assert sorted(message.key() for message in cluster.messages(topic)) == [b"a", b"b"]
+
+
 def test_whole_requests_are_answered_after_the_sender_has_closed_its_side(served):
     with closing(served.connect()) as connection:
         connection.sendall(request(event("a")) * 3)
