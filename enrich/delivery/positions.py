@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import time
 from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
@@ -109,6 +110,8 @@ class Partition:
     due: float = 0.0
     """When the pending records are tried again."""
     paused: bool = False
+    silent_since: float | None = field(default_factory=time.monotonic)
+    """When it was assigned, or held last; None once a record or its end came."""
 
     def take_early(self) -> None:
         self.pending += self.early

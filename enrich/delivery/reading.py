@@ -24,6 +24,8 @@ _KEEP_ALIVE_S = 1.0
 # While no broker answers: how often one is asked, and how long to wait for its answer.
 _LOOK_EVERY_S = 1.0
 _LOOK_S = 0.5
+# How long a partition that was assigned may return neither a record nor its end.
+_SILENT_S = 15.0
 # The topic existed when the route began: it is being recreated, or the brokers do not know it for a moment.
 _GONE = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
 # The offset does not exist any more: retention or compaction removed it, or the brokers lost it.
@@ -51,6 +53,26 @@ class Reading:
         for message in self._poll():
             if (owner := self._assigned.get(message.partition())) is not None:  # else the poll itself revoked it
                 owner.pending.append(message)
+                owner.silent_since = None
+        self._require_answers()
+
+    def _require_answers(self) -> None:
+        """A client that lost its session, as in a process that was frozen, may come back and never fetch: its next seek
+        is forgotten. Each assigned partition returns a record or its end soon; if not, another client begins."""
+        if not self._plan.is_watched:
+            return  # its client does not say where partitions end
+        now = time.monotonic()
+        for partition in self._assigned.all():
+            if partition.silent_since is None:
+                continue
+            if partition.paused or self._state.away is not None:
+                partition.silent_since = now
+            elif now - partition.silent_since > _SILENT_S:
+                raise Retryable(
+                    f"partition {partition.number} was assigned and returns nothing",
+                    where=self._where,
+                    next_step="the route begins again by itself",
+                )
 
     def keep_alive(self) -> None:
         """Polls while a batch takes long: a member that does not poll for too long is dropped from its group."""
@@ -118,7 +140,7 @@ class Reading:
             return  # a topic that was just created is not known to every broker at once
         if error.code() == KafkaError._PARTITION_EOF:
             if (ended := self._assigned.get(message.partition())) is not None:
-                ended.eof = message.offset() or 0
+                ended.eof, ended.silent_since = message.offset() or 0, None
         elif error.code() in _LOST_OFFSET:
             self._handle_lost_offset(message)
         elif error.code() in _GONE:

@@ -41,8 +41,13 @@ class WatchedLink:
 
 
 def _process_at(address: tuple[str, int]) -> int:
-    connections = psutil.net_connections("tcp")
-    return next((c.pid or 0 for c in connections if c.laddr and tuple(c.laddr) == tuple(address)), 0)
+    # The list is made process by process: on a busy machine it may lack a connection that stands. It is not closed
+    # before it is answered.
+    for _ in range(20):
+        for connection in psutil.net_connections("tcp"):
+            if connection.pid and connection.laddr and tuple(connection.laddr) == tuple(address):
+                return connection.pid
+    return 0
 
 
 def _command(pid: int) -> str:
