@@ -90,7 +90,3 @@ class Writer:
             self._loop.call_later(_POLL_S, self._poll)
         else:
             self._is_polling = False
-
-    @property
-    def is_idle(self) -> bool:
-        return not len(self._producer)

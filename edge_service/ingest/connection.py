@@ -5,6 +5,7 @@ bound is bounded here: the head of a request, its body, the time that both may t
 """
 
 import asyncio
+import json
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -73,7 +74,6 @@ class _Exchange:
     keeps_alive: bool = True
     request: Request | None = None
     answer: Answer | None = None
-    refused: bool = False
     pieces: list[bytes] = field(default_factory=list)
     length: int = 0
     most: int = 0
@@ -120,7 +120,7 @@ class Connection(asyncio.Protocol):
         if self._is_closing:
             self._drop(len(data))
             return
-        if self._reading is None or self._reading.request is None:
+        if self._is_in_head:
             self._head_bytes += len(data)
         try:
             self._parser.feed_data(data)
@@ -131,10 +131,12 @@ class Connection(asyncio.Protocol):
             if not self._too_large_head:
                 self._fail(HTTPStatus.BAD_REQUEST, "not HTTP/1.1")
                 return
-        if self._too_large_head or (
-            self._head_bytes > MOST_HEAD_BYTES and (self._reading is None or self._reading.request is None)
-        ):
+        if self._too_large_head or (self._head_bytes > MOST_HEAD_BYTES and self._is_in_head):
             self._fail(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"a head has at most {MOST_HEAD_BYTES} bytes")
+
+    @property
+    def _is_in_head(self) -> bool:
+        return self._reading is None or self._reading.request is None
 
     def eof_received(self) -> bool:
         if self._reading is not None or not self._line:
@@ -188,7 +190,7 @@ class Connection(asyncio.Protocol):
     def on_body(self, piece: bytes) -> None:
         exchange = self._reading
         assert exchange is not None  # noqa: S101 - the same
-        if exchange.refused:
+        if exchange.answer is not None:  # refused
             self._drop(len(piece))
             return
         exchange.length += len(piece)
@@ -204,7 +206,7 @@ class Connection(asyncio.Protocol):
         exchange, self._reading = self._reading, None
         assert exchange is not None and exchange.request is not None  # noqa: S101 - the same
         self._wait_for_request()
-        if exchange.refused:
+        if exchange.answer is not None:  # refused
             return
         request = exchange.request
         request.body = exchange.pieces[0] if len(exchange.pieces) == 1 else b"".join(exchange.pieces)
@@ -255,7 +257,6 @@ class Connection(asyncio.Protocol):
 
     def _refuse(self, exchange: _Exchange, answer: Answer) -> None:
         """Answers before the body is read. What still comes of it is dropped, within bounds."""
-        exchange.refused = True
         exchange.pieces.clear()
         answer.closes = True
         self._answered(exchange, answer)
@@ -282,13 +283,12 @@ class Connection(asyncio.Protocol):
         """Sends what is written. Reads on for a moment: a sender that still sends would not get to see the answer."""
         self._is_closing = True
         self._cancel_deadline()
-        if self._transport.can_write_eof():
-            self._transport.write_eof()
-            self._resume()
-            self._deadline = self._loop.call_later(1.0, self._transport.close)
-            if self._reading is not None:
-                return
-        self._transport.close()
+        if self._reading is None or not self._transport.can_write_eof():
+            self._transport.close()
+            return
+        self._transport.write_eof()
+        self._resume()
+        self._deadline = self._loop.call_later(1.0, self._transport.close)
 
     def _drop(self, count: int) -> None:
         self._read_on -= count
@@ -338,8 +338,6 @@ _IDLE_S = 75.0
 
 def problem(status: HTTPStatus, what: str, **more: object) -> Answer:
     """An answer by RFC 9457."""
-    import json
-
     body = {"title": status.phrase, "status": int(status), "detail": what, **more}
     return Answer(status, json.dumps(body).encode(), b"application/problem+json")
 

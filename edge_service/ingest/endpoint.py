@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import json
 from collections.abc import Collection
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -9,8 +10,8 @@ from http import HTTPStatus
 from edge_service.ingest.bodies import plain
 from edge_service.ingest.committing import Writer, Written
 from edge_service.ingest.connection import Answer, Done, Request, busy, problem
-from edge_service.ingest.events import Events, Field, JsonEvents, Shape, named
-from edge_service.ingest.refusals import MOST_NAMED, Refused
+from edge_service.ingest.events import Events, Field, JsonEvents, Shape
+from edge_service.ingest.refusals import MOST_NAMED, Refused, named
 from edge_service.ingest.repeats import Repeats
 
 _SHAPES = {b"application/json": Shape.json, b"application/x-ndjson": Shape.lines}
@@ -77,13 +78,9 @@ class IngestEndpoint:
     def take(self, request: Request, done: Done) -> None:
         try:
             first = self._repeats.once(request, done)
-            if first is not None:
-                self._take(request, first)
-        except Refused as refused:
-            done(self._counted(_refusal(refused)))
-
-    def _take(self, request: Request, done: Done) -> None:
-        try:
+            if first is None:
+                return
+            done = first
             body = plain(
                 request.body, request.headers.get(b"content-encoding", b"").decode("latin-1"), self._plan.most_inflated
             )
@@ -143,8 +140,6 @@ def _media_type(request: Request) -> bytes:
 def _accepted(count: int, origins: list[str | None] | None) -> Answer:
     if origins is None:
         return Answer(HTTPStatus.OK, b'{"accepted": %d}' % count)
-    import json
-
     return Answer(HTTPStatus.OK, json.dumps({"accepted": count, "origins": origins}).encode())
 
 

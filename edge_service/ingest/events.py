@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from edge_service.ingest.refusals import MOST_NAMED, BadEvent, Refused
+from edge_service.ingest.refusals import BadEvent, Refused
 
 DEEPEST = 128
 """Brackets that may be open at once."""
@@ -137,12 +137,6 @@ class _Wrong(Exception):
         super().__init__(reason)
         self.field = field
         self.reason = reason
-
-
-def named(bad: Sequence[BadEvent]) -> str:
-    """The first bad events, in one sentence."""
-    listed = "; ".join(f"event {b.index}{f', {b.field}' if b.field else ''}: {b.reason}" for b in bad[:MOST_NAMED])
-    return listed if len(bad) <= MOST_NAMED else f"{listed}; and {len(bad) - MOST_NAMED} more"
 
 
 def _elements(body: bytes, text: str) -> list[bytes]:

@@ -27,3 +27,9 @@ class Refused(Exception):
         self.status = status
         self.what = what
         self.bad = bad
+
+
+def named(bad: Sequence[BadEvent]) -> str:
+    """The first bad events, in one sentence."""
+    listed = "; ".join(f"event {b.index}{f', {b.field}' if b.field else ''}: {b.reason}" for b in bad[:MOST_NAMED])
+    return listed if len(bad) <= MOST_NAMED else f"{listed}; and {len(bad) - MOST_NAMED} more"

@@ -4,7 +4,6 @@ import asyncio
 import logging
 import socket
 import ssl
-from collections.abc import Callable
 from pathlib import Path
 
 from edge_service.ingest.connection import Connection, Endpoint
@@ -12,7 +11,6 @@ from edge_service.ingest.connection import Connection, Endpoint
 _log = logging.getLogger("enrich.ingest")
 
 _BACKLOG = 1024
-_LOOK_EVERY_S = 10.0
 
 
 class Serving:
@@ -77,18 +75,6 @@ class Certificates:
             return False
         self._read = marks
         return True
-
-    def watch(self, loop: asyncio.AbstractEventLoop, every_s: float = _LOOK_EVERY_S) -> Callable[[], None]:
-        """Looks for ever. Returns what ends it."""
-        timer: list[asyncio.TimerHandle] = []
-
-        def look() -> None:
-            if self.look():
-                _log.info("the certificate was read again", extra={"file": str(self._files[0])})
-            timer[:] = [loop.call_later(every_s, look)]
-
-        timer.append(loop.call_later(every_s, look))
-        return lambda: timer[0].cancel()
 
     def _marks(self) -> tuple[tuple[int, int, int], ...]:
         return tuple((s.st_mtime_ns, s.st_size, s.st_ino) for s in (file.stat() for file in self._files))

@@ -56,14 +56,15 @@ class RowsFile:
 
     def _keyed(self, batch: pa.RecordBatch) -> KeyedRows:
         keys = keys_of(batch, self._key)
-        encoded = self._target.encoder.encode(batch.select(self._values))
+        columns = batch.select(self._values)
+        encoded = self._target.encoder.encode(columns)
         rejected: dict[str, int] = {}
         for reason in encoded.bad.values():
             rejected[reason] = rejected.get(reason, 0) + 1
         values, good = encoded.values, pc.and_(keys.is_valid(), encoded.values.is_valid())
         if keys.null_count:
             rejected[NO_KEY] = keys.null_count
-        if not self._names_columns and (empty := _without_value(batch.select(self._values))).true_count:
+        if not self._names_columns and (empty := _without_value(columns)).true_count:
             rejected[f"it has none of the columns {', '.join(self._values)}"] = empty.true_count
             good = pc.and_(good, pc.invert(empty))
         sizes = pc.add(pc.binary_length(keys), pc.binary_length(values)).fill_null(0)

@@ -90,16 +90,11 @@ class Tailer:
         self._drop(topic, [partition for partition in behind if partition in ahead])
         known = epochs or {}
         self._epochs.update({(topic, p): known.get(p, -1) for p in behind})
-        with kafka_errors(f"topic {topic}"):
-            self._consumer.incremental_assign([self._position(topic, p, offset) for p, offset in behind.items()])
-        ahead.update(behind)
+        self._assign(topic, behind)
 
     def follow_from_start(self, topic: str, partitions: Iterable[int]) -> None:
         """Reads these partitions from their first record on."""
-        new = dict.fromkeys(partitions, OFFSET_BEGINNING)
-        with kafka_errors(f"topic {topic}"):
-            self._consumer.incremental_assign([self._position(topic, p, offset) for p, offset in new.items()])
-        self._followed.setdefault(topic, {}).update(new)
+        self._assign(topic, dict.fromkeys(partitions, OFFSET_BEGINNING))
 
     def expect(self, topic: str, ends: Offsets) -> None:
         """Takes an answer of the brokers: where the partitions end. If records are due and none comes for many answers,
@@ -167,6 +162,11 @@ class Tailer:
             self._far.discard((topic, partition))
             self._epochs.pop((topic, partition), None)
 
+    def _assign(self, topic: str, offsets: Offsets) -> None:
+        with kafka_errors(f"topic {topic}"):
+            self._consumer.incremental_assign([self._position(topic, p, offset) for p, offset in offsets.items()])
+        self._followed.setdefault(topic, {}).update(offsets)
+
     def _position(self, topic: str, partition: int, offset: int) -> TopicPartition:
         return TopicPartition(topic, partition, offset, leader_epoch=self._epochs.get((topic, partition), -1))
 
@@ -175,14 +175,8 @@ class Tailer:
         self.close()
         self._far_consumer, self._far = None, set()
         self._consumer = self._new_consumer()
-        with kafka_errors():
-            self._consumer.incremental_assign(
-                [
-                    self._position(topic, p, at)
-                    for topic, followed in self._followed.items()
-                    for p, at in followed.items()
-                ]
-            )
+        for topic, followed in self._followed.items():
+            self._assign(topic, followed)
 
     def _reads(self, partition: _PartitionOf) -> Consumer:
         """The consumer that reads the partition."""
