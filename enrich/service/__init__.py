@@ -1,1 +1,4 @@
-"""What every long-running program shares: its HTTP server and its metrics. May import `base`."""
+"""What every long-running program shares: its HTTP server and its metrics, and how requests are signed.
+
+May import `base`.
+"""

@@ -4,8 +4,8 @@ import base64
 
 import pytest
 
-from edge_service.expel.signatures import Signer, verifies
 from enrich.base.errors import ConfigError
+from enrich.service.signatures import Signer, verifies
 
 OLD, NEW = ("whsec_" + base64.b64encode(bytes([n]) * 32).decode() for n in (1, 2))
 
