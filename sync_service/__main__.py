@@ -2,27 +2,17 @@
 
 import argparse
 import gc
-import logging
-import os
-import signal
 import sys
-import threading
-from types import FrameType
 
-from enrich.base.exits import DONE, FAILED, outcome
+from enrich.base.exits import outcome
 from enrich.base.logs import LogFormat, LogLevel, setup_logs
 from enrich.config import Pipeline, load
+from enrich.service.program import leave, run_routes
+from enrich.service.status import Program
 from sync_service import heaps
 from sync_service.building import routes_of
-from sync_service.page import serve_status
 from sync_service.reconcile.command import reconcile
-from sync_service.service import Service
 from sync_service.writeback.command import control
-
-_log = logging.getLogger("enrich.sync")
-
-# If stopping takes longer, a driver hangs: exit anyway. The next instance reads what is not committed again.
-_STOP_S = 25.0
 
 
 def main() -> int:
@@ -44,39 +34,12 @@ def _command(options: argparse.Namespace) -> int:
         return confirm(pipeline, options)
     if options.command in ("pause", "resume", "resync"):
         return control(pipeline, options)
-    _run(pipeline)
-    # All is committed and all clients are closed. Skip the interpreter's clean-up: drivers may hang in it.
-    logging.shutdown()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(DONE)
+    run_routes(routes_of(pipeline), Program("sync", pipeline.name, _listen(pipeline), "sync.listen"))
+    return leave()
 
 
-def _run(pipeline: Pipeline) -> None:
-    service = Service(routes_of(pipeline))
-    listen = "127.0.0.1:0" if pipeline.sync is None else pipeline.sync.listen
-    page = serve_status(service, pipeline.name, listen)
-    _log.info("the status is on http://%s/status", page.address)
-
-    def stop(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the signature of a handler
-        if not service.is_stopping:
-            deadline = threading.Timer(_STOP_S, os._exit, [FAILED])
-            deadline.daemon = True
-            deadline.start()
-            # A driver that hangs while it holds the GIL stops the timer's thread too. Only the kernel can end that.
-            signal.signal(signal.SIGALRM, signal.SIG_DFL)
-            signal.alarm(round(_STOP_S) + 5)
-        service.stop()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, stop)
-    # Objects that exist now are kept for good. Without this the collector would scan them for each batch of records.
-    gc.collect()
-    gc.freeze()
-    try:
-        service.run()
-    finally:
-        page.close()
+def _listen(pipeline: Pipeline) -> str:
+    return "127.0.0.1:0" if pipeline.sync is None else pipeline.sync.listen
 
 
 def _level(command: str) -> LogLevel:

@@ -2,8 +2,8 @@
 
 from enrich.base.errors import ConfigError
 from enrich.config import Pipeline
+from enrich.service.routes import Route
 from sync_service.reconcile import reconcile_routes
-from sync_service.routes import Route
 from sync_service.writeback import Clients, OldTiersRoute, WritebackRoute
 from sync_service.writeback.plan import plans_of
 

@@ -7,6 +7,8 @@ pipeline or a section of it and read no configuration themselves. Nothing here o
 from enrich.config.loader import load, load_text
 from enrich.config.messages.masking import Password, SecretAddress, mask
 from enrich.config.messages.problems import ConfigProblems, Problem
+from enrich.config.sections.edges.expel import Expel, HttpFormat, Order, per_second, retry_in_topics, retry_out_topic
+from enrich.config.sections.edges.ingest import Ingest, Invalid
 from enrich.config.sections.host.memory import Memory
 from enrich.config.sections.kafka.client_settings import ClientSettings, Role
 from enrich.config.sections.kafka.section import KafkaSection, Mechanism, Protocol, Registry, Security
@@ -32,11 +34,15 @@ __all__ = [
     "Compaction",
     "ConfigProblems",
     "Delete",
+    "Expel",
     "FileOrigin",
     "FileType",
     "Format",
     "Framing",
     "Freshness",
+    "HttpFormat",
+    "Ingest",
+    "Invalid",
     "KafkaSection",
     "KeyKind",
     "Loader",
@@ -45,6 +51,7 @@ __all__ = [
     "Memory",
     "OnMiss",
     "OnStale",
+    "Order",
     "Origin",
     "Output",
     "Password",
@@ -77,6 +84,9 @@ __all__ = [
     "load_text",
     "mask",
     "parse_columns",
+    "per_second",
+    "retry_in_topics",
+    "retry_out_topic",
     "retry_prefix",
     "retry_topics",
     "to_wire",

@@ -1,4 +1,5 @@
-"""What every long-running program shares: its HTTP server and its metrics, and how requests are signed.
+"""What every long-running program shares. May import `base`.
 
-May import `base`.
+`program` runs a service until it is stopped, `service` supervises its routes, `routes` is their interface, `meters`
+count for them; `page` is the HTTP server, `status` what it shows of routes. `signatures` signs and verifies requests.
 """

@@ -6,9 +6,9 @@ import time
 
 from enrich.base.errors import EnrichError
 from enrich.config import Pipeline
+from enrich.service.routes import Route, RouteKind, RouteState, RouteStatus
 from sync_service.reconcile.differences import KINDS
 from sync_service.reconcile.reconciliation import Reconciliation, Report
-from sync_service.routes import Route, RouteKind, RouteState, RouteStatus
 from sync_service.writeback.plan import WritebackPlan, plans_of
 from sync_service.writeback.route import Clients
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from enrich.service.routes import RouteKind, RouteState, RouteStatus
 from stores.clock import SystemClock
-from sync_service.routes import RouteKind, RouteState, RouteStatus
 
 _COUNTERS = ("readings", "rows_read", "rows_written", "rows_deleted", "rows_rejected", "rebuilds")
 

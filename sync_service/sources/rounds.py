@@ -11,8 +11,8 @@ from enrich.base.errors import CorruptState, Fenced, Retryable, WouldLoseData
 from enrich.codecs.encoding import Encoder
 from enrich.kafka.turns import Turn
 from enrich.kafka.writing.transactions import TransactionalProducer
+from enrich.service.routes import RouteState
 from stores.clock import SystemClock
-from sync_service.routes import RouteState
 from sync_service.sources.known.catching_up import TopicFacts
 from sync_service.sources.known.deletions import DeleteGuard
 from sync_service.sources.known.differences import Counts, Differences

@@ -11,7 +11,7 @@ from enrich.codecs.encoding import Encoder
 from enrich.kafka import Connection, Topics, new_admin_client
 from enrich.kafka.turns import Turn
 from enrich.kafka.writing.transactions import TransactionalProducer
-from sync_service.routes import RouteKind, RouteStatus
+from enrich.service.routes import RouteKind, RouteStatus
 from sync_service.sources.known.catching_up import facts_of
 from sync_service.sources.known.deletions import DeleteGuard
 from sync_service.sources.known.remembered import Remembered

@@ -14,9 +14,9 @@ from uuid import uuid4
 from enrich.base.errors import ConfigError, Fenced, Retryable, WouldLoseData
 from enrich.delivery.positions import Committed
 from enrich.kafka import Topics
+from enrich.service.routes import Paused
 from stores.external import VersionedStore
 from stores.external.protocol import NOTES, OFFSETS_OF_A_GENERATION
-from sync_service.routes import Paused
 
 OFFSETS = OFFSETS_OF_A_GENERATION
 """A version is generation * OFFSETS + offset."""

@@ -9,7 +9,7 @@ from functools import partial
 
 from enrich.config import retry_prefix
 from enrich.kafka import Topics
-from sync_service.routes import RouteKind, RouteState, RouteStatus
+from enrich.service.routes import RouteKind, RouteState, RouteStatus
 from sync_service.writeback.groups import adopt, reached
 from sync_service.writeback.plan import WritebackPlan
 from sync_service.writeback.route import Clients, WritebackRoute

@@ -28,10 +28,10 @@ from enrich.kafka import (
     new_admin_client,
     new_group_consumer,
 )
+from enrich.service.meters import Meter
+from enrich.service.routes import RouteKind, RouteState, RouteStatus
 from stores.external import VersionedStore
 from stores.protocol import Decoder
-from sync_service.meters import Meter
-from sync_service.routes import RouteKind, RouteState, RouteStatus
 from sync_service.writeback.generation import AnotherGeneration, Gate, Generation
 from sync_service.writeback.groups import adopt, committed_of
 from sync_service.writeback.onward import BrokenProducer, Destinations, Onward

@@ -7,8 +7,8 @@ from confluent_kafka import Message
 from enrich.delivery.gaps import Gap
 from enrich.delivery.positions import bounded
 from enrich.kafka.records import headers_of
+from enrich.service.meters import Meter
 from stores.external import VersionedStore, Written
-from sync_service.meters import Meter
 from sync_service.writeback.generation import Gate, Generation
 from sync_service.writeback.onward import TOPIC_ID, Onward
 from sync_service.writeback.records import Read, RecordReader

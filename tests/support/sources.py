@@ -17,7 +17,7 @@ import psycopg
 from enrich.base.errors import Retryable
 from enrich.config import Pipeline, load_text
 from enrich.dev import Addresses
-from sync_service.routes import RouteState, RouteStatus
+from enrich.service.routes import RouteState, RouteStatus
 from tests.support.sync import Running, running
 from tests.support.topics import Cluster
 from tests.support.waiting import GUARD_S, wait_until

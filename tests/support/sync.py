@@ -22,9 +22,9 @@ from enrich.config import Pipeline, load_text
 from enrich.dev import Addresses
 from enrich.kafka import new_admin_client, new_group_consumer
 from enrich.kafka.records import headers_of
+from enrich.service.routes import RouteStatus
+from enrich.service.service import Service
 from sync_service.building import routes_of
-from sync_service.routes import RouteStatus
-from sync_service.service import Service
 from tests.support.topics import Cluster
 from tests.support.waiting import wait_until
 

@@ -5,6 +5,9 @@ from typing import Any
 
 from pydantic import Field, JsonValue, model_validator
 
+from enrich.config.sections.edges.expel import Expel, filled_expel
+from enrich.config.sections.edges.ingest import Ingest, filled_ingest
+from enrich.config.sections.edges.pages import Pages
 from enrich.config.sections.host.agent import AgentSection
 from enrich.config.sections.host.memory import Memory
 from enrich.config.sections.kafka.section import KafkaSection
@@ -41,6 +44,12 @@ class Pipeline(Section):
 
     sync: Sync | None = None
     """What the sync service moves between topics and external stores."""
+    ingest: Mapping[Name, Ingest] = Field(default_factory=dict, json_schema_extra=_NAMED)
+    """What takes events over HTTP and writes them to topics, by name."""
+    expel: Mapping[Name, Expel] = Field(default_factory=dict, json_schema_extra=_NAMED)
+    """The routes that deliver the events of topics over HTTP, by name."""
+    pages: Pages = Field(default_factory=Pages)
+    """Where ingest, expel and the retrier say how they are."""
     topics: Mapping[TopicOrAll, TopicWishes] = Field(
         default_factory=dict, json_schema_extra={"propertyNames": {"pattern": TOPIC_OR_ALL_PATTERN}}
     )
@@ -52,7 +61,7 @@ class Pipeline(Section):
         """Defaults that depend on other parts of the pipeline, such as a checkpoint's on the pipeline's name."""
         if not isinstance(data, Mapping):
             return data
-        data = {**data, **filled_sync(data)}
+        data = {**data, **filled_sync(data), **filled_ingest(data), **filled_expel(data)}
         if not isinstance(data.get("stages"), Mapping):
             return data
         stages: dict[str, Any] = {}

@@ -7,6 +7,7 @@ from graphlib import CycleError, TopologicalSorter
 from urllib.parse import unquote, urlsplit
 
 from enrich.config.messages.problems import Finding, Path
+from enrich.config.sections.edges.rules import edge_rules
 from enrich.config.sections.host.memory_shares import memory_rules
 from enrich.config.sections.kafka.rules import kafka_rules
 from enrich.config.sections.pipeline import Pipeline
@@ -25,6 +26,7 @@ def broken_rules(pipeline: Pipeline) -> Iterator[Finding]:
         yield from stage_rules(stage, ("stages", name), pipeline.kafka, pipeline.tables)
     if pipeline.sync is not None:
         yield from sync_rules(pipeline, pipeline.sync, ("sync",))
+    yield from edge_rules(pipeline)
     yield from _topic_rules(pipeline)
     yield from _directory_rules(pipeline)
 

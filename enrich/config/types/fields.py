@@ -188,6 +188,13 @@ def _as_password(value: object) -> Password:
     return Password(str(value))
 
 
+def _as_secrets(value: object) -> tuple[Password, ...]:
+    items = value if isinstance(value, list | tuple) else (value,)
+    if not items:
+        raise Wrong("expected a secret or a list of them, got an empty list")
+    return tuple(_as_password(item) for item in items)
+
+
 def _as_address(schemes: Iterable[str], example: str) -> BeforeValidator:
     def check(value: object) -> SecretAddress:
         if isinstance(value, SecretAddress):
@@ -237,6 +244,13 @@ Expressions = Annotated[
 ]
 Names = Annotated[tuple[str, ...], BeforeValidator(_as_names), WithJsonSchema(_NAMES)]
 Secret = Annotated[Password, BeforeValidator(_as_password), PlainSerializer(_shown), WithJsonSchema({"type": "string"})]
+Secrets = Annotated[
+    tuple[Password, ...],
+    BeforeValidator(_as_secrets),
+    PlainSerializer(lambda secrets, info: [_shown(secret, info) for secret in secrets]),
+    WithJsonSchema(LIST_OR_TEXT),
+]
+"""One or several, written as text or as a list."""
 RedisUrl = Annotated[
     SecretAddress,
     _as_address((r"rediss?://\S+$", r"unix://\S+$"), "redis://host:6379/0"),
@@ -255,3 +269,8 @@ HttpUrl = Annotated[
     PlainSerializer(_shown),
     WithJsonSchema({"type": "string", "pattern": "^https?://"}),
 ]
+
+_PORT = "([0-9]{1,4}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
+LISTEN_PATTERN = rf"^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):{_PORT}$"
+
+ListenAddress = Annotated[str, Matching(LISTEN_PATTERN, "an address such as 127.0.0.1:9400")]

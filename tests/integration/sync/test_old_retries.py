@@ -3,8 +3,8 @@
 from confluent_kafka import TopicPartition
 
 from enrich.kafka import DeliveringProducer, new_group_consumer
+from enrich.service.routes import RouteState
 from sync_service.reconcile import Reconciliation
-from sync_service.routes import RouteState
 from sync_service.writeback.plan import plans_of
 from sync_service.writeback.route import Clients
 from tests.support.sync import Running, SyncWorld, running

@@ -6,7 +6,7 @@ import pytest
 
 from enrich.base.errors import ConfigError
 from enrich.config import Pipeline
-from sync_service.routes import RouteState
+from enrich.service.routes import RouteState
 from sync_service.writeback.command import control
 from tests.support.sync import Running, SyncWorld, running
 from tests.support.waiting import wait_until

@@ -11,9 +11,9 @@ import pytest
 
 from enrich.base.errors import Fatal
 from enrich.kafka import new_group_consumer
-from sync_service.page import serve_status
-from sync_service.routes import RouteKind, RouteState, RouteStatus
-from sync_service.service import Service
+from enrich.service.routes import RouteKind, RouteState, RouteStatus
+from enrich.service.service import Service
+from enrich.service.status import Program, serve_status
 from sync_service.writeback import route
 from tests.support.sync import SyncWorld, running
 from tests.support.waiting import wait_until
@@ -67,7 +67,7 @@ class Breaking:
 
 def test_a_service_with_a_route_that_stopped_for_good_is_not_healthy() -> None:
     service = Service([Breaking()])
-    server = serve_status(service, "p", "127.0.0.1:0")
+    server = serve_status(service, Program("sync", "p", "127.0.0.1:0", "sync.listen"))
 
     def health() -> tuple[int, Any]:
         with closing(HTTPConnection(server.address, timeout=30)) as connection:

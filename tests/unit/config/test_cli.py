@@ -95,7 +95,8 @@ def test_show_fills_in_defaults_and_masks_passwords() -> None:
         "agent:\n  linger: 15m\n  metrics_address: 127.0.0.1\n"
         "tables:\n  a:\n    format: string\n    loader:\n"
         "      redis: redis://u:***@h\n    columns: value string\n    key: exact\n"
-        "    refresh: 2m\n    expire: 30d\nstages: {}\ntopics: {}\n"
+        "    refresh: 2m\n    expire: 30d\nstages: {}\ningest: {}\nexpel: {}\n"
+        "pages:\n  ingest: 127.0.0.1:9401\n  expel: 127.0.0.1:9402\n  retrier: 127.0.0.1:9403\ntopics: {}\n"
     )
     (shown,) = objects(run("show", "-c", "good.yaml", "--json"))
     assert shown["tables"]["a"]["loader"] == {"redis": "redis://u:***@h"}

@@ -15,12 +15,15 @@ ROWS = [line.strip().strip("|").split(" | ") for line in PAGE.splitlines() if re
 DOCUMENTED = {row[0].strip().strip("`"): [cell.strip() for cell in row[1:]] for row in ROWS if len(row) == 4}
 KEYS = dict(every_key())
 ENCODING = ("format", "schema", "file", "framing")
+NAMED = ("tables", "stages", "sync.writeback", "sync.sources", "ingest", "expel")
 DERIVED = {
     "tables.<name>.format",
     "tables.<name>.columns",
     "stages.<name>.checkpoint",
     "sync.writeback.<name>.columns",
     "sync.writeback.<name>.dlq",
+    "ingest.<name>.dlq",
+    "expel.<name>.dlq",
 }
 
 
@@ -39,7 +42,7 @@ def _shown(value: Any, path: str) -> Iterator[tuple[str, str]]:
     """Keys as the page writes them, and values as a file would."""
     if isinstance(value, dict):
         for key, inner in value.items():
-            named = "<name>" if path in ("tables", "stages", "sync.writeback", "sync.sources") else key
+            named = "<name>" if path in NAMED else key
             yield from _shown(inner, f"{path}.{named}" if path else named)
     elif isinstance(value, list):
         for inner in value:
@@ -60,11 +63,14 @@ def test_the_defaults_in_the_page_are_the_loaders() -> None:
     )
     sources = f"{{{sources}}}"
     text = f"{HEAD}tables: {tables}\nstages: {{s: {stage}}}\nsync: {{writeback: {routes}, sources: {sources}}}"
+    text += "\ningest: {i: {topic: i, path: /i, format: json}}\nexpel: {p: {topic: e, to: {http: {url: http://h}}}}"
     shown = dict(_shown(as_data(load_text(text, {})), ""))
     for key, (_, default, _) in DOCUMENTED.items():
         written = re.fullmatch(r"`([^`]+)`", default)
         if written is not None and key in shown:
-            told = written[1].replace("<pipeline>", "plays").replace("<stage>", "s").replace("<route>", "p")
+            told = written[1]
+            for part, name in {"pipeline": "plays", "stage": "s", "route": "p", "ingest": "i"}.items():
+                told = told.replace(f"<{part}>", name)
             assert shown[key] in (told, str(Path(told).absolute())), key
 
 
@@ -74,7 +80,7 @@ def test_every_key_is_described_in_the_models() -> None:
 
 def _is_said_in_general(key: str) -> bool:
     """Of values and their encoding: the model says it for all sections that have them, the page for each."""
-    return key.rpartition(".")[2] in ENCODING and key.startswith(("tables.", "stages.", "sync."))
+    return key.rpartition(".")[2] in ENCODING and key.startswith(("tables.", "stages.", "sync.", "ingest."))
 
 
 def test_the_models_say_what_the_page_says() -> None:

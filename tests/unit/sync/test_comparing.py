@@ -12,13 +12,13 @@ import pyarrow as pa
 import pytest
 
 from enrich.base.errors import ConfigError, Unreachable
+from enrich.service.routes import RouteState
 from stores.external import StoredRows
 from sync_service.reconcile import Report, route
 from sync_service.reconcile.comparing import Comparison
 from sync_service.reconcile.differences import Differences
 from sync_service.reconcile.digests import Rows, Texts, digests_of, hashes_of
 from sync_service.reconcile.suspects import NONE, Stored, Suspects, TopicBefore, kind_of
-from sync_service.routes import RouteState
 
 OLD, NEW = 11, 22
 """Digests of rows."""

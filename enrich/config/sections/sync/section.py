@@ -1,18 +1,13 @@
 """The section `sync`: what the sync service moves between topics and external stores, in both directions."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Any
 
 from pydantic import Field, JsonValue
 
 from enrich.config.sections.sync.sources import SyncSource
 from enrich.config.sections.sync.writeback import SyncWriteback, filled_writeback
-from enrich.config.types.fields import NAME_PATTERN, Matching, Name, Section
-
-_PORT = "([0-9]{1,4}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
-LISTEN_PATTERN = rf"^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):{_PORT}$"
-
-ListenAddress = Annotated[str, Matching(LISTEN_PATTERN, "an address such as 127.0.0.1:9400")]
+from enrich.config.types.fields import NAME_PATTERN, ListenAddress, Name, Section
 
 _NAMED: dict[str, JsonValue] = {"propertyNames": {"pattern": NAME_PATTERN}}
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from enrich.service.routes import RouteState
 from stores.errors import Unreachable
 from stores.external.postgres.reading import PostgresReader
-from sync_service.routes import RouteState
 from tests.chaos.sync.servers import Servers
 from tests.support.processes import all_frozen
 from tests.support.sources import SourceWorld, has_read, repeats

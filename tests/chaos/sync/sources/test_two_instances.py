@@ -2,7 +2,7 @@
 
 import psutil
 
-from sync_service.routes import RouteState
+from enrich.service.routes import RouteState
 from tests.support.processes import frozen, kill
 from tests.support.sources import SourceWorld, repeats
 from tests.support.sync import SHORT_SESSIONS, Running, running

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from sync_service.routes import RouteState
+from enrich.service.routes import RouteState
 from tests.support.sources import SourceWorld, has_read, is_held
 from tests.support.sync import SHORT_SESSIONS
 from tests.support.waiting import wait_until

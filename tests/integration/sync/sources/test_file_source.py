@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
-from sync_service.routes import RouteState
+from enrich.service.routes import RouteState
 from tests.support.sources import SourceWorld, has_read, is_held, repeats
 from tests.support.waiting import wait_until
 

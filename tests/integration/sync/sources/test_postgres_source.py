@@ -7,7 +7,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from sync_service.routes import RouteState
+from enrich.service.routes import RouteState
 from tests.support.postgres_standby import standby_of
 from tests.support.seed import random_source
 from tests.support.sources import SourceWorld, has_read, is_held, repeats

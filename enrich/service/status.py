@@ -1,7 +1,7 @@
-"""The status of the service's routes over HTTP, also in Prometheus' text format."""
+"""The status of a program's routes over HTTP, also in Prometheus' text format."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -10,18 +10,31 @@ from prometheus_client.registry import Collector
 
 from enrich.base.errors import ConfigError
 from enrich.service.page import Page, PageServer
-from sync_service.routes import RouteState, RouteStatus
-from sync_service.service import Service
+from enrich.service.routes import RouteState, RouteStatus
+from enrich.service.service import Service
 
 _LABELS = ("route", "kind")
 
 
-def serve_status(service: Service, pipeline: str, listen: str) -> PageServer:
+@dataclass(frozen=True)
+class Program:
+    """What its page says about a program."""
+
+    name: str
+    """In the names of its metrics: `sync` is `enrich_sync_...`."""
+    pipeline: str
+    listen: str
+    """Address of its page."""
+    listen_key: str
+    """The key of the configuration that the address is from."""
+
+
+def serve_status(service: Service, program: Program) -> PageServer:
     """Raises ConfigError if it cannot listen on the address."""
-    host, _, port = listen.rpartition(":")
+    host, _, port = program.listen.rpartition(":")
     page = Page(
-        metrics=lambda: exposition(service.statuses()).encode(),
-        status=lambda: {"pipeline": pipeline, "routes": [_shown(status) for status in service.statuses()]},
+        metrics=lambda: exposition(service.statuses(), program.name).encode(),
+        status=lambda: {"pipeline": program.pipeline, "routes": [_shown(status) for status in service.statuses()]},
         stopped=lambda: {
             status.name: status.last_error for status in service.statuses() if status.state is RouteState.stopped
         },
@@ -31,7 +44,9 @@ def serve_status(service: Service, pipeline: str, listen: str) -> PageServer:
         return PageServer(host.strip("[]"), int(port), page)
     except OSError as error:
         raise ConfigError(
-            f"cannot listen on {listen}: {error.strerror}", where="sync.listen", next_step="choose another address"
+            f"cannot listen on {program.listen}: {error.strerror}",
+            where=program.listen_key,
+            next_step="choose another address",
         ) from error
 
 
@@ -46,20 +61,22 @@ def _not_ready(statuses: Sequence[RouteStatus]) -> Iterator[tuple[str, str]]:
             yield status.name, status.last_error or status.state.value
 
 
-def exposition(statuses: Sequence[RouteStatus]) -> str:
+def exposition(statuses: Sequence[RouteStatus], program: str) -> str:
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Statuses(statuses))
+    registry.register(_Statuses(statuses, program))
     return generate_latest(registry).decode()
 
 
 class _Statuses(Collector):
-    def __init__(self, statuses: Sequence[RouteStatus]) -> None:
+    def __init__(self, statuses: Sequence[RouteStatus], program: str) -> None:
         self._statuses = statuses
+        self._prefix = f"enrich_{program}_"
 
     def collect(self) -> Iterator[Metric]:
-        state = GaugeMetricFamily("enrich_sync_state", "1 for the state of the route.", labels=(*_LABELS, "state"))
-        lag = GaugeMetricFamily("enrich_sync_lag", "Records or rows that are not moved yet.", labels=_LABELS)
-        rate = GaugeMetricFamily("enrich_sync_rows_per_second", "Over the last seconds.", labels=_LABELS)
+        prefix = self._prefix
+        state = GaugeMetricFamily(f"{prefix}state", "1 for the state of the route.", labels=(*_LABELS, "state"))
+        lag = GaugeMetricFamily(f"{prefix}lag", "Records or rows that are not moved yet.", labels=_LABELS)
+        rate = GaugeMetricFamily(f"{prefix}rows_per_second", "Over the last seconds.", labels=_LABELS)
         counters: dict[str, CounterMetricFamily] = {}
         gauges: dict[str, GaugeMetricFamily] = {}
         for status in self._statuses:
@@ -71,11 +88,11 @@ class _Statuses(Collector):
             rate.add_metric(labels, status.rows_per_s)
             for name, total in status.counters.items():
                 if name not in counters:
-                    counters[name] = CounterMetricFamily(f"enrich_sync_{name}", _help_text(name), labels=_LABELS)
+                    counters[name] = CounterMetricFamily(f"{prefix}{name}", _help_text(name), labels=_LABELS)
                 counters[name].add_metric(labels, total)
             for name, value in status.gauges.items():
                 if name not in gauges:
-                    gauges[name] = GaugeMetricFamily(f"enrich_sync_{name}", _help_text(name), labels=_LABELS)
+                    gauges[name] = GaugeMetricFamily(f"{prefix}{name}", _help_text(name), labels=_LABELS)
                 gauges[name].add_metric(labels, value)
         yield from (state, lag, rate, *counters.values(), *gauges.values())
 

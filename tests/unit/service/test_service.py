@@ -8,10 +8,10 @@ import pytest
 
 from enrich.base.backoff import Backoff
 from enrich.base.errors import ConfigError, EnrichError, Fatal, Fenced, Retryable, WouldLoseData
-from sync_service.meters import Meter
-from sync_service.page import exposition, serve_status
-from sync_service.routes import RouteKind, RouteState, RouteStatus
-from sync_service.service import Service
+from enrich.service.meters import Meter
+from enrich.service.routes import RouteKind, RouteState, RouteStatus
+from enrich.service.service import Service
+from enrich.service.status import Program, exposition, serve_status
 from tests.support.waiting import wait_until
 
 
@@ -150,7 +150,7 @@ def test_metrics_name_the_route_and_its_state() -> None:
     status = RouteStatus(
         "out", RouteKind.writeback, RouteState.waiting, lag=7, counters={"rows_written": 3}, gauges={"differences": 2}
     )
-    text = exposition([status])
+    text = exposition([status], "sync")
     assert 'enrich_sync_state{kind="writeback",route="out",state="waiting"} 1.0' in text
     assert 'enrich_sync_lag{kind="writeback",route="out"} 7.0' in text
     assert 'enrich_sync_rows_written_total{kind="writeback",route="out"} 3.0' in text
@@ -163,7 +163,7 @@ def test_metrics_name_the_route_and_its_state() -> None:
 def test_an_instance_that_could_take_over_is_ready(state: RouteState, code: int) -> None:
     route = Scripted("a")
     route.state = state
-    server = serve_status(Service([route]), "p", "127.0.0.1:0")
+    server = serve_status(Service([route]), Program("sync", "p", "127.0.0.1:0", "sync.listen"))
     try:
         connection = http.client.HTTPConnection(server.address, timeout=30)
         connection.request("GET", "/readyz")

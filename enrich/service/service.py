@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from enrich.base.backoff import Backoff
 from enrich.base.errors import ConfigError, EnrichError, Fatal, Retryable, WouldLoseData
-from sync_service.routes import Paused, Route, RouteState, RouteStatus
+from enrich.service.routes import Paused, Route, RouteState, RouteStatus
 
-_log = logging.getLogger("enrich.sync")
+_log = logging.getLogger("enrich.service")
 
 # How often a held or paused route is tried: how soon it notices that a person has decided.
 _HELD_S = 15.0

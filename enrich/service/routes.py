@@ -1,4 +1,4 @@
-"""The interface of write-back and sources: a route and its status."""
+"""The interface of what a program runs: a route and its status."""
 
 import threading
 from collections.abc import Mapping
@@ -12,6 +12,8 @@ from enrich.base.errors import EnrichError
 class RouteKind(StrEnum):
     writeback = "writeback"
     source = "source"
+    expel = "expel"
+    retry = "retry"
 
 
 class RouteState(StrEnum):
@@ -44,9 +46,9 @@ class RouteStatus:
     last_progress_ms: int | None = None
     """When it last moved something, or found nothing to move (milliseconds since the epoch)."""
     counters: Mapping[str, int] = field(default_factory=dict)
-    """Totals by name. Each becomes a metric: `rows_written` is `enrich_sync_rows_written_total`."""
+    """Totals by name. Each becomes a metric: with the program's name, as in `enrich_sync_rows_written_total`."""
     gauges: Mapping[str, float] = field(default_factory=dict)
-    """Values that go up and down, by name. Each becomes a metric: `differences` is `enrich_sync_differences`."""
+    """Values that go up and down, by name. Each becomes a metric: as in `enrich_sync_differences`."""
     details: Mapping[str, Any] = field(default_factory=dict)
     """More for `/status`: any JSON value."""
     is_of_interest: bool = True
