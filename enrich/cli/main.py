@@ -9,7 +9,7 @@ import typer
 
 from enrich.base.exits import DONE, outcome
 from enrich.base.logs import LogFormat, LogLevel, setup_logs
-from enrich.cli import agent, config, demo, dev, doctor, sync
+from enrich.cli import agent, config, demo, dev, doctor, expel, ingest, retrier, sync
 from enrich.cli.rejected import dlq, quarantine
 from enrich.cli.stage import package, run, stop
 from enrich.cli.table import changes as table_changes
@@ -38,6 +38,9 @@ app.command("run", rich_help_panel=_RUN)(run.run)
 app.command("stop", rich_help_panel=_RUN)(stop.stop)
 app.add_typer(agent.app, name="agent", rich_help_panel=_RUN)
 app.add_typer(sync.app, name="sync", rich_help_panel=_RUN)
+app.add_typer(ingest.app, name="ingest", rich_help_panel=_RUN)
+app.add_typer(expel.app, name="expel", rich_help_panel=_RUN)
+app.add_typer(retrier.app, name="retrier", rich_help_panel=_RUN)
 app.add_typer(topics.app, name="topics", rich_help_panel=_TABLES)
 app.add_typer(table.app, name="table", rich_help_panel=_TABLES)
 app.add_typer(dlq.app, name="dlq", rich_help_panel=_REJECTED)

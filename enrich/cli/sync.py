@@ -1,19 +1,17 @@
 """`enrich sync`: moves rows between topics and external stores. The program `sync_service` does the work."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from enrich.base.exits import DIFFERENCE
-from enrich.base.json_lines import print_json
 from enrich.cli.options import ConfigFile
 from enrich.cli.options import JsonLines as AsJson
 from enrich.cli.programs import become_program
+from enrich.cli.statuses import Program, show_routes
 
 app = typer.Typer(no_args_is_help=True, help="Rows between topics and external stores, in both directions.")
 
 _PROGRAM = "sync_service"
-_ANSWER_S = 5.0
 
 
 @app.command()
@@ -102,65 +100,4 @@ def status(config: ConfigFile, json: AsJson = False) -> None:
     pipeline = load(config)
     if pipeline.sync is None:
         raise ConfigError(f"the pipeline {pipeline.name} has no section `sync`", where=str(config))
-    routes = _ask(pipeline.sync.listen)["routes"]
-    if json:
-        for route in routes:
-            print_json(route)
-    else:
-        _print_people(routes)
-    if any(route["state"] != "running" for route in routes):
-        raise typer.Exit(DIFFERENCE)
-
-
-def _ask(listen: str) -> dict[str, Any]:
-    import http.client
-    import json
-
-    from enrich.base.errors import ConfigError, Unreachable
-
-    host, _, port = listen.rpartition(":")
-    if port == "0":
-        raise ConfigError(
-            "the port 0 stands for any free one: nobody can ask there",
-            where="sync.listen",
-            next_step="give the page a port, or ask where the service's log says that it listens",
-        )
-    host = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}.get(host, host)  # noqa: S104 - compared, not listened on
-    connection = http.client.HTTPConnection(host.strip("[]"), int(port), timeout=_ANSWER_S)
-    try:
-        connection.request("GET", "/status")
-        answer = json.loads(connection.getresponse().read())
-    except (OSError, ValueError, http.client.HTTPException) as error:
-        raise Unreachable(
-            f"no sync service answers: {error}",
-            where=listen,
-            next_step="start it with `enrich sync run -c FILE`, or ask on the host where it runs",
-        ) from error
-    finally:
-        connection.close()
-    return dict(answer)
-
-
-def _print_people(routes: list[dict[str, Any]]) -> None:
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Column, Table
-
-    noted = ""
-    table = Table(Column("route", no_wrap=True), "state", "lag", "rows/s", "so far", "note")
-    for route in routes:
-        color = {"running": "green", "stopped": "red", "held": "red"}.get(route["state"], "yellow")
-        counters = ", ".join(
-            f"{count:,} {name.replace('_', ' ')}" for name, count in route["counters"].items() if count
-        )
-        note = "; ".join([*filter(None, [route["last_error"]]), *route["details"].get("warnings", [])])
-        table.add_row(
-            escape(route["name"]),
-            f"[{color}]{route['state']}[/]",
-            "" if route["lag"] is None else f"{route['lag']:,}",
-            f"{route['rows_per_s']:,.0f}",
-            escape(counters),
-            "as above" if note and note == noted else escape(note),
-        )
-        noted = note
-    Console(highlight=False).print(table)
+    show_routes(Program("sync", pipeline.sync.listen, "sync.listen"), as_json=json)

@@ -1,0 +1,19 @@
+"""The role `retrier`: forwards what has waited in the retry topics of all routes of the section `expel`."""
+
+from enrich.base.errors import ConfigError
+from enrich.config import Pipeline
+from enrich.service.program import leave, run_routes
+from enrich.service.routes import Route
+from enrich.service.status import Program
+
+
+def run(pipeline: Pipeline) -> int:
+    run_routes(routes_of(pipeline), Program("retrier", pipeline.name, pipeline.pages.retrier, "pages.retrier"))
+    return leave()
+
+
+def routes_of(pipeline: Pipeline) -> list[Route]:
+    """Raises ConfigError if there is none. Opens no connection."""
+    raise ConfigError(
+        f"the pipeline {pipeline.name} has no retry topics", next_step="name routes with retries under `expel`"
+    )

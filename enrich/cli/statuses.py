@@ -1,0 +1,87 @@
+"""What `status` commands share: they ask the page of a program that runs on this host, and show its routes."""
+
+import http.client
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import typer
+
+from enrich.base.errors import ConfigError, Unreachable
+from enrich.base.exits import DIFFERENCE
+from enrich.base.json_lines import print_json
+
+_ANSWER_S = 5.0
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program with a page."""
+
+    name: str
+    """As in `enrich NAME run`."""
+    listen: str
+    listen_key: str
+    """The key of the configuration that the address is from."""
+
+
+def show_routes(program: Program, *, as_json: bool) -> None:
+    """Exits with 1 if a route is not running. Raises Unreachable if the program does not answer."""
+    routes = ask(program)["routes"]
+    if as_json:
+        for route in routes:
+            print_json(route)
+    else:
+        _print_people(routes)
+    if any(route["state"] != "running" for route in routes):
+        raise typer.Exit(DIFFERENCE)
+
+
+def ask(program: Program) -> dict[str, Any]:
+    """What the program's `/status` says."""
+    host, _, port = program.listen.rpartition(":")
+    if port == "0":
+        raise ConfigError(
+            "the port 0 stands for any free one: nobody can ask there",
+            where=program.listen_key,
+            next_step="give the page a port, or ask where the program's log says that it listens",
+        )
+    host = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}.get(host, host)  # noqa: S104 - compared, not listened on
+    connection = http.client.HTTPConnection(host.strip("[]"), int(port), timeout=_ANSWER_S)
+    try:
+        connection.request("GET", "/status")
+        answer = json.loads(connection.getresponse().read())
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        raise Unreachable(
+            f"nothing answers: {error}",
+            where=program.listen,
+            next_step=f"start it with `enrich {program.name} run -c FILE`, or ask on the host where it runs",
+        ) from error
+    finally:
+        connection.close()
+    return dict(answer)
+
+
+def _print_people(routes: list[dict[str, Any]]) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Column, Table
+
+    noted = ""
+    table = Table(Column("route", no_wrap=True), "state", "lag", "rows/s", "so far", "note")
+    for route in routes:
+        color = {"running": "green", "stopped": "red", "held": "red"}.get(route["state"], "yellow")
+        counters = ", ".join(
+            f"{count:,} {name.replace('_', ' ')}" for name, count in route["counters"].items() if count
+        )
+        note = "; ".join([*filter(None, [route["last_error"]]), *route["details"].get("warnings", [])])
+        table.add_row(
+            escape(route["name"]),
+            f"[{color}]{route['state']}[/]",
+            "" if route["lag"] is None else f"{route['lag']:,}",
+            f"{route['rows_per_s']:,.0f}",
+            escape(counters),
+            "as above" if note and note == noted else escape(note),
+        )
+        noted = note
+    Console(highlight=False).print(table)
