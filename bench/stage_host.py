@@ -19,9 +19,9 @@ from unittest.mock import patch
 from bench.harness import family_cpu_seconds
 from bench.stage_contenders import OURS, WITH_TABLES, lookups_by
 from enrich.config import load
-from enrich.stage.run.profiles import stage_settings
-from enrich.stage.run.session import stage_session
 from enrich.stage.run.stage_run import RunOptions, StageRun
+from enrich.stage.spark.profiles import stage_settings
+from enrich.stage.spark.session import stage_session
 
 _START_S, _STOP_S = 300, 120
 # As docs/stages-explained.md advises.

@@ -9,8 +9,9 @@ import typer
 
 from enrich.base.exits import DONE, outcome
 from enrich.base.logs import LogFormat, LogLevel, setup_logs
-from enrich.cli import agent, config, demo, dev, doctor, expel, ingest, retrier, sync
+from enrich.cli import config, demo, dev, doctor
 from enrich.cli.rejected import dlq, quarantine
+from enrich.cli.services import agent, expel, ingest, retrier, sync
 from enrich.cli.stage import package, run, stop
 from enrich.cli.table import changes as table_changes
 from enrich.cli.table import snapshots as table_snapshots

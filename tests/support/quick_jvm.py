@@ -16,7 +16,7 @@ import pyspark.sql.functions as sql
 from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined] # missing in its stubs
 
 from enrich.dev.servers.java import find_java
-from enrich.stage.run.session import stage_session
+from enrich.stage.spark.session import stage_session
 
 _COMPILED_ONCE = "-XX:TieredStopAtLevel=1"
 _SILENT = "-Xlog:disable -Xlog:all=error:stderr"

@@ -25,7 +25,7 @@ def package(
 
     Example: enrich package -o environment.tar.gz
     """
-    from enrich.stage.run.package import package as pack
+    from enrich.stage.spark.package import package as pack
 
     with _bar() as report:
         packed = pack(output, python, report)

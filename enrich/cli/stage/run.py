@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from enrich.cli.options import ConfigFile
-from enrich.cli.programs import become_program
+from enrich.cli.services.programs import become_program
 
 
 def run(

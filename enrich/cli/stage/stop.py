@@ -29,10 +29,10 @@ def stop(
     from enrich.base.errors import ConfigError, Unreachable
     from enrich.config import load
     from enrich.stage.progress.checkpoint import Checkpoint
-    from enrich.stage.run.profiles import file_settings
-    from enrich.stage.run.session import stage_session
-    from enrich.stage.run.spark_settings import parse_settings
     from enrich.stage.run.stopping import request_stop, require_drained
+    from enrich.stage.spark.profiles import file_settings
+    from enrich.stage.spark.session import stage_session
+    from enrich.stage.spark.spark_settings import parse_settings
 
     pipeline = load(config)
     if stage not in pipeline.stages:

@@ -12,10 +12,10 @@ from enrich.codecs import registry_trouble
 from enrich.config import Pipeline, Replay
 from enrich.kafka import librdkafka_settings
 from enrich.stage.daemon import STATE_DIR
-from enrich.stage.run.profiles import StageSettings, stage_settings
-from enrich.stage.run.session import stage_session
 from enrich.stage.run.stage_run import RunOptions, StageRun
 from enrich.stage.run.topics import checked_topics
+from enrich.stage.spark.profiles import StageSettings, stage_settings
+from enrich.stage.spark.session import stage_session
 
 _log = logging.getLogger(__name__)
 

@@ -33,10 +33,10 @@ from enrich.stage.run.draining import drain, stop_now
 from enrich.stage.run.event_size import typical_event_bytes
 from enrich.stage.run.life import Happening, Phase, new_life
 from enrich.stage.run.preload import preload
-from enrich.stage.run.profiles import StageSettings, sink_options, source_options
 from enrich.stage.run.stopping import StopOrder
 from enrich.stage.run.topics import checked_topics
 from enrich.stage.run.writing import PinnedBatches, StreamedBatches, Writing
+from enrich.stage.spark.profiles import StageSettings, sink_options, source_options
 from enrich.stage.task.failures import from_report
 
 _log = logging.getLogger(__name__)

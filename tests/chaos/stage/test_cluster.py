@@ -13,7 +13,7 @@ import redis
 
 from enrich.host.ipc.store_paths import paths_of
 from enrich.host.reader.spawn import ensure_agent
-from enrich.stage.run.package import package
+from enrich.stage.spark.package import package
 from tests.support.processes import kill, python_workers
 from tests.support.quick_jvm import quick_jvm
 from tests.support.seed import rounds

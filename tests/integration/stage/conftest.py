@@ -2,7 +2,7 @@ import signal
 
 import pytest
 
-from enrich.stage.run.session import stage_session
+from enrich.stage.spark.session import stage_session
 from tests.support.quick_jvm import quick_jvm
 from tests.support.stages import StageWorld
 

@@ -15,8 +15,8 @@ from enrich.stage.progress.checkpoint import Checkpoint, choose_file_manager
 from enrich.stage.progress.group import group_of
 from enrich.stage.progress.starting import From
 from enrich.stage.run.draining import drain
-from enrich.stage.run.profiles import stage_settings
 from enrich.stage.run.stage_run import RunOptions, StageRun
+from enrich.stage.spark.profiles import stage_settings
 from tests.support.stages import Load
 from tests.support.waiting import wait_until
 

@@ -7,7 +7,7 @@ import tarfile
 import pytest
 
 from enrich.base.errors import ConfigError
-from enrich.stage.run.package import package
+from enrich.stage.spark.package import package
 from tests.support.commands import enrich, lines
 
 LOOKS = """

@@ -4,7 +4,7 @@ import pytest
 
 from enrich.base.errors import ConfigError
 from enrich.config import KafkaSection, Stage
-from enrich.stage.run.profiles import file_settings, sink_options, source_options, stage_settings
+from enrich.stage.spark.profiles import file_settings, sink_options, source_options, stage_settings
 
 STAGE = {
     "source": {"topic": "in", "format": "json", "schema": "a string"},

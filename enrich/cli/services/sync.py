@@ -6,8 +6,8 @@ import typer
 
 from enrich.cli.options import ConfigFile
 from enrich.cli.options import JsonLines as AsJson
-from enrich.cli.programs import become_program
-from enrich.cli.statuses import Program, show_routes
+from enrich.cli.services.programs import become_program
+from enrich.cli.services.statuses import Program, show_routes
 
 app = typer.Typer(no_args_is_help=True, help="Rows between topics and external stores, in both directions.")
 

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from enrich.base.logs import logs_are_json
 from enrich.jars import jars
-from enrich.stage.run.deaf_children import deaf_children
+from enrich.stage.spark.deaf_children import deaf_children
 
 _JSON_LINES = "org/apache/spark/log4j2-json-layout.properties"
 _CONNECTOR = "spark-sql-kafka-0-10_*.jar"
