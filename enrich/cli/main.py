@@ -9,7 +9,7 @@ import typer
 
 from enrich.base.exits import DONE, outcome
 from enrich.base.logs import LogFormat, LogLevel, setup_logs
-from enrich.cli import config, demo, dev, doctor
+from enrich.cli import config, demo, dev, doctor, sink
 from enrich.cli.rejected import dlq, quarantine
 from enrich.cli.services import agent, expel, ingest, retrier, sync
 from enrich.cli.stage import package, run, stop
@@ -46,6 +46,7 @@ app.add_typer(topics.app, name="topics", rich_help_panel=_TABLES)
 app.add_typer(table.app, name="table", rich_help_panel=_TABLES)
 app.add_typer(dlq.app, name="dlq", rich_help_panel=_REJECTED)
 app.add_typer(quarantine.app, name="quarantine", rich_help_panel=_REJECTED)
+sink.add_commands(dev.app)
 moves.add_commands(topics.app)
 table_changes.add_commands(table.app)
 table_snapshots.add_commands(table.app)
