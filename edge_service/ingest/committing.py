@@ -14,8 +14,7 @@ from edge_service.ingest.events import Events
 from enrich.base.errors import EnrichError
 from enrich.kafka.clients.errors import mapped
 from enrich.kafka.clients.making import Connection, new_producer
-
-EVENT_TIME = "enrich.event_time"
+from enrich.kafka.identity import EVENT_TIME
 
 Report = Callable[[KafkaError | None, Message], None]
 Headers = list[tuple[str, str | bytes | None]]

@@ -15,16 +15,24 @@ VERSIONS = SourceVersions("events", "an-id", 2, [0, 0, 50])
 
 def source_of(spark: SparkSession, events: Sequence[bytes | None]) -> DataFrame:
     """Events as Spark's Kafka source gives them."""
-    rows = [
-        (f"k{i}".encode(), value, "events", i % 3, i, None if i % 2 else [("trace", b"t"), ("enrich.reason", b"old")])
-        for i, value in enumerate(events)
-    ]
+    rows = [(f"k{i}".encode(), value, "events", i % 3, i, _headers(i)) for i, value in enumerate(events)]
     schema = (
         "key binary, value binary, topic string, partition int, offset bigint, "
         "headers array<struct<key:string,value:binary>>"
     )
     frame = spark.createDataFrame(rows, schema)
     return frame.selectExpr("*", "timestamp_millis(1000) AS timestamp").repartition(2)
+
+
+def _headers(number: int) -> list[tuple[str, bytes]] | None:
+    """An odd event has none; every fourth one says where it came in."""
+    earlier = [] if number % 4 else [("enrich.origin", b"first/1/%d" % number)]
+    return None if number % 2 else [("trace", b"t"), *earlier, ("enrich.reason", b"old")]
+
+
+def origin_of(number: int) -> bytes:
+    """What the output of that event should say."""
+    return b"first/1/%d" % number if number % 4 == 0 else b"events/%d/%d" % (number % 3, number)
 
 
 def records(

@@ -8,6 +8,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 from pyspark.sql.types import StructType
 
+from enrich.kafka.identity import ORIGIN
+
 
 @dataclass(frozen=True)
 class Kafka:
@@ -31,10 +33,11 @@ class Kafka:
 
 
 KAFKA = Kafka()
+HEADERS_TYPE = "array<struct<key:string,value:binary>>"
 
 
 OVERHEAD = 512
-"""Bytes of a record beside its key, value and headers."""
+"""Bytes of a record beside its key, value and the event's headers; with the header that `with_origin` adds."""
 
 
 def bytes_beside_value() -> Column:
@@ -46,6 +49,22 @@ def bytes_beside_value() -> Column:
     texts = (headers["key"], headers["value"].cast("array<string>"))
     sizes = sum((sql.octet_length(sql.array_join(text, "")) for text in texts), start=sql.size(headers) * 10)
     return sql.coalesce(sql.length(KAFKA.key), sql.lit(0)) + sql.coalesce(sizes, sql.lit(0)) + OVERHEAD
+
+
+def place() -> Column:
+    """The event's own place: topic/partition/offset."""
+    return sql.concat_ws(
+        "/", KAFKA.topic, sql.col(KAFKA.partition).cast("string"), sql.col(KAFKA.offset).cast("string")
+    )
+
+
+def with_origin() -> Column:
+    """The event's headers with its origin: its own place, unless it brings one from an earlier node. No lambda, as in
+    `bytes_beside_value`."""
+    headers = sql.col(KAFKA.headers)
+    own = sql.array(sql.struct(sql.lit(ORIGIN).alias("key"), place().cast("binary").alias("value")))
+    theirs = sql.coalesce(headers, sql.array().cast(HEADERS_TYPE))
+    return sql.when(sql.array_contains(headers["key"], ORIGIN), headers).otherwise(sql.concat(theirs, own))
 
 
 def missing() -> Column:

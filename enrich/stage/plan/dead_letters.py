@@ -8,8 +8,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as sql
 
 from enrich.kafka.writing.dead_letters import LARGEST_VALUE
-from enrich.stage.events.events import KAFKA, bytes_beside_value
-from enrich.stage.plan.rows import HEADERS_TYPE, Row
+from enrich.stage.events.events import HEADERS_TYPE, KAFKA, bytes_beside_value, place
+from enrich.stage.plan.rows import Row
 from enrich.stage.task.failures import MARK
 
 _OWN_BYTES = 2_048
@@ -41,7 +41,7 @@ def dead_letter(wanted: Column, topic: str, sender: Sender, reason: Column, look
     return Row(
         wanted=wanted,
         topic=sql.lit(topic),
-        key=sql.concat_ws("/", _place(), sql.lit(sender.name)).cast("binary"),
+        key=sql.concat_ws("/", place(), sql.lit(sender.name)).cast("binary"),
         value=sql.substring(_value(), sql.lit(1), sql.least(room, sql.lit(LARGEST_VALUE))),
         headers=_headers(sender.stage, reason, lookup, theirs),
     )
@@ -56,15 +56,9 @@ def failure_row(wanted: Column, reason: Column) -> Row:
         "next_step": "give the stage a dlq",
     }
     before, between, after = (MARK + json.dumps(error)).replace("PLACE", "REASON").split("REASON")
-    text = sql.concat(sql.lit(before), reason, sql.lit(between), _place(), sql.lit(after))
+    text = sql.concat(sql.lit(before), reason, sql.lit(between), place(), sql.lit(after))
     failure = sql.raise_error(text)
     return Row(wanted, failure.cast("string"), sql.col(KAFKA.key), sql.col(KAFKA.value), sql.col(KAFKA.headers))
-
-
-def _place() -> Column:
-    return sql.concat_ws(
-        "/", KAFKA.topic, sql.col(KAFKA.partition).cast("string"), sql.col(KAFKA.offset).cast("string")
-    )
 
 
 def _value() -> Column:

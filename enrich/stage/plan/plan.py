@@ -7,7 +7,7 @@ from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as sql
 
 from enrich.config import OnMiss, Pipeline, Replay
-from enrich.stage.events.events import KAFKA, bytes_beside_value
+from enrich.stage.events.events import KAFKA, bytes_beside_value, with_origin
 from enrich.stage.events.formats import event_format
 from enrich.stage.measure.counting import observed
 from enrich.stage.plan.dead_letters import Sender, dead_letter, failure_row
@@ -130,7 +130,7 @@ class StagePlan:
             topic=sql.lit(self._stage.sink.topic),
             key=sql.col(KAFKA.key),
             value=sql.col(KAFKA.value),
-            headers=sql.col(KAFKA.headers),
+            headers=with_origin(),
         )
         is_dead = sql.col(_IS_DEAD)
         if self._stage.dlq is None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 
-HEADERS_TYPE = "array<struct<key:string,value:binary>>"
+from enrich.stage.events.events import HEADERS_TYPE
 
 
 @dataclass(frozen=True)

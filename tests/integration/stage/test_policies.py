@@ -10,7 +10,7 @@ from enrich.base.errors import BadRecord
 from enrich.stage.task.failures import from_report
 from tests.support.seed import random_source, rounds
 from tests.support.stage_events import BAD_EVENTS, GOOD_SHAPES, random_event
-from tests.support.stage_frames import VERSIONS, python_operators, records, seen, written_back
+from tests.support.stage_frames import VERSIONS, origin_of, python_operators, records, seen, written_back
 from tests.support.stage_oracle import Rows, expected
 from tests.support.stages import USERS, StageWorld
 
@@ -102,6 +102,8 @@ def test_every_combination_of_policies_is_exact_and_evaluates_each_event_once(sp
         if topic == "out":
             assert json.loads(made) == wanted.value
             assert made.startswith((value or b"").strip()[:-1].strip()), "the original bytes are not in the output"
+            assert headers["enrich.origin"] == origin_of(number)
+            assert ("trace" in headers) == (number % 2 == 0)
         elif topic == "dlq":
             assert made == (value or b"")
             assert headers["enrich.reason"].decode().startswith(wanted.reason or "?")
