@@ -115,6 +115,11 @@ class TransactionalProducer:
         with contextlib.closing(another):
             another.start()
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it is unknown how the last transaction ended: if its commit had begun, only its topics show it."""
+        return self._is_open
+
     def close(self) -> None:
         """Drops what was not committed."""
         self._producer.purge()

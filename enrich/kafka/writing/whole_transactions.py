@@ -20,18 +20,34 @@ class WholeTransactions(TransactionalProducer):
     A record that is not delivered makes the commit fail.
     """
 
-    def __init__(self, connection: Connection, transactional_id: str, *, deadline_s: float = 30.0) -> None:
-        super().__init__(connection, transactional_id, deadline_s=deadline_s, timeout_s=LONGEST_S)
+    def __init__(
+        self,
+        connection: Connection,
+        transactional_id: str,
+        *,
+        deadline_s: float = 30.0,
+        timeout_s: float = LONGEST_S,
+    ) -> None:
+        super().__init__(connection, transactional_id, deadline_s=deadline_s, timeout_s=timeout_s)
 
     def produce(self, topic: str, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
         """Queues a record for each key."""
         self._queue(topic, [{"key": key, "value": value} for key, value in zip(keys, values, strict=True)])
 
     def produce_one(
-        self, topic: str, key: bytes | None, value: bytes | None, *, headers: Headers = (), time_ms: int | None = None
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        *,
+        headers: Headers = (),
+        time_ms: int | None = None,
+        partition: int | None = None,
     ) -> None:
         """Queues a record with headers and a timestamp, which the client does not accept in batches."""
         options: dict[str, Any] = {} if time_ms is None else {"timestamp": time_ms}
+        if partition is not None:
+            options["partition"] = partition
         given: list[Any] = list(headers.items() if isinstance(headers, Mapping) else headers)
         while not queued(self._producer, topic, key, value, headers=given, **options):
             pass

@@ -1,0 +1,45 @@
+"""Headers of events that wait in a route's retry topics, beside those of the event itself."""
+
+from collections.abc import Mapping, Sequence
+
+from confluent_kafka import Message
+
+from enrich.kafka.records import headers_of, key_of, value_of
+from enrich.kafka.writing.dead_letters import Origin
+
+TOPIC, PARTITION, OFFSET = "enrich.topic", "enrich.partition", "enrich.offset"
+"""The place of the event in the route's topic."""
+TIMESTAMP = "enrich.timestamp"
+"""The time of the record in the route's topic, in ms since 1970: the event's age counts from it."""
+TRIES = "enrich.tries"
+"""How many pauses it has used up."""
+
+RETRY_HEADERS = (TOPIC, PARTITION, OFFSET, TIMESTAMP, TRIES)
+
+Place = tuple[str, int, int]
+"""Topic, partition and offset of a record."""
+
+
+def retry_headers(place: Place, timestamp_ms: int, tries: int) -> Sequence[tuple[str, bytes]]:
+    values = (*place, timestamp_ms, tries)
+    return [(name, str(value).encode()) for name, value in zip(RETRY_HEADERS, values, strict=True)]
+
+
+def as_first_read(message: Message) -> Origin:
+    """The event of a record in a retry topic: its place in the route's topic, and its own headers.
+
+    A record of another program, which lacks these headers, is taken for an event of its own place.
+    """
+    headers = headers_of(message)
+    known = {name: content for name, content in headers if name in RETRY_HEADERS and content is not None}
+    own = [(name, content) for name, content in headers if name not in RETRY_HEADERS]
+    here = message.topic() or "", message.partition() or 0, message.offset() or 0
+    return Origin(*(place_of(known) or here), key_of(message), value_of(message), own)
+
+
+def place_of(headers: Mapping[str, bytes]) -> Place | None:
+    """By the headers; None if they are not all there and right."""
+    try:
+        return headers[TOPIC].decode(), int(headers[PARTITION]), int(headers[OFFSET])
+    except (KeyError, ValueError):
+        return None
