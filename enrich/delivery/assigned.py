@@ -15,24 +15,23 @@ DEADLINE_S = 10.0
 class Assigned:
     """Written by the flow's thread. `all` and `lag` may be called by others: they do not touch the consumer."""
 
-    def __init__(self, consumer: Consumer, topic: str) -> None:
+    def __init__(self, consumer: Consumer) -> None:
         self.consumer = consumer
-        self.topic = topic
         self.fault: EnrichError | None = None
         """What failed in a callback of the client, where it would lose its type: the next poll raises it."""
-        self._partitions: dict[int, Partition] = {}
+        self._partitions: dict[tuple[str, int], Partition] = {}
 
     def all(self) -> list[Partition]:
         return list(self._partitions.values())
 
-    def get(self, number: int | None) -> Partition | None:
-        return None if number is None else self._partitions.get(number)
+    def get(self, topic: str | None, number: int | None) -> Partition | None:
+        return None if topic is None or number is None else self._partitions.get((topic, number))
 
     def add(self, partition: Partition) -> None:
-        self._partitions[partition.number] = partition
+        self._partitions[partition.topic, partition.number] = partition
 
-    def remove(self, number: int) -> None:
-        self._partitions.pop(number, None)
+    def remove(self, topic: str, number: int) -> None:
+        self._partitions.pop((topic, number), None)
 
     def lag(self) -> int | None:
         """How many records of the partitions are not yet written; None before the ends are known."""
@@ -48,38 +47,31 @@ class Assigned:
         partition.due = until
         if not partition.paused:
             with kafka_errors():
-                self.consumer.pause([self._topic_partition(partition.number)])
+                self.consumer.pause([partition.in_kafka])
             partition.paused = True
 
     def release(self, partition: Partition) -> None:
         if partition.paused:
             with kafka_errors():
-                self.consumer.resume([self._topic_partition(partition.number)])
+                self.consumer.resume([partition.in_kafka])
             partition.paused = False
 
     def go_to(self, partition: Partition, offset: int) -> None:
         """Continues there, and drops what was read and is not yet written."""
-        partition.pending.clear()
-        partition.early.clear()
-        partition.position, partition.epoch = offset, -1
+        partition.go_to(offset)
         with kafka_errors():
-            self.consumer.seek(TopicPartition(self.topic, partition.number, offset))
+            self.consumer.seek(TopicPartition(partition.topic, partition.number, offset))
 
-    def bounds(self, number: int, deadline_s: float) -> Bounds | None:
+    def bounds(self, topic_partition: TopicPartition, deadline_s: float) -> Bounds | None:
         """Asks the brokers. None if they do not answer now."""
         with suppress(KafkaException):
-            return Bounds(
-                *self.consumer.get_watermark_offsets(self._topic_partition(number), timeout=deadline_s, cached=False)
-            )
+            return Bounds(*self.consumer.get_watermark_offsets(topic_partition, timeout=deadline_s, cached=False))
         return None
 
     def look_at_ends(self) -> None:
         """Reads the end offsets from the client's cache: no broker is asked."""
         for partition in self.all():
             with suppress(KafkaException):
-                known = self.consumer.get_watermark_offsets(self._topic_partition(partition.number), cached=True)
+                known = self.consumer.get_watermark_offsets(partition.in_kafka, cached=True)
                 if known is not None and known[1] >= 0:
                     partition.end = known[1]
-
-    def _topic_partition(self, number: int) -> TopicPartition:
-        return TopicPartition(self.topic, number)

@@ -9,7 +9,7 @@ from enrich.base.errors import EnrichError, Retryable
 from enrich.delivery.assigned import DEADLINE_S
 from enrich.delivery.committing import Committing
 from enrich.delivery.gaps import gap_of
-from enrich.delivery.plan import Work
+from enrich.delivery.plan import Handing, Work
 from enrich.delivery.positions import ANOTHER_STORE, COMMITTED, Committed, Marks, Partition, start_of
 from enrich.kafka import kafka_errors
 
@@ -19,15 +19,16 @@ _log = logging.getLogger("enrich.sync")
 class Assigning:
     """Begins each partition where its last owner ended, and remarks what happened to it since."""
 
-    def __init__(self, work: Work, committing: Committing) -> None:
+    def __init__(self, work: Work, handing: Handing, committing: Committing) -> None:
         self._work = work
+        self._handing = handing
         self._assigned, self._plan, self._state = work.assigned, work.plan, work.state
         self._committing = committing
 
     def subscribe(self) -> None:
         with kafka_errors(f"topic {self._plan.topic}"):
             self._assigned.consumer.subscribe(
-                [self._plan.topic], on_assign=self._assign, on_revoke=self._revoke, on_lost=self._lose
+                [*self._plan.topics], on_assign=self._assign, on_revoke=self._revoke, on_lost=self._lose
             )
 
     def _assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
@@ -35,6 +36,7 @@ class Assigning:
             with kafka_errors(f"topic {self._plan.topic}"):
                 committed = consumer.committed(partitions, timeout=DEADLINE_S)
             begun = [self._begin(one) for one in committed]
+            self._handing.begin(self._known(partitions))
             # A flow that starts notices here that the store was replaced; it has written nothing yet.
             self._state.rewinds += any(why == ANOTHER_STORE for _, why in begun)
             starts = [start for start, _ in begun]
@@ -46,17 +48,27 @@ class Assigning:
         except EnrichError as error:
             self._assigned.fault = error
 
-    def _revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        leaving = [self._assigned.get(one.partition) for one in partitions]
+    def _revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:  # noqa: ARG002 - a callback's signature
+        leaving = self._known(partitions)
+        self._handing.give_up(leaving)
         try:
-            self._committing.commit([partition for partition in leaving if partition is not None])
+            self._committing.commit(leaving)
         except EnrichError as error:  # the next owner reads again what is not committed
             _log.info("not committed at the end of an assignment: %s", error)
-        self._lose(consumer, partitions)
+        self._remove(leaving)
 
     def _lose(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:  # noqa: ARG002 - a callback's signature
-        for one in partitions:
-            self._assigned.remove(one.partition)
+        lost = self._known(partitions)
+        self._handing.lose(lost)
+        self._remove(lost)
+
+    def _known(self, partitions: list[TopicPartition]) -> list[Partition]:
+        found = [self._assigned.get(one.topic, one.partition) for one in partitions]
+        return [partition for partition in found if partition is not None]
+
+    def _remove(self, partitions: list[Partition]) -> None:
+        for partition in partitions:
+            self._assigned.remove(partition.topic, partition.number)
 
     def _check_epochs(self, consumer: Consumer, starts: Sequence[TopicPartition]) -> None:
         """Lets the brokers check that the record before each offset still has the leader epoch that it was read with: a
@@ -79,19 +91,22 @@ class Assigning:
         marks = Marks(plan.rewind_ms, known.marks if known is not None and is_current else ())
         marks.forget_after(start)
         marks.add(self._work.clock_ms(), start)
-        partition = Partition(committed.partition, start, marks, committed.offset if committed.offset >= 0 else None)
+        reached = committed.offset if committed.offset >= 0 else None
+        partition = Partition(committed.topic, committed.partition, start, marks, reached)
+        if known is not None and why == COMMITTED:
+            partition.done = known.done
         if plan.is_watched:
             self._look_since(committed, known, partition, why)
         self._assigned.add(partition)
-        extra = {"topic": plan.topic, "partition": partition.number, "offset": partition.position, "because": why}
+        extra = {"topic": partition.topic, "partition": partition.number, "offset": partition.position, "because": why}
         _log.info("a partition was assigned", extra=extra)
-        return TopicPartition(plan.topic, partition.number, partition.position, leader_epoch=partition.epoch), why
+        return TopicPartition(partition.topic, partition.number, partition.position, leader_epoch=partition.epoch), why
 
     def _look_since(self, committed: TopicPartition, known: Committed | None, partition: Partition, why: str) -> None:
         """Remarks what happened to the partition since its last commit."""
         if why == COMMITTED and partition.position == committed.offset and committed.leader_epoch is not None:
             partition.epoch = committed.leader_epoch
-        bounds = self._assigned.bounds(partition.number, DEADLINE_S)
+        bounds = self._assigned.bounds(partition.in_kafka, DEADLINE_S)
         if bounds is None:
             return
         if why in (COMMITTED, ANOTHER_STORE):
@@ -101,5 +116,6 @@ class Assigning:
             if gap.doubt or gap.cut:
                 self._work.sink.remark(gap)
             partition.alive_ms = now_ms
-        if bounds.low > partition.position:
-            partition.position, partition.epoch = bounds.low, -1
+        # Above the end: the topic was recreated, and the sink goes on with what is in it now.
+        if not bounds.low <= partition.position <= bounds.high:
+            partition.position, partition.epoch, partition.done = bounds.low, -1, ()

@@ -7,7 +7,7 @@ from confluent_kafka import TopicPartition
 
 from enrich.delivery.gaps import Bounds, gap_of
 from enrich.delivery.plan import Work
-from enrich.delivery.positions import Committed, Partition
+from enrich.delivery.positions import Committed, Pairs, Partition
 from enrich.kafka import kafka_errors
 
 _log = logging.getLogger("enrich.sync")
@@ -37,23 +37,25 @@ class Committing:
             return False
         now_ms, offsets, done = self._work.clock_ms(), [], []
         for partition in partitions:
-            if partition.committed != partition.position or self._is_silent(partition, now_ms):
+            beyond = partition.settled_beyond
+            is_news = partition.committed != partition.position or partition.done != beyond
+            if is_news or self._is_silent(partition, now_ms):
                 partition.marks.add(now_ms, partition.position)
-                note = self.note(partition.marks.all()).to_text()
-                fields = (self._plan.topic, partition.number, partition.position, note, partition.epoch)
+                note = self.note(partition.marks.all(), beyond).to_text()
+                fields = (partition.topic, partition.number, partition.position, note, partition.epoch)
                 offsets.append(TopicPartition(*fields))
-                done.append(partition)
+                done.append((partition, partition.position, beyond))
         if offsets:
             with kafka_errors(f"topic {self._plan.topic}"):
                 self._assigned.consumer.commit(offsets=offsets, asynchronous=False)
-            for partition in done:
+            for partition, position, beyond in done:
                 self._look_back(partition, now_ms)
-                partition.committed, partition.alive_ms = partition.position, now_ms
+                partition.committed, partition.done, partition.alive_ms = position, beyond, now_ms
         return True
 
-    def note(self, marks: tuple[tuple[int, int], ...] = ()) -> Committed:
+    def note(self, marks: Pairs = (), done: Pairs = ()) -> Committed:
         """What is committed beside an offset."""
-        return Committed(self._plan.generation, self._incarnation, marks, self._plan.born, self._work.clock_ms())
+        return Committed(self._plan.generation, self._incarnation, marks, self._plan.born, self._work.clock_ms(), done)
 
     def _is_silent(self, partition: Partition, now_ms: int) -> bool:
         """Whether a partition that is read to its end was not committed for a while."""
@@ -78,7 +80,7 @@ class Committing:
         for partition in self._assigned.all():
             rewound = self.note(partition.marks.all()).rewound(self._work.clock_ms(), self._plan.rewind_ms)
             start = max(partition.position if rewound is None else rewound, self._plan.starts.get(partition.number, 0))
-            known = {"topic": self._plan.topic, "partition": partition.number, "from": partition.position, "to": start}
+            known = {"topic": partition.topic, "partition": partition.number, "from": partition.position, "to": start}
             _log.warning("the store was restarted or replaced: going back", extra=known)
             partition.committed = None
             partition.marks.forget_after(start)

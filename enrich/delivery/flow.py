@@ -1,7 +1,8 @@
-"""A consumer group that reads a topic, writes the records to a sink, then commits: in this order, so nothing is lost.
+"""A consumer group that reads topics, hands the records to a sink, then commits: in this order, so nothing is lost.
 
-At most one batch per partition is read and not yet written: a partition whose batch the store does not take is paused
-until it does, while the others go on.
+Either in batches, as to a store: at most one batch per partition is read and not yet written, and a partition whose
+batch the store does not take is paused until it does, while the others go on. Or as a stream, as to an endpoint with
+many requests under way: records are settled in any order within a window, and the offset follows what is settled.
 """
 
 import threading
@@ -14,12 +15,11 @@ from enrich.base.errors import Retryable
 from enrich.delivery.assigned import Assigned
 from enrich.delivery.assigning import Assigning
 from enrich.delivery.committing import Committing
-from enrich.delivery.plan import FlowPlan, Sink, Work
+from enrich.delivery.plan import BatchSink, FlowPlan, Handing, Sink, StreamSink, Work
 from enrich.delivery.reading import Reading
+from enrich.delivery.sending import Bounds, Sending
 from enrich.delivery.writing import Writing
 
-# Nothing is read during a commit: committing each second shows in the 95th percentile of the latency.
-_COMMIT_S = 2.0
 # How often the end offsets for the lag are refreshed.
 _ENDS_S = 0.5
 
@@ -32,19 +32,30 @@ class Flow:
         consumer: Consumer,
         plan: FlowPlan,
         sink: Sink,
+        handing: Callable[[Work, Reading], Handing],
         clock_ms: Callable[[], int] = lambda: time.time_ns() // 10**6,
     ) -> None:
-        self._assigned = Assigned(consumer, plan.topic)
+        self._assigned = Assigned(consumer)
         self._work = work = Work(plan, sink, self._assigned, clock_ms)
         self._reading = Reading(work)
-        self._writing = Writing(work, self._reading)
+        self._handing = handing(work, self._reading)
         self._committing = Committing(work)
-        self._assigning = Assigning(work, self._committing)
+        self._assigning = Assigning(work, self._handing, self._committing)
         self.state = work.state
         self._is_unsettled = False
         """The last commit failed."""
         self.client_error = self._reading.client_error
         self.lag = self._assigned.lag
+
+    @classmethod
+    def in_batches(cls, consumer: Consumer, plan: FlowPlan, sink: BatchSink) -> "Flow":
+        """The sink takes one batch at a time."""
+        return cls(consumer, plan, sink, lambda work, reading: Writing(work, reading, sink))
+
+    @classmethod
+    def streaming(cls, consumer: Consumer, plan: FlowPlan, sink: StreamSink, bounds: Bounds) -> "Flow":
+        """The sink settles records in any order, within these bounds."""
+        return cls(consumer, plan, sink, lambda work, reading: Sending(work, reading, sink, bounds))
 
     @property
     def assigned(self) -> list[int]:
@@ -53,7 +64,7 @@ class Flow:
     @property
     def waiting(self) -> list[int]:
         """The partitions whose records the store did not take."""
-        return self._writing.waiting
+        return self._handing.waiting
 
     def run(self, stopping: threading.Event) -> None:
         """Returns after `stopping` is set and what was written is committed. Raises what the service must handle."""
@@ -61,21 +72,24 @@ class Flow:
         self._assigning.subscribe()
         next_commit = next_ends = 0.0
         while not stopping.is_set():
-            self._reading.read()
-            self._writing.write()
+            if self._handing.has_room:
+                self._reading.read()
+            self._handing.hand_over()
             self._clear_trouble()
             self._reading.look_for_brokers()
             if time.monotonic() >= next_ends:
                 next_ends = time.monotonic() + _ENDS_S
                 self._assigned.look_at_ends()
-            if time.monotonic() >= next_commit:
-                next_commit = time.monotonic() + _COMMIT_S
+            if time.monotonic() >= next_commit or self._handing.is_commit_due:
+                next_commit = time.monotonic() + self._work.plan.commit_s
                 self._commit()
+        self._handing.give_up(self._assigned.all())
         self._commit()
 
     def _commit(self) -> None:
         try:
             self._committing.commit_all()
+            self._handing.committed()
             self._is_unsettled = False
         except Retryable as error:
             self._work.note_trouble(error)

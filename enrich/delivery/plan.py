@@ -1,7 +1,8 @@
 """What a flow is given - what it reads, and the sink that it writes to - and what its parts share."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -10,12 +11,27 @@ from confluent_kafka import Message
 from enrich.base.errors import Retryable, Unreachable
 from enrich.delivery.assigned import Assigned
 from enrich.delivery.gaps import Gap
+from enrich.delivery.positions import Partition
 
 _log = logging.getLogger("enrich.sync")
 
 
+PartitionId = tuple[str, int]
+"""Topic and number."""
+
+
 class Sink(Protocol):
-    """Writes records to the store."""
+    """Where records go. How they are handed over, a `BatchSink` or a `StreamSink` says."""
+
+    def remark(self, gap: Gap) -> None:
+        """Records the gap for people to decide on. Raises WouldLoseData if the flow must not go on before they have."""
+
+    def settle(self) -> str:
+        """Makes sure that what was taken may be committed, and returns the store's incarnation. Raises if not."""
+
+
+class BatchSink(Sink, Protocol):
+    """Takes records in batches, one batch at a time."""
 
     def take(self, messages: Sequence[Message], keep_alive: Callable[[], object]) -> None:
         """When it returns, all records are in the store or sent on elsewhere. If it raises Retryable, all come again.
@@ -23,11 +39,62 @@ class Sink(Protocol):
         Calls `keep_alive` now and then if it takes long.
         """
 
-    def remark(self, gap: Gap) -> None:
-        """Records the gap for people to decide on. Raises WouldLoseData if the flow must not go on before they have."""
 
-    def settle(self) -> str:
-        """Makes sure that what was taken may be committed, and returns the store's incarnation. Raises if not."""
+class StreamSink(Sink, Protocol):
+    """Takes records at any time, and settles them later in any order. Called by the flow's thread."""
+
+    settles: threading.Event
+    """Set whenever something was settled."""
+
+    def offer(self, messages: Sequence[Message]) -> None:
+        """Takes records over, and returns at once."""
+
+    def settled(self) -> Sequence[tuple[PartitionId, Sequence[int]]]:
+        """What was settled since the last call: the offsets of each partition. These records are delivered, or stand in
+        another topic, acknowledged."""
+
+    def begin(self, partitions: Collection[PartitionId]) -> None:
+        """These are read from now on."""
+
+    def withdraw(self, partitions: Collection[PartitionId], patience_s: float) -> None:
+        """Begins nothing more of these partitions. Returns when nothing of them is under way, or after `patience_s`."""
+
+    @property
+    def is_commit_due(self) -> bool:
+        """So much was settled since the last commit that it should be committed now."""
+
+    def committed(self) -> None:
+        """What was settled is committed."""
+
+
+class Handing(Protocol):
+    """How the records that were read get to the sink, and how far that is. Called by the flow's thread."""
+
+    @property
+    def has_room(self) -> bool:
+        """Whether more should be read."""
+
+    @property
+    def waiting(self) -> list[int]:
+        """The partitions whose records the sink did not take."""
+
+    @property
+    def is_commit_due(self) -> bool: ...
+
+    def hand_over(self) -> None:
+        """Hands over what is pending, and moves the positions on to where all is settled."""
+
+    def begin(self, partitions: Collection[Partition]) -> None:
+        """These were assigned."""
+
+    def give_up(self, partitions: Collection[Partition]) -> None:
+        """These are committed a last time after this: begins nothing of them, waits for what is under way."""
+
+    def lose(self, partitions: Collection[Partition]) -> None:
+        """These are somebody else's already."""
+
+    def committed(self) -> None:
+        """The positions are committed."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +115,15 @@ class FlowPlan:
     """For retry topics: how old a record must be before it is written."""
     most_records: int = 5_000
     """Most records in one batch."""
+    more_topics: Sequence[str] = ()
+    """Topics that are read besides."""
+    commit_s: float = 2.0
+    """How often what is settled is committed. Nothing is read meanwhile: each second shows in the 95th percentile of
+    the latency of a store."""
+
+    @property
+    def topics(self) -> Sequence[str]:
+        return self.topic, *self.more_topics
 
 
 @dataclass

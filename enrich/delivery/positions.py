@@ -7,9 +7,10 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
-from confluent_kafka import Message
+from confluent_kafka import Message, TopicPartition
 
 from enrich.base.backoff import Backoff
+from enrich.delivery.window import Window
 
 _MARKS = 10
 
@@ -25,21 +26,33 @@ def bounded(incarnation: str) -> str:
     return hashlib.sha256(incarnation.encode()).hexdigest()
 
 
+Pairs = tuple[tuple[int, int], ...]
+
+
 @dataclass(frozen=True)
 class Committed:
     """The metadata of a committed offset."""
 
     generation: int
     incarnation: str
-    marks: tuple[tuple[int, int], ...]
+    marks: Pairs
     """(milliseconds, offset), the oldest first: at this time everything below the offset was in the store."""
     born: str = ""
     """The store's `born`, from its note; see `Generation`. Empty if an older release committed."""
     at_ms: int | None = None
     """When it was committed. Idle partitions are committed again now and then, so this shows how long nobody read."""
+    done: Pairs = ()
+    """(first, last): records above the offset that are settled already, and need not be delivered again."""
 
     def to_text(self) -> str:
-        content = [self.generation, self.incarnation, self.marks, self.born, self.at_ms]
+        content = [
+            self.generation,
+            self.incarnation,
+            self.marks,
+            self.born,
+            self.at_ms,
+            *([self.done] if self.done else []),
+        ]
         return json.dumps(content, separators=(",", ":"))
 
     @classmethod
@@ -48,8 +61,10 @@ class Committed:
         try:
             generation, incarnation, marks, *more = json.loads(text or "")
             known = tuple((int(at), int(offset)) for at, offset in marks)
-            born, at_ms = (*more, None)[:2] if more else ("", None)
-            return cls(int(generation), str(incarnation), known, str(born), None if at_ms is None else int(at_ms))
+            born, at_ms, done = [*more, *("", None, ())[len(more) :]][:3]
+            settled = tuple((int(first), int(last)) for first, last in done)
+            at_ms = None if at_ms is None else int(at_ms)
+            return cls(int(generation), str(incarnation), known, str(born), at_ms, settled)
         except (ValueError, TypeError):
             return None
 
@@ -89,6 +104,7 @@ class Marks:
 class Partition:
     """A partition that is assigned to this instance."""
 
+    topic: str
     number: int
     position: int
     """Everything below is in the store, a retry topic or the DLQ."""
@@ -110,8 +126,28 @@ class Partition:
     due: float = 0.0
     """When the pending records are tried again."""
     paused: bool = False
+    window: Window | None = None
+    """Which records are under way, if the sink settles them one by one."""
+    done: Pairs = ()
+    """What was committed as settled above the position."""
     silent_since: float | None = field(default_factory=time.monotonic)
     """When it was assigned, or held last; None once a record or its end came."""
+
+    @property
+    def in_kafka(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.number)
+
+    def go_to(self, offset: int) -> None:
+        """Forgets what was read and is not yet written."""
+        self.pending.clear()
+        self.early.clear()
+        self.position, self.epoch = offset, -1
+        self.window, self.done = None, ()
+
+    @property
+    def settled_beyond(self) -> Pairs:
+        """The records above the position that are settled."""
+        return () if self.window is None else self.window.settled_beyond()
 
     def take_early(self) -> None:
         self.pending += self.early

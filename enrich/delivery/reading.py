@@ -2,12 +2,13 @@
 
 import time
 
-from confluent_kafka import KafkaError, Message
+from confluent_kafka import KafkaError, Message, TopicPartition
 
 from enrich.base.errors import Retryable, Unreachable
 from enrich.delivery.assigned import DEADLINE_S
 from enrich.delivery.gaps import Gap, gap_of
 from enrich.delivery.plan import Work
+from enrich.delivery.positions import Partition
 from enrich.kafka import kafka_errors
 from enrich.kafka.clients.errors import mapped
 
@@ -51,7 +52,7 @@ class Reading:
         for partition in self._assigned.all():
             partition.take_early()
         for message in self._poll():
-            if (owner := self._assigned.get(message.partition())) is not None:  # else the poll itself revoked it
+            if (owner := self._owner(message)) is not None:  # else the poll itself revoked it
                 owner.pending.append(message)
                 owner.silent_since = None
         self._require_answers()
@@ -85,7 +86,7 @@ class Reading:
         with kafka_errors(self._where):
             messages = self._assigned.consumer.consume(1, 0)
         for message in messages:
-            if message.error() is None and (owner := self._assigned.get(message.partition())) is not None:
+            if message.error() is None and (owner := self._owner(message)) is not None:
                 owner.early.append(message)
 
     def end_keep_alive(self) -> None:
@@ -106,7 +107,7 @@ class Reading:
     def look_for_brokers(self) -> None:
         """While they are away. The client does not report that they are back until there is something to read."""
         if self._state.away is not None and time.monotonic() >= self._next_look:
-            if self._assigned.bounds(0, _LOOK_S) is not None:
+            if self._assigned.bounds(TopicPartition(self._plan.topic, 0), _LOOK_S) is not None:
                 self._state.away = None
             self._next_look = time.monotonic() + _LOOK_EVERY_S
 
@@ -139,7 +140,7 @@ class Reading:
         if error.code() in _GONE and not self._assigned.all() and time.monotonic() < self._patient_until:
             return  # a topic that was just created is not known to every broker at once
         if error.code() == KafkaError._PARTITION_EOF:
-            if (ended := self._assigned.get(message.partition())) is not None:
+            if (ended := self._owner(message)) is not None:
                 ended.eof, ended.silent_since = message.offset() or 0, None
         elif error.code() in _LOST_OFFSET:
             self._handle_lost_offset(message)
@@ -149,12 +150,16 @@ class Reading:
             raise mapped(error, f"topic {message.topic()}, partition {message.partition()}")
 
     def _handle_lost_offset(self, message: Message) -> None:
-        partition = self._assigned.get(message.partition())
+        partition = self._owner(message)
         if partition is None:
             return
-        bounds = self._assigned.bounds(partition.number, _LOOK_S)
+        bounds = self._assigned.bounds(partition.in_kafka, _LOOK_S)
         if bounds is None:
             raise Retryable("a partition cannot be read on", where=self._where)
         gap = gap_of(partition.number, partition.position, bounds, None, 0, None)
         self._work.sink.remark(gap if gap.doubt or gap.cut else Gap(cut=f"partition {partition.number} was cut off"))
-        self._assigned.go_to(partition, max(partition.position, bounds.low))
+        start = partition.position if bounds.low <= partition.position <= bounds.high else bounds.low
+        self._assigned.go_to(partition, start)
+
+    def _owner(self, message: Message) -> Partition | None:
+        return self._assigned.get(message.topic(), message.partition())

@@ -2,9 +2,10 @@
 after a growing pause."""
 
 import time
+from collections.abc import Collection
 
 from enrich.base.errors import Retryable
-from enrich.delivery.plan import Work
+from enrich.delivery.plan import BatchSink, Work
 from enrich.delivery.positions import Partition
 from enrich.delivery.reading import MOST_BYTES, Reading
 
@@ -15,8 +16,14 @@ _SLOW_S = 5.0
 
 
 class Writing:
-    def __init__(self, work: Work, reading: Reading) -> None:
+    """See `Handing`: everything that is due is written before anything else is read."""
+
+    has_room = True
+    is_commit_due = False
+
+    def __init__(self, work: Work, reading: Reading, sink: BatchSink) -> None:
         self._work = work
+        self._sink = sink
         self._assigned, self._plan = work.assigned, work.plan
         self._reading = reading
         self._is_full = False
@@ -26,7 +33,7 @@ class Writing:
         """The partitions whose records the store did not take."""
         return sorted(p.number for p in self._assigned.all() if p.pending and p.backoff.tries)
 
-    def write(self) -> None:
+    def hand_over(self) -> None:
         now = time.monotonic()
         due = [partition for partition in self._assigned.all() if partition.pending and partition.due <= now]
         if self._plan.wait_ms:
@@ -37,11 +44,23 @@ class Writing:
         self._reading.end_keep_alive()
         self._throttle()
 
+    def begin(self, partitions: Collection[Partition]) -> None:
+        """Nothing is kept of a partition."""
+
+    def give_up(self, partitions: Collection[Partition]) -> None:
+        """Nothing is under way between two calls."""
+
+    def lose(self, partitions: Collection[Partition]) -> None:
+        """The same."""
+
+    def committed(self) -> None:
+        """Nothing is kept of it."""
+
     def _write(self, group: list[Partition]) -> None:
         began = time.monotonic()
         try:
             records = [message for partition in group for message in partition.pending]
-            self._work.sink.take(records, self._reading.keep_alive)
+            self._sink.take(records, self._reading.keep_alive)
         except Retryable as error:
             self._work.note_trouble(error)
             for partition in group:

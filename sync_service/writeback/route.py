@@ -191,7 +191,7 @@ class WritebackRoute:
         onward = Onward(producer, destinations, self._room, self._spill)
         known = (gate, generation)
         sink = StoreSink(store, writer, reader, onward, self._meter, known, is_tier=self._tier is not None)
-        self._flow = Flow(consumer, self._flow_plan(generation, topics), sink)
+        self._flow = Flow.in_batches(consumer, self._flow_plan(generation, topics), sink)
         self._flow.run(stopping)
 
     def _writer(self, held: ExitStack, store: VersionedStore) -> ParallelWriter:

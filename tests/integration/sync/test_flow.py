@@ -46,7 +46,7 @@ def test_a_flow_whose_batches_are_quick_never_pauses_its_fetches(cluster, new_to
     cluster.produce(topic, [(b"k%d" % number, b"v") for number in range(5_000)])
     consumer = new_group_consumer(cluster.connection, f"{topic}.quick")
     sink, stopping = Quick(), threading.Event()
-    flow = Flow(consumer, FlowPlan(topic, 0, {}, 0), sink)
+    flow = Flow.in_batches(consumer, FlowPlan(topic, 0, {}, 0), sink)
     thread = threading.Thread(target=flow.run, args=[stopping])
     thread.start()
     try:

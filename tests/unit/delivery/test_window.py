@@ -2,7 +2,7 @@
 
 import random
 
-from edge_service.expel.window import Window
+from enrich.delivery.window import Window
 
 
 def test_a_record_under_way_keeps_the_position_where_it_is():
@@ -49,3 +49,19 @@ def test_in_any_order_the_position_is_the_first_that_is_not_settled():
             below = [offset for offset in settled if not open_ or offset < open_[0]]
             assert window.position == (max(below) + 1 if below else 0)
             assert len(window) == window.size == len([o for o in offsets if o >= window.position and o not in waiting])
+
+
+def test_what_was_settled_above_the_position_is_not_delivered_again_by_the_next_owner():
+    first = Window(0)
+    for offset in range(10):
+        first.take(offset, 1)
+    first.settle([0, 2, 3, 7])
+    assert (first.position, first.settled_beyond()) == (1, ((2, 3), (7, 7)))
+    second = Window(first.position, first.settled_beyond())
+    assert [offset for offset in range(1, 6) if second.take(offset, 1)] == [1, 4, 5]
+    assert second.settled_beyond() == ((2, 3), (7, 7))
+    second.settle([1])
+    assert second.position == 4
+    assert [offset for offset in range(6, 10) if second.take(offset, 1)] == [6, 8, 9]
+    second.settle(range(10))
+    assert (second.position, second.settled_beyond()) == (10, ())
