@@ -1,0 +1,11 @@
+"""Posts requests to an endpoint over HTTP/1.1, each once, within a time, to an address that was checked.
+
+`client` has the connections of a route, `connection` speaks HTTP on one, `names` finds addresses and has them checked,
+`certificates` reads what TLS needs, `target` takes the url apart. It knows neither routes nor Kafka.
+"""
+
+from edge_service.expel.http.answer import Answer, NoAnswer
+from edge_service.expel.http.client import HttpClient
+from edge_service.expel.http.names import Place, Resolve
+
+__all__ = ["Answer", "HttpClient", "NoAnswer", "Place", "Resolve"]

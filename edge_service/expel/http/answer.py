@@ -1,0 +1,36 @@
+"""What becomes of a request: an answer, or none."""
+
+from dataclasses import dataclass
+
+MOST_SHOWN = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An endpoint's answer to a request, read whole, or as far as it is of use to anybody."""
+
+    status: int
+    """200 to 599."""
+    retry_after: str | None
+    """The header Retry-After as it is."""
+    start: str
+    """The start of the body, for people: at most 200 characters, all printable, and never the token."""
+
+
+class NoAnswer(Exception):
+    """No whole answer came, for whichever reason."""
+
+    def __init__(self, reason: str, *, may_have_arrived: bool) -> None:
+        """`reason`: for people, without secrets. `may_have_arrived`: the endpoint may have the request nonetheless."""
+        super().__init__(reason)
+        self.reason = reason
+        self.may_have_arrived = may_have_arrived
+
+
+def shown(body: bytes, hidden: str | None) -> str:
+    """The start of a body, fit for a line of text. What an endpoint repeats of `hidden` is left out."""
+    text = body.decode("utf-8", "replace")
+    if hidden:
+        text = text.replace(hidden, "***")
+    text = text[:MOST_SHOWN]
+    return text if text.isprintable() else "".join(c if c.isprintable() else " " for c in text)

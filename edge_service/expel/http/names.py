@@ -1,0 +1,131 @@
+"""Finds an endpoint's addresses. Connections are made to what was found and checked, never to the name again."""
+
+import asyncio
+import socket
+import threading
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from edge_service.expel.addresses import public
+from edge_service.expel.http.answer import NoAnswer
+from edge_service.expel.http.target import Target
+
+_KEPT_S = 30.0
+_MOST_ADDRESSES = 6
+"""Of a name that has more, others are not tried: the time would not suffice for them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Something that a socket can be connected to."""
+
+    family: int
+    address: tuple[Any, ...]
+
+    @property
+    def ip(self) -> str:
+        return str(self.address[0])
+
+    def __str__(self) -> str:
+        return f"[{self.ip}]:{self.address[1]}" if ":" in self.ip else f"{self.ip}:{self.address[1]}"
+
+
+Resolve = Callable[[str, int], Awaitable[Sequence[Place]]]
+"""Looks up the addresses of a name. Raises OSError."""
+
+
+class Names:
+    """The addresses of one target. Asked for at most once at a time, kept for a short time. For one loop."""
+
+    def __init__(self, target: Target, where: str, *, allows_private: bool, resolve: Resolve) -> None:
+        self._target = target
+        self._where = where
+        self._allows_private = allows_private
+        self._resolve = resolve
+        self._places: list[Place] = []
+        self._until = 0.0
+        self._asking: asyncio.Task[list[Place]] | None = None
+
+    async def places(self) -> list[Place]:
+        """Where to try, the best first. Raises NoAnswer, and ConfigError if no address may be connected to."""
+        if self._places and asyncio.get_running_loop().time() < self._until:
+            return self._places
+        if self._asking is None:
+            self._asking = asyncio.ensure_future(self._ask())
+            self._asking.add_done_callback(self._asked)
+        return await asyncio.shield(self._asking)
+
+    def prefer(self, place: Place) -> None:
+        """This one took a connection."""
+        if self._places and self._places[0] != place and place in self._places:
+            self._places = [place, *(other for other in self._places if other != place)]
+
+    def forget(self) -> None:
+        """None of them took a connection: the name may lead elsewhere by now."""
+        self._until = 0.0
+
+    def close(self) -> None:
+        if self._asking is not None:
+            self._asking.cancel()
+
+    async def _ask(self) -> list[Place]:
+        target = self._target
+        try:
+            found = await self._resolve(target.name, target.port)
+        except (OSError, UnicodeError) as error:
+            text = getattr(error, "strerror", None) or str(error)
+            raise NoAnswer(f"the name {target.name} was not found: {text}", may_have_arrived=False) from None
+        if not self._allows_private:
+            allowed = set(public(target.name, [place.ip for place in found], self._where))
+            found = [place for place in found if place.ip in allowed]
+        elif not found:
+            raise NoAnswer(f"the name {target.name} has no address", may_have_arrived=False)
+        self._places = list(found[:_MOST_ADDRESSES])
+        self._until = asyncio.get_running_loop().time() + _KEPT_S
+        return self._places
+
+    def _asked(self, asking: "asyncio.Task[list[Place]]") -> None:
+        self._asking = None
+        if not asking.cancelled():
+            asking.exception()  # those who wait for it have it; they may all have gone
+
+
+async def resolve_by_system(name: str, port: int) -> Sequence[Place]:
+    """In a thread of its own: those of the loop are few, and a name server that is silent would keep all of them from
+    the other routes."""
+    loop = asyncio.get_running_loop()
+    found: asyncio.Future[Sequence[Place]] = loop.create_future()
+
+    def look_up() -> None:
+        try:
+            places, failure = _look_up(name, port), None
+        except (OSError, UnicodeError) as error:
+            places, failure = [], error
+        try:
+            loop.call_soon_threadsafe(tell, places, failure)
+        except RuntimeError:
+            return  # the loop has ended meanwhile
+
+    def tell(places: Sequence[Place], failure: Exception | None) -> None:
+        if found.done():
+            return
+        if failure is not None:
+            found.set_exception(failure)
+        else:
+            found.set_result(places)
+
+    threading.Thread(target=look_up, name=f"look up {name}", daemon=True).start()
+    return await found
+
+
+def _look_up(name: str, port: int) -> list[Place]:
+    flags = socket.AI_ADDRCONFIG
+    try:
+        answers = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP, flags=flags)
+    except socket.gaierror as error:
+        if error.errno != socket.EAI_ADDRFAMILY and error.errno != socket.EAI_NONAME:
+            raise
+        # The loopback's own family does not count as configured.
+        answers = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
+    return list(dict.fromkeys(Place(family, address) for family, _, _, _, address in answers))
