@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
-from typing import Generic
+from typing import Generic, TypeVar
 
 from stores.cache.entries import Entry, Flight
 from stores.cache.preload import Filling
@@ -25,6 +25,8 @@ from stores.cache.protocol import (
 )
 from stores.cache.state import Guard, State
 from stores.errors import Fatal, Retryable
+
+D = TypeVar("D")
 
 
 class RefreshAfterWriteCache(Generic[K, V]):
@@ -102,6 +104,33 @@ class RefreshAfterWriteCache(Generic[K, V]):
             found.update({key: answer for key, answer in answers.items() if answer is not ABSENT})
         return found
 
+    def get_if_present(self, key: K, default: D, /) -> V | Absent | D:
+        """Like `get`, but never waits: `default` where `get` would load. For an event loop."""
+        entry = self._index.get(key)
+        if entry is None:
+            return default
+        if self._clock() < entry.fresh_until:
+            self._state.hits += 1
+            if self._entries.added > entry.move_after:
+                self._touch(((key, entry),))
+            return entry.value
+        with self._guard:
+            entry, due = self._living(key, self._clock())
+        self._submit(due)
+        return default if entry is None else entry.value
+
+    def _living(self, key: K, now: float, *, counts: bool = True) -> tuple[Entry[V] | None, list[Flight[K, V]]]:
+        """The entry of a key unless it has expired, and its reload if that is due. Needs the lock."""
+        state, entry = self._state, self._index.get(key)
+        if entry is None or now >= entry.expires_at:
+            return None, []
+        state.entries.touch(key, entry)
+        state.hits += counts
+        if now < entry.fresh_until or key in state.flights:
+            return entry, []
+        entry.fresh_until = entry.expires_at  # until the reload ends, hits start no other
+        return entry, [state.flights.add(Flight(key, entry, in_background=True))]
+
     def _touch(self, read: Iterable[tuple[K, Entry[V]]]) -> None:
         with self._guard:
             for key, entry in read:
@@ -121,15 +150,12 @@ class RefreshAfterWriteCache(Generic[K, V]):
                 state = self._state
                 now = self._clock()
                 for key in pending:
-                    entry = self._index.get(key)
-                    if entry is not None and now < entry.expires_at:
-                        answers[key] = entry.value
-                        state.entries.touch(key, entry)
-                        state.hits += first
-                        if now >= entry.fresh_until and key not in state.flights:
-                            due.append(state.flights.add(Flight(key, entry, in_background=True)))
-                            entry.fresh_until = entry.expires_at  # until the reload ends, hits start no other
+                    living, its_reload = self._living(key, now, counts=first)
+                    if living is not None:
+                        answers[key] = living.value
+                        due += its_reload
                         continue
+                    entry = self._index.get(key)
                     state.misses += first
                     flight = state.flights.running(key)
                     if flight is None:

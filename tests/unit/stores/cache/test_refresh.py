@@ -228,3 +228,28 @@ def test_none_is_a_value_like_any_other():
     assert hand.cache.get("n") is None
     assert hand.cache.get_many(["n"]) == {"n": None}
     assert hand.source.asked == ["n"]
+
+
+def test_who_may_not_wait_gets_what_is_present_and_starts_the_reload_that_is_due():
+    hand = Hand()
+    assert hand.cache.get_if_present("a", None) is None
+    assert hand.source.asked == [], "nothing was loaded for it"
+    hand.cache.get("a")
+    hand.source.rows["a"] = "a2"
+    assert hand.cache.get_if_present("a", None) == "a1"
+    assert hand.executor.tasks == [], "it was fresh"
+    hand.time.advance(10)
+    assert [hand.cache.get_if_present("a", None) for _ in range(3)] == ["a1"] * 3
+    assert hand.refreshed() == 1
+    assert hand.cache.get_if_present("a", None) == "a2"
+    hand.time.advance(100)
+    assert hand.cache.get_if_present("a", None) is None, "it has expired"
+    assert hand.executor.tasks == []
+
+
+def test_who_may_not_wait_is_told_of_a_remembered_absence():
+    hand = Hand(absent_expire_s=5)
+    assert hand.cache.get("nobody") is ABSENT
+    assert hand.cache.get_if_present("nobody", None) is ABSENT
+    hand.time.advance(5)
+    assert hand.cache.get_if_present("nobody", None) is None
