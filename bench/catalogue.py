@@ -141,6 +141,19 @@ BENCHMARKS = {
             _later("stage_growth"),
         ),
         Benchmark(
+            "ingest",
+            "events over HTTP in one process on one core, single and by the hundred, beside a service as one writes it",
+            _later("ingest"),
+            {
+                "single_requests_per_s": (">=", 4_000),
+                "batched_events_per_s": (">=", 100_000),
+                "p99_ms": ("<", 50),
+                "batched_p99_ms": ("<", 50),
+                "peak_mib": ("<", 300),
+                "vs_plain": (">=", 2),
+            },
+        ),
+        Benchmark(
             "sync_source",
             "a PostgreSQL table of 1 M rows to a topic, then 1 % changed, then all compared",
             _later("sync_source"),

@@ -7,25 +7,17 @@ and Infinity, a name twice in an object, deep nesting, half of a surrogate pair,
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from http import HTTPStatus
 from typing import Any, NoReturn
 
 import msgspec
 
+from edge_service.ingest.fields import Field as Field
+from edge_service.ingest.fields import key_text, time_ms
+from edge_service.ingest.names import DEEPEST
+from edge_service.ingest.quick import QuickReader
 from edge_service.ingest.refusals import BadEvent, Refused
-
-DEEPEST = 128
-"""Brackets that may be open at once."""
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MS = timedelta(milliseconds=1)
-_EARLIEST_MS = (datetime.min.replace(tzinfo=UTC) - _EPOCH) // _MS
-_LATEST_MS = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MS
-
-Field = tuple[str, ...]
-"""The path to a field: `("device", "id")`."""
 
 
 class Shape(StrEnum):
@@ -57,6 +49,10 @@ class JsonEvents:
         self._key = key
         self._event_time = event_time
         self._most = most
+        try:
+            self._quick: QuickReader | None = QuickReader(key, event_time, most)
+        except ValueError:
+            self._quick = None
 
     def read(self, body: bytes, shape: Shape) -> Events:
         """Raises Refused if the body is not what it should be; what is wrong with single events is in `bad`."""
@@ -64,6 +60,12 @@ class JsonEvents:
             text = body.decode()
         except UnicodeDecodeError as error:
             raise Refused(HTTPStatus.BAD_REQUEST, f"the body is not UTF-8 text: byte {error.start}") from None
+        if self._quick is not None and (parts := self._quick.read(body, is_lines=shape is Shape.lines)) is not None:
+            return Events(*parts, [])
+        return self.read_exactly(body, text, shape)
+
+    def read_exactly(self, body: bytes, text: str, shape: Shape) -> Events:
+        """The same, slowly: it decides whatever is not plain, and knows what is wrong."""
         values, parsed = self._lines(body) if shape is Shape.lines else self._json(body, text)
         return self._checked(values, parsed)
 
@@ -219,29 +221,14 @@ def _at(event: dict[str, Any], path: Field) -> Any:
 
 
 def _key(event: dict[str, Any], path: Field) -> bytes:
-    found = _at(event, path)
-    if type(found) is str:
-        return found.encode()
-    if type(found) is int:
-        return str(found).encode()
-    if type(found) is bool:
-        return b"true" if found else b"false"
-    raise _Wrong(path, "is a key, and must be text, a whole number, true or false")
+    key = key_text(_at(event, path))
+    if key is None:
+        raise _Wrong(path, "is a key, and must be text, a whole number, true or false")
+    return key
 
 
 def _time_ms(event: dict[str, Any], path: Field) -> int:
-    found = _at(event, path)
-    if type(found) is int and _EARLIEST_MS <= found <= _LATEST_MS:
-        return found
-    if type(found) is str:
-        try:
-            time = datetime.fromisoformat(found)
-        except ValueError:
-            pass
-        else:
-            if time.tzinfo is not None:
-                try:
-                    return (time - _EPOCH) // _MS
-                except OverflowError:
-                    pass
-    raise _Wrong(path, "must be milliseconds since 1970, or ISO 8601 text with a zone")
+    time = time_ms(_at(event, path))
+    if time is None:
+        raise _Wrong(path, "must be milliseconds since 1970, or ISO 8601 text with a zone")
+    return time

@@ -1,13 +1,14 @@
 """A body is taken apart into the sender's own bytes, and nothing that is not strict JSON gets through."""
 
 import json
-import random
 from http import HTTPStatus
 
 import pytest
 
 from edge_service.ingest.events import JsonEvents, Shape
+from edge_service.ingest.names import are_names_plain
 from edge_service.ingest.refusals import Refused
+from tests.support.seed import random_source, rounds
 
 
 def reader(most=100):
@@ -115,33 +116,125 @@ def test_a_line_that_is_no_value_by_itself_is_refused(lines):
     assert refusal(lines, Shape.lines).status == HTTPStatus.BAD_REQUEST
 
 
+_BODIES = [
+    b'[{"u":"a","t":5,"a":[1,2.5e3,-0.1,"x\\u00e9\\n"],"b":{"c":null}},{"u":1,"t":"2026-11-24T03:00:00.5Z","d":true}]',
+    b'{"u":true,"t":-12,"k":[],"n":-12.5E+3}',
+    b'{"u":"x","t":1,"v":{"v":{"v":{"vv":1,"vvvvvvvvvvvv":2,"vvvvvvvv":[{"v":1},{"v":1}]}}},"l":"\\ud83d\\ude00 end"}',
+    '[{"u":"ä","t":9,"ü":"日本語"},{"t":3,"u":"\\u00e4","x":"\\\\","y":"\\""}]'.encode(),
+    b'{"u":1,"t":1}\n{"u":2,"t":2,"z":[{"a":1,"b":2}]}\r\n\n {"u":3,"t":3}',
+]
+_BYTES = b'{}[]",:\\0123456789eE+-.ntfalsrud \n\r\t\x00\x01\x1f\x7f\x80\xff\xc3\xa4\xed\xa0\xf0'
+_PIECES = [
+    *(
+        b'"u":1,',
+        b'"t":2,',
+        b'"\\u0075":1,',
+        b"\\ud800",
+        b"\\udc00",
+        b"null",
+        b"true",
+        b"NaN",
+        b"Infinity",
+        b"{}",
+        b"[]",
+    ),
+    *(b'{"a":1}', b"1e400", b"-0", b"0.0", b'"":1,', b"9" * 30, b"\n", b",", b'"a":1,"a":2', b"[[[[", b"\xef\xbb\xbf"),
+]
+
+
+def _mutated(source):
+    body = bytearray(source.choice(_BODIES))
+    for _ in range(source.choice((0, 1, 1, 1, 2, 2, 3))):
+        where = source.randrange(len(body) + 1)
+        end = min(len(body), where + source.randrange(1, 15))
+        match source.randrange(5):
+            case 0:
+                body[where : where + 1] = bytes([source.choice(_BYTES)])
+            case 1:
+                del body[where:end]
+            case 2:
+                body.insert(where, source.choice(_BYTES))
+            case 3:
+                body[where:where] = source.choice(_PIECES)
+            case _:
+                body[where:where] = body[where:end]
+    return bytes(body)
+
+
 def test_random_bodies_are_taken_and_refused_as_pythons_parser_does():
-    source = random.Random(17)
-    taken = 0
-    for _ in range(30_000):
-        body = bytearray(
-            source.choice([b'[{"a":[1,2.5e3,-0.1,"x\\u00e9\\n"],"b":{"c":null}},{"d":true}]', b'{"k":[],"n":-12.5E+3}'])
-        )
-        for _ in range(source.randint(0, 2)):
-            where = source.randrange(len(body))
-            match source.randrange(3):
-                case 0:
-                    body[where] = source.choice(b'{}[]",:\\0123456789eE+-.ntf \n\x01\x80\xff\xc3')
-                case 1:
-                    del body[where]
-                case _:
-                    body.insert(where, source.choice(b'{}[]",:\\0123456789eE+-.ntfu\x01'))
-        expected = _events(bytes(body))
+    source = random_source("json bodies")
+    taken = quickly = 0
+    for _ in range(rounds(15_000, 2_000_000)):
+        body = _mutated(source)
+        shape = source.choice(list(Shape))
+        judge = JsonEvents(None, None, 100)
         try:
-            found = [json.loads(value) for value in JsonEvents(None, None, 100).read(bytes(body), Shape.json).values]
+            found = [json.loads(value) for value in judge.read(body, shape).values]
         except Refused:
             found = None
-        assert found == expected, bytes(body)
+        expected = _events(body, shape)
+        assert found == expected, (body, shape)
         taken += found is not None
-    assert 5_000 < taken < 25_000
+        assert judge._quick is not None
+        quickly += found is not None and judge._quick.read(body, is_lines=shape is Shape.lines) is not None
+    assert 0.05 < taken / rounds(15_000, 2_000_000) < 0.6
+    assert quickly > taken / 2
 
 
-def _events(body):
+def test_what_is_read_quickly_is_what_is_read_exactly():
+    """Keys, times, and each word of a refusal."""
+
+    def outcome(read, *arguments):
+        try:
+            events = read(*arguments)
+        except Refused as refused:
+            return refused.status, refused.what
+        return list(events.values), list(events.keys), list(events.times_ms), list(events.bad)
+
+    source = random_source("quick bodies")
+    fields = [(("u",), ("t",)), (("b", "c"), ("t",)), (("u",), ("u",)), (("b",), ("b", "c")), (("v", "v", "t"), ("t",))]
+    readers = [JsonEvents(key, event_time, 3) for key, event_time in fields]
+    quickly = 0
+    for _ in range(rounds(15_000, 2_000_000)):
+        body = _mutated(source)
+        try:
+            text = body.decode()
+        except UnicodeDecodeError:
+            continue
+        judge, shape = source.choice(readers), source.choice(list(Shape))
+        assert outcome(judge.read, body, shape) == outcome(judge.read_exactly, body, text, shape), (body, shape)
+        quickly += judge._quick is not None and judge._quick.read(body, is_lines=shape is Shape.lines) is not None
+    assert quickly > rounds(500, 50_000)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_plain"),
+    [
+        (b'{"a": 1, "b": {"a": 1, "b": [{"a": 1}, {"a": 1}]}}', True),
+        (b'{"a": "a", "b": "a"}', True),
+        (b'{"a": 1, "b": {}, "a": 1}', False),
+        (b'{"long long name": 1, "long long nam": 1, "long long name ": 1, "long": 1}', True),
+        (b'{"long long name": 1, "x": [1, {"y": 2}], "long long name": 1}', False),
+        (b'{"a" \n\t : 1, "a"\r:1}', False),
+        (b'{"\\u0061": 1}', False),  # in doubt
+        (b'{"a": "\\u0061 \\" \\\\"}', True),
+        (b"[" * 128 + b"]" * 128, True),
+        (b"[" * 129 + b"]" * 129, False),
+        (b"9" * 4001, False),
+        (b"{" + b",".join(b'"%d": 1' % n for n in range(256)) + b"}", True),
+        (b"{" + b",".join(b'"%d": 1' % n for n in range(257)) + b"}", False),  # in doubt
+        # It reads within its text, whatever that is.
+        *((b'"' + b"x" * n, False) for n in range(20)),
+        *((b'"\\' * n, False) for n in range(1, 20)),
+        (b"}", False),
+        (b'"a": 1', False),
+    ],
+)
+def test_names_are_plain_only_if_no_object_certainly_has_one_twice(text, is_plain):
+    assert are_names_plain(text) is is_plain
+
+
+def _events(body, shape):
     """What Python's parser makes of it; None where it refuses it."""
 
     def unique(pairs):
@@ -150,7 +243,15 @@ def _events(body):
         return dict(pairs)
 
     try:
-        parsed = json.loads(body.decode(), object_pairs_hook=unique, parse_constant=lambda _: 1 / 0)
+        body.decode().encode("utf-16")
+        texts = body.decode().split("\n") if shape is Shape.lines else [body.decode()]
+        parsed = [
+            json.loads(text, object_pairs_hook=unique, parse_constant=lambda _: 1 / 0)
+            for text in texts
+            if text.strip(" \t\r") or shape is Shape.json
+        ]
+        json.dumps(parsed, ensure_ascii=False).encode()  # no half of a surrogate pair
     except (ValueError, ZeroDivisionError):
         return None
-    return (parsed or None) if isinstance(parsed, list) else [parsed]
+    events = parsed[0] if shape is Shape.json and isinstance(parsed[0], list) else parsed
+    return events or None
