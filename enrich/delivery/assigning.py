@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
@@ -28,11 +29,12 @@ class Assigning:
     def subscribe(self) -> None:
         with kafka_errors(f"topic {self._plan.topic}"):
             self._assigned.consumer.subscribe(
-                [*self._plan.topics], on_assign=self._assign, on_revoke=self._revoke, on_lost=self._lose
+                [self._plan.topic], on_assign=self._assign, on_revoke=self._revoke, on_lost=self._lose
             )
 
     def _assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         try:
+            partitions = self._with_companions(partitions)
             with kafka_errors(f"topic {self._plan.topic}"):
                 committed = consumer.committed(partitions, timeout=DEADLINE_S)
             begun = [self._begin(one) for one in committed]
@@ -48,27 +50,37 @@ class Assigning:
         except EnrichError as error:
             self._assigned.fault = error
 
-    def _revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:  # noqa: ARG002 - a callback's signature
+    def _revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        partitions = self._with_companions(partitions)
         leaving = self._known(partitions)
         self._handing.give_up(leaving)
         try:
             self._committing.commit(leaving)
         except EnrichError as error:  # the next owner reads again what is not committed
             _log.info("not committed at the end of an assignment: %s", error)
-        self._remove(leaving)
+        self._remove(consumer, partitions)
 
-    def _lose(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:  # noqa: ARG002 - a callback's signature
-        lost = self._known(partitions)
-        self._handing.lose(lost)
-        self._remove(lost)
+    def _lose(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        partitions = self._with_companions(partitions)
+        self._handing.lose(self._known(partitions))
+        self._remove(consumer, partitions)
+
+    def _with_companions(self, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
+        if self._plan.companions is None:
+            return [*partitions]
+        more = [TopicPartition(*each) for one in partitions for each in self._plan.companions.of(one.partition)]
+        return [*partitions, *more]
 
     def _known(self, partitions: list[TopicPartition]) -> list[Partition]:
         found = [self._assigned.get(one.topic, one.partition) for one in partitions]
         return [partition for partition in found if partition is not None]
 
-    def _remove(self, partitions: list[Partition]) -> None:
-        for partition in partitions:
-            self._assigned.remove(partition.topic, partition.number)
+    def _remove(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        for one in partitions:
+            self._assigned.remove(one.topic, one.partition)
+        # The client would do it by itself, but knows nothing of companions. It fails if the assignment had failed.
+        with suppress(KafkaException):
+            consumer.incremental_unassign(partitions)
 
     def _check_epochs(self, consumer: Consumer, starts: Sequence[TopicPartition]) -> None:
         """Lets the brokers check that the record before each offset still has the leader epoch that it was read with: a

@@ -98,6 +98,21 @@ class Handing(Protocol):
 
 
 @dataclass(frozen=True)
+class Companions:
+    """Topics each of whose partitions is read by whoever has the partition with its number in the main topic."""
+
+    partitions: int
+    """Of the main topic."""
+    topics: Mapping[str, int]
+    """Their number of partitions. Those that the main topic lacks go to the numbers modulo its own."""
+
+    def of(self, number: int) -> Sequence[PartitionId]:
+        if number >= self.partitions:  # it came later, and its number may be another's companion
+            return []
+        return [(topic, each) for topic, count in self.topics.items() for each in range(number, count, self.partitions)]
+
+
+@dataclass(frozen=True)
 class FlowPlan:
     """What a flow reads, and from where."""
 
@@ -115,15 +130,11 @@ class FlowPlan:
     """For retry topics: how old a record must be before it is written."""
     most_records: int = 5_000
     """Most records in one batch."""
-    more_topics: Sequence[str] = ()
-    """Topics that are read besides."""
+    companions: "Companions | None" = None
+    """What is read besides."""
     commit_s: float = 2.0
     """How often what is settled is committed. Nothing is read meanwhile: each second shows in the 95th percentile of
     the latency of a store."""
-
-    @property
-    def topics(self) -> Sequence[str]:
-        return self.topic, *self.more_topics
 
 
 @dataclass
