@@ -5,16 +5,17 @@ the delivery reports of each request are counted.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from edge_service.ingest.events import Events
-from enrich.base.errors import EnrichError
+from enrich.base.errors import EnrichError, Retryable
 from enrich.kafka.clients.errors import mapped
 from enrich.kafka.clients.making import Connection, new_producer
 from enrich.kafka.identity import EVENT_TIME
+from enrich.kafka.writing.dead_letters import DeadLetter
 
 Report = Callable[[KafkaError | None, Message], None]
 Headers = list[tuple[str, str | bytes | None]]
@@ -37,8 +38,23 @@ class Written:
         self.when_done = when_done
 
     def delivered(self, error: KafkaError | None, message: Message) -> None:
-        if error is not None and self.failure is None:
-            self.failure = mapped(error, f"topic {message.topic()}")
+        if error is not None:
+            self._fail(mapped(error, f"topic {message.topic()}"))
+        self._count()
+
+    def refused(self, error: KafkaException | BufferError, topic: str) -> None:
+        """The client did not even take a record: its queue is full, or the record is too large for it."""
+        reason = error.args[0] if error.args else None
+        where = f"topic {topic}"
+        self._fail(
+            mapped(reason, where) if isinstance(reason, KafkaError) else Retryable("the queue is full", where=where)
+        )
+        self._count()
+
+    def _fail(self, error: EnrichError) -> None:
+        self.failure = self.failure or error
+
+    def _count(self) -> None:
         self.missing -= 1
         if not self.missing:
             self.when_done(self)
@@ -78,7 +94,23 @@ class Writer:
             headers: Headers | None = None if time_ms is None else [(EVENT_TIME, b"%d" % time_ms)]
             if written.origins is not None:
                 report = written.delivered_as(index)
-            produce(topic, value, key, headers=headers, on_delivery=report)
+            try:
+                produce(topic, value, key, headers=headers, on_delivery=report)
+            except (KafkaException, BufferError) as error:
+                written.refused(error, topic)
+        self._start_polling()
+
+    def write_letters(self, topic: str, letters: Sequence[DeadLetter], written: Written) -> None:
+        """The same for dead letters. They have no origins."""
+        for letter in letters:
+            headers: Headers = list(letter.headers)
+            try:
+                self._producer.produce(topic, letter.value, letter.key, headers=headers, on_delivery=written.delivered)
+            except (KafkaException, BufferError) as error:
+                written.refused(error, topic)
+        self._start_polling()
+
+    def _start_polling(self) -> None:
         if not self._is_polling:
             self._is_polling = True
             self._loop.call_soon(self._poll)

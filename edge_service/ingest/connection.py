@@ -42,26 +42,44 @@ class Request:
     headers: Mapping[bytes, bytes]
     """Names in lower case; of a name that occurs twice the last value."""
     body: bytes = b""
+    sender: object = None
+    """Who sends it, as far as `Endpoint.admit` has found out."""
 
 
 Done = Callable[[Answer], None]
+Decided = Callable[[Answer | None], None]
+
+
+class Later(Protocol):
+    """A request whose admission is not decided yet: what is known about its sender has to be asked for."""
+
+    def then(self, decided: Decided) -> None:
+        """Calls `decided` once, later: with an answer that refuses the request, or None."""
 
 
 class Endpoint(Protocol):
     """What is behind a connection."""
 
     body_deadline_s: float
+    """How long a head may take; no request may take longer."""
 
-    def admit(self, request: Request) -> Answer | None:
-        """Called before the body is read. An answer refuses the request."""
+    def body_deadline_of(self, request: Request) -> float:
+        """How long this request may take from its first byte to its last."""
+
+    def admit(self, request: Request) -> Answer | Later | None:
+        """Called before the body is read. An answer refuses the request. Until a later decision is known no more is
+        read; what has come already is kept."""
 
     def most_body(self, request: Request) -> int:
         """How long the body may be."""
 
-    def reserve(self, count: int) -> bool:
+    def reserve(self, request: Request, count: int) -> bool:
         """Whether so many more bytes may be held. They are given back with `release`."""
 
-    def release(self, count: int) -> None: ...
+    def release(self, request: Request, count: int) -> None: ...
+
+    def count(self, request: Request | None, answer: Answer) -> None:
+        """Called for each answer, whether its sender still hears it or not. None: the head was not understood."""
 
     def take(self, request: Request, done: Done) -> None:
         """Handles a whole request. Calls `done` once, now or later."""
@@ -78,6 +96,9 @@ class _Exchange:
     length: int = 0
     most: int = 0
     reserved: int = 0
+    began: float = 0.0
+    is_undecided: bool = False
+    is_whole: bool = False
 
 
 class Connection(asyncio.Protocol):
@@ -153,7 +174,7 @@ class Connection(asyncio.Protocol):
     # The parser.
 
     def on_message_begin(self) -> None:
-        self._reading = _Exchange()
+        self._reading = _Exchange(began=self._loop.time())
         self._line.append(self._reading)
         self._url, self._headers, self._count = b"", {}, 0
         self._wait_for_body()
@@ -176,16 +197,41 @@ class Connection(asyncio.Protocol):
         path = self._url.partition(b"?")[0].decode("latin-1")
         request = Request(self._parser.get_method().decode("latin-1"), path, self._headers)
         exchange.request = request
-        refusal = self._endpoint.admit(request)
+        verdict = self._endpoint.admit(request)
+        if verdict is None or isinstance(verdict, Answer):
+            self._enter(exchange, request, verdict)
+            return
+        exchange.most = self._endpoint.most_body(request)
+        exchange.is_undecided = True
+        self._pause()
+        verdict.then(lambda refusal: self._decided(exchange, request, refusal))
+
+    def _enter(self, exchange: _Exchange, request: Request, refusal: Answer | None) -> None:
         if refusal is None:
             exchange.most = self._endpoint.most_body(request)
-            announced = self._headers.get(b"content-length")
+            announced = request.headers.get(b"content-length")
             if announced is not None and int(announced) > exchange.most:
                 refusal = self._too_large(exchange.most)
         if refusal is not None:
             self._refuse(exchange, refusal)
-        elif self._headers.get(b"expect", b"").lower() == b"100-continue" and self._line[0] is exchange:
+            return
+        own = self._endpoint.body_deadline_of(request)
+        if own < self._endpoint.body_deadline_s and not exchange.is_whole:
+            self._cancel_deadline()
+            self._deadline = self._loop.call_at(exchange.began + own, self._end_slow)
+        if request.headers.get(b"expect", b"").lower() == b"100-continue" and self._line[0] is exchange:
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    def _decided(self, exchange: _Exchange, request: Request, refusal: Answer | None) -> None:
+        exchange.is_undecided = False
+        if self._is_closing or exchange.answer is not None:  # the sender has gone, or was too slow meanwhile
+            self._give_back(exchange)
+            return
+        self._enter(exchange, request, refusal)
+        if exchange.is_whole and exchange.answer is None:
+            self._take(exchange, request)
+        if len(self._line) < _MOST_IN_LINE:
+            self._resume()
 
     def on_body(self, piece: bytes) -> None:
         exchange = self._reading
@@ -196,7 +242,7 @@ class Connection(asyncio.Protocol):
         exchange.length += len(piece)
         if exchange.length > exchange.most:
             self._refuse(exchange, self._too_large(exchange.most))
-        elif not self._endpoint.reserve(len(piece)):
+        elif not self._endpoint.reserve(cast("Request", exchange.request), len(piece)):
             self._refuse(exchange, busy())
         else:
             exchange.reserved += len(piece)
@@ -208,11 +254,15 @@ class Connection(asyncio.Protocol):
         self._wait_for_request()
         if exchange.answer is not None:  # refused
             return
-        request = exchange.request
-        request.body = exchange.pieces[0] if len(exchange.pieces) == 1 else b"".join(exchange.pieces)
-        exchange.pieces.clear()
+        exchange.is_whole = True
         if len(self._line) >= _MOST_IN_LINE:
             self._pause()
+        if not exchange.is_undecided:
+            self._take(exchange, exchange.request)
+
+    def _take(self, exchange: _Exchange, request: Request) -> None:
+        request.body = exchange.pieces[0] if len(exchange.pieces) == 1 else b"".join(exchange.pieces)
+        exchange.pieces.clear()
         self._endpoint.take(request, lambda answer: self._answered(exchange, answer))
 
     # Answers.
@@ -230,6 +280,7 @@ class Connection(asyncio.Protocol):
 
     def _answered(self, exchange: _Exchange, answer: Answer) -> None:
         self._give_back(exchange)
+        self._endpoint.count(exchange.request, answer)
         exchange.answer = answer
         self._send()
 
@@ -273,7 +324,7 @@ class Connection(asyncio.Protocol):
 
     def _give_back(self, exchange: _Exchange) -> None:
         if exchange.reserved:
-            self._endpoint.release(exchange.reserved)
+            self._endpoint.release(cast("Request", exchange.request), exchange.reserved)
             exchange.reserved = 0
 
     def _too_large(self, most: int) -> Answer:
@@ -314,7 +365,10 @@ class Connection(asyncio.Protocol):
             self._close()
 
     def _end_slow(self) -> None:
-        self._fail(HTTPStatus.REQUEST_TIMEOUT, f"not whole after {self._endpoint.body_deadline_s:g} s")
+        exchange = self._reading
+        request = None if exchange is None else exchange.request
+        allowed = self._endpoint.body_deadline_s if request is None else self._endpoint.body_deadline_of(request)
+        self._fail(HTTPStatus.REQUEST_TIMEOUT, f"not whole after {allowed:g} s")
 
     def _cancel_deadline(self) -> None:
         if self._deadline is not None:

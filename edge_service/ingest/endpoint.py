@@ -1,20 +1,28 @@
-"""One endpoint: a path, who may send to it, and the topic that its events go to."""
+"""One entry of ingest: a path, who may send to it, and the topic that its events go to."""
 
 import asyncio
-import hashlib
 import json
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from http import HTTPStatus
 
 from edge_service.ingest.bodies import plain
 from edge_service.ingest.committing import Writer, Written
-from edge_service.ingest.connection import Answer, Done, Request, busy, problem
-from edge_service.ingest.events import Events, Field, JsonEvents, Shape
-from edge_service.ingest.refusals import MOST_NAMED, Refused, named
+from edge_service.ingest.connection import Answer, Done, Later, Request, busy, problem
+from edge_service.ingest.events import Events, JsonEvents
+from edge_service.ingest.figures import Figures
+from edge_service.ingest.formats import Bodies, FetchFirst, JsonBodies
+from edge_service.ingest.letters import letters_of, without_bad
+from edge_service.ingest.refusals import MOST_NAMED, BadEvent, Refused, named
 from edge_service.ingest.repeats import Repeats
+from edge_service.ingest.senders import Everybody, Senders, TokenHolders
+from enrich.base.errors import EnrichError
 
-_SHAPES = {b"application/json": Shape.json, b"application/x-ndjson": Shape.lines}
+_LARGEST_UNLESS_KNOWN = 999_000
+"""What a topic takes by Kafka's defaults."""
+
+Field = tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -23,130 +31,248 @@ class EndpointPlan:
     topic: str
     key: Field | None
     event_time: Field | None
-    tokens: Collection[str]
+    tokens: Collection[str] = field(repr=False)
     most_body: int
     most_inflated: int
     most_events: int
     in_flight: int
     body_deadline_s: float
     deadline_s: float
+    dlq: str | None = None
+    """Where bad events go. None: a request with a bad event is refused."""
+    pipeline: str = ""
+    name: str = ""
 
 
 class IngestEndpoint:
-    """See `connection.Endpoint`."""
+    """See `connection.Endpoint`. For one event loop."""
 
-    def __init__(self, plan: EndpointPlan, writer: Writer, loop: asyncio.AbstractEventLoop) -> None:
-        self._plan = plan
+    def __init__(
+        self,
+        plan: EndpointPlan,
+        writer: Writer,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        bodies: Bodies | None = None,
+        senders: Senders | None = None,
+    ) -> None:
+        """`bodies`: by default JSON. `senders`: by default those who have one of the plan's tokens, or everybody."""
+        self.plan = plan
+        self.body_deadline_s = plan.body_deadline_s
+        self.figures = Figures()
+        self.largest = _LARGEST_UNLESS_KNOWN
+        """How many bytes of key and value the topic takes together."""
         self._writer = writer
         self._loop = loop
-        self._events = JsonEvents(plan.key, plan.event_time, plan.most_events)
-        self._tokens = frozenset(_digest(token.encode()) for token in plan.tokens)
+        self._bodies = bodies or JsonBodies(JsonEvents(plan.key, plan.event_time, plan.most_events))
+        self._senders = senders or (TokenHolders(plan.tokens) if plan.tokens else Everybody())
         self._repeats = Repeats(loop.time)
-        self._held = 0
-        self.body_deadline_s = plan.body_deadline_s
-        self.accepted = 0
-        self.answers: dict[int, int] = {}
+        self._fetching: ThreadPoolExecutor | None = None
 
-    def admit(self, request: Request) -> Answer | None:
-        if request.path != self._plan.path:
-            return self._counted(problem(HTTPStatus.NOT_FOUND, f"events are taken at {self._plan.path}"))
+    # Before the body is read.
+
+    def admit(self, request: Request) -> Answer | Later | None:
+        if request.path != self.plan.path:
+            return problem(HTTPStatus.NOT_FOUND, f"events are taken at {self.plan.path}")
         if request.method != "POST":
             answer = problem(HTTPStatus.METHOD_NOT_ALLOWED, "events are sent with POST")
             answer.headers = ((b"allow", b"POST"),)
-            return self._counted(answer)
-        if self._tokens and not self._is_known(request):
-            answer = problem(HTTPStatus.UNAUTHORIZED, "a known token is needed: Authorization: Bearer TOKEN")
-            answer.headers = ((b"www-authenticate", b"Bearer"),)
-            return self._counted(answer)
-        if _media_type(request) not in _SHAPES:
-            listed = ", ".join(kind.decode() for kind in _SHAPES)
-            return self._counted(problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"the media type must be one of {listed}"))
+            return answer
+        return self._senders.admit(request, lambda: self._misfit(request))
+
+    def _misfit(self, request: Request) -> Answer | None:
+        announced = request.headers.get(b"content-length")
+        if announced is not None and int(announced) > self.plan.most_body:
+            return problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body has at most {self.plan.most_body} bytes")
+        if _media_type(request) not in self._bodies.types:
+            listed = ", ".join(kind.decode() for kind in self._bodies.types)
+            return problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"the media type must be one of {listed}")
         return None
 
-    def most_body(self, request: Request) -> int:  # noqa: ARG002 - the same for all
-        return self._plan.most_body
+    def body_deadline_of(self, request: Request) -> float:  # noqa: ARG002 - the same for all
+        return self.plan.body_deadline_s
 
-    def reserve(self, count: int) -> bool:
-        if self._held + count > self._plan.in_flight:
+    def most_body(self, request: Request) -> int:  # noqa: ARG002 - the same for all
+        return self.plan.most_body
+
+    # What is held.
+
+    @property
+    def _held(self) -> int:
+        return self.figures.held
+
+    def reserve(self, request: Request, count: int) -> bool:  # noqa: ARG002 - the same for all
+        if self.figures.held + count > self.plan.in_flight:
             return False
-        self._held += count
+        self.figures.held += count
         return True
 
-    def release(self, count: int) -> None:
-        self._held -= count
+    def release(self, request: Request, count: int) -> None:  # noqa: ARG002 - the same for all
+        self.figures.held -= count
+
+    def count(self, request: Request | None, answer: Answer) -> None:  # noqa: ARG002 - whatever was asked
+        answers = self.figures.answers
+        answers[answer.status] = answers.get(answer.status, 0) + 1
+
+    # The whole request.
 
     def take(self, request: Request, done: Done) -> None:
+        self.figures.under_way += 1
+
+        def answered(answer: Answer) -> None:
+            self.figures.under_way -= 1
+            done(answer)
+
         try:
-            first = self._repeats.once(request, done)
+            first = self._repeats.once(request, answered)
             if first is None:
                 return
-            done = first
-            body = plain(
-                request.body, request.headers.get(b"content-encoding", b"").decode("latin-1"), self._plan.most_inflated
-            )
-            events = self._events.read(body, _SHAPES[_media_type(request)])
-            if events.bad:
-                raise Refused(HTTPStatus.UNPROCESSABLE_ENTITY, named(events.bad), events.bad)
         except Refused as refused:
-            done(self._counted(_refusal(refused)))
+            answered(_refusal(refused))
             return
+        too_much = self._senders.refuse(request)
+        if too_much is not None:
+            first(too_much)
+            return
+        try:
+            coding = request.headers.get(b"content-encoding", b"").decode("latin-1")
+            body = plain(request.body, coding, self.plan.most_inflated)
+            self._read(request, body, first)
+        except Refused as refused:
+            first(_refusal(refused))
+
+    def _read(self, request: Request, body: bytes, done: Done) -> None:
+        """Raises Refused."""
+        try:
+            events = self._bodies.read(body, _media_type(request))
+        except FetchFirst:
+            self._fetch(request, body, done)
+            return
+        if len(body) * 2 > self.largest:  # else no event with its key can be larger
+            events = _without_oversized(events, self.largest)
+        if events.bad and self.plan.dlq is None:
+            raise Refused(HTTPStatus.UNPROCESSABLE_ENTITY, named(events.bad), events.bad)
         count = len(events.values)
         if not self._writer.has_room(count):
-            done(self._counted(busy()))
+            done(busy())
             return
+        self._senders.charge(request, count)
         self._write(request, events, done)
 
-    def _write(self, request: Request, events: Events, done: Done) -> None:
-        answered = False
+    def _fetch(self, request: Request, body: bytes, done: Done) -> None:
+        """Reads the body once what it needs is there."""
+        if self._fetching is None:
+            self._fetching = ThreadPoolExecutor(2, thread_name_prefix="registry")
+        answer = _Once(done)
 
-        def answer(given: Answer) -> None:
-            nonlocal answered
-            if not answered:
-                answered = True
-                timer.cancel()
-                done(self._counted(given))
+        def fetched(why_not: str | None) -> None:
+            if answer.is_given:
+                return
+            timer.cancel()
+            if why_not is not None:
+                answer(_unread(why_not))
+                return
+            try:
+                self._read(request, body, answer)
+            except Refused as refused:
+                answer(_refusal(refused))
+
+        def fetch() -> None:
+            why_not = None
+            try:
+                self._bodies.fetch(body)
+            except EnrichError as error:
+                why_not = error.what
+            self._loop.call_soon_threadsafe(fetched, why_not)
+
+        timer = self._loop.call_later(self.plan.deadline_s, answer, _unread("the registry does not answer in time"))
+        self._fetching.submit(fetch)
+
+    def _write(self, request: Request, events: Events, done: Done) -> None:
+        answer = _Once(done)
+        began = self._loop.time()
+        good, letters = events, []
+        if events.bad and self.plan.dlq is not None:
+            good = without_bad(events)
+            letters = letters_of(events, pipeline=self.plan.pipeline, ingest=self.plan.name, topic=self.plan.topic)
+        size = sum(map(len, good.values))
 
         def written(result: Written) -> None:
-            if result.failure is None:
-                self.accepted += len(events.values)
-                answer(_accepted(len(events.values), result.origins))
-            else:
+            timer.cancel()
+            if result.failure is not None:
                 answer(_perhaps(str(result.failure)))
+                return
+            self.figures.acknowledged(self._loop.time() - began)
+            self.figures.events += len(good.values)
+            self.figures.bytes += size
+            self.figures.dead += len(letters)
+            answer(_accepted(len(good.values), result.origins, events))
 
-        wants_origins = b"return=representation" in request.headers.get(b"prefer", b"")
         timer = self._loop.call_later(
-            self._plan.deadline_s, lambda: answer(_perhaps("the brokers did not acknowledge it in time"))
+            self.plan.deadline_s, lambda: answer(_perhaps("the brokers did not acknowledge it in time"))
         )
-        self._writer.write(self._plan.topic, events, Written(len(events.values), written, with_origins=wants_origins))
-
-    def _is_known(self, request: Request) -> bool:
-        scheme, _, token = request.headers.get(b"authorization", b"").partition(b" ")
-        # Of digests nobody learns anything from the time that a comparison takes.
-        return scheme.lower() == b"bearer" and _digest(token.strip()) in self._tokens
-
-    def _counted(self, answer: Answer) -> Answer:
-        self.answers[answer.status] = self.answers.get(answer.status, 0) + 1
-        return answer
+        wants_origins = b"return=representation" in request.headers.get(b"prefer", b"")
+        whole = Written(len(events.values), written, with_origins=wants_origins)
+        self._writer.write(self.plan.topic, good, whole)
+        if self.plan.dlq is not None and letters:
+            self._writer.write_letters(self.plan.dlq, letters, whole)
 
 
-def _digest(token: bytes) -> bytes:
-    return hashlib.sha256(token).digest()
+def _without_oversized(events: Events, most: int) -> Events:
+    """The same, with those that the topic would not take among the bad ones."""
+    known = {each.index for each in events.bad}
+    oversized = [
+        BadEvent(index, None, f"is larger than {most} bytes, which is what the topic takes")
+        for index, (value, key) in enumerate(zip(events.values, events.keys, strict=True))
+        if len(value) + len(key or b"") > most and index not in known
+    ]
+    if not oversized:
+        return events
+    bad = sorted([*events.bad, *oversized], key=lambda each: each.index)
+    return Events(events.values, events.keys, events.times_ms, bad)
+
+
+class _Once:
+    """Gives the first answer, and none after that."""
+
+    __slots__ = ("_done", "is_given")
+
+    def __init__(self, done: Callable[[Answer], None]) -> None:
+        self._done = done
+        self.is_given = False
+
+    def __call__(self, answer: Answer) -> None:
+        if not self.is_given:
+            self.is_given = True
+            self._done(answer)
 
 
 def _media_type(request: Request) -> bytes:
     return request.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
 
 
-def _accepted(count: int, origins: list[str | None] | None) -> Answer:
-    if origins is None:
+def _accepted(count: int, origins: list[str | None] | None, events: Events) -> Answer:
+    if origins is None and not events.bad:
         return Answer(HTTPStatus.OK, b'{"accepted": %d}' % count)
-    return Answer(HTTPStatus.OK, json.dumps({"accepted": count, "origins": origins}).encode())
+    body: dict[str, object] = {"accepted": count}
+    if events.bad:
+        body |= {"dead": len(events.bad), "errors": _errors(events.bad)}
+    if origins is not None:
+        bad, written = {each.index for each in events.bad}, iter(origins)
+        body["origins"] = [None if index in bad else next(written) for index in range(len(events.values))]
+    return Answer(HTTPStatus.OK, json.dumps(body).encode())
 
 
 def _perhaps(why: str) -> Answer:
-    answer = problem(
-        HTTPStatus.SERVICE_UNAVAILABLE, f"the events may be written, or a part of them: {why}; send them again"
-    )
+    return _unavailable(f"the events may be written, or a part of them: {why}; send them again")
+
+
+def _unread(why: str) -> Answer:
+    return _unavailable(f"nothing was written: {why}; send it again")
+
+
+def _unavailable(what: str) -> Answer:
+    answer = problem(HTTPStatus.SERVICE_UNAVAILABLE, what)
     answer.headers = ((b"retry-after", b"1"),)
     return answer
 
@@ -154,5 +280,8 @@ def _perhaps(why: str) -> Answer:
 def _refusal(refused: Refused) -> Answer:
     if not refused.bad:
         return problem(refused.status, refused.what)
-    errors = [{"index": bad.index, "field": bad.field, "reason": bad.reason} for bad in refused.bad[:MOST_NAMED]]
-    return problem(refused.status, refused.what, errors=errors, bad=len(refused.bad))
+    return problem(refused.status, refused.what, errors=_errors(refused.bad), bad=len(refused.bad))
+
+
+def _errors(bad: "Collection[BadEvent]") -> list[dict[str, object]]:
+    return [{"index": each.index, "field": each.field, "reason": each.reason} for each in list(bad)[:MOST_NAMED]]

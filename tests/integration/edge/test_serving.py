@@ -36,10 +36,16 @@ class Holding:
     def most_body(self, _request):
         return 1000
 
-    def reserve(self, _count):
+    def body_deadline_of(self, _request):
+        return 60.0
+
+    def reserve(self, _request, _count):
         return True
 
-    def release(self, _count):
+    def release(self, _request, _count):
+        pass
+
+    def count(self, _request, _answer):
         pass
 
     def take(self, _request, done):
