@@ -1,6 +1,7 @@
 """Posts to one endpoint over connections of its own, so that whatever it does is felt by its own route alone."""
 
 import asyncio
+import os
 import socket
 import ssl
 from collections import deque
@@ -96,6 +97,10 @@ class HttpClient:
         self._idle.clear()
         await asyncio.sleep(0)  # their ends are heard of in the loop's next turn
 
+    @property
+    def open_connections(self) -> int:
+        return len(self._busy) + sum(pooled.connection.is_open for pooled in self._idle)
+
     def _head_of(self, body: bytes, headers: Mapping[str, str]) -> bytes:
         lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
         count = len(headers)
@@ -153,13 +158,13 @@ class HttpClient:
                 self._names.forget()
                 raise NoAnswer(f"TLS with {place}: {tls_reason(error)}", may_have_arrived=False) from None
             except OSError as error:
-                reasons.append(f"{place}: {error.strerror or 'no connection in time'}")
+                reasons.append(f"{place}: {_why(error)}")
                 continue
             self._names.prefer(place)
             now = asyncio.get_running_loop().time()
             return _Pooled(connection, now, now)
         self._names.forget()
-        raise NoAnswer("; ".join(reasons).lower(), may_have_arrived=False)
+        raise NoAnswer("; ".join(reasons), may_have_arrived=False)
 
     async def _connect(self, place: Place) -> Connection:
         """To this address and no other. Raises OSError, and so ssl.SSLError and TimeoutError."""
@@ -179,6 +184,10 @@ class HttpClient:
             plain.close()
             raise
         return connection
+
+
+def _why(error: OSError) -> str:
+    return "no connection in time" if error.errno is None else os.strerror(error.errno).lower()
 
 
 def _checked(token: str, where: str) -> str:

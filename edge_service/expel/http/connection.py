@@ -77,7 +77,7 @@ class Connection(asyncio.Protocol):
         self._bytes += len(data)
         try:
             self._parser.feed_data(data)
-        except httptools.HttpParserError as error:
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             self._wrong = self._wrong or f"what came is no HTTP: {error}"
         if waiter.done():
             if self._wrong is not None:  # behind the answer
