@@ -45,11 +45,9 @@ COPY --from=packages /opt/enrich /opt/enrich
 COPY --from=build /jars /opt/enrich/lib/python3.11/site-packages/pyspark/jars
 COPY deploy/spark /etc/enrich/spark
 COPY --from=build /wheels /wheels
-# The loops of segments, and that of ingest, are compiled beside their source; who may not write there takes them over
-# (docs/segments.md).
+# The loops of segments are compiled beside their source; who may not write there takes them over (docs/segments.md).
 RUN pip install --no-deps --no-index /wheels/*.whl \
-    && python -m stores.segments \
-    && python -c "from edge_service.ingest.names import compile_pass; compile_pass()"
+    && python -m stores.segments
 # PYSPARK_PYTHON: Spark would start the Python workers with the first `python3` on PATH of whoever starts it.
 ENV PYSPARK_PYTHON=/opt/enrich/bin/python \
     PYTHONUNBUFFERED=1 \

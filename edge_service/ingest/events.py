@@ -15,8 +15,7 @@ import msgspec
 
 from edge_service.ingest.fields import Field as Field
 from edge_service.ingest.fields import key_text, time_ms
-from edge_service.ingest.names import DEEPEST
-from edge_service.ingest.quick import QuickReader
+from edge_service.ingest.quick import DEEPEST, QuickReader
 from edge_service.ingest.refusals import BadEvent, Refused
 
 
@@ -49,10 +48,7 @@ class JsonEvents:
         self._key = key
         self._event_time = event_time
         self._most = most
-        try:
-            self._quick: QuickReader | None = QuickReader(key, event_time, most)
-        except ValueError:
-            self._quick = None
+        self._quick = QuickReader(key, event_time, most)
 
     def read(self, body: bytes, shape: Shape) -> Events:
         """Raises Refused if the body is not what it should be; what is wrong with single events is in `bad`."""
@@ -60,7 +56,7 @@ class JsonEvents:
             text = body.decode()
         except UnicodeDecodeError as error:
             raise Refused(HTTPStatus.BAD_REQUEST, f"the body is not UTF-8 text: byte {error.start}") from None
-        if self._quick is not None and (parts := self._quick.read(body, is_lines=shape is Shape.lines)) is not None:
+        if (parts := self._quick.read(body, is_lines=shape is Shape.lines)) is not None:
             return Events(*parts, [])
         return self.read_exactly(body, text, shape)
 
