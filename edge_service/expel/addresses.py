@@ -7,8 +7,14 @@ from enrich.base.errors import ConfigError
 
 IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
-_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
-_COMPATIBLE = ipaddress.IPv6Network("::/96")
+_STAND_FOR_OLDER = tuple(ipaddress.IPv6Network(net) for net in ("64:ff9b::/96", "::ffff:0:0:0/96", "::/96"))
+"""NAT64, SIIT, and IPv4-compatible addresses: their last four bytes are an address of the older protocol."""
+_UNICAST = ipaddress.IPv6Network("2000::/3")
+"""The only ones that are given out: everything else is local, or means something else some day."""
+_NOT_KNOWN_TO_PYTHON = (ipaddress.IPv6Network("3fff::/20"), ipaddress.IPv4Network("192.0.0.0/24"))
+"""Whether `is_global` is right about these depends on the release."""
+
+_MOST_LISTED = 6
 
 
 def why_private(address: IPAddress) -> str | None:
@@ -23,7 +29,8 @@ def why_private(address: IPAddress) -> str | None:
         return f"{address} is link-local"
     if address.is_multicast:
         return f"{address} is a group of hosts"
-    if not address.is_global:
+    is_outside = address.is_global and not any(address in net for net in _NOT_KNOWN_TO_PYTHON)
+    if not is_outside or (isinstance(address, ipaddress.IPv6Address) and address not in _UNICAST):
         return f"{address} is private"
     return None
 
@@ -35,7 +42,7 @@ def public(name: str, addresses: Sequence[str], where: str) -> list[str]:
     allowed = [address for address in addresses if reasons[address] is None]
     if allowed:
         return allowed
-    listed = "; ".join(str(reason) for reason in reasons.values()) or "it has no address"
+    listed = "; ".join(str(reason) for reason in [*reasons.values()][:_MOST_LISTED]) or "it has no address"
     raise ConfigError(
         f"{name} leads to no public address: {listed}",
         where=where,
@@ -53,6 +60,6 @@ def _inner(address: IPAddress) -> IPAddress | None:
         return address.sixtofour
     if address.teredo is not None:
         return address.teredo[1]
-    if address in _NAT64 or (address in _COMPATIBLE and int(address) > 1):
+    if int(address) > 1 and any(address in net for net in _STAND_FOR_OLDER):
         return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
     return None

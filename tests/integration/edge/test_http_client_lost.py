@@ -119,10 +119,11 @@ def test_trailers_without_end_are_no_answer():
     assert isinstance(none, NoAnswer)
 
 
-def test_an_answer_to_a_request_that_is_not_sent_whole_yet_counts():
+@pytest.mark.parametrize("waits_s", [0, GUARD_S], ids=["closes", "waits"])
+def test_an_answer_to_a_request_that_is_not_sent_whole_yet_counts(waits_s):
     def step(talk: Talk):
         talk.send(whole(413, b"too large"))
-        talk.ended.wait(GUARD_S)
+        talk.ended.wait(waits_s)
         return False
 
     with ScriptedEndpoint(step, answers()) as endpoint:
