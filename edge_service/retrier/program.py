@@ -1,5 +1,7 @@
 """The role `retrier`: forwards what has waited in the retry topics of all routes of the section `expel`."""
 
+from edge_service.retrier.plan import plans_of
+from edge_service.retrier.route import Clients, RetryRoute
 from enrich.base.errors import ConfigError
 from enrich.config import Pipeline
 from enrich.service.program import leave, run_routes
@@ -14,6 +16,10 @@ def run(pipeline: Pipeline) -> int:
 
 def routes_of(pipeline: Pipeline) -> list[Route]:
     """Raises ConfigError if there is none. Opens no connection."""
-    raise ConfigError(
-        f"the pipeline {pipeline.name} has no retry topics", next_step="name routes with retries under `expel`"
-    )
+    plans = plans_of(pipeline)
+    if not plans:
+        raise ConfigError(
+            f"the pipeline {pipeline.name} has no retry topics", next_step="name routes with retries under `expel`"
+        )
+    clients = Clients(pipeline)
+    return [RetryRoute(plan, clients) for plan in plans]

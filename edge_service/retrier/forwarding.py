@@ -1,0 +1,124 @@
+"""Forwards records in transactions that also commit the offsets: a record is forwarded once, whoever dies when."""
+
+import uuid
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import Message, TopicPartition
+
+from edge_service.retrier.plan import RetryPlan
+from enrich.base.errors import ConfigError
+from enrich.kafka import COMPACTED, Connection, Topics
+from enrich.kafka.records import headers_of, key_of, value_of
+from enrich.kafka.retries import Place, as_first_read
+from enrich.kafka.writing.dead_letters import dead_letter, fitted, record_size
+from enrich.kafka.writing.whole_transactions import WholeTransactions
+
+DEADLINE_S = 10.0
+_ABANDONED_S = 10.0
+"""When the brokers end the transaction of an instance that was killed: until then nobody reads past it, and nobody may
+take over its partitions."""
+_DEFAULT_ROOM, _BATCH_OVERHEAD, _LEAST_MESSAGE, _LARGEST_BATCH = 1_000_000, 200, 1_000, 1_000_000
+
+
+@dataclass(frozen=True)
+class Rooms:
+    """The largest records, in bytes, that the topics take which are written to."""
+
+    retry_out: int
+    dlq: int
+
+
+def rooms_of(plan: RetryPlan, topics: Topics, connection: Connection) -> Rooms:
+    return Rooms(_room(plan.retry_out, topics, connection), _room(plan.dlq, topics, connection))
+
+
+def _room(name: str, topics: Topics, connection: Connection) -> int:
+    settings: Mapping[str, str] = {}
+    with suppress(ConfigError):  # there is none yet, or this user may not read its settings
+        settings = topics.settings(name)
+    room = int(settings.get("max.message.bytes", _DEFAULT_ROOM)) - _BATCH_OVERHEAD
+    return min(room, int(str(connection.get("message.max.bytes", room))))
+
+
+class Forwarding:
+    """One producer, with an id of its own: whoever does not own the partitions any more is refused with its offsets.
+
+    After an error it must be replaced. `is_open` then says whether it is unknown if the batch was forwarded.
+    """
+
+    def __init__(self, connection: Connection, plan: RetryPlan, rooms: Rooms, partitions: int) -> None:
+        """Raises what prevents it from writing."""
+        self.rooms = rooms
+        self._plan = plan
+        self._partitions = partitions
+        largest = max(rooms.retry_out, rooms.dlq, _LEAST_MESSAGE)
+        # A batch of several records must fit too, or the brokers refuse it whole.
+        batch = max(min(rooms.retry_out, rooms.dlq, _LARGEST_BATCH), 1)
+        self._producer = WholeTransactions(
+            {**connection, "message.max.bytes": largest, "batch.size": batch},
+            f"{plan.group}.{uuid.uuid4()}",
+            deadline_s=DEADLINE_S,
+            timeout_s=_ABANDONED_S,
+        )
+        self._producer.start()
+
+    @property
+    def is_open(self) -> bool:
+        return self._producer.is_open
+
+    def close(self) -> None:
+        self._producer.close()
+
+    def is_too_large(self, message: Message) -> bool:
+        return record_size(key_of(message), value_of(message), headers_of(message)) > self.rooms.retry_out
+
+    def forward(
+        self, messages: Sequence[Message], done: Sequence[TopicPartition], group: Any, refused: Collection[Place]
+    ) -> int:
+        """Returns how many became dead letters: those that are too large, or at these places, which brokers refused.
+
+        `done`: the offsets after the messages. `group`: the membership that they are committed for.
+        """
+        dead = 0
+        with self._producer.transaction():
+            for message in messages:
+                if self.is_too_large(message) or place(message) in refused:
+                    self._bury(message)
+                    dead += 1
+                else:
+                    self._producer.produce_one(
+                        self._plan.retry_out,
+                        key_of(message),
+                        value_of(message),
+                        headers=headers_of(message),
+                        partition=(message.partition() or 0) % self._partitions,
+                    )
+            self._producer.send_offsets(done, group)
+        return dead
+
+    def _bury(self, message: Message) -> None:
+        origin = as_first_read(message)
+        reason = f"it is too large for the topic {self._plan.retry_out}"
+        letter = dead_letter(
+            origin, reason, stage=self._plan.route, sender=self._plan.sender, largest_value=max(self.rooms.dlq, 0)
+        )
+        cut = fitted(letter, self.rooms.dlq)
+        if cut is None:
+            raise ConfigError(
+                "the DLQ takes no dead letter, however short",
+                where=f"topic {self._plan.dlq}",
+                next_step="raise its max.message.bytes",
+            )
+        self._producer.produce_one(self._plan.dlq, cut.key, cut.value, headers=cut.headers)
+
+
+def place(message: Message) -> Place:
+    return message.topic() or "", message.partition() or 0, message.offset() or 0
+
+
+def make_dlq(plan: RetryPlan, topics: Topics, partitions: int) -> None:
+    """Raises ConfigError without the right for it."""
+    topics.ensure(plan.dlq, partitions=partitions, config=COMPACTED)

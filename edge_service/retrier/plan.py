@@ -1,0 +1,52 @@
+"""What the retrier does for one route of the section `expel`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from enrich.config import Expel, Pipeline, retry_in_topics, retry_out_topic
+from enrich.config.types.quantities import duration_text
+
+
+@dataclass(frozen=True)
+class Pause:
+    """One topic in which events wait."""
+
+    text: str
+    """As in the configuration: `30s`."""
+    topic: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class RetryPlan:
+    pipeline: str
+    route: str
+    pauses: Mapping[str, Pause]
+    """By topic, in the order of the configuration."""
+    retry_out: str
+    dlq: str
+
+    @property
+    def group(self) -> str:
+        """One for all pauses of the route: an idle consumer costs a twentieth of a percent of a core, and 5 threads."""
+        return f"enrich.retrier.{self.pipeline}.{self.route}"
+
+    @property
+    def sender(self) -> str:
+        """In the keys of dead letters, as the route itself writes them."""
+        return f"{self.pipeline}.expel.{self.route}"
+
+    @property
+    def topics(self) -> list[str]:
+        return [*self.pauses, self.retry_out]
+
+
+def plans_of(pipeline: Pipeline) -> list[RetryPlan]:
+    """A plan for each route that has pauses."""
+    return [_plan(pipeline.name, name, route) for name, route in pipeline.expel.items() if route.retries]
+
+
+def _plan(pipeline: str, name: str, route: Expel) -> RetryPlan:
+    topics = retry_in_topics(pipeline, name, route.retries)
+    pauses = {topic: Pause(duration_text(pause), topic, pause.total_seconds()) for topic, pause in topics}
+    return RetryPlan(pipeline, name, pauses, retry_out_topic(pipeline, name), route.dlq)

@@ -1,0 +1,157 @@
+"""Reads the retry topics of a route a little ahead, and knows when the next record is due."""
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from edge_service.retrier.plan import RetryPlan
+from edge_service.retrier.waiting import Limits, Line, Moment
+from enrich.base.errors import Retryable
+from enrich.kafka import Connection, kafka_errors, new_group_consumer
+from enrich.kafka.clients.errors import mapped
+
+_SETTINGS = {
+    # A partition that was paused is fetched again only after the request in flight, for the other partitions.
+    "fetch.wait.max.ms": 250,
+    # Records that wait are read again when it is their turn.
+    "queued.min.messages": 2_000,
+    "queued.max.messages.kbytes": 4_096,
+    "enable.partition.eof": True,
+    # How soon a topic that was made later is found.
+    "topic.metadata.refresh.interval.ms": 5_000,
+}
+_AT_ONCE = 2_000
+_AHEAD = Limits(500, 2**18)
+"""Of a partition whose records are not due: enough to forward them in time while more are fetched."""
+_BACKLOG = Limits(5_000, 2 * 2**20)
+"""Of a partition whose records are due."""
+_MOST_BYTES = 8 * 2**20
+"""Of all partitions of a route: each has its share, and at least one record."""
+_SILENT_S = 60.0
+"""How long an assigned partition may return nothing. Until a transaction of a killed instance is ended, its group has
+no offsets: 10 s, and up to 10 s more until the brokers look for such transactions."""
+_MISSING = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
+
+
+def moment() -> Moment:
+    return Moment(time.time_ns() // 1_000_000, time.monotonic())
+
+
+class Reading:
+    """Must be used by one thread; only `lines` may be called by others."""
+
+    def __init__(self, connection: Connection, plan: RetryPlan, clock: Callable[[], Moment] = moment) -> None:
+        self._plan = plan
+        self._clock = clock
+        self._lines: dict[tuple[str, int], Line] = {}
+        self.group: Any = None
+        """The membership with which the partitions were assigned: it commits their offsets. Never the client's current
+        one: a member that was dropped, and has not joined again, has an empty one, which brokers accept unchecked."""
+        self.is_away = False
+        """No broker answers."""
+        self.consumer: Consumer = new_group_consumer(connection, plan.group, **_SETTINGS, error_cb=self._client_error)
+        with kafka_errors(f"consumer group {plan.group}"):
+            self.consumer.subscribe(
+                list(plan.pauses), on_assign=self._assign, on_revoke=self._give_up, on_lost=self._give_up
+            )
+
+    def close(self) -> None:
+        self.consumer.close()
+
+    def lines(self) -> list[Line]:
+        return list(self._lines.values())
+
+    def read(self, wait_s: float) -> None:
+        """Adds what there is to the lines, and waits for so long if there is nothing."""
+        with kafka_errors(f"consumer group {self._plan.group}"):
+            first = self.consumer.poll(wait_s)
+            more = self.consumer.consume(_AT_ONCE, 0) if first is not None else []
+        now = self._clock()
+        for message in [first, *more] if first is not None else []:
+            self._take(message, now)
+        self._require_answers(now.elapsed_s)
+
+    def adjust(self) -> None:
+        """Reads nothing more of lines that are long enough, and more of those that are short."""
+        now_s, share = self._clock().elapsed_s, _MOST_BYTES // max(1, len(self._lines))
+        for line in self.lines():
+            most = _BACKLOG if line.is_all_due(now_s) else _AHEAD
+            most = Limits(most.records, min(most.bytes, share))
+            if not line.is_paused and line.is_over(most):
+                self._pause(line)
+            elif line.is_paused and not line.is_over(most.half()):
+                self._resume(line)
+
+    def next_due_s(self) -> float | None:
+        """When the next record is due, by the clock that is never set."""
+        return min((line.due_s for line in self._lines.values() if line.due_s is not None), default=None)
+
+    def _take(self, message: Message, now: Moment) -> None:
+        line = self._lines.get((message.topic() or "", message.partition() or 0))
+        error = message.error()
+        if error is None:
+            self.is_away = False
+            if line is not None:  # else the poll itself has given it up
+                line.silent_since = None
+                line.add(message, now)
+        elif error.code() == KafkaError._PARTITION_EOF:
+            self.is_away = False
+            if line is not None:
+                line.silent_since = None
+                line.ended(message.offset() or 0)
+        elif error.code() not in _MISSING and not error.retriable():
+            raise mapped(error, f"topic {message.topic()}, partition {message.partition()}")
+
+    def _require_answers(self, now_s: float) -> None:
+        """A client that lost its session, as in a process that was frozen, may come back and never fetch."""
+        for line in self._lines.values():
+            if line.silent_since is None:
+                continue
+            if self.is_away:
+                line.silent_since = now_s
+            elif now_s - line.silent_since > _SILENT_S:
+                raise Retryable(
+                    f"partition {line.partition} was assigned and returns nothing", where=f"topic {line.topic}"
+                )
+
+    def _assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        # Called for each generation of the group, also without new partitions.
+        self.group = consumer.consumer_group_metadata()
+        for one in partitions:
+            line = Line(one.topic, one.partition, self._plan.pauses[one.topic].seconds)
+            line.silent_since = self._clock().elapsed_s
+            self._lines[one.topic, one.partition] = line
+
+    def _give_up(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:  # noqa: ARG002 - a callback's signature
+        for one in partitions:
+            self._lines.pop((one.topic, one.partition), None)
+
+    def _pause(self, line: Line) -> None:
+        # The client refuses it for a partition that is just being given up.
+        self._tell(self.consumer.pause, line)
+        line.is_paused = True
+
+    def _resume(self, line: Line) -> None:
+        self._tell(self.consumer.resume, line)
+        line.is_paused = False
+
+    def _tell(self, call: Callable[[list[TopicPartition]], object], line: Line) -> None:
+        try:
+            call([TopicPartition(line.topic, line.partition)])
+        except KafkaException as error:
+            raise Retryable(f"Kafka: {error.args[0]}", where=f"topic {line.topic}") from error
+
+    def _client_error(self, error: KafkaError) -> None:
+        if error.code() == KafkaError._ALL_BROKERS_DOWN:
+            self.is_away = True
+
+
+def positions(batch: Iterable[tuple[Line, list[Message]]]) -> list[TopicPartition]:
+    """What the group has done when the batch is forwarded."""
+    return [
+        TopicPartition(line.topic, line.partition, (messages[-1].offset() or 0) + 1)
+        for line, messages in batch
+        if messages
+    ]

@@ -1,0 +1,237 @@
+"""The retrier of one route: what has waited in its retry topics goes to the topic from which the route reads again."""
+
+import logging
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from functools import cached_property
+
+from confluent_kafka import Message
+
+from edge_service.retrier.forwarding import DEADLINE_S, Forwarding, make_dlq, place, rooms_of
+from edge_service.retrier.places import NOWHERE, look
+from edge_service.retrier.plan import RetryPlan
+from edge_service.retrier.reading import Reading, moment, positions
+from edge_service.retrier.status import Shown, shown, status_of
+from edge_service.retrier.waiting import Limits, Line, Moment
+from enrich.base.backoff import Backoff
+from enrich.base.errors import BadRecord, CorruptState, EnrichError, Fatal, Fenced, Retryable
+from enrich.config import Pipeline, Role
+from enrich.kafka import Connection, Topics, librdkafka_settings, new_admin_client
+from enrich.kafka.retries import Place
+from enrich.service.meters import Meter
+from enrich.service.routes import RouteKind, RouteStatus
+
+_log = logging.getLogger("enrich.retrier")
+
+_MOST = Limits(5_000, 2 * 2**20)
+"""Of one transaction."""
+_LEAST_APART_S = 0.03
+"""Between transactions that are not full: each costs the brokers several requests, however small it is."""
+_LONGEST_WAIT_S = 0.5
+_LOOK_EVERY_S, _LOOK_AGAIN_S = 5.0, 1.0
+_SHOW_EVERY_S = 0.5
+_STALE_ROOM_S = 10.0
+_QUIET_TRIES = 2
+"""A rebalance makes a transaction fail, and the next one works: that is not reported."""
+# As in the sync service: how soon the partitions of a killed instance go to another one. The user may override it.
+_GROUP_DEFAULTS = {"session.timeout.ms": 10_000, "heartbeat.interval.ms": 2_000}
+
+
+class Clients:
+    """What the routes of a pipeline share. Opens no connection before it is needed."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self.consumer: Connection = {**_GROUP_DEFAULTS, **librdkafka_settings(pipeline.kafka, Role.consumer)}
+        self.producer: Connection = librdkafka_settings(pipeline.kafka, Role.producer)
+        self._common: Connection = librdkafka_settings(pipeline.kafka, Role.common)
+
+    @cached_property
+    def topics(self) -> Topics:
+        return Topics(new_admin_client(self._common), DEADLINE_S)
+
+
+class RetryRoute:
+    """See `Route`."""
+
+    kind = RouteKind.retry
+
+    def __init__(self, plan: RetryPlan, clients: Clients, clock: Callable[[], Moment] = moment) -> None:
+        self._plan = plan
+        self._clients = clients
+        self._clock = clock
+        self._meter = Meter("forwarded")
+        self._shown = Shown()
+
+    @property
+    def name(self) -> str:
+        return self._plan.route
+
+    def run(self, stopping: threading.Event) -> None:
+        with ExitStack() as held:
+            reading = held.enter_context(closing(Reading(self._clients.consumer, self._plan, self._clock)))
+            work = _Work(self._plan, self._clients, reading, self._meter, self._clock)
+            held.callback(work.close)
+            while not stopping.is_set():
+                self._shown = work.turn()
+
+    def status(self) -> RouteStatus:
+        return status_of(self.name, self._shown, self._meter)
+
+
+class _Work:
+    """For one `run`."""
+
+    def __init__(
+        self, plan: RetryPlan, clients: Clients, reading: Reading, meter: Meter, clock: Callable[[], Moment]
+    ) -> None:
+        self._plan = plan
+        self._clients = clients
+        self._reading = reading
+        self._meter = meter
+        self._clock = clock
+        self._places = NOWHERE
+        self._ids: dict[str, str] = {}
+        """Of every topic that was there."""
+        self._next_look_s = self._next_forward_s = self._next_show_s = float("-inf")
+        self._forwarding: Forwarding | None = None
+        self._rooms_s = float("-inf")
+        """When the producer's rooms were asked for."""
+        self._most = _MOST.records
+        self._refused: set[Place] = set()
+        """Records that the brokers refused to take, alone."""
+        self._backoff = Backoff(0.05, 5.0)
+        self._trouble: EnrichError | None = None
+        self._silence: Retryable | None = None
+        """Why the topics cannot be looked at."""
+        self._forwarded: dict[str, int] = dict.fromkeys(plan.pauses, 0)
+        self._shown = Shown()
+
+    def close(self) -> None:
+        if self._forwarding is not None:
+            self._forwarding.close()
+            self._forwarding = None
+
+    def turn(self) -> Shown:
+        """Waits until there is something to do, for a moment at most, and does it."""
+        self._look()
+        self._reading.read(self._wait_s())
+        now_s = self._clock().elapsed_s
+        if now_s >= self._next_forward_s:
+            batch = self._due(now_s)
+            if batch:
+                self._forward(batch)
+            else:
+                self._settled()
+        self._reading.adjust()
+        if now_s >= self._next_show_s:
+            self._next_show_s = now_s + _SHOW_EVERY_S
+            self._shown = self._show(now_s)
+        return self._shown
+
+    def _wait_s(self) -> float:
+        now_s, due_s = self._clock().elapsed_s, self._reading.next_due_s()
+        if due_s is None or not self._places.is_there(self._plan.retry_out):
+            return _LONGEST_WAIT_S
+        return min(max(0.0, max(due_s, self._next_forward_s) - now_s), _LONGEST_WAIT_S)
+
+    def _look(self) -> None:
+        now_s = self._clock().elapsed_s
+        if now_s < self._next_look_s:
+            return
+        try:
+            found = look(self._plan, self._clients.topics, self._places)
+        except Retryable as error:
+            self._silence, self._next_look_s = error, now_s + _LOOK_AGAIN_S
+            return
+        self._silence = None
+        ids = {name: ends.topic_id for name, ends in found.known.items()}
+        recreated = next((name for name, one in ids.items() if self._ids.setdefault(name, one) != one), None)
+        if recreated is not None:
+            # The client would read on at its old position.
+            raise Retryable("the topic was recreated: the route begins again", where=f"topic {recreated}")
+        if not self._places.is_like(found, self._plan.retry_out):
+            self.close()
+        self._places = found
+        self._next_look_s = now_s + (_LOOK_AGAIN_S if found.missing else _LOOK_EVERY_S)
+
+    def _due(self, now_s: float) -> list[tuple[Line, list[Message]]]:
+        """The records whose turn it is, of all partitions, as far as a transaction takes them."""
+        if not self._places.is_there(self._plan.retry_out):
+            return []
+        lines = [line for line in self._reading.lines() if line.due_s is not None and line.due_s <= now_s]
+        lines.sort(key=lambda line: line.due_s or 0.0)  # the one that is late the longest comes first
+        batch, records = [], self._most
+        for number, line in enumerate(lines):
+            share = max(1, records // (len(lines) - number))
+            messages = line.due(now_s, Limits(share, max(1, _MOST.bytes // len(lines))))
+            batch.append((line, messages))
+            records -= len(messages)
+            if records <= 0:
+                break
+        return batch
+
+    def _forward(self, batch: list[tuple[Line, list[Message]]]) -> None:
+        messages = [message for _, some in batch for message in some]
+        try:
+            forwarding = self._able(messages)
+            dead = forwarding.forward(messages, positions(batch), self._reading.group, self._refused)
+        except EnrichError as error:
+            self._failed(error, messages)
+            return
+        for line, some in batch:
+            line.forwarded(some)
+            self._forwarded[line.topic] += len(some)
+        self._meter.count("forwarded", len(messages) - dead)
+        self._meter.count("dead_letters", dead)
+        self._refused.difference_update(map(place, messages))
+        self._settled()
+        is_full = len(messages) >= self._most
+        self._most = min(_MOST.records, self._most * 2)
+        self._next_forward_s = self._clock().elapsed_s + (0.0 if is_full else _LEAST_APART_S)
+
+    def _settled(self) -> None:
+        self._trouble = None
+        self._backoff.reset()
+
+    def _able(self, messages: list[Message]) -> Forwarding:
+        """A producer that can write these."""
+        now_s, topics = self._clock().elapsed_s, self._clients.topics
+        partitions = self._places.partitions(self._plan.retry_out)
+        too_large = self._forwarding is not None and any(map(self._forwarding.is_too_large, messages))
+        if too_large and now_s > self._rooms_s + _STALE_ROOM_S:
+            self.close()  # perhaps the topic takes larger ones by now
+        if self._forwarding is None:
+            rooms = rooms_of(self._plan, topics, self._clients.producer)
+            self._forwarding = Forwarding(self._clients.producer, self._plan, rooms, partitions)
+            self._rooms_s = now_s
+            too_large = any(map(self._forwarding.is_too_large, messages))
+        if too_large or self._refused:
+            make_dlq(self._plan, topics, partitions)
+        return self._forwarding
+
+    def _failed(self, error: EnrichError, messages: list[Message]) -> None:
+        """The batch is still waiting. Raises Retryable if only the group's offsets show whether it was forwarded."""
+        is_unknown = self._forwarding is not None and self._forwarding.is_open
+        self.close()
+        if is_unknown or isinstance(error, Fenced | Fatal | CorruptState):
+            raise Retryable(error.what, where=error.where, next_step="the route begins again by itself") from error
+        pause_s = self._backoff.next_s()
+        if isinstance(error, BadRecord):
+            # The brokers refuse a whole batch: halve it until the record is found.
+            if len(messages) == 1:
+                self._refused.add(place(messages[0]))
+            self._most, pause_s = max(1, len(messages) // 2), 0.0
+        self._note(error)
+        self._next_forward_s = self._clock().elapsed_s + pause_s
+        self._next_look_s = float("-inf")
+
+    def _note(self, error: EnrichError) -> None:
+        if self._backoff.tries > _QUIET_TRIES or not isinstance(error, Retryable):
+            if self._trouble is None:
+                _log.warning("waiting: %s", error, extra={"route": self._plan.route})
+            self._trouble = error
+
+    def _show(self, now_s: float) -> Shown:
+        trouble = self._silence or self._trouble
+        return shown(self._plan, self._reading, self._places, trouble, self._forwarded, now_s, self._shown)

@@ -1,0 +1,182 @@
+"""The retrier on a real broker: what has waited for its pause comes out once, as it went in, and nothing blocks it."""
+
+import time
+from collections import Counter
+
+import pytest
+from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
+
+from enrich.kafka import DeliveringProducer, new_admin_client
+from enrich.kafka.records import headers_of
+from enrich.kafka.retries import retry_headers
+from tests.support.retries import RetryWorld, content, event_headers, running
+from tests.support.seed import random_source
+from tests.support.topics import Cluster
+from tests.support.waiting import wait_until
+
+AHEAD_MS = 3_000_000
+
+
+@pytest.fixture
+def world(cluster: Cluster) -> RetryWorld:
+    made = RetryWorld(cluster)
+    made.make_topics()
+    return made
+
+
+def test_an_event_comes_out_as_it_went_in_and_not_before_its_pause(world: RetryWorld) -> None:
+    with running(world):
+        world.put(range(10))
+        world.wait_for(range(10))
+    went_in, came_out = world.cluster.messages(world.retry_in()), world.cluster.messages(world.retry_out())
+    assert sorted(map(content, came_out)) == sorted(map(content, went_in))
+    since = {message.value(): message.timestamp()[1] for message in went_in}
+    waited = [message.timestamp()[1] - since[message.value()] for message in came_out]
+    assert min(waited) >= 1000
+
+
+def test_events_come_out_once_also_after_restarts(world: RetryWorld) -> None:
+    for begin in (0, 100, 200):
+        world.put(range(begin, begin + 100))
+        with running(world):
+            world.wait_for(range(begin + 100))
+    assert world.came_out() == Counter(range(300))
+
+
+def test_timestamps_far_in_the_future_hold_nothing_up(world: RetryWorld) -> None:
+    with running(world):
+        # Brokers refuse what is more than an hour in the future.
+        world.put(range(20), timestamp_ms=time.time_ns() // 1_000_000 + AHEAD_MS)
+        world.put(range(20, 40))
+        world.wait_for(range(40))
+    assert world.came_out() == Counter(range(40))
+
+
+def test_topics_that_are_missing_are_waited_for_by_name(cluster: Cluster) -> None:
+    world = RetryWorld(cluster)
+    with running(world) as retrier:
+        said = retrier.wait_for_state("waiting").last_error or ""
+        assert all(topic in said for topic in world.topics())
+        world.make_topics()
+        world.put(range(10))
+        world.wait_for(range(10))
+        retrier.wait_for_state("running")
+    assert world.came_out() == Counter(range(10))
+
+
+def test_one_route_without_its_topic_does_not_concern_the_others(cluster: Cluster) -> None:
+    world = RetryWorld(cluster, routes=("acme", "beta"))
+    world.make_topics()
+    cluster.topics.delete(world.retry_out("beta"))
+    world.put(range(10), topic=world.retry_in(route="beta"))
+    with running(world) as retrier:
+        said = retrier.wait_for_state("waiting", "beta").last_error or ""
+        assert world.retry_out("beta") in said
+        world.put(range(10))
+        world.wait_for(range(10))
+        assert retrier.status().state == "running"
+        wait_until(lambda: retrier.pause(route="beta")["due"] == 10, what="what is due of the other route")
+        shown = retrier.pause(route="beta")
+        assert (shown["waiting"], shown["forwarded"]) == (10, 0)
+        assert shown["oldest_due_s"] > 0
+        cluster.topics.create(world.retry_out("beta"), partitions=2)
+        world.wait_for(range(10), "beta")
+        wait_until(lambda: retrier.pause(route="beta")["waiting"] == 0, what="nothing to wait any more")
+        assert retrier.status("beta").counters["forwarded"] == 10
+    assert world.came_out("beta") == Counter(range(10))
+
+
+@pytest.mark.parametrize("pauses", [("1s", "2s", "3s")])
+def test_each_event_waits_for_the_pause_of_its_topic(cluster: Cluster, pauses: tuple[str, ...]) -> None:
+    world = RetryWorld(cluster, pauses=pauses)
+    world.make_topics()
+    with running(world) as retrier:
+        for number, pause in enumerate(pauses):
+            world.put(range(number * 10, number * 10 + 10), topic=world.retry_in(pause))
+        world.wait_for(range(30))
+        wait_until(lambda: {retrier.pause(pause)["forwarded"] for pause in pauses} == {10}, what="what it shows")
+    written = {m.value(): m.timestamp()[1] for pause in pauses for m in cluster.messages(world.retry_in(pause))}
+    for message in cluster.messages(world.retry_out()):
+        pause = pauses[int(message.value() or b"") // 10]
+        assert message.timestamp()[1] - written[message.value()] >= int(pause[0]) * 1000
+
+
+def test_a_retry_topic_that_is_recreated_is_read_from_its_start(world: RetryWorld) -> None:
+    with running(world):
+        world.put(range(200))
+        world.wait_for(range(200))
+        world.cluster.topics.delete(world.retry_in())
+        wait_until(lambda: not world.cluster.topics.exists(world.retry_in()), what="the topic's end")
+        world.cluster.topics.create(world.retry_in(), partitions=2)
+        world.put(range(200, 700))  # more than had been read of the one before
+        world.wait_for(range(700))
+    assert world.came_out() == Counter(range(700))
+
+
+def test_the_topic_that_it_writes_to_may_be_recreated_with_fewer_partitions(world: RetryWorld) -> None:
+    with running(world) as retrier:
+        world.put(range(10))
+        world.wait_for(range(10))
+        world.cluster.topics.delete(world.retry_out())
+        retrier.wait_for_state("waiting")
+        world.put(range(10, 20))
+        world.cluster.topics.create(world.retry_out(), partitions=1)
+        world.wait_for(range(10, 20))
+    assert world.came_out() == Counter(range(10, 20))
+
+
+def put_large(world: RetryWorld, size: int) -> None:
+    """An event that compression makes no smaller."""
+    headers = [*event_headers(5), *retry_headers((f"{world.name}.acme", 0, 7), 1, 2)]
+    with DeliveringProducer(world.cluster.connection) as producer:
+        value = random_source("large").randbytes(size)
+        producer.produce(world.retry_in(), b"large", value, headers=headers, partition=0)
+
+
+def require_one_dead_letter(world: RetryWorld) -> None:
+    (letter,) = world.cluster.messages(f"{world.name}.acme.dlq")
+    headers = dict(headers_of(letter))
+    assert letter.key() == f"{world.name}.acme/0/7/{world.name}.expel.acme".encode()
+    assert (headers["enrich.stage"], headers["enrich.key"]) == (b"acme", b"large")
+    assert (headers["enrich.topic"], headers["enrich.partition"], headers["enrich.offset"]) == (
+        f"{world.name}.acme".encode(),
+        b"0",
+        b"7",
+    )
+    assert headers["enrich.origin"] == b"raw/0/5"
+    assert b"too large" in (headers["enrich.reason"] or b"")
+    assert "enrich.tries" not in headers
+
+
+def test_a_record_that_does_not_fit_becomes_a_dead_letter_and_its_neighbours_go_on(cluster: Cluster) -> None:
+    world = RetryWorld(cluster)
+    cluster.topics.create(world.retry_in(), partitions=2)
+    cluster.topics.create(world.retry_out(), partitions=2, config={"max.message.bytes": "10000"})
+    world.put(range(5))
+    put_large(world, 20_000)
+    world.put(range(6, 10))
+    with running(world) as retrier:
+        world.wait_for([*range(5), *range(6, 10)])
+        wait_until(lambda: retrier.pause()["waiting"] == 0, what="nothing to wait any more")
+        assert retrier.status().counters["dead_letters"] == 1
+    assert world.came_out() == Counter([*range(5), *range(6, 10)])
+    require_one_dead_letter(world)
+
+
+def test_a_record_that_brokers_refuse_is_found_among_its_neighbours(world: RetryWorld) -> None:
+    """The topic takes less than when the retrier asked."""
+    with running(world) as retrier:
+        world.put([0])
+        world.wait_for([0])
+        entry = ConfigEntry("max.message.bytes", "10000", incremental_operation=AlterConfigOpType.SET)
+        resource = ConfigResource(ConfigResource.Type.TOPIC, world.retry_out(), incremental_configs=[entry])
+        admin = new_admin_client(world.cluster.connection)
+        (changed,) = admin.incremental_alter_configs([resource]).values()
+        changed.result(30)
+        world.put(range(1, 5))
+        put_large(world, 20_000)
+        world.put(range(6, 100))
+        world.wait_for([*range(5), *range(6, 100)])
+        wait_until(lambda: retrier.pause()["waiting"] == 0, what="nothing to wait any more")
+    assert world.came_out() == Counter([*range(5), *range(6, 100)])
+    require_one_dead_letter(world)
