@@ -7,10 +7,13 @@ import ssl
 from pathlib import Path
 
 from edge_service.ingest.connection import Connection, Endpoint
+from enrich.base.errors import ConfigError
+from enrich.config.sections.edges.ingest import ServerTls
 
 _log = logging.getLogger("enrich.ingest")
 
 _BACKLOG = 1024
+_HANDSHAKE_S = 5.0
 
 
 class Serving:
@@ -27,7 +30,15 @@ class Serving:
         """Other processes may listen on the same port: the kernel deals the connections out. Returns the port. Raises
         OSError."""
         listener = _listener(host, port)
-        self._server = await self._loop.create_server(self._connection, sock=listener, backlog=_BACKLOG, ssl=context)
+        # Handshakes are bounded as heads are: before them there is no connection that could bound itself.
+        self._server = await self._loop.create_server(
+            self._connection,
+            sock=listener,
+            backlog=_BACKLOG,
+            ssl=context,
+            ssl_handshake_timeout=None if context is None else _HANDSHAKE_S,
+            ssl_shutdown_timeout=None if context is None else _HANDSHAKE_S,
+        )
         return int(listener.getsockname()[1])
 
     async def stop(self, patience_s: float) -> int:
@@ -50,34 +61,74 @@ class Serving:
         return Connection(self._endpoint, self.open, self._loop)
 
 
+_Marks = tuple[tuple[int, int, int], ...]
+
+
 class Certificates:
     """A server's certificate, read again when its files change: connections that come then get the new one."""
 
     def __init__(self, certificate: Path, key: Path) -> None:
-        """Raises OSError or ssl.SSLError."""
+        """Raises ConfigError for files that cannot be used."""
         self._files = certificate, key
         self.context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         self.context.set_alpn_protocols(["http/1.1"])
-        self._read = self._marks()
-        self.context.load_cert_chain(certificate, key)
+        try:
+            self._read: _Marks | None = self._marks()
+            load_pair(self.context, certificate, key)
+        except (OSError, ssl.SSLError) as error:
+            raise ConfigError(
+                f"the certificate cannot be used: {why_unusable(error)}",
+                where=f"{certificate}, {key}",
+                next_step="correct tls.cert_file and tls.key_file, or their permissions",
+            ) from error
+        self._refused: _Marks | None = None
 
     def look(self) -> bool:
         """Whether the files had changed and are read now. What cannot be read leaves the old certificate."""
-        marks = self._marks()
-        if marks == self._read:
+        try:
+            marks: _Marks | None = self._marks()
+        except OSError:
+            marks = None  # one of them is just being replaced
+        if marks in (None, self._read, self._refused):
             return False
         try:
             # Of a pair that does not match nothing is taken: it is tried on a context of its own first.
-            ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(*self._files)
-            self.context.load_cert_chain(*self._files)
+            load_pair(ssl.create_default_context(ssl.Purpose.CLIENT_AUTH), *self._files)
+            load_pair(self.context, *self._files)
         except (OSError, ssl.SSLError) as error:
-            _log.warning("the new certificate is not taken", extra={"reason": str(error), "file": str(self._files[0])})
+            self._refused = marks
+            extra = {"reason": why_unusable(error), "file": str(self._files[0])}
+            _log.warning("the new certificate is not taken", extra=extra)
             return False
         self._read = marks
         return True
 
-    def _marks(self) -> tuple[tuple[int, int, int], ...]:
+    def _marks(self) -> _Marks:
         return tuple((s.st_mtime_ns, s.st_size, s.st_ino) for s in (file.stat() for file in self._files))
+
+
+def certificates_of(tls: ServerTls | None) -> Certificates | None:
+    """Raises ConfigError as `Certificates` does."""
+    return None if tls is None else Certificates(Path(tls.cert_file), Path(tls.key_file))
+
+
+def load_pair(context: ssl.SSLContext, certificate: Path, key: Path) -> None:
+    """Raises OSError or ssl.SSLError, also for a key with a password: OpenSSL would ask for it at the terminal."""
+    context.load_cert_chain(certificate, key, password=_no_password)
+
+
+def _no_password() -> str:
+    raise OSError("the key has a password; write it without: openssl pkey -in KEY -out NEW_KEY")
+
+
+def why_unusable(error: OSError) -> str:
+    """What is wrong with a pair, in words for people."""
+    reason = getattr(error, "reason", None)
+    if reason == "KEY_VALUES_MISMATCH":
+        return "the key is not that of the certificate"
+    if isinstance(error, ssl.SSLError):
+        return f"not a PEM file of a certificate or key ({reason or error})"
+    return error.strerror or str(error)
 
 
 def _listener(host: str, port: int) -> socket.socket:

@@ -14,6 +14,7 @@ class RouteKind(StrEnum):
     source = "source"
     expel = "expel"
     retry = "retry"
+    ingest = "ingest"
 
 
 class RouteState(StrEnum):

@@ -31,15 +31,20 @@ class Program:
 
 def serve_status(service: Service, program: Program) -> PageServer:
     """Raises ConfigError if it cannot listen on the address."""
-    host, _, port = program.listen.rpartition(":")
     page = Page(
         metrics=lambda: exposition(service.statuses(), program.name).encode(),
-        status=lambda: {"pipeline": program.pipeline, "routes": [_shown(status) for status in service.statuses()]},
+        status=lambda: {"pipeline": program.pipeline, "routes": [shown(status) for status in service.statuses()]},
         stopped=lambda: {
             status.name: status.last_error for status in service.statuses() if status.state is RouteState.stopped
         },
         not_ready=lambda: dict(_not_ready(service.statuses())),
     )
+    return serve_at(program, page)
+
+
+def serve_at(program: Program, page: Page) -> PageServer:
+    """Serves the page where the program has it. Raises ConfigError if it cannot listen on the address."""
+    host, _, port = program.listen.rpartition(":")
     try:
         return PageServer(host.strip("[]"), int(port), page)
     except OSError as error:
@@ -50,7 +55,8 @@ def serve_status(service: Service, program: Program) -> PageServer:
         ) from error
 
 
-def _shown(status: RouteStatus) -> dict[str, Any]:
+def shown(status: RouteStatus) -> dict[str, Any]:
+    """As it stands in `/status`."""
     return {name: value for name, value in asdict(status).items() if name != "is_of_interest"}
 
 

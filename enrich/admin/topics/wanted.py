@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
 
-from enrich.config import EVERY_TOPIC, Cleanup, Compaction, Pipeline, TopicWishes, retry_topics
+from enrich.config import EVERY_TOPIC, Cleanup, Compaction, Invalid, Pipeline, TopicWishes, retry_topics
 
 DEFAULT_PARTITIONS = 4
 _SIZE = 1 << 30
@@ -96,6 +96,10 @@ def _uses(pipeline: Pipeline) -> Iterator[_Used]:
             yield _Used(stage.dlq, Use.letters, f"dead letters of stage {name}", writes)
         if stage.writeback is not None:
             yield _Used(stage.writeback.topic, Use.rows, f"write-back of stage {name}", writes)
+    for name, entry in pipeline.ingest.items():
+        yield _Used(entry.topic, Use.events, f"ingest {name}", writes, _format(str(entry.format), entry.framing))
+        if entry.invalid is Invalid.dlq:
+            yield _Used(entry.dlq, Use.letters, f"dead letters of ingest {name}", writes)
     if pipeline.sync is not None:
         for name, route in pipeline.sync.writeback.items():
             form = _format(str(route.format), route.framing)

@@ -1,0 +1,67 @@
+"""One of several processes: `python -m edge_service.ingest.child NUMBER DESCRIPTOR`, started by `processes.Parent`.
+
+The pipeline comes through stdin, with its secrets; reports go to the descriptor, whose other end is the parent's.
+"""
+
+import json
+import os
+import select
+import socket
+import sys
+import threading
+from typing import Any
+
+from edge_service.ingest.planning import addresses_of, of_process
+from edge_service.ingest.reports import ProcessReport
+from edge_service.ingest.worker import Worker
+from enrich.base.error_wire import to_wire
+from enrich.base.errors import EnrichError
+from enrich.base.exits import DONE, outcome
+from enrich.base.logs import LogFormat, LogLevel, setup_logs
+from enrich.config.wire import from_wire
+from enrich.service.program import exit_after, leave
+
+_STOP_S = 25.0
+
+
+def main() -> int:
+    number, reports = int(sys.argv[1]), socket.socket(fileno=int(sys.argv[2]))
+    plan = json.loads(sys.stdin.buffer.read())
+    setup_logs(LogFormat(plan["logs"]["format"]), LogLevel(plan["logs"]["level"]))
+    return outcome(lambda: _serve(plan, number, reports))
+
+
+def _serve(plan: dict[str, Any], number: int, reports: socket.socket) -> int:
+    pipeline = from_wire(plan["pipeline"])
+    reports.setblocking(False)
+
+    def report(whole: ProcessReport) -> None:
+        try:
+            reports.send(whole.to_wire())
+        except BlockingIOError:
+            pass  # the parent is busy: it gets the next one
+        except OSError:
+            worker.stop()  # it is gone
+
+    worker = Worker(pipeline, of_process(addresses_of(pipeline), number), plan["ports"], report)
+    threading.Thread(target=_end_with_parent, args=(reports, worker), daemon=True).start()
+    try:
+        worker.run(is_alone=False)
+    except EnrichError as error:
+        reports.setblocking(True)
+        reports.send(b"!" + json.dumps(to_wire(error)).encode())
+        os._exit(DONE)  # the parent says what was wrong
+    leave()
+
+
+def _end_with_parent(reports: socket.socket, worker: Worker) -> None:
+    """A parent that was killed leaves no process behind that nobody would ever stop."""
+    poll = select.poll()
+    poll.register(reports, 0)  # only that the other end is closed
+    poll.poll()
+    exit_after(_STOP_S)
+    worker.stop_soon()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
