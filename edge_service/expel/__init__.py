@@ -1,5 +1,8 @@
 """Delivers the events of a topic to an HTTP endpoint.
 
-`window` says up to where a partition is settled, `breaker` and `limits` when a request may be sent, `addresses` where
-to, `retry_after` reads what an endpoint wishes. Requests are signed by `enrich.service.signatures`.
+`route` is a route and `lane` its way: which requests go when, and what becomes of them. The lane uses `events` (what a
+request is made of), `outcomes` (what an answer means), `order` (of keys), `breaker` and `limits` (how much an endpoint
+gets), `outbox` (retry topics and the DLQ) and `http` (the client). `streaming` joins the lane's loop with the route's
+consumer, which is in `enrich.delivery`; `holds` says which routes a person has to look at; `waiting_events` finds what
+waits in retry topics.
 """

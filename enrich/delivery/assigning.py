@@ -14,7 +14,7 @@ from enrich.delivery.plan import Handing, Work
 from enrich.delivery.positions import ANOTHER_STORE, COMMITTED, Committed, Marks, Partition, start_of
 from enrich.kafka import kafka_errors
 
-_log = logging.getLogger("enrich.sync")
+_log = logging.getLogger("enrich.delivery")
 
 
 class Assigning:

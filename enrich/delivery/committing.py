@@ -10,7 +10,7 @@ from enrich.delivery.plan import Work
 from enrich.delivery.positions import Committed, Pairs, Partition
 from enrich.kafka import kafka_errors
 
-_log = logging.getLogger("enrich.sync")
+_log = logging.getLogger("enrich.delivery")
 
 # How often an idle partition is committed again.
 _ALIVE_MS = 600_000

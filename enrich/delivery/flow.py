@@ -5,9 +5,9 @@ batch the store does not take is paused until it does, while the others go on. O
 many requests under way: records are settled in any order within a window, and the offset follows what is settled.
 """
 
-import threading
 import time
 from collections.abc import Callable
+from typing import Protocol
 
 from confluent_kafka import Consumer
 
@@ -22,6 +22,12 @@ from enrich.delivery.writing import Writing
 
 # How often the end offsets for the lag are refreshed.
 _ENDS_S = 0.5
+
+
+class Stopping(Protocol):
+    """A `threading.Event`, or what is like one."""
+
+    def is_set(self) -> bool: ...
 
 
 class Flow:
@@ -66,7 +72,7 @@ class Flow:
         """The partitions whose records the store did not take."""
         return self._handing.waiting
 
-    def run(self, stopping: threading.Event) -> None:
+    def run(self, stopping: Stopping) -> None:
         """Returns after `stopping` is set and what was written is committed. Raises what the service must handle."""
         self._committing.begin()
         self._assigning.subscribe()

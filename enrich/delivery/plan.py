@@ -13,7 +13,7 @@ from enrich.delivery.assigned import Assigned
 from enrich.delivery.gaps import Gap
 from enrich.delivery.positions import Partition
 
-_log = logging.getLogger("enrich.sync")
+_log = logging.getLogger("enrich.delivery")
 
 
 PartitionId = tuple[str, int]

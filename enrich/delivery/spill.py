@@ -11,7 +11,7 @@ from enrich.base.errors import Retryable
 from enrich.base.folders import make_folder
 from enrich.kafka.writing.dead_letters import DeadLetter
 
-_log = logging.getLogger("enrich.sync")
+_log = logging.getLogger("enrich.delivery")
 
 
 class Spill:

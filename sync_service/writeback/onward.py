@@ -8,10 +8,11 @@ from typing import Any
 from confluent_kafka import Message
 
 from enrich.base.errors import BadRecord, EnrichError, RefusedForNow
+from enrich.delivery.letters import Letters
 from enrich.delivery.spill import Spill
 from enrich.kafka import DeliveringProducer
 from enrich.kafka.records import headers_of, key_of, value_of
-from enrich.kafka.writing.dead_letters import DeadLetter, Origin, dead_letter, fitted, record_size
+from enrich.kafka.writing.dead_letters import DeadLetter, Origin, record_size
 from sync_service.writeback.versions import HEADER
 
 _POSITION = ("enrich.topic", "enrich.partition", "enrich.offset")
@@ -64,7 +65,7 @@ class Onward:
         self._producer = producer
         self._destinations = destinations
         self._room = room
-        self._spill = spill
+        self._letters = Letters(destinations.route, room, spill)
 
     def refused(self, message: Message, version: int | None, error: BadRecord) -> bool:
         """Sends a refused record on. True if it will be tried again."""
@@ -94,11 +95,8 @@ class Onward:
             topic_id = (dict(versioned.headers).get(TOPIC_ID) or b"").decode(errors="replace")
             headers = [(name, content) for name, content in versioned.headers if name != TOPIC_ID]
             versioned = replace(versioned, headers=headers)
-        own = {"stage": self._destinations.route, "sender": self._destinations.sender(topic_id)}
-        letter = fitted(dead_letter(versioned, reason, **own, largest_value=max(self._room, 0)), self._room)
-        if letter is None:
-            self._spill.keep(dead_letter(versioned, reason, **own, largest_value=len(origin.value or b"")))
-        else:
+        letter = self._letters.letter(versioned, reason, self._destinations.sender(topic_id))
+        if letter is not None:
             self._send(letter)
 
     def _send(self, letter: DeadLetter) -> None:

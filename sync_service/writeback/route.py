@@ -2,7 +2,6 @@
 
 import logging
 import threading
-from collections.abc import Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from functools import partial
@@ -18,8 +17,8 @@ from enrich.delivery.flow import Flow
 from enrich.delivery.gaps import tombstones_kept_ms
 from enrich.delivery.plan import FlowPlan
 from enrich.delivery.spill import Spill
+from enrich.delivery.topics import make_topics, room_in
 from enrich.kafka import (
-    COMPACTED,
     Connection,
     DeliveringProducer,
     Topics,
@@ -52,10 +51,8 @@ _SMALL_QUEUE = {
     "queued.max.messages.kbytes": 8_192,
     "fetch.queue.backoff.ms": 20,
 }
-# Largest record of a topic with unknown settings, in bytes; the largest and the least value that a client accepts.
-_DEFAULT_ROOM, _MOST_ROOM, _LEAST_MESSAGE = 1_000_000, 1_000_000_000, 1_000
-_BATCH_OVERHEAD = 200
-_HEADERS = 64 * 2**10
+# The largest and the least size of records that a client accepts.
+_MOST_ROOM, _LEAST_MESSAGE = 1_000_000_000, 1_000
 # How soon the partitions of a killed instance go to another one, in ms; the default is 45 s. The user may override it.
 _GROUP_DEFAULTS = {"session.timeout.ms": 10_000, "heartbeat.interval.ms": 2_000}
 
@@ -176,7 +173,7 @@ class WritebackRoute:
             generation = gate.enter(partial(committed_of, consumer, group, topics, self._topic))
         else:
             generation = gate.follow(stopping)
-        make_topics(self._plan, topics, len(gate.topic_now()[1]))
+        make_topics(topics, plan.section.topic, plan.section.dlq, self._retry_topics, len(gate.topic_now()[1]))
         said = room_in([self._plan.section.dlq, *self._retry_topics], topics, self._clients.producer)
         self._room = said if said < self._refused_room else self._refused_room // 4
         largest = max(self._room, _LEAST_MESSAGE)
@@ -260,32 +257,3 @@ class WritebackRoute:
             },
             details=details,
         )
-
-
-def room_in(names: Sequence[str], topics: Topics, producer: Connection) -> int:
-    """The largest record that all of these topics take, in bytes; a batch must fit too, or brokers refuse it whole."""
-    ours = producer.get("message.max.bytes")
-    rooms = [] if ours is None else [int(str(ours))]
-    for name in names:
-        try:
-            rooms.append(int(topics.settings(name).get("max.message.bytes", _DEFAULT_ROOM)) - _BATCH_OVERHEAD)
-        except ConfigError:  # this user may not read the settings: take the default of most brokers
-            rooms.append(_DEFAULT_ROOM)
-    return min(rooms, default=_DEFAULT_ROOM)
-
-
-def make_topics(plan: WritebackPlan, topics: Topics, partitions: int) -> None:
-    """Creates missing retry topics and the DLQ. Raises ConfigError without the rights for it."""
-    missing = [name for name in (plan.section.dlq, *(name for name, _ in plan.retry_topics)) if not topics.exists(name)]
-    if not missing:
-        return
-    room: dict[str, str] = {}
-    with suppress(ConfigError):  # without the right to read the settings: the brokers' default
-        largest = int(topics.settings(plan.section.topic).get("max.message.bytes", 0))
-        if largest >= _DEFAULT_ROOM:
-            # They must take every record of the topic, plus the headers with its position.
-            room = {"max.message.bytes": str(largest + _HEADERS)}
-    for name in missing:
-        # Compacted, so that a dead letter stays until it is replayed or purged.
-        policy = COMPACTED if name == plan.section.dlq else {}
-        topics.ensure(name, partitions=partitions, config={**policy, **room})

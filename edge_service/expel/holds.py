@@ -1,0 +1,171 @@
+"""Which routes are on hold: nothing of them is sent until a person resumes them, whichever instance would send it.
+
+A compacted topic holds it, so that every instance hears of it, and it outlives them all.
+"""
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import asdict, dataclass
+
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+
+from enrich.base.errors import EnrichError, Unreachable
+from enrich.kafka import COMPACTED, DeliveringProducer, Topics, kafka_errors, new_store_consumer
+from enrich.kafka.clients.making import Connection
+
+_log = logging.getLogger("enrich.expel")
+
+_POLL_S = 0.5
+_DEADLINE_S = 10.0
+_AGAIN_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    reason: str
+    since_ms: int
+    by: str
+    """Who holds it: `expel`, or `a person`."""
+
+
+def holds_topic(pipeline: str) -> str:
+    return f"{pipeline}.holds"
+
+
+def make_holds_topic(topics: Topics, pipeline: str) -> None:
+    topics.ensure(holds_topic(pipeline), partitions=1, config=COMPACTED)
+
+
+def change(connection: Connection, pipeline: str, route: str, hold: Hold | None) -> None:
+    """Holds the route, or resumes it. Every instance knows within a second or two."""
+    value = None if hold is None else json.dumps(asdict(hold)).encode()
+    with DeliveringProducer(connection) as producer:
+        producer.produce(holds_topic(pipeline), _key(route), value)
+
+
+def read(connection: Connection, pipeline: str) -> Mapping[str, Hold]:
+    """The routes that are on hold now."""
+    with closing(_Reader(connection, pipeline)) as reader:
+        reader.read_to_end()
+        return dict(reader.holds)
+
+
+class Holds:
+    """What is on hold, kept current by a thread of its own, for all routes of a program."""
+
+    def __init__(self, connection: Connection, pipeline: str) -> None:
+        self._connection = connection
+        self._pipeline = pipeline
+        self._holds: Mapping[str, Hold] = {}
+        self._is_current = threading.Event()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._follow, name="holds", daemon=True)
+        self._started = threading.Lock()
+
+    def of(self, route: str) -> Hold | None:
+        """Waits until what is in the topic is known. Raises Unreachable."""
+        with self._started:
+            if not self._thread.is_alive() and not self._stopping.is_set():
+                self._thread.start()
+        if not self._is_current.wait(_DEADLINE_S):
+            raise Unreachable(
+                "it is not known whether the route is on hold", where=f"topic {holds_topic(self._pipeline)}"
+            )
+        return self._holds.get(route)
+
+    def hold(self, route: str, reason: str) -> None:
+        """Holds it here at once, and elsewhere once the topic has it: that is tried until it does."""
+        hold = Hold(reason, time.time_ns() // 10**6, "expel")
+        self._holds = {**self._holds, route: hold}
+        threading.Thread(target=self._write, args=[route, hold], name="hold", daemon=True).start()
+
+    def close(self) -> None:
+        self._stopping.set()
+
+    def _write(self, route: str, hold: Hold) -> None:
+        while not self._stopping.is_set():
+            try:
+                change(self._connection, self._pipeline, route, hold)
+            except EnrichError as error:
+                _log.warning("a hold cannot be written to its topic yet: %s", error, extra={"route": route})
+                self._stopping.wait(_AGAIN_S)
+            else:
+                return
+
+    def _follow(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                with closing(_Reader(self._connection, self._pipeline)) as reader:
+                    reader.read_to_end()
+                    while not self._stopping.is_set():
+                        # One that this process has just made is not forgotten before the topic says otherwise.
+                        if reader.has_news or not self._is_current.is_set():
+                            self._holds = dict(reader.holds)
+                            self._is_current.set()
+                        reader.poll(_POLL_S)
+            except EnrichError as error:
+                _log.warning("which routes are on hold is not known: %s", error)
+                self._stopping.wait(_AGAIN_S)
+
+
+class _Reader:
+    def __init__(self, connection: Connection, pipeline: str) -> None:
+        self._topic = holds_topic(pipeline)
+        self._consumer: Consumer = new_store_consumer(connection)
+        self.holds: dict[str, Hold] = {}
+        self.has_news = False
+        self._is_at_end = False
+
+    def read_to_end(self) -> None:
+        """Raises Unreachable at a deadline."""
+        with kafka_errors(f"topic {self._topic}"):
+            self._consumer.assign([TopicPartition(self._topic, 0, 0)])
+        end = time.monotonic() + _DEADLINE_S
+        while not self._is_at_end:
+            if time.monotonic() > end:
+                raise Unreachable("the topic cannot be read", where=f"topic {self._topic}")
+            self.poll(0.2)
+
+    def poll(self, wait_s: float) -> None:
+        self.has_news = False
+        with kafka_errors(f"topic {self._topic}"):
+            messages = self._consumer.consume(100, wait_s) if not self._is_at_end else _first(self._consumer, wait_s)
+        for message in messages:
+            error = message.error()
+            if error is None:
+                self._take(message.key(), message.value())
+                self.has_news = True
+            elif error.code() == KafkaError._PARTITION_EOF:
+                self._is_at_end = True
+            elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+                raise Unreachable(
+                    "its records are gone, as of a topic that was recreated", where=f"topic {self._topic}"
+                )
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def _take(self, key: bytes | str | None, value: bytes | str | None) -> None:
+        name = (key.decode(errors="replace") if isinstance(key, bytes) else key or "").removeprefix("expel/")
+        if value is None:
+            self.holds.pop(name, None)
+            return
+        try:
+            content = json.loads(value)
+            self.holds[name] = Hold(str(content["reason"]), int(content["since_ms"]), str(content["by"]))
+        except (ValueError, KeyError, TypeError):
+            _log.warning("a record of the holds cannot be read", extra={"topic": self._topic, "route": name})
+
+
+def _first(consumer: Consumer, wait_s: float) -> list[Message]:
+    """Returns as soon as there is one, and not when the time is over."""
+    message = consumer.poll(wait_s)
+    return [] if message is None else [message, *consumer.consume(100, 0)]
+
+
+def _key(route: str) -> bytes:
+    return f"expel/{route}".encode()

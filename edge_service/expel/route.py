@@ -1,0 +1,232 @@
+"""A route: the events of a topic, and those that come back from its retries, to one endpoint."""
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from typing import Any
+
+from confluent_kafka import KafkaError
+
+from edge_service.expel.breaker import State
+from edge_service.expel.holds import Hold, Holds, make_holds_topic
+from edge_service.expel.http import HttpClient
+from edge_service.expel.lane import Lane
+from edge_service.expel.order import AnyOrder, KeyOrder, Order
+from edge_service.expel.outbox import Outbox
+from edge_service.expel.plan import ExpelPlan
+from edge_service.expel.streaming import LaneSink, LoopThread
+from edge_service.expel.waiting_events import known_in
+from enrich.base.errors import EnrichError, WouldLoseData
+from enrich.config import Pipeline
+from enrich.config.sections.kafka.client_settings import Role
+from enrich.delivery.flow import Flow
+from enrich.delivery.gaps import Gap
+from enrich.delivery.letters import Letters
+from enrich.delivery.plan import Companions, FlowPlan
+from enrich.delivery.sending import Bounds
+from enrich.delivery.spill import Spill
+from enrich.delivery.topics import make_topics, room_in
+from enrich.kafka import Connection, Topics, librdkafka_settings, new_admin_client, new_group_consumer
+from enrich.service.meters import Meter
+from enrich.service.routes import Paused, RouteKind, RouteState, RouteStatus
+
+_log = logging.getLogger("enrich.expel")
+
+_KAFKA_DEADLINE_S = 10.0
+_SPARE_S = 1.0
+_MOST_PATIENCE_S = 20.0
+"""A stop has 25 seconds altogether."""
+# How soon the partitions of a killed instance go to another one, in ms; the default is 45 s. The user may override it.
+_GROUP_DEFAULTS = {"session.timeout.ms": 10_000, "heartbeat.interval.ms": 2_000}
+# If an offset does not exist any more, the client must report it, not silently start at another one.
+_WATCHED = {"auto.offset.reset": "error", "enable.partition.eof": True}
+
+
+class _Ending:
+    """Set when the program is to stop, or the route is on hold."""
+
+    def __init__(self, stopping: threading.Event, hold: Callable[[], Hold | None]) -> None:
+        self._stopping = stopping
+        self._hold = hold
+
+    def is_set(self) -> bool:
+        return self._stopping.is_set() or self._hold() is not None
+
+
+class OnHold(WouldLoseData):
+    """The endpoint refuses us: sending on would make dead letters of all events."""
+
+
+class Clients:
+    """What all routes of the program share."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self.consumer: Connection = {**_GROUP_DEFAULTS, **librdkafka_settings(pipeline.kafka, Role.consumer)}
+        self.producer: Connection = librdkafka_settings(pipeline.kafka, Role.producer)
+        self.common: Connection = librdkafka_settings(pipeline.kafka, Role.common)
+        self.holds = Holds(self.common, pipeline.name)
+        self._loop: LoopThread | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def loop(self) -> LoopThread:
+        with self._lock:
+            if self._loop is None:
+                self._loop = LoopThread()
+            return self._loop
+
+    def topics(self) -> Topics:
+        return Topics(new_admin_client(self.common), _KAFKA_DEADLINE_S)
+
+
+class ExpelRoute:
+    """See `Route`."""
+
+    kind = RouteKind.expel
+
+    def __init__(self, plan: ExpelPlan, clients: Clients) -> None:
+        self._plan = plan
+        self._clients = clients
+        self._meter = Meter("events_delivered")
+        self._flow: Flow | None = None
+        self._lane: Lane | None = None
+        self._outbox: Outbox | None = None
+        self._progressed_ms: int | None = None
+        self._warnings: list[str] = []
+        self._spill = Spill(plan.directory / f"{plan.name}.dead-letters.jsonl", self._spilled)
+
+    @property
+    def name(self) -> str:
+        return self._plan.name
+
+    def run(self, stopping: threading.Event) -> None:
+        topics = self._clients.topics()
+        partitions = self._made_topics(topics)
+        self._require_no_hold()
+        try:
+            with ExitStack() as held:
+                self._run(held, stopping, topics, partitions)
+        finally:
+            if self._flow is not None:
+                self._progressed_ms = self._flow.state.progressed_ms or self._progressed_ms
+            self._flow = self._lane = self._outbox = None
+
+    def _run(self, held: ExitStack, stopping: threading.Event, topics: Topics, partitions: int) -> None:
+        plan, section, loop = self._plan, self._plan.section, self._clients.loop
+        retries = [(topic, len(topics.partitions(topic))) for topic in plan.retry_in]
+        companions = Companions(partitions, {plan.retry_out: len(topics.partitions(plan.retry_out))} if retries else {})
+        consumer = new_group_consumer(self._clients.consumer, plan.group, **_WATCHED, error_cb=self._client_error)
+        held.callback(consumer.close)
+        order: Order = KeyOrder() if plan.keeps_order else AnyOrder()
+        begun = known_in(plan, self._clients.common, topics, order) if isinstance(order, KeyOrder) else None
+        sink = LaneSink(loop.loop, 2 * section.parallel, self._remark, begun)
+        letters = Letters(plan.name, room_in([section.dlq], topics, self._clients.producer), self._spill)
+
+        async def begin() -> tuple[Lane, Outbox]:
+            client = HttpClient(plan.http, section.parallel, plan.where)
+            outbox = Outbox(self._clients.producer, retries, section.dlq, letters, plan.sender)
+            return Lane(plan.lane, client, outbox, order, self._meter, sink.note_settled, self._hold_here), outbox
+
+        self._lane, self._outbox = sink.lane, _ = loop.wait_for(begin())
+        held.callback(self._end, self._lane, self._outbox)
+        patience_s = min(plan.http.timeout.total_seconds() + _SPARE_S, _MOST_PATIENCE_S)
+        window = section.window
+        flow_plan = FlowPlan(section.topic, 0, {}, 0, companions=companions, commit_s=1.0)
+        bounds = Bounds(window.events, window.bytes, patience_s)
+        self._flow = Flow.streaming(consumer, flow_plan, sink, bounds)
+        self._flow.run(_Ending(stopping, lambda: self._clients.holds.of(self.name)))
+        if not stopping.is_set():
+            self._require_no_hold()
+
+    def _end(self, lane: Lane, outbox: Outbox) -> None:
+        async def end() -> None:
+            await lane.close()
+            await outbox.close()
+
+        self._clients.loop.wait_for(end())
+
+    def _made_topics(self, topics: Topics) -> int:
+        plan, section = self._plan, self._plan.section
+        make_holds_topic(topics, plan.pipeline)
+        partitions = len(topics.partitions(section.topic))
+        retries = [*plan.retry_in, plan.retry_out] if plan.retry_in else []
+        kept = max(section.retries, default=section.max_age) + section.max_age
+        make_topics(topics, section.topic, section.dlq, retries, partitions, kept)
+        return partitions
+
+    def _require_no_hold(self) -> None:
+        hold = self._clients.holds.of(self.name)
+        if hold is None:
+            return
+        resume = f"`enrich expel resume {self.name} -c FILE` sends on; `enrich dlq replay` takes dead letters back"
+        if hold.by != "expel":
+            raise Paused(hold.reason, where=self._plan.where, next_step=resume)
+        raise OnHold(f"the endpoint refuses us: {hold.reason}", where=self._plan.where, next_step=resume)
+
+    def _hold_here(self, reason: str) -> None:
+        self._clients.holds.hold(self.name, reason)
+
+    def _remark(self, gap: Gap) -> None:
+        what = gap.doubt or gap.cut
+        _log.error("events may be lost: %s", what, extra={"route": self.name})
+        self._warnings = [*self._warnings, f"events may be lost: {what}"][-20:]
+        self._meter.count("gaps")
+
+    def _spilled(self) -> None:
+        self._meter.count("dead_letters_spilled")
+        warning = f"the DLQ refuses some dead letters: they are in {self._spill.path}"
+        if warning not in self._warnings:
+            self._warnings = [*self._warnings, warning]
+
+    def _client_error(self, error: KafkaError) -> None:
+        if self._flow is not None:
+            self._flow.client_error(error)
+
+    def status(self) -> RouteStatus:
+        flow, lane, outbox, totals = self._flow, self._lane, self._outbox, dict(self._meter.totals())
+        details: dict[str, Any] = {"topic": self._plan.section.topic, "warnings": self._warnings}
+        if flow is None or lane is None or outbox is None:
+            progressed = self._progressed_ms
+            return RouteStatus(self.name, self.kind, last_progress_ms=progressed, counters=totals, details=details)
+        trouble, trouble_ms = self._trouble(flow, lane, outbox)
+        details |= {"partitions": flow.assigned, "breaker": lane.breaker.state, **_limits(lane)}
+        return RouteStatus(
+            self.name,
+            self.kind,
+            RouteState.running if trouble is None or _still_sends(lane, flow) else RouteState.waiting,
+            lag=flow.lag(),
+            rows_per_s=round(self._meter.per_second(), 1),
+            last_error=trouble,
+            last_error_ms=trouble_ms,
+            last_progress_ms=flow.state.progressed_ms or self._progressed_ms,
+            counters=totals,
+            gauges={
+                "partitions": len(flow.assigned),
+                "requests_under_way": lane.concurrency.under_way,
+                "requests_limit": lane.concurrency.limit,
+                "events_waiting": lane.waiting,
+                "breaker_open": float(lane.breaker.state is not State.CLOSED),
+                "warnings": len(self._warnings),
+            },
+            details=details,
+        )
+
+    @staticmethod
+    def _trouble(flow: Flow, lane: Lane, outbox: Outbox) -> tuple[str | None, int | None]:
+        state = flow.state
+        kafka: EnrichError | None = state.away or state.trouble
+        if kafka is not None:
+            return str(kafka), state.trouble_ms
+        if outbox.trouble is not None:
+            return outbox.trouble, outbox.trouble_ms
+        return lane.trouble, lane.trouble_ms
+
+
+def _still_sends(lane: Lane, flow: Flow) -> bool:
+    return lane.breaker.state is State.CLOSED and flow.state.away is None and flow.state.trouble is None
+
+
+def _limits(lane: Lane) -> Mapping[str, Any]:
+    quiet_s = lane.quiet_s
+    return {"limit": lane.concurrency.limit, **({"quiet_s": round(quiet_s, 1)} if quiet_s > 0 else {})}

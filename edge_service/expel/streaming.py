@@ -1,0 +1,127 @@
+"""Between the thread of a route, which has its consumer, and the loop, which has its requests."""
+
+import asyncio
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Collection, Coroutine, Sequence
+from typing import Any, TypeVar
+
+import uvloop
+from confluent_kafka import Message
+
+from edge_service.expel.events import Event, Lease
+from edge_service.expel.lane import Lane
+from enrich.delivery.gaps import Gap
+from enrich.delivery.plan import PartitionId
+
+_LOOK_S = 0.01
+_COMMIT_AFTER_S = 0.05
+_T = TypeVar("_T")
+
+
+class LoopThread:
+    """The event loop of a program, in a thread of its own."""
+
+    def __init__(self) -> None:
+        self.loop = uvloop.new_event_loop()
+        self._thread = threading.Thread(target=self.loop.run_forever, name="requests", daemon=True)
+        self._thread.start()
+
+    def wait_for(self, work: Coroutine[Any, Any, _T], deadline_s: float = 30.0) -> _T:
+        """To be called by other threads."""
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(deadline_s)
+
+    def close(self) -> None:
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join(5)
+
+
+class LaneSink:
+    """See `delivery.plan.StreamSink`: hands what the route's consumer reads to its lane."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        batches: int,
+        remark: Callable[[Gap], None],
+        begun: Callable[[PartitionId], None] | None,
+    ) -> None:
+        """`batches`: after so many, what is settled should be committed: a kill repeats no more. `begun` is called with
+        each partition that is read from now on."""
+        self.settles = threading.Event()
+        self.lane: Lane | None = None
+        self._loop = loop
+        self._batches = batches
+        self._remark = remark
+        self._begun = begun
+        self._leases: dict[PartitionId, Lease] = {}
+        self._lock = threading.Lock()
+        self._settled: defaultdict[PartitionId, list[int]] = defaultdict(list)
+        self._settled_batches = 0
+        self._committed_s = 0.0
+
+    # Called by the lane, on the loop.
+
+    def note_settled(self, events: Sequence[Event]) -> None:
+        with self._lock:
+            for event in events:
+                self._settled[event.lease.partition].append(event.offset)
+            self._settled_batches += 1
+        self.settles.set()
+
+    # Called by the route's thread.
+
+    def offer(self, messages: Sequence[Message]) -> None:
+        self._loop.call_soon_threadsafe(self._take, messages)
+
+    def settled(self) -> Sequence[tuple[PartitionId, Sequence[int]]]:
+        lane = self.lane
+        if lane is not None and lane.failure is not None:
+            raise lane.failure
+        if not self._settled:
+            return ()
+        with self._lock:
+            settled, self._settled = self._settled, defaultdict(list)
+        return list(settled.items())
+
+    def begin(self, partitions: Collection[PartitionId]) -> None:
+        if self._begun is not None:
+            for partition in partitions:
+                self._begun(partition)
+        self._leases |= {partition: Lease(partition) for partition in partitions}
+
+    def withdraw(self, partitions: Collection[PartitionId], patience_s: float) -> None:
+        leases = [lease for partition in partitions if (lease := self._leases.pop(partition, None)) is not None]
+        if leases and self.lane is not None:
+            asyncio.run_coroutine_threadsafe(self._withdrawn(self.lane, leases, patience_s), self._loop).result()
+
+    @property
+    def is_commit_due(self) -> bool:
+        return self._settled_batches >= self._batches and self._loop.time() - self._committed_s >= _COMMIT_AFTER_S
+
+    def committed(self) -> None:
+        self._settled_batches, self._committed_s = 0, self._loop.time()
+
+    def remark(self, gap: Gap) -> None:
+        self._remark(gap)
+
+    def settle(self) -> str:
+        return ""  # nothing is settled before it is acknowledged, and an endpoint has no incarnations
+
+    # On the loop.
+
+    def _take(self, messages: Sequence[Message]) -> None:
+        now, leases, events = self._loop.time(), self._leases, list[Event]()
+        for message in messages:
+            lease = leases.get((message.topic() or "", message.partition() or 0))
+            if lease is not None:  # else it was given up meanwhile
+                events.append(Event(message, lease, now))
+        if self.lane is not None:
+            self.lane.take(events)
+
+    @staticmethod
+    async def _withdrawn(lane: Lane, leases: Sequence[Lease], patience_s: float) -> None:
+        lane.withdraw(leases)
+        end = lane.now_s + patience_s
+        while any(lease.under_way for lease in leases) and lane.now_s < end:
+            await asyncio.sleep(_LOOK_S)
