@@ -37,6 +37,10 @@ def up(
     secure: Annotated[
         bool, typer.Option("--secure", help="Also an encrypted listener of the broker, with users and rights.")
     ] = False,
+    brokers: Annotated[
+        int | None,
+        typer.Option("--brokers", metavar="N", help="1 to 3 brokers, from the stack's first start on. Default: 1."),
+    ] = None,
 ) -> None:
     """Starts the servers that are not running and prints their addresses. Data and ports are kept from the last start.
 
@@ -48,7 +52,13 @@ def up(
     names = [name.strip() for text in with_ or () for name in text.split(",") if name.strip()]
     with shown() as display:
         addresses = Stack(directory).up(
-            names, on_step=display.step, report=display.report, new_ports=new_ports, final=True, secure=secure
+            names,
+            on_step=display.step,
+            report=display.report,
+            new_ports=new_ports,
+            final=True,
+            secure=secure,
+            brokers=brokers,
         )
     if json:
         print_json(addresses.running())
@@ -90,7 +100,7 @@ def status(directory: Directory = _DEFAULT, json: Json = False) -> None:
 
 @app.command()
 def logs(
-    server: Annotated[str | None, typer.Argument(help="kafka, redis, postgres or registry; all if left out.")] = None,
+    server: Annotated[str | None, typer.Argument(help="kafka, redis, postgres, registry...; all if left out.")] = None,
     directory: Directory = _DEFAULT,
     lines: Annotated[int, typer.Option("-n", "--lines", min=0, help="Number of last lines of each log.")] = 50,
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Also print new lines, until Ctrl-C.")] = False,

@@ -78,7 +78,7 @@ class BringUp:
             chosen = ports.choose(len(missing), self._state.ports())
             entry.ports |= dict(zip(sorted(missing), chosen, strict=True))
         if entry is None:
-            self._state.servers[server.name] = entry = ServerState({}, _token())
+            self._state.servers[server.name] = entry = ServerState({}, _token(), joins=server.joins)
             entry.ports = self._choose_ports(server)
         # If processes of it still live (children of a killed server), they may hold its ports.
         elif self._run_file(server).is_free() and not all(map(ports.is_free, entry.ports.values())):

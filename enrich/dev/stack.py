@@ -4,7 +4,7 @@ import errno
 import logging
 import signal
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from difflib import get_close_matches
@@ -29,10 +29,16 @@ from enrich.dev.status import ServerStatus, look_at
 from enrich.jars import Report
 
 # In the order in which they are shown. They are stopped in reverse order.
-SERVERS: Mapping[str, Server] = {server.name: server for server in (Kafka(), Redis(), Postgres(), Registry())}
+MOST_BROKERS = 3
+OTHER_BROKERS = tuple(
+    Kafka(f"kafka-{node}", port_names=("broker",), node=node, joins="kafka") for node in range(2, MOST_BROKERS + 1)
+)
+SERVERS: Mapping[str, Server] = {
+    server.name: server for server in (Kafka(), *OTHER_BROKERS, Redis(), Postgres(), Registry())
+}
 SECURE_KAFKA = Kafka(port_names=("broker", "controller", PORT))
 ALWAYS = ("kafka", "redis")
-ON_DEMAND = tuple(name for name in SERVERS if name not in ALWAYS)
+ON_DEMAND = tuple(name for name, server in SERVERS.items() if name not in ALWAYS and server.joins is None)
 
 _STOP_PATIENCE = 20.0  # a broker with many partitions needs a while to close its logs
 
@@ -44,6 +50,7 @@ class Addresses:
     """Addresses for clients. None: the server is not running."""
 
     bootstrap_servers: str
+    """Of all brokers, separated by commas."""
     redis_url: str
     postgres_dsn: str | None = None
     registry_url: str | None = None
@@ -73,12 +80,14 @@ class Stack:
         new_ports: bool = False,
         final: bool = False,
         secure: bool = False,
+        brokers: int | None = None,
     ) -> Addresses:
         """Starts broker, Redis, the servers of `with_` and those that ran before, and waits until they answer.
 
         `on_step` is called with the servers' progress, `report` with that of downloads. `new_ports`: a server whose
         port is taken moves to another port. `secure`: the broker gets an encrypted listener with users and rights,
-        permanently; a running broker is restarted. `final`: this process only prints the result, so a signal that comes
+        permanently; a running broker is restarted. `brokers`: how many, from the stack's first start on; by default as
+        many as it has, or one. `final`: this process only prints the result, so a signal that comes
         too late to undo the start is ignored. Raises ConfigError, Unreachable or Fatal; then nothing that this call
         started is running any more.
         """
@@ -93,12 +102,22 @@ class Stack:
             with self.folder.locked():
                 state = self.folder.load()
                 self._clear_left_behind()
-                wanted |= {name for name, entry in state.servers.items() if entry.expected}
+                wanted |= {name for name, entry in state.servers.items() if entry.expected or entry.joins}
+                others = self._other_brokers(state, brokers)
+                wanted |= {server.name for server in others}
                 servers = [server for name, server in SERVERS.items() if name in wanted]
                 if secure or self._is_secure(state):
+                    if others:
+                        raise ConfigError(
+                            "the encrypted listener is there for one broker only", where=str(self.folder.path)
+                        )
                     servers[0] = SECURE_KAFKA
                     if not self._is_secure(state):
                         self._stop(["kafka"])
+                servers = [
+                    replace(server, brokers=1 + len(others)) if isinstance(server, Kafka) else server
+                    for server in servers
+                ]
                 BringUp(self.folder, state, servers, on_step).run(report, new_ports=new_ports, final=final)
                 if self._is_secure(state):
                     home = self.folder.home("kafka", state)
@@ -169,7 +188,8 @@ class Stack:
 
     def _addresses(self, state: State) -> Addresses:
         addresses = {name: SERVERS[name].address(self.folder.home(name, state)) for name in self._running(state)}
-        plain = Addresses(addresses["kafka"], addresses["redis"], addresses.get("postgres"), addresses.get("registry"))
+        brokers = [addresses[name] for name in SERVERS if name in addresses and isinstance(SERVERS[name], Kafka)]
+        plain = Addresses(",".join(brokers), addresses["redis"], addresses.get("postgres"), addresses.get("registry"))
         secure = secure_of(self.folder.home("kafka", state))
         if secure is None:
             return plain
@@ -180,6 +200,19 @@ class Stack:
             secure_username=secure.username,
             secure_password=secure.password,
         )
+
+    def _other_brokers(self, state: State, asked: int | None) -> tuple[Kafka, ...]:
+        """Those beside the first. Raises ConfigError if that is not what the stack has, or more than it can have."""
+        if asked is not None and not 1 <= asked <= MOST_BROKERS:
+            raise ConfigError(f"a stack has 1 to {MOST_BROKERS} brokers, not {asked}")
+        has = 1 + sum(entry.joins == "kafka" for entry in state.servers.values())
+        if asked is not None and asked != has and "kafka" in state.servers:
+            raise ConfigError(
+                f"this stack has {'one broker' if has == 1 else f'{has} brokers'}, and its topics as many copies",
+                where=str(self.folder.path),
+                next_step="choose another --dir, or begin anew: `enrich dev reset --yes`",
+            )
+        return OTHER_BROKERS[: (asked or has) - 1]
 
     @staticmethod
     def _is_secure(state: State) -> bool:
@@ -201,12 +234,17 @@ class Stack:
         self._stop(alive)
         return alive
 
-    def _stop(self, alive: Iterable[str]) -> None:
-        for name in alive:
-            self._run_file(name).ask_to_stop(SERVERS[name].stop_signal if name in SERVERS else signal.SIGTERM)
-        for name in alive:
-            if self._run_file(name).wait_stopped(_STOP_PATIENCE):
-                log.warning("%s did not stop within %.0f s and was killed", name, _STOP_PATIENCE)
+    def _stop(self, alive: Collection[str]) -> None:
+        # Those that join another first: without their controller brokers wait for minutes before they end.
+        joining = [name for name in alive if name in SERVERS and SERVERS[name].joins is not None]
+        is_alone = [name for name in joining if SERVERS[name].joins not in alive]
+        for names in (joining, [name for name in alive if name not in joining]):
+            for name in names:
+                number = SERVERS[name].stop_signal if name in SERVERS else signal.SIGTERM
+                self._run_file(name).ask_to_stop(signal.SIGKILL if name in is_alone else number)
+            for name in names:
+                if self._run_file(name).wait_stopped(_STOP_PATIENCE):
+                    log.warning("%s did not stop within %.0f s and was killed", name, _STOP_PATIENCE)
 
     def _clear_left_behind(self) -> list[str]:
         names = kill_left_behind(self.folder.run_file(name) for name in SERVERS)
@@ -222,8 +260,8 @@ class Stack:
 
 def _known(names: Iterable[str]) -> set[str]:
     for name in names:
-        if name not in SERVERS:
-            near = get_close_matches(name, SERVERS, n=1)
+        if name not in (*ALWAYS, *ON_DEMAND):
+            near = get_close_matches(name, ON_DEMAND, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(ON_DEMAND)}"
             raise ConfigError(f"the stack has no server {name!r}", next_step=hint)
     return set(names)

@@ -32,6 +32,7 @@ class ServerState:
     token: str
     settled: bool = False  # it was ready once: somebody may know its ports, so they stay
     expected: bool = False  # it was started and not stopped since: if it is not running, it died
+    joins: str | None = None  # the server whose cluster it belongs to
 
 
 _SERVERS = TypeAdapter(dict[str, ServerState])
@@ -70,7 +71,8 @@ class StackFolder:
 
     def home(self, name: str, state: State) -> Home:
         entry = state.servers[name]
-        return Home(self.server(name), entry.ports, entry.token)
+        joins = None if entry.joins is None else self.home(entry.joins, state)
+        return Home(self.server(name), entry.ports, entry.token, joins)
 
     def log(self, name: str) -> Path:
         return self.logs / f"{name}.log"

@@ -21,14 +21,16 @@ _NAME = re.compile(r"(\d+)-(\d+)-(\d+)-.*")
 
 
 @contextmanager
-def temporary_stack(with_: Iterable[str] = (), *, quiet: bool = False, secure: bool = False) -> Iterator[Addresses]:
-    """Broker, Redis and the servers of `with_` in a new directory, deleted after the block.
+def temporary_stack(
+    with_: Iterable[str] = (), *, quiet: bool = False, secure: bool = False, brokers: int = 1
+) -> Iterator[Addresses]:
+    """Brokers, Redis and the servers of `with_` in a new directory, deleted after the block.
 
     Unless `quiet`, the start is shown on a terminal.
     """
     with temporary_directory() as stack:
         with shown(quiet=quiet) as display:
-            addresses = stack.up(with_, on_step=display.step, report=display.report, secure=secure)
+            addresses = stack.up(with_, on_step=display.step, report=display.report, secure=secure, brokers=brokers)
         yield addresses
 
 

@@ -1,4 +1,4 @@
-"""A real Apache Kafka broker: one node that is broker and controller (KRaft)."""
+"""Real Apache Kafka brokers (KRaft). The first is the controller too; others join it, and may be killed without it."""
 
 import os
 import shutil
@@ -32,21 +32,14 @@ _LOGGING = (
 
 # All settings but the addresses. Settings that are not here have Kafka's defaults.
 _SETTINGS = {
-    "process.roles": "broker,controller",
-    "node.id": "1",
     "listener.security.protocol.map": "BROKER:PLAINTEXT,CONTROLLER:PLAINTEXT",
     "inter.broker.listener.name": "BROKER",
     "controller.listener.names": "CONTROLLER",
     # A topic that nobody created is a misspelt name.
     "auto.create.topics.enable": "false",
-    # One node, and few partitions in the internal topics: they are created during the first test that needs them.
-    "offsets.topic.replication.factor": "1",
+    # Few partitions in the internal topics: they are created during the first test that needs them.
     "offsets.topic.num.partitions": "4",
-    "transaction.state.log.replication.factor": "1",
-    "transaction.state.log.min.isr": "1",
     "transaction.state.log.num.partitions": "4",
-    "share.coordinator.state.topic.replication.factor": "1",
-    "share.coordinator.state.topic.min.isr": "1",
     "share.coordinator.state.topic.num.partitions": "1",
     "group.initial.rebalance.delay.ms": "0",
     # Tests of killed members wait for the end of their sessions; by default Kafka allows no session below 6 s.
@@ -61,6 +54,13 @@ _SETTINGS = {
     "log.cleaner.backoff.ms": "1000",
     "log.segment.delete.delay.ms": "1000",
 }
+_COPIES = (
+    "default.replication.factor",
+    "offsets.topic.replication.factor",
+    "transaction.state.log.replication.factor",
+    "share.coordinator.state.topic.replication.factor",
+)
+_COPIES_IN_SYNC = ("transaction.state.log.min.isr", "share.coordinator.state.topic.min.isr")
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,9 @@ class Kafka(Server):
     name: str = "kafka"
     port_names: tuple[str, ...] = ("broker", "controller")
     patience: float = 60.0
+    node: int = 1
+    brokers: int = 1
+    """How many the cluster has: so many copies a topic has, unless it says otherwise, and the internal topics."""
 
     def equip(self, report: Report | None) -> Prepare:
         program = java.find_java()
@@ -81,12 +84,19 @@ class Kafka(Server):
             if secure.PORT in home.ports:
                 secure.make_certificates(home, run, program)
             data, formatted = home.folder / "data", home.folder / "formatted"
-            _write_settings(home, "server.properties", data)
+            self._write_settings(home, "server.properties", data)
             if not data.exists():
                 # Into another folder, then renamed: an interrupted format leaves nothing that looks like data.
                 shutil.rmtree(formatted, ignore_errors=True)
-                _write_settings(home, "format.properties", formatted)
-                format_data = ("kafka.tools.StorageTool", "format", "-t", home.token, "-c", "format.properties")
+                self._write_settings(home, "format.properties", formatted)
+                format_data = (
+                    "kafka.tools.StorageTool",
+                    "format",
+                    "-t",
+                    _cluster(home).token,
+                    "-c",
+                    "format.properties",
+                )
                 run(kafka(*format_data, flags=("-XX:TieredStopAtLevel=1",)))
                 formatted.replace(data)
             return kafka("kafka.Kafka", "server.properties", flags=_COMPILER)
@@ -106,28 +116,37 @@ class Kafka(Server):
         except KafkaException:
             return False
         # The cluster id distinguishes this broker from another stack's. A broker is listed once it is not fenced.
-        return str(metadata.cluster_id) == home.token and bool(metadata.brokers)
+        return str(metadata.cluster_id) == _cluster(home).token and self.node in metadata.brokers
 
     def address(self, home: Home) -> str:
         return f"{HOST}:{home.port}"
 
+    def _write_settings(self, home: Home, name: str, data: Path) -> None:
+        broker = f"{HOST}:{home.port}"
+        controller = f"{HOST}:{_cluster(home).ports['controller']}"
+        listeners, protocols = f"BROKER://{broker}", _SETTINGS["listener.security.protocol.map"]
+        more: Mapping[str, str] = {}
+        if secure.PORT in home.ports:
+            listeners += f",SECURE://{HOST}:{home.ports[secure.PORT]}"
+            protocols, more = f"{protocols},SECURE:SASL_SSL", secure.settings(home)
+        settings = {
+            **_SETTINGS,
+            **dict.fromkeys(_COPIES, str(self.brokers)),
+            **dict.fromkeys(_COPIES_IN_SYNC, str(max(1, self.brokers - 1))),
+            **more,
+            "process.roles": "broker,controller" if home.joins is None else "broker",
+            "node.id": str(self.node),
+            "listener.security.protocol.map": protocols,
+            "controller.quorum.voters": f"1@{controller}",
+            "listeners": listeners if home.joins is not None else f"{listeners},CONTROLLER://{controller}",
+            "advertised.listeners": listeners,
+            "log.dirs": data.name,  # relative: the folder's path may contain what properties files must escape
+        }
+        lines = "".join(f"{key}={value}\n" for key, value in settings.items())
+        (home.folder / name).touch(mode=0o600)  # with the secure listener it contains a password
+        (home.folder / name).write_text(lines, encoding="utf-8")
 
-def _write_settings(home: Home, name: str, data: Path) -> None:
-    broker, controller = (f"{HOST}:{home.ports[port]}" for port in ("broker", "controller"))
-    listeners, protocols = f"BROKER://{broker}", _SETTINGS["listener.security.protocol.map"]
-    more: Mapping[str, str] = {}
-    if secure.PORT in home.ports:
-        listeners += f",SECURE://{HOST}:{home.ports[secure.PORT]}"
-        protocols, more = f"{protocols},SECURE:SASL_SSL", secure.settings(home)
-    settings = {
-        **_SETTINGS,
-        **more,
-        "listener.security.protocol.map": protocols,
-        "controller.quorum.voters": f"1@{controller}",
-        "listeners": f"{listeners},CONTROLLER://{controller}",
-        "advertised.listeners": listeners,
-        "log.dirs": data.name,  # relative: the folder's path may contain characters that properties files must escape
-    }
-    lines = "".join(f"{key}={value}\n" for key, value in settings.items())
-    (home.folder / name).touch(mode=0o600)  # with the secure listener it contains a password
-    (home.folder / name).write_text(lines, encoding="utf-8")
+
+def _cluster(home: Home) -> Home:
+    """The home of the cluster's first broker: it has the cluster's id and the controller's port."""
+    return home.joins or home

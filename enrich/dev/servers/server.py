@@ -19,6 +19,8 @@ class Home:
     folder: Path
     ports: Mapping[str, int]
     token: str  # random, 16 bytes in URL-safe Base64: Kafka's cluster id, PostgreSQL's password
+    joins: "Home | None" = None
+    """That of the server that this one joins."""
 
     @property
     def port(self) -> int:
@@ -65,6 +67,8 @@ class Server(ABC):
     """Seconds after which a start counts as failed, even on a slow machine."""
     stop_signal: signal.Signals = signal.SIGTERM
     """The signal that stops it quickly without losing anything."""
+    joins: str | None = None
+    """Another server that it cannot do without, and whose cluster it belongs to."""
 
     @abstractmethod
     def equip(self, report: Report | None) -> Prepare:
