@@ -9,7 +9,6 @@ from typing import Any
 from confluent_kafka import KafkaError
 
 from edge_service.expel.breaker import State
-from edge_service.expel.holds import Hold, Holds, make_holds_topic
 from edge_service.expel.http import HttpClient
 from edge_service.expel.lane import Lane
 from edge_service.expel.order import AnyOrder, KeyOrder, Order
@@ -22,6 +21,7 @@ from enrich.config import Pipeline
 from enrich.config.sections.kafka.client_settings import Role
 from enrich.delivery.flow import Flow
 from enrich.delivery.gaps import Gap
+from enrich.delivery.holds import PERSON, Hold, Holds, make_holds_topic
 from enrich.delivery.letters import Letters
 from enrich.delivery.plan import Companions, FlowPlan
 from enrich.delivery.sending import Bounds
@@ -160,7 +160,7 @@ class ExpelRoute:
         if hold is None:
             return
         resume = f"`enrich expel resume {self.name} -c FILE` sends on; `enrich dlq replay` takes dead letters back"
-        if hold.by != "expel":
+        if hold.by == PERSON:
             raise Paused(hold.reason, where=self._plan.where, next_step=resume)
         raise OnHold(f"the endpoint refuses us: {hold.reason}", where=self._plan.where, next_step=resume)
 

@@ -17,7 +17,10 @@ from enrich.base.errors import EnrichError, Unreachable
 from enrich.kafka import COMPACTED, DeliveringProducer, Topics, kafka_errors, new_store_consumer
 from enrich.kafka.clients.making import Connection
 
-_log = logging.getLogger("enrich.expel")
+_log = logging.getLogger("enrich.delivery")
+
+EXPEL, PERSON = "expel", "a person"
+"""Who may hold a route."""
 
 _POLL_S = 0.5
 _DEADLINE_S = 10.0
@@ -29,7 +32,7 @@ class Hold:
     reason: str
     since_ms: int
     by: str
-    """Who holds it: `expel`, or `a person`."""
+    """`EXPEL` or `PERSON`."""
 
 
 def holds_topic(pipeline: str) -> str:
@@ -79,7 +82,7 @@ class Holds:
 
     def hold(self, route: str, reason: str) -> None:
         """Holds it here at once, and elsewhere once the topic has it: that is tried until it does."""
-        hold = Hold(reason, time.time_ns() // 10**6, "expel")
+        hold = Hold(reason, time.time_ns() // 10**6, EXPEL)
         self._holds = {**self._holds, route: hold}
         threading.Thread(target=self._write, args=[route, hold], name="hold", daemon=True).start()
 
