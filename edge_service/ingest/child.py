@@ -5,10 +5,8 @@ The pipeline comes through stdin, with its secrets; reports go to the descriptor
 
 import json
 import os
-import select
 import socket
 import sys
-import threading
 from typing import Any
 
 from edge_service.ingest.planning import addresses_of, of_process
@@ -19,9 +17,7 @@ from enrich.base.errors import EnrichError
 from enrich.base.exits import DONE, outcome
 from enrich.base.logs import LogFormat, LogLevel, setup_logs
 from enrich.config.wire import from_wire
-from enrich.service.program import exit_after, leave
-
-_STOP_S = 25.0
+from enrich.service.program import leave
 
 
 def main() -> int:
@@ -44,23 +40,13 @@ def _serve(plan: dict[str, Any], number: int, reports: socket.socket) -> int:
             worker.stop()  # it is gone
 
     worker = Worker(pipeline, of_process(addresses_of(pipeline), number), plan["ports"], report)
-    threading.Thread(target=_end_with_parent, args=(reports, worker), daemon=True).start()
     try:
-        worker.run(is_alone=False)
+        worker.run(parent=reports.fileno())
     except EnrichError as error:
         reports.setblocking(True)
         reports.send(b"!" + json.dumps(to_wire(error)).encode())
         os._exit(DONE)  # the parent says what was wrong
     leave()
-
-
-def _end_with_parent(reports: socket.socket, worker: Worker) -> None:
-    """A parent that was killed leaves no process behind that nobody would ever stop."""
-    poll = select.poll()
-    poll.register(reports, 0)  # only that the other end is closed
-    poll.poll()
-    exit_after(_STOP_S)
-    worker.stop_soon()
 
 
 if __name__ == "__main__":

@@ -145,7 +145,8 @@ class Overview:
         scheme = "http" if entry.tls is None else "https"
         host = address.listen.rpartition(":")[0]
         warnings = [f"{which} {what}" for which, what in hanging.items()]
-        warnings += [f"process number {number}: {why}" for number, why in moment.why_ended.items() if why != state]
+        if state is RouteState.running:
+            warnings += [f"process {number} is started again: it {ended}" for number, ended in moment.why_ended.items()]
         return RouteStatus(
             name=name,
             kind=RouteKind.ingest,

@@ -153,8 +153,7 @@ class Parent:
                 self._pauses[child.number].reset()
             pause_s = self._pauses[child.number].next_s()
             self._again[child.number] = time.monotonic() + pause_s
-            extra = {"process": child.process.pid, "again_in_s": round(pause_s, 1)}
-            _log.warning("a process %s", why, extra=extra)
+            _log.warning("process %d %s", child.process.pid, why, extra={"again_in_s": round(pause_s, 1)})
 
     def _signal_all(self, number: signal.Signals) -> None:
         for child in self._children.values():

@@ -67,7 +67,7 @@ def _serve_here(pipeline: Pipeline, addresses: Sequence[Address], ports: Mapping
             overview.announce()
 
     overview.heard(0, os.getpid(), ProcessReport())
-    Worker(pipeline, addresses, ports, report).run(is_alone=True)
+    Worker(pipeline, addresses, ports, report).run()
 
 
 def _serve_below(

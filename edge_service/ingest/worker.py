@@ -23,6 +23,7 @@ from edge_service.ingest.watching import MOST_BYTES, TopicState, TopicWatch
 from enrich.base.errors import ConfigError
 from enrich.config import Ingest, Pipeline, Role
 from enrich.kafka import librdkafka_settings
+from enrich.service.program import exit_after
 
 _log = logging.getLogger("enrich.ingest")
 
@@ -33,6 +34,8 @@ _LEAVE_S = 1.0
 """How long it still takes connections after it has said that it is not ready: load balancers have to notice."""
 _MOST_PATIENCE_S = 20.0
 """For answers that are due. Schedulers kill after 30 s."""
+_STOP_S = 26.0
+"""If stopping takes longer, something hangs: exit anyway."""
 _BATCH_BYTES = 1_000_000
 
 Report = Callable[[ProcessReport], None]
@@ -62,22 +65,26 @@ class Worker:
         self._stopping = asyncio.Event()
         self._looked = asyncio.Event()
 
-    def run(self, *, is_alone: bool) -> None:
-        """Until SIGTERM, or `stop`; if it is alone, until SIGINT too. Raises ConfigError for what keeps it from
-        starting."""
+    def run(self, parent: int | None = None) -> None:
+        """Until SIGTERM or SIGINT. Raises ConfigError for what keeps it from starting.
+
+        `parent`: a descriptor of a socket whose other end a parent holds. Then it ends on SIGTERM, or if the parent has
+        died: nobody else would ever stop it.
+        """
         # What exists now is kept for good, and need not be looked through again and again.
         gc.collect()
         gc.freeze()
-        uvloop.run(self._run(is_alone=is_alone))
+        uvloop.run(self._run(parent))
 
-    async def _run(self, *, is_alone: bool) -> None:
+    async def _run(self, parent: int | None) -> None:
         self._loop = asyncio.get_running_loop()
         self._loop.add_signal_handler(signal.SIGTERM, self.stop)
-        if is_alone:
+        if parent is None:
             self._loop.add_signal_handler(signal.SIGINT, self.stop)
         else:
-            # A terminal sends it to all. The parent says when it is time.
+            # A terminal sends it to all, and the parent says when it is time.
             signal.signal(signal.SIGINT, signal.SIG_IGN)
+            self._loop.add_reader(parent, self._lost, parent)
         connection = librdkafka_settings(self._pipeline.kafka, Role.producer)
         watch = TopicWatch(connection, self._topic_names(), self._seen)
         certificates = {address.listen: certificates_of(address.tls) for address in self._addresses}
@@ -103,12 +110,14 @@ class Worker:
                 tenants.close()
 
     def stop(self) -> None:
-        """Answers what is under way, and ends. For this thread."""
+        """Answers what is under way, and ends."""
+        if not self._stopping.is_set():
+            exit_after(_STOP_S)
         self._stopping.set()
 
-    def stop_soon(self) -> None:
-        """The same for another thread."""
-        self._loop.call_soon_threadsafe(self.stop)
+    def _lost(self, parent: int) -> None:
+        self._loop.remove_reader(parent)
+        self.stop()
 
     async def _leave(self) -> None:
         self._state = ProcessState.leaving
