@@ -47,8 +47,8 @@ class Reading:
         self._clock = clock
         self._lines: dict[tuple[str, int], Line] = {}
         self.group: Any = None
-        """The membership with which the partitions were assigned: it commits their offsets. Never the client's current
-        one: a member that was dropped, and has not joined again, has an empty one, which brokers accept unchecked."""
+        """The membership by which the partitions were assigned: it commits their offsets. Not the client's current one:
+        that of a member that was dropped may be empty before it knows, and brokers accept that for any partition."""
         self.is_away = False
         """No broker answers."""
         self.consumer: Consumer = new_group_consumer(connection, plan.group, **_SETTINGS, error_cb=self._client_error)

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from confluent_kafka import Message
 from edge_service.retrier.program import routes_of
 from enrich.base.errors import EnrichError
 from enrich.config import Pipeline, load_text
-from enrich.kafka import DeliveringProducer, new_admin_client
+from enrich.kafka import Admin, DeliveringProducer, new_admin_client
 from enrich.kafka.records import headers_of
 from enrich.kafka.retries import retry_headers
 from enrich.service.routes import RouteStatus
@@ -89,10 +90,13 @@ class RetryWorld:
     def came_out(self, route: str = "acme") -> Counter[int]:
         return self.cluster.ids(self.retry_out(route))
 
+    @cached_property
+    def admin(self) -> Admin:
+        return new_admin_client(self.cluster.connection)
+
     def members(self, route: str = "acme") -> int:
         """How many instances the route's group has."""
-        admin = new_admin_client(self.cluster.connection)
-        (future,) = admin.describe_consumer_groups([self.group(route)], request_timeout=10.0).values()
+        (future,) = self.admin.describe_consumer_groups([self.group(route)], request_timeout=10.0).values()
         return len(future.result(15.0).members)
 
     def wait_for(self, ids: Iterable[int], route: str = "acme", deadline_s: float = 120.0) -> None:

@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 
-from enrich.kafka import DeliveringProducer, new_admin_client
+from enrich.kafka import DeliveringProducer
 from enrich.kafka.records import headers_of
 from enrich.kafka.retries import retry_headers
 from tests.support.retries import RetryWorld, content, event_headers, running
@@ -170,8 +170,7 @@ def test_a_record_that_brokers_refuse_is_found_among_its_neighbours(world: Retry
         world.wait_for([0])
         entry = ConfigEntry("max.message.bytes", "10000", incremental_operation=AlterConfigOpType.SET)
         resource = ConfigResource(ConfigResource.Type.TOPIC, world.retry_out(), incremental_configs=[entry])
-        admin = new_admin_client(world.cluster.connection)
-        (changed,) = admin.incremental_alter_configs([resource]).values()
+        (changed,) = world.admin.incremental_alter_configs([resource]).values()
         changed.result(30)
         world.put(range(1, 5))
         put_large(world, 20_000)
