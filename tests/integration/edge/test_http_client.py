@@ -177,7 +177,15 @@ def test_the_start_of_a_body_is_fit_to_be_shown(body, shown):
 
 
 @pytest.mark.parametrize(
-    "headers", [{"content-type": "a\r\nx: y"}, {"content-type": "a\nb"}, {"x\r\ny": "z"}, {"a": "ü"}, {"a": "\0"}]
+    "headers",
+    [
+        {"content-type": "a\r\nx: y"},
+        {"content-type": "a\nb"},
+        {"content-type": "a\rb"},
+        {"x\r\ny": "z"},
+        {"a": "ü"},
+        {"a": "\0"},
+    ],
 )
 def test_a_header_that_would_be_two_is_not_sent(headers):
     with ScriptedEndpoint() as endpoint, pytest.raises(ConfigError, match="characters that no header can have"):

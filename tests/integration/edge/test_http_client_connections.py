@@ -80,7 +80,9 @@ def test_after_such_an_answer_the_connection_is_not_used_again(data):
     assert [request.connection for request in endpoint.requests] == [0, 1]
 
 
-def test_what_comes_unasked_later_is_nobodys_answer():
+def test_what_comes_unasked_later_is_nobodys_answer(monkeypatch):
+    monkeypatch.setattr(client_module, "_IDLE_S", 2 * GUARD_S)
+
     def step(talk: Talk):
         talk.read()
         talk.send(whole(200))
