@@ -154,6 +154,17 @@ BENCHMARKS = {
             },
         ),
         Benchmark(
+            "expel",
+            "events from a topic over HTTP in one process on one core: single, by the hundred over 50 ms, beside a dead one",
+            _later("expel"),
+            {
+                "requests_per_s": (">=", 3_000),
+                "events_per_s": (">=", 50_000),
+                "added_p99_ms": ("<", 25),
+                "isolation_ratio": ("<", 1.1),
+            },
+        ),
+        Benchmark(
             "sync_source",
             "a PostgreSQL table of 1 M rows to a topic, then 1 % changed, then all compared",
             _later("sync_source"),

@@ -2,13 +2,17 @@
 
 _SHRINK = 0.7
 _SLOW = 2.0
-"""An answer that takes so many times the best known is a sign of a queue at the other end."""
+_SLOW_BY_S = 0.05
+"""Answers that take so many times the best known, and so much longer, are a sign of a queue at the other end."""
+_SMOOTHING = 0.2
 _MEASURE_EVERY_S = 60.0
-"""How often the best answer is measured anew, with fewer requests at once: endpoints become slower for good, too."""
+"""How often the best answer is measured anew, with fewer requests at once, where answers are slow beside it: endpoints
+become slower for good, too."""
 
 
 class Concurrency:
-    """Adapts the number of requests under way: one more for each full round of good answers, a third less on trouble.
+    """Adapts the number of requests under way: twice as many each round until the first trouble, then one more for each
+    full round of good answers, and a third less on trouble.
 
     So a slow endpoint is not drowned, and a quick one gets all that is allowed. For one thread.
     """
@@ -17,6 +21,11 @@ class Concurrency:
         self._most = most
         self._limit = float(min(most, 4))
         self._best_s: float | None = None
+        self._usual_s = 0.0
+        """How long answers take lately."""
+        self._had_trouble = False
+        self._was_slow = False
+        """Since the best answer was measured."""
         self._shrunk_at = 0.0
         self._measured_at = 0.0
         self.under_way = 0
@@ -41,15 +50,22 @@ class Concurrency:
             return
         best = max(0.001, took_s if self._best_s is None else min(self._best_s, took_s))
         self._best_s = best
-        if now - self._measured_at >= _MEASURE_EVERY_S:
-            self._measured_at, self._best_s = now, None
+        self._usual_s += _SMOOTHING * (took_s - self._usual_s)
+        is_slow = self._usual_s > max(_SLOW * best, best + _SLOW_BY_S)
+        if not is_slow and not self._was_slow:
+            self._measured_at = now
+        elif now - self._measured_at >= _MEASURE_EVERY_S:
+            self._measured_at, self._best_s, self._was_slow = now, None, False
             self._limit = max(1.0, self._limit / 4)
-        elif took_s > _SLOW * best and self._limit > 4:
+            return
+        self._was_slow |= is_slow
+        if is_slow and self._limit > 4:
             self._shrink(took_s, now)
         elif was_full:  # a limit that is not reached says nothing about a higher one
-            self._limit = min(self._most, self._limit + 1 / self._limit)
+            self._limit = min(self._most, self._limit + (1 / self._limit if self._had_trouble else 1))
 
     def _shrink(self, took_s: float, now: float) -> None:
+        self._had_trouble = True
         # Once for all requests that were under way together: they met the same trouble.
         if now - took_s >= self._shrunk_at:
             self._limit = max(1.0, self._limit * _SHRINK)

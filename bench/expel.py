@@ -1,0 +1,181 @@
+"""Expel in a process of its own: requests a second, events a second over a distance, what a dead route costs others.
+
+The receiver answers at once, or after a round trip, and is a process of its own on the other core.
+"""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
+
+import psutil
+
+from bench.harness import Figures, cpu_seconds, say
+from enrich.dev import temporary_stack
+from enrich.kafka import DeliveringProducer, Topics, new_admin_client
+
+ROUNDS = 3
+PARTITIONS = 4
+SINGLES = 40_000
+EVENTS = 400_000
+ROUND_TRIP_S = 0.05
+ROUTES = 20
+QUIET_S = 8.0
+PER_SECOND = 500
+"""Of all routes together, while a dead one is beside them."""
+
+
+def run() -> Figures:
+    cores = sorted(os.sched_getaffinity(0))
+    with temporary_stack() as addresses, _receiver(cores[-1]) as port:
+        for process in psutil.Process().children(recursive=True):
+            process.cpu_affinity([cores[-1]])
+        bench = _Bench(addresses.bootstrap_servers, port, cores[0])
+        singles, batched, cpu_single, cpu_event = [], [], [], []
+        for number in range(ROUNDS):
+            say(f"round {number + 1}/{ROUNDS}")
+            rate, cpu = bench.drained(
+                f"single{number}", SINGLES, "/now", {"to": _to(port, "/now", "single"), "parallel": 32}
+            )
+            singles.append(rate)
+            cpu_single.append(cpu)
+            batch = {"to": _to(port, "/far", "ndjson"), "parallel": 64, "batch": {"events": 100}}
+            rate, cpu = bench.drained(f"batched{number}", EVENTS, "/far", batch)
+            batched.append(rate)
+            say(f"{singles[-1]:.0f} requests/s, {cpu_single[-1]:.0f} us; {rate:.0f} events/s, {cpu:.1f} us")
+            cpu_event.append(cpu)
+        alone = bench.latencies("alone", dead=False)
+        beside = bench.latencies("beside", dead=True)
+    return {
+        "requests_per_s": statistics.median(singles),
+        "cpu_us_per_request": statistics.median(cpu_single),
+        "events_per_s": statistics.median(batched),
+        "cpu_us_per_event": statistics.median(cpu_event),
+        "added_p50_ms": _quantile(alone, 0.5),
+        "added_p99_ms": _quantile(alone, 0.99),
+        "isolation_ratio": _quantile(beside, 0.95) / _quantile(alone, 0.95),
+    }
+
+
+class _Bench:
+    def __init__(self, servers: str, port: int, core: int) -> None:
+        self._servers = servers
+        self._port = port
+        self._core = core
+        self._topics = Topics(new_admin_client({"bootstrap.servers": servers}))
+
+    def drained(self, name: str, events: int, path: str, route: dict[str, Any]) -> tuple[float, float]:
+        """Events a second and processor time of each, in microseconds, from the first tenth of a topic to its end."""
+        self._topics.create(name, partitions=PARTITIONS)
+        with DeliveringProducer({"bootstrap.servers": self._servers}) as producer:
+            for number in range(events):
+                producer.produce(name, b"%d" % number, _value(number))
+        before = self._seen(path)
+        with self._expel(name, {"out": {"topic": name, **route}}) as process:
+            began_at, cpu_at, first = 0.0, 0.0, 0
+            while (count := self._seen(path) - before) < events:
+                if not first and count >= events // 10:
+                    began_at, cpu_at, first = time.monotonic(), cpu_seconds([process.pid]), count
+                if process.poll() is not None:
+                    raise RuntimeError("expel ended")
+                time.sleep(0.02)
+            seconds, cpu = time.monotonic() - began_at, cpu_seconds([process.pid]) - cpu_at
+        return (events - first) / seconds, cpu / (events - first) * 1e6
+
+    def latencies(self, name: str, *, dead: bool) -> list[float]:
+        """From the record's time to its receipt less the round trip, in ms, over routes of which one may be dead."""
+        names = [f"{name}{number}" for number in range(ROUTES)]
+        routes = {
+            each: {"topic": each, "to": _to(self._port, f"/{each}-far", "ndjson"), "parallel": 8} for each in names
+        }
+        if dead:
+            routes[names[0]]["to"] = _to(self._port, f"/{names[0]}-dead", "ndjson", timeout="1s")
+        for each in names:
+            self._topics.create(each, partitions=1)
+        with self._expel(name, routes) as process, DeliveringProducer({"bootstrap.servers": self._servers}) as producer:
+            producer.produce(names[-1], None, _value(0))
+            producer.flush()
+            while not self._seen(f"/{names[-1]}-far"):
+                time.sleep(0.1)
+            time.sleep(2)  # all routes have their partitions
+            began = time.monotonic()
+            number = 0
+            while time.monotonic() - began < QUIET_S:
+                for each in names:
+                    producer.produce(each, None, _timed(number))
+                number += 1
+                producer.flush()
+                time.sleep(max(0.0, began + number * ROUTES / PER_SECOND - time.monotonic()))
+            say(f"expel takes {cpu_seconds([process.pid]):.1f} s of processor time so far")
+            time.sleep(1)
+            return [each for route in names[1:] for each in self._times(route)]
+
+    def _seen(self, path: str) -> int:
+        return int(self._ask("count", path)["events"])
+
+    def _times(self, name: str) -> Sequence[float]:
+        found: list[float] = self._ask("times", f"/{name}-far")["ms"]
+        return found
+
+    def _ask(self, what: str, path: str) -> Mapping[str, Any]:
+        with urlopen(f"http://127.0.0.1:{self._port}/-{what}{path}", timeout=30) as answer:
+            found: Mapping[str, Any] = json.load(answer)
+            return found
+
+    @contextmanager
+    def _expel(self, name: str, routes: dict[str, Any]) -> Iterator[subprocess.Popen[bytes]]:
+        data = {
+            "name": name,
+            "kafka": {"bootstrap_servers": self._servers},
+            "pages": {"expel": "127.0.0.1:0"},
+            "expel": routes,
+        }
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "pipeline.yaml"
+            file.write_text(json.dumps(data), encoding="utf-8")
+            command = [sys.executable, "-m", "edge_service", "expel", "-c", str(file), "--log-level", "warning"]
+            process = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(Path.cwd())})
+            psutil.Process(process.pid).cpu_affinity([self._core])
+            try:
+                yield process
+            finally:
+                process.terminate()
+                process.wait(60)
+
+
+def _to(port: int, path: str, form: str, timeout: str = "10s") -> dict[str, Any]:
+    url = f"http://127.0.0.1:{port}{path}"
+    return {"http": {"url": url, "format": form, "allow_private": True, "timeout": timeout}}
+
+
+def _value(number: int) -> bytes:
+    return b'{"id": %d, "at": 0, "text": "%b"}' % (number, b"x" * 150)
+
+
+def _timed(number: int) -> bytes:
+    return b'{"id": %d, "at": %d, "text": "%b"}' % (number, time.time_ns() // 1000, b"x" * 150)
+
+
+def _quantile(values: Sequence[float], share: float) -> float:
+    return sorted(values)[int(len(values) * share)]
+
+
+@contextmanager
+def _receiver(core: int) -> Iterator[int]:
+    command = [sys.executable, "-m", "bench.expel_receiver", str(ROUND_TRIP_S)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    psutil.Process(process.pid).cpu_affinity([core])
+    try:
+        assert process.stdout is not None  # noqa: S101 - a pipe
+        yield int(process.stdout.readline())
+    finally:
+        process.terminate()
+        process.wait(10)
