@@ -35,7 +35,7 @@ class AvroBodies(SingleBodies):
         try:
             self._schemas.get(schema_id)
         except BadRecord as error:
-            self._unknown.add(schema_id, str(error))
+            self._unknown.add(schema_id, error.what)  # without the registry's address
 
     def _why_wrong(self, body: bytes) -> str | None:
         try:

@@ -200,7 +200,7 @@ class IngestEndpoint:
         def written(result: Written) -> None:
             timer.cancel()
             if result.failure is not None:
-                answer(_perhaps(str(result.failure)))
+                answer(_perhaps(result.failure.what))  # a sender need not know the topic
                 return
             self.figures.acknowledged(self._loop.time() - began)
             self.figures.events += len(good.values)

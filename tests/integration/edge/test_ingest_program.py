@@ -1,4 +1,4 @@
-"""`enrich ingest run`: what it takes is in the topics, what it says of itself is so, and it loses no answer when it ends."""
+"""`enrich ingest run`: what it takes is in the topics, what it says of itself is so, and no answer is lost at its end."""
 
 import http.client
 import json
