@@ -43,7 +43,7 @@ class Concurrency:
 
     def end(self, took_s: float, now: float, *, is_good: bool) -> None:
         """`is_good`: it was answered, and does not say that there were too many."""
-        was_full = self.under_way >= self.limit
+        was_full = self.under_way == self.limit  # with more, those from before it was lowered are still under way
         self.under_way -= 1
         if not is_good:
             self._shrink(took_s, now)
