@@ -10,6 +10,7 @@ from enrich.host.follow import life as table_life
 from enrich.stage.run import life as stage_life
 
 ROOT = Path(__file__).parents[3]
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 PAGE = (ROOT / "docs" / "architecture.md").read_text()
 _NAMES = sorted(set(re.findall(r"`((?:[\w./-]+)\.py):([\w.]+)`", PAGE)))
 _PATHS = sorted(set(re.findall(r"`((?:edge_service|enrich|stores|sync_service|jobs|tests|docs)/[\w./-]*)`", PAGE)))
@@ -20,8 +21,8 @@ def test_every_function_and_class_on_the_map_is_where_it_says(file, name):
     found = set()
     for node in ast.parse((ROOT / file).read_text()).body:
         if isinstance(node, ast.ClassDef):
-            found |= {node.name, *(f"{node.name}.{one.name}" for one in node.body if isinstance(one, ast.FunctionDef))}
-        elif isinstance(node, ast.FunctionDef):
+            found |= {node.name, *(f"{node.name}.{one.name}" for one in node.body if isinstance(one, _FUNCTIONS))}
+        elif isinstance(node, _FUNCTIONS):
             found.add(node.name)
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             found.add(node.target.id)
