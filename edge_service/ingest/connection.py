@@ -98,6 +98,8 @@ class _Exchange:
     reserved: int = 0
     began: float = 0.0
     is_undecided: bool = False
+    unsaid: Answer | None = None
+    """What refuses it if its admission does not."""
     is_whole: bool = False
 
 
@@ -227,7 +229,7 @@ class Connection(asyncio.Protocol):
         if self._is_closing or exchange.answer is not None:  # the sender has gone, or was too slow meanwhile
             self._give_back(exchange)
             return
-        self._enter(exchange, request, refusal)
+        self._enter(exchange, request, refusal or exchange.unsaid)
         if exchange.is_whole and exchange.answer is None:
             self._take(exchange, request)
         if len(self._line) < _MOST_IN_LINE:
@@ -240,10 +242,15 @@ class Connection(asyncio.Protocol):
             self._drop(len(piece))
             return
         exchange.length += len(piece)
+        refusal = exchange.unsaid
         if exchange.length > exchange.most:
-            self._refuse(exchange, self._too_large(exchange.most))
-        elif not self._endpoint.reserve(cast("Request", exchange.request), len(piece)):
-            self._refuse(exchange, busy())
+            refusal = refusal or self._too_large(exchange.most)
+        elif refusal is None and not self._endpoint.reserve(cast("Request", exchange.request), len(piece)):
+            refusal = busy()
+        if refusal is not None and exchange.is_undecided:
+            exchange.unsaid = refusal  # whether its sender is known comes first
+        elif refusal is not None:
+            self._refuse(exchange, refusal)
         else:
             exchange.reserved += len(piece)
             exchange.pieces.append(piece)
