@@ -37,6 +37,7 @@ def run_routes(routes: Sequence[Route], program: Program) -> None:
     gc.freeze()
     try:
         service.run()
+        logging.getLogger(f"enrich.{program.name}").info("stopped: what was begun is done and committed")
     finally:
         page.close()
 
