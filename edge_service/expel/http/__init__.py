@@ -1,7 +1,7 @@
 """Posts requests to an endpoint over HTTP/1.1, each once, within a time, to an address that was checked.
 
-`client` has the connections of a route, `connection` speaks HTTP on one, `names` finds addresses and has them checked,
-`certificates` reads what TLS needs, `target` takes the url apart. It knows neither routes nor Kafka.
+`client` has the connections of a route, `connection` speaks HTTP on one, `names` finds addresses and has
+`enrich.endpoints` check them. It knows neither routes nor Kafka.
 """
 
 from edge_service.expel.http.answer import Answer, NoAnswer

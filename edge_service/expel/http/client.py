@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from edge_service.expel.http.answer import Answer, NoAnswer
-from edge_service.expel.http.certificates import Certificates
-from edge_service.expel.http.connection import Connection, tls_reason
+from edge_service.expel.http.connection import Connection
 from edge_service.expel.http.names import Names, Place, Resolve, resolve_by_system
-from edge_service.expel.http.target import target_of
 from enrich.base.errors import ConfigError
 from enrich.config.sections.edges.expel import HttpEndpoint
+from enrich.endpoints import Certificates, bearer, target_of, tls_reason
 
 _IDLE_S = 4.0
 """Below the five seconds after which many servers close: a request that meets the close may have to be repeated."""
@@ -50,7 +49,7 @@ class HttpClient:
         """Opens nothing yet. Raises ConfigError for an address, a token or files that cannot be used."""
         self._where = where
         self._target = target_of(endpoint.url.get_secret_value(), where)
-        self._token = None if endpoint.token is None else _checked(endpoint.token.get_secret_value(), where)
+        self._token = None if endpoint.token is None else bearer(endpoint.token.get_secret_value(), where)
         self._certificates = Certificates(endpoint, where) if self._target.is_tls else None
         self._names = Names(self._target, where, allows_private=endpoint.allow_private, resolve=resolve)
         self._timeout_s = endpoint.timeout / timedelta(seconds=1)
@@ -188,11 +187,3 @@ class HttpClient:
 
 def _why(error: OSError) -> str:
     return "no connection in time" if error.errno is None else os.strerror(error.errno).lower()
-
-
-def _checked(token: str, where: str) -> str:
-    if not token.isascii() or not token.isprintable() or " " in token:
-        raise ConfigError(
-            "the token has characters that no header can have", where=where, next_step="correct the token"
-        )
-    return token

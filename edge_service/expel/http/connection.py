@@ -8,6 +8,7 @@ from typing import cast
 import httptools
 
 from edge_service.expel.http.answer import Answer, NoAnswer, shown
+from enrich.endpoints import tls_reason
 
 MOST_HEAD_BYTES = 32 << 10
 """Of all heads of an answer, interim ones and trailers included."""
@@ -173,10 +174,3 @@ def _how_lost(error: Exception) -> str:
     if isinstance(error, ConnectionResetError | BrokenPipeError):
         return "reset"
     return f"lost ({error})"
-
-
-def tls_reason(error: ssl.SSLError) -> str:
-    """For people."""
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return error.verify_message.lower().removesuffix(".")
-    return (error.reason or str(error)).lower().replace("_", " ")

@@ -7,9 +7,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from edge_service.expel.addresses import public
 from edge_service.expel.http.answer import NoAnswer
-from edge_service.expel.http.target import Target
+from enrich.endpoints import Target, public
 
 _KEPT_S = 30.0
 _MOST_ADDRESSES = 6

@@ -7,10 +7,9 @@ from ipaddress import ip_address
 import pytest
 import uvloop
 
-from edge_service.expel import addresses
 from edge_service.expel.http import Answer, NoAnswer, Place
-from edge_service.expel.http.target import target_of
 from enrich.base.errors import ConfigError
+from enrich.endpoints import addresses, target_of
 from tests.support.posting import client_of, outcome, posted
 from tests.support.scripted_endpoint import ScriptedEndpoint, answers, closes, sends, whole
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edge_service.expel.addresses import public, why_private
 from enrich.base.errors import ConfigError
+from enrich.endpoints.addresses import public, why_private
 
 
 @pytest.mark.parametrize(

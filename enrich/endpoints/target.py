@@ -44,6 +44,15 @@ def target_of(url: str, where: str) -> Target:
     )
 
 
+def bearer(token: str, where: str) -> str:
+    """The token as it is sent. Raises ConfigError, which does not show it."""
+    if not token.isascii() or not token.isprintable() or " " in token:
+        raise ConfigError(
+            "the token has characters that no header can have", where=where, next_step="correct the token"
+        )
+    return token
+
+
 def _ascii(host: str, where: str) -> str:
     if ":" in host:
         return host.replace("%25", "%")  # the zone of a link-local address

@@ -39,6 +39,13 @@ class Certificates:
         return tuple(_mark(file) for file in self._files)
 
 
+def tls_reason(error: ssl.SSLError) -> str:
+    """For people."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return error.verify_message.lower().removesuffix(".")
+    return (error.reason or str(error)).lower().replace("_", " ")
+
+
 def _mark(file: Path) -> tuple[int, int, int] | None:
     try:
         stat = file.stat()
