@@ -14,7 +14,7 @@ from enrich.kafka import COMPACTED, Connection, Topics
 from enrich.kafka.records import headers_of, key_of, value_of
 from enrich.kafka.retries import Place, as_first_read
 from enrich.kafka.writing.dead_letters import dead_letter, fitted, record_size
-from enrich.kafka.writing.whole_transactions import WholeTransactions
+from enrich.kafka.writing.whole_transactions import Record, WholeTransactions
 
 DEADLINE_S = 10.0
 _ABANDONED_S = 10.0
@@ -41,6 +41,14 @@ def _room(name: str, topics: Topics, connection: Connection) -> int:
         settings = topics.settings(name)
     room = int(settings.get("max.message.bytes", _DEFAULT_ROOM)) - _BATCH_OVERHEAD
     return min(room, int(str(connection.get("message.max.bytes", room))))
+
+
+@dataclass(frozen=True)
+class Sorted:
+    """A batch: what is forwarded, and what becomes dead letters since it does not fit."""
+
+    good: Sequence[Record]
+    dead: Sequence[Message]
 
 
 class Forwarding:
@@ -72,32 +80,26 @@ class Forwarding:
     def close(self) -> None:
         self._producer.close()
 
-    def is_too_large(self, message: Message) -> bool:
-        return record_size(key_of(message), value_of(message), headers_of(message)) > self.rooms.retry_out
+    def sorted_out(self, messages: Sequence[Message], refused: Collection[Place]) -> "Sorted":
+        """`refused`: the places of records that brokers do not take, however small they look."""
+        good: list[Record] = []
+        dead: list[Message] = []
+        room, partitions = self.rooms.retry_out, self._partitions
+        for message in messages:
+            key, value, headers = key_of(message), value_of(message), headers_of(message)
+            if record_size(key, value, headers) > room or (refused and place(message) in refused):
+                dead.append(message)
+            else:
+                good.append((key, value, headers, (message.partition() or 0) % partitions))
+        return Sorted(good, dead)
 
-    def forward(
-        self, messages: Sequence[Message], done: Sequence[TopicPartition], group: Any, refused: Collection[Place]
-    ) -> int:
-        """Returns how many became dead letters: those that are too large, or at these places, which brokers refused.
-
-        `done`: the offsets after the messages. `group`: the membership that they are committed for.
-        """
-        dead = 0
+    def forward(self, batch: "Sorted", done: Sequence[TopicPartition], group: Any) -> None:
+        """`done`: the offsets after the batch. `group`: the membership by which they are committed."""
         with self._producer.transaction():
-            for message in messages:
-                if self.is_too_large(message) or place(message) in refused:
-                    self._bury(message)
-                    dead += 1
-                else:
-                    self._producer.produce_one(
-                        self._plan.retry_out,
-                        key_of(message),
-                        value_of(message),
-                        headers=headers_of(message),
-                        partition=(message.partition() or 0) % self._partitions,
-                    )
+            self._producer.produce_all(self._plan.retry_out, batch.good)
+            for message in batch.dead:
+                self._bury(message)
             self._producer.send_offsets(done, group)
-        return dead
 
     def _bury(self, message: Message) -> None:
         origin = as_first_read(message)

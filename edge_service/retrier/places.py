@@ -36,7 +36,8 @@ class Places:
             if line.topic == topic:
                 if line.position is None:
                     return None
-                total += max(0, ends.get(line.partition, 0) - line.position)
+                # Some may have come since the ends were asked for.
+                total += max(len(line), ends.get(line.partition, 0) - line.position)
         return total
 
 

@@ -16,14 +16,14 @@ _SETTINGS = {
     # A partition that was paused is fetched again only after the request in flight, for the other partitions.
     "fetch.wait.max.ms": 250,
     # Records that wait are read again when it is their turn.
-    "queued.min.messages": 2_000,
+    "queued.min.messages": 5_000,
     "queued.max.messages.kbytes": 4_096,
     "enable.partition.eof": True,
     # How soon a topic that was made later is found.
     "topic.metadata.refresh.interval.ms": 5_000,
 }
 _AT_ONCE = 2_000
-_AHEAD = Limits(500, 2**18)
+_AHEAD = Limits(200, 2**17)
 """Of a partition whose records are not due: enough to forward them in time while more are fetched."""
 _BACKLOG = Limits(5_000, 2 * 2**20)
 """Of a partition whose records are due."""

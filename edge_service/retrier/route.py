@@ -8,7 +8,7 @@ from functools import cached_property
 
 from confluent_kafka import Message
 
-from edge_service.retrier.forwarding import DEADLINE_S, Forwarding, make_dlq, place, rooms_of
+from edge_service.retrier.forwarding import DEADLINE_S, Forwarding, Sorted, make_dlq, place, rooms_of
 from edge_service.retrier.places import NOWHERE, look
 from edge_service.retrier.plan import RetryPlan
 from edge_service.retrier.reading import Reading, moment, positions
@@ -29,7 +29,7 @@ _MOST = Limits(5_000, 2 * 2**20)
 _LEAST_APART_S = 0.03
 """Between transactions that are not full: each costs the brokers several requests, however small it is."""
 _LONGEST_WAIT_S = 0.5
-_LOOK_EVERY_S, _LOOK_AGAIN_S = 5.0, 1.0
+_LOOK_EVERY_S, _LOOK_AGAIN_S = 10.0, 1.0
 _SHOW_EVERY_S = 0.5
 _STALE_ROOM_S = 10.0
 _QUIET_TRIES = 2
@@ -174,17 +174,18 @@ class _Work:
     def _forward(self, batch: list[tuple[Line, list[Message]]]) -> None:
         messages = [message for _, some in batch for message in some]
         try:
-            forwarding = self._able(messages)
-            dead = forwarding.forward(messages, positions(batch), self._reading.group, self._refused)
+            forwarding, sorted_out = self._sorted_out(messages)
+            forwarding.forward(sorted_out, positions(batch), self._reading.group)
         except EnrichError as error:
             self._failed(error, messages)
             return
         for line, some in batch:
             line.forwarded(some)
             self._forwarded[line.topic] += len(some)
-        self._meter.count("forwarded", len(messages) - dead)
-        self._meter.count("dead_letters", dead)
-        self._refused.difference_update(map(place, messages))
+        self._meter.count("forwarded", len(sorted_out.good))
+        self._meter.count("dead_letters", len(sorted_out.dead))
+        if self._refused:
+            self._refused.difference_update(map(place, messages))
         self._settled()
         is_full = len(messages) >= self._most
         self._most = min(_MOST.records, self._most * 2)
@@ -194,20 +195,23 @@ class _Work:
         self._trouble = None
         self._backoff.reset()
 
-    def _able(self, messages: list[Message]) -> Forwarding:
-        """A producer that can write these."""
-        now_s, topics = self._clock().elapsed_s, self._clients.topics
-        partitions = self._places.partitions(self._plan.retry_out)
-        too_large = self._forwarding is not None and any(map(self._forwarding.is_too_large, messages))
-        if too_large and now_s > self._rooms_s + _STALE_ROOM_S:
+    def _sorted_out(self, messages: list[Message]) -> tuple[Forwarding, Sorted]:
+        """With a producer that can write these."""
+        forwarding = self._forwarding or self._begin()
+        found = forwarding.sorted_out(messages, self._refused)
+        if found.dead and self._clock().elapsed_s > self._rooms_s + _STALE_ROOM_S:
             self.close()  # perhaps the topic takes larger ones by now
-        if self._forwarding is None:
-            rooms = rooms_of(self._plan, topics, self._clients.producer)
-            self._forwarding = Forwarding(self._clients.producer, self._plan, rooms, partitions)
-            self._rooms_s = now_s
-            too_large = any(map(self._forwarding.is_too_large, messages))
-        if too_large or self._refused:
-            make_dlq(self._plan, topics, partitions)
+            forwarding = self._begin()
+            found = forwarding.sorted_out(messages, self._refused)
+        if found.dead:
+            make_dlq(self._plan, self._clients.topics, self._places.partitions(self._plan.retry_out))
+        return forwarding, found
+
+    def _begin(self) -> Forwarding:
+        rooms = rooms_of(self._plan, self._clients.topics, self._clients.producer)
+        partitions = self._places.partitions(self._plan.retry_out)
+        self._forwarding = Forwarding(self._clients.producer, self._plan, rooms, partitions)
+        self._rooms_s = self._clock().elapsed_s
         return self._forwarding
 
     def _failed(self, error: EnrichError, messages: list[Message]) -> None:
