@@ -132,6 +132,8 @@ class FlowPlan:
     """Most records in one batch."""
     companions: "Companions | None" = None
     """What is read besides."""
+    gather_s: float = 0.01
+    """For how long more records are waited for once there is one: a store likes large batches."""
     commit_s: float = 2.0
     """How often what is settled is committed. Nothing is read meanwhile: each second shows in the 95th percentile of
     the latency of a store."""

@@ -12,9 +12,8 @@ from enrich.delivery.positions import Partition
 from enrich.kafka import kafka_errors
 from enrich.kafka.clients.errors import mapped
 
-# A row waits half of this on average when there is little to read; polling this often costs a thousandth of a core.
-_POLL_S = 0.01
-_POLL_RETRIES_S = 0.1
+# How long a poll waits while there is nothing to read: it returns as soon as there is something.
+_IDLE_S = 0.1
 _FIRST_RECORDS = 100
 # If a poll returns so many at once, there is a backlog: do not wait for more.
 _ENOUGH = 500
@@ -115,9 +114,10 @@ class Reading:
         consumer = self._assigned.consumer
         with kafka_errors(self._where):
             messages = consumer.consume(self._most, 0)
-            if len(messages) < min(_ENOUGH, self._most):
-                wait_s = _POLL_RETRIES_S if self._plan.wait_ms else _POLL_S
-                messages += consumer.consume(self._most - len(messages), wait_s)
+            if not messages and (first := consumer.poll(_IDLE_S)) is not None:
+                messages = [first]
+            if 0 < len(messages) < min(_ENOUGH, self._most):
+                messages += consumer.consume(self._most - len(messages), self._plan.gather_s)
         # Only a batch that itself takes long needs more polls: each one pauses the fetches, which costs half a second.
         self._next_keep_alive = time.monotonic() + _KEEP_ALIVE_S
         if self._assigned.fault is not None:
