@@ -9,7 +9,7 @@ from confluent_kafka.admin._config import ConfigResource
 
 from enrich.admin.cluster import Cluster
 from enrich.admin.rights import needs
-from enrich.admin.topics.wanted import Right
+from enrich.admin.topics.uses import Right
 from enrich.base.errors import ConfigError, EnrichError
 from enrich.kafka.clients.errors import kafka_errors
 

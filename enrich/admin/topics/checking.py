@@ -13,7 +13,9 @@ from enrich.admin.reading import Report, batches_of, silent
 from enrich.admin.rights import grant
 from enrich.admin.topics.actual import Actual
 from enrich.admin.topics.notes import Note
-from enrich.admin.topics.wanted import Right, Wanted
+from enrich.admin.topics.planning import ONE_COPY, is_enough, lacks_copies
+from enrich.admin.topics.uses import Right
+from enrich.admin.topics.wanted import Wanted
 from enrich.kafka.records import key_of
 
 _DUPLICATES = 0.7
@@ -39,6 +41,9 @@ class Problem(StrEnum):
     duplicates = "duplicates"
     old = "older_than_promised"
     history = "history_not_kept"
+    short = "kept_too_short"
+    narrow = "takes_too_little"
+    one_copy = "one_copy_is_enough"
 
 
 @dataclass(frozen=True)
@@ -74,6 +79,7 @@ def check_topic(
         checked.findings.append(Finding(Problem.missing, what, "make it: enrich topics apply"))
         return checked
     checked.findings += _of_settings(wanted, actual, note)
+    checked.findings += _of_needs(wanted, actual, cluster.brokers)
     if deep and wanted.is_compacted and (actual.rights is None or Right.read in actual.rights):
         census = Census()
         for batch in batches_of(cluster, wanted.name, report):
@@ -109,6 +115,20 @@ def _of_settings(wanted: Wanted, actual: Actual, note: Note | None) -> Iterator[
     if note is not None and note.topic_id == actual.topic_id and note.format != wanted.format and wanted.format:
         what = f"its records are recorded as {note.format}, the configuration says {wanted.format}"
         yield Finding(Problem.encoding, what, "correct the format, or make another topic: enrich topics copy")
+
+
+def _of_needs(wanted: Wanted, actual: Actual, brokers: int) -> Iterator[Finding]:
+    """What others rely on: that records stay for long enough, that they fit, that they have copies."""
+    problems = {"retention.ms": Problem.short, "max.message.bytes": Problem.narrow}
+    for name, problem in problems.items():
+        now, least = actual.settings.get(name), wanted.settings.get(name)
+        if name in wanted.at_least and now is not None and least is not None and not is_enough(now, least):
+            what = f"{name} is {now}, and {', '.join(wanted.used_by)} need at least {least}"
+            yield Finding(problem, what, "`enrich topics plan` shows the change, `apply` makes it")
+    copies = int(actual.settings.get("min.insync.replicas", 2))
+    if copies < 2 and lacks_copies(wanted, brokers):
+        what = f"min.insync.replicas is {copies} with {brokers} brokers: an acknowledged event may be lost with one"
+        yield Finding(Problem.one_copy, what, ONE_COPY)
 
 
 def _of_records(cluster: Cluster, actual: Actual, note: Note | None, census: Census) -> Iterator[Finding]:

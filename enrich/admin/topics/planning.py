@@ -10,7 +10,10 @@ from enrich.admin.cluster import Cluster
 from enrich.admin.rights import lacks
 from enrich.admin.topics.actual import Actual, actual_topics
 from enrich.admin.topics.notes import Note, read_notes
-from enrich.admin.topics.wanted import DEFAULT_PARTITIONS, Use, Wanted
+from enrich.admin.topics.uses import Use
+from enrich.admin.topics.wanted import DEFAULT_PARTITIONS, Wanted, made_alike
+
+ONE_COPY = "give it `replication: 3` under `topics`: senders are told that an event is safe once one copy is written"
 
 
 class Kind(StrEnum):
@@ -57,14 +60,33 @@ class Plan:
 
 
 def plan_for(cluster: Cluster, wanted: Mapping[str, Wanted]) -> Plan:
-    actual = actual_topics(cluster, list(wanted))
+    actual = actual_topics(cluster, needed(wanted))
     notes = read_notes(cluster)
     steps = [
         step
-        for name, topic in wanted.items()
+        for name, topic in as_others_are(wanted, actual).items()
         for step in _steps(topic, actual.get(name), notes.get(name), cluster.brokers)
     ]
     return Plan(tuple(steps), len(wanted))
+
+
+def needed(wanted: Mapping[str, Wanted]) -> list[str]:
+    """The names of the topics, and of those that they follow."""
+    followed = [topic.alike.topic for topic in wanted.values() if topic.alike is not None]
+    return list(dict.fromkeys([*wanted, *followed]))
+
+
+def as_others_are(wanted: Mapping[str, Wanted], actual: Mapping[str, Actual]) -> dict[str, Wanted]:
+    """With what follows from how other topics are on the brokers."""
+    return {name: _as_another_is(topic, actual) for name, topic in wanted.items()}
+
+
+def _as_another_is(wanted: Wanted, actual: Mapping[str, Actual]) -> Wanted:
+    other = None if wanted.alike is None else actual.get(wanted.alike.topic)
+    if other is None:
+        return made_alike(wanted, None, None)
+    largest = other.settings.get("max.message.bytes")
+    return made_alike(wanted, len(other.partitions), None if largest is None else int(largest))
 
 
 def _steps(wanted: Wanted, actual: Actual | None, note: Note | None, brokers: int) -> Iterator[Step]:
@@ -80,7 +102,7 @@ def _steps(wanted: Wanted, actual: Actual | None, note: Note | None, brokers: in
         yield Step(Kind.refused, wanted.name, "replication", before, after, why)
     for name, value in wanted.settings.items():
         now = actual.settings.get(name)
-        if not _same(now, value):
+        if not _same(now, value) and not (name in wanted.at_least and is_enough(now, value)):
             yield Step(Kind.set, wanted.name, name, now, value, _meaning(name, now, value))
     if wanted.format is not None and (note is None or note.topic_id != actual.topic_id):
         yield Step(Kind.record, wanted.name, "format", None, wanted.format)
@@ -96,7 +118,10 @@ def _new(wanted: Wanted, brokers: int) -> Iterator[Step]:
         yield Step(Kind.refused, wanted.name, "replication", None, str(copies), why)
         return
     partitions = str(wanted.wishes.partitions or DEFAULT_PARTITIONS)
-    yield Step(Kind.create, wanted.name, "partitions", None, partitions, ", ".join(wanted.used_by))
+    note = ", ".join(wanted.used_by)
+    if lacks_copies(wanted, brokers):
+        note += f"; {ONE_COPY}"
+    yield Step(Kind.create, wanted.name, "partitions", None, partitions, note)
     if copies is not None:
         yield Step(Kind.create, wanted.name, "replication", None, str(copies))
     for name, value in wanted.settings.items():
@@ -107,7 +132,7 @@ def _new(wanted: Wanted, brokers: int) -> Iterator[Step]:
 
 def _partitions(wanted: Wanted, actual: Actual) -> Iterator[Step]:
     before, after = len(actual.partitions), wanted.wishes.partitions
-    if after is None or after == before:
+    if after is None or after == before or ("partitions" in wanted.at_least and after < before):
         return
     change = wanted.name, "partitions", str(before), str(after)
     if after < before:
@@ -118,6 +143,16 @@ def _partitions(wanted: Wanted, actual: Actual) -> Iterator[Step]:
         yield Step(Kind.refused, *change, why)
     else:
         yield Step(Kind.partitions, *change, "events of a key may be out of order for a while")
+
+
+def is_enough(now: str | None, least: str) -> bool:
+    """Whether a setting that may be greater is at least so great; -1 stands for no limit."""
+    return now is not None and (int(now) == -1 or int(now) >= int(least))
+
+
+def lacks_copies(wanted: Wanted, brokers: int) -> bool:
+    """Whether what somebody was told to be safe may be so with one copy, though nobody has wished for that."""
+    return wanted.is_acknowledged and brokers > 1 and "min.insync.replicas" not in wanted.settings
 
 
 def _same(before: str | None, after: str) -> bool:

@@ -1,11 +1,11 @@
 """The topics that a pipeline needs and their settings, derived from the configuration."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from enum import StrEnum
 
-from enrich.config import EVERY_TOPIC, Cleanup, Compaction, Invalid, Pipeline, TopicWishes, retry_topics
+from enrich.admin.topics.uses import Right, Use, Used, uses_of
+from enrich.config import EVERY_TOPIC, Cleanup, Pipeline, TopicWishes
 
 DEFAULT_PARTITIONS = 4
 _SIZE = 1 << 30
@@ -15,26 +15,20 @@ _SMALLEST_SEGMENT, _LARGEST_SEGMENT = 8 << 20, 1 << 30
 _SEGMENTS = 10
 _LONGEST_SEGMENT = timedelta(days=7)
 _HISTORY_MARGIN, _LEAST_MARGIN = 0.1, timedelta(minutes=10)
+# A topic with a smaller largest record needs no more than the brokers' default for the headers that are added.
+_ROOMY, _DEFAULT_MESSAGE = 1_000_000, 1_048_588
+_HEADERS = 64 << 10
 # Readers rely on only half of delete.retention.ms: see `TopicSettings.safe_absence_ms`.
 _RETENTIONS_PER_DOWNTIME = 2
 
 
-class Use(StrEnum):
-    """What a topic is for. If it has several uses, the first in this order decides."""
+@dataclass(frozen=True)
+class Alike:
+    """The topic whose records another one must take, with headers of ours, and what people wish for it."""
 
-    table = "table"
-    rows = "rows"
-    letters = "letters"
-    events = "events"
-
-
-class Right(StrEnum):
-    """A right that this user needs on a topic, as Kafka names it."""
-
-    read = "READ"
-    write = "WRITE"
-    describe = "DESCRIBE"
-    describe_configs = "DESCRIBE_CONFIGS"
+    topic: str
+    wishes: TopicWishes
+    is_partitioned_alike: bool
 
 
 @dataclass(frozen=True)
@@ -49,29 +43,23 @@ class Wanted:
     wishes: TopicWishes = field(default_factory=TopicWishes)
     format: str | None = None
     """How its values are encoded, if the configuration says so."""
+    at_least: frozenset[str] = frozenset()
+    """The settings that may also be greater, and `partitions`."""
+    alike: "Alike | None" = None
+    is_acknowledged: bool = False
+    """Somebody outside was told that its records are safe."""
 
     @property
     def is_compacted(self) -> bool:
         return "compact" in self.settings.get("cleanup.policy", "")
 
 
-@dataclass(frozen=True)
-class _Used:
-    topic: str
-    use: Use
-    by: str
-    rights: frozenset[Right]
-    format: str | None = None
-    history: timedelta = timedelta()
-    any_policy: bool = False
-
-
 def wanted_topics(pipeline: Pipeline) -> dict[str, Wanted]:
     """All topics that the configuration names, by name."""
-    by_topic: dict[str, list[_Used]] = {}
-    for used in _uses(pipeline):
+    by_topic: dict[str, list[Used]] = {}
+    for used in uses_of(pipeline):
         by_topic.setdefault(used.topic, []).append(used)
-    return {name: _wanted(name, uses, wishes_for(pipeline, name)) for name, uses in sorted(by_topic.items())}
+    return {name: _wanted(pipeline, name, uses) for name, uses in sorted(by_topic.items())}
 
 
 def wishes_for(pipeline: Pipeline, topic: str) -> TopicWishes:
@@ -79,45 +67,11 @@ def wishes_for(pipeline: Pipeline, topic: str) -> TopicWishes:
     return pipeline.topics.get(topic, nothing).over(pipeline.topics.get(EVERY_TOPIC, nothing))
 
 
-def _uses(pipeline: Pipeline) -> Iterator[_Used]:
-    reads = frozenset({Right.read, Right.describe, Right.describe_configs})
-    # DESCRIBE_CONFIGS because the settings contain the largest record size.
-    writes = frozenset({Right.write, Right.describe, Right.describe_configs})
-    for name, table in pipeline.tables.items():
-        if table.topic is not None:
-            any_policy = table.compaction is Compaction.any
-            form = _format(str(table.format), table.framing)
-            yield _Used(table.topic, Use.table, f"table {name}", reads, form, table.history, any_policy)
-    for name, stage in pipeline.stages.items():
-        source = _format(str(stage.source.format), stage.source.framing)
-        yield _Used(stage.source.topic, Use.events, f"source of stage {name}", reads, source)
-        yield _Used(stage.sink.topic, Use.events, f"sink of stage {name}", writes, str(stage.sink.format))
-        if stage.dlq is not None:
-            yield _Used(stage.dlq, Use.letters, f"dead letters of stage {name}", writes)
-        if stage.writeback is not None:
-            yield _Used(stage.writeback.topic, Use.rows, f"write-back of stage {name}", writes)
-    for name, entry in pipeline.ingest.items():
-        yield _Used(entry.topic, Use.events, f"ingest {name}", writes, _format(str(entry.format), entry.framing))
-        if entry.invalid is Invalid.dlq:
-            yield _Used(entry.dlq, Use.letters, f"dead letters of ingest {name}", writes)
-    if pipeline.sync is not None:
-        for name, route in pipeline.sync.writeback.items():
-            form = _format(str(route.format), route.framing)
-            yield _Used(route.topic, Use.rows, f"write-back route {name}", reads, form)
-            yield _Used(route.dlq, Use.letters, f"dead letters of route {name}", writes)
-            for topic, _ in retry_topics(pipeline.name, name, route.retries):
-                yield _Used(topic, Use.events, f"retries of route {name}", reads | writes, form)
-        for name, origin in pipeline.sync.sources.items():
-            form = _format(str(origin.format), origin.framing)
-            yield _Used(origin.topic, Use.rows, f"source route {name}", reads | writes, form)
-
-
-def _format(name: str, framing: object) -> str:
-    return name if framing is None else f"{name} ({framing})"
-
-
-def _wanted(name: str, uses: list[_Used], wishes: TopicWishes) -> Wanted:
+def _wanted(pipeline: Pipeline, name: str, uses: list[Used]) -> Wanted:
+    wishes = wishes_for(pipeline, name)
     use = next(kind for kind in Use if any(used.use is kind for used in uses))
+    if use is Use.holds:
+        wishes = wishes.model_copy(update={"partitions": 1})
     form = next((used.format for kind in Use for used in uses if used.use is kind and used.format), None)
     return Wanted(
         name,
@@ -127,18 +81,47 @@ def _wanted(name: str, uses: list[_Used], wishes: TopicWishes) -> Wanted:
         frozenset[Right]().union(*(used.rights for used in uses)),
         wishes,
         form,
+        frozenset({"retention.ms"}) if any(used.kept for used in uses) else frozenset(),
+        _alike(pipeline, uses),
+        any(used.is_acknowledged for used in uses),
     )
 
 
-def _settings(use: Use, uses: list[_Used], wishes: TopicWishes) -> dict[str, str]:
+def _alike(pipeline: Pipeline, uses: list[Used]) -> Alike | None:
+    for used in uses:
+        if used.takes_all_of is not None:
+            return Alike(used.takes_all_of, wishes_for(pipeline, used.takes_all_of), used.is_partitioned_alike)
+    return None
+
+
+def made_alike(wanted: Wanted, partitions: int | None, largest: int | None) -> Wanted:
+    """What a topic needs that takes all records of another one. `partitions`, `largest`: how many that one has now, and
+    its largest record in bytes; None if it does not exist."""
+    if wanted.alike is None:
+        return wanted
+    other, wishes = wanted.alike.wishes, wanted.wishes
+    settings, at_least = dict(wanted.settings), {*wanted.at_least}
+    largest = other.max_message or largest or _DEFAULT_MESSAGE
+    if largest >= _ROOMY:
+        settings["max.message.bytes"] = str(max(largest + _HEADERS, wishes.max_message or 0))
+        at_least.add("max.message.bytes")
+    if wanted.alike.is_partitioned_alike:
+        count = max(partitions or 0, other.partitions or 0) or DEFAULT_PARTITIONS
+        wishes = wishes.model_copy(update={"partitions": count})
+        at_least.add("partitions")
+    return replace(wanted, settings=settings, at_least=frozenset(at_least), wishes=wishes)
+
+
+def _settings(use: Use, uses: list[Used], wishes: TopicWishes) -> dict[str, str]:
     settings = {"unclean.leader.election.enable": "false"}
     policy = wishes.cleanup or (Cleanup.delete if use is Use.events else Cleanup.compact)
     if wishes.cleanup is not None or not any(used.any_policy for used in uses):
         settings["cleanup.policy"] = policy.value
     if policy is not Cleanup.delete:
         settings |= _of_compacted(max(used.history for used in uses), wishes)
-    if wishes.retention is not None and policy is not Cleanup.compact:
-        settings["retention.ms"] = _milliseconds(wishes.retention)
+    kept = [duration for duration in (wishes.retention, *(used.kept for used in uses)) if duration is not None]
+    if kept and policy is not Cleanup.compact:
+        settings["retention.ms"] = _milliseconds(max(kept))
     if wishes.max_message is not None:
         settings["max.message.bytes"] = str(wishes.max_message)
     if wishes.min_insync_replicas is not None:

@@ -92,12 +92,13 @@ def check(
     from enrich.admin.topics.actual import actual_topics
     from enrich.admin.topics.checking import check_topic
     from enrich.admin.topics.notes import read_notes
+    from enrich.admin.topics.planning import as_others_are, needed
 
     cluster, wanted = _start(config, topics, deadline)
-    actual, notes = actual_topics(cluster, list(wanted)), read_notes(cluster)
+    actual, notes = actual_topics(cluster, needed(wanted)), read_notes(cluster)
     bad = 0
     with counting("checking") as report:
-        for name, topic in wanted.items():
+        for name, topic in as_others_are(wanted, actual).items():
             checked = check_topic(cluster, topic, actual.get(name), notes.get(name), report, deep=not settings_only)
             bad += bool(checked.findings)
             _show_checked(checked, json)

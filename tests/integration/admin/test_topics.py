@@ -125,3 +125,37 @@ def test_a_plan_that_is_out_of_date_is_not_done(write_config, cluster, name):
     wait_until(lambda: cluster.topics.exists(name), what="the topic")
     assert enrich("topics", "apply", "--plan", plan, "-c", config).returncode == 4
     assert cluster.topics.settings(name)["cleanup.policy"] == "delete"
+
+
+def edges(write_config, cluster, name):
+    """A pipeline with a route whose topic is there, and takes large events."""
+    cluster.topics.create(name, partitions=3, config={"max.message.bytes": "3000000"})
+    route, to = name.replace(".", "_"), "{http: {url: 'https://example.org/events'}}"
+    config = write_config(
+        f"ingest:\n  plays: {{path: /plays, topic: {name}.in, format: json, invalid: dlq, dlq: {name}.bad}}\n"
+        f"expel:\n  {route}: {{topic: {name}, to: {to}, retries: [1m], max_age: 2d, dlq: {name}.dlq}}\n"
+    )
+    return config, f"test.{route}.retry_in.1m", f"test.{route}.retry_out"
+
+
+def test_the_topics_of_a_route_take_what_its_topic_takes_and_keep_it_for_as_long_as_it_is_tried(write_config, cluster):
+    name = f"edges.{time.time_ns()}"
+    config, waiting, out = edges(write_config, cluster, name)
+    cluster.topics.create(out, partitions=5, config={"retention.ms": "1000"})
+    found = {line["topic"]: line for line in lines(enrich("topics", "check", "-c", config, "--json"))}
+    assert [one["problem"] for one in found[waiting]["findings"]] == ["missing"]
+    assert {one["problem"] for one in found[out]["findings"]} >= {"kept_too_short", "takes_too_little"}
+
+    applied = enrich("topics", "apply", "--yes", "-c", config)
+    assert applied.returncode == 0, applied.stdout + applied.stderr
+    assert (len(cluster.topics.partitions(waiting)), len(cluster.topics.partitions(out))) == (3, 5)
+    assert len(cluster.topics.partitions("test.holds")) == 1
+    for topic in (waiting, out):
+        settings = cluster.topics.settings(topic)
+        assert settings["retention.ms"] == str((2 * 24 * 60 + 1) * 60_000)
+        assert int(settings["max.message.bytes"]) >= 3_000_000 + 2**16
+    assert {cluster.topics.settings(f"{name}.{one}")["cleanup.policy"] for one in ("bad", "dlq")} == {"compact"}
+    left = enrich("topics", "plan", "-c", config)
+    assert left.returncode == 0, left.stdout
+    checked = enrich("topics", "check", "-c", config)
+    assert checked.returncode == 0, checked.stdout

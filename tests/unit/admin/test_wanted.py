@@ -2,7 +2,8 @@
 
 from datetime import timedelta
 
-from enrich.admin.topics.wanted import Right, Use, wanted_topics
+from enrich.admin.topics.uses import Right, Use
+from enrich.admin.topics.wanted import made_alike, wanted_topics
 from enrich.config import load_text
 
 HEAD = "name: plays\nkafka: {bootstrap_servers: 'h:1'}\n"
@@ -82,3 +83,52 @@ def test_retry_topics_of_a_write_back_route_are_wanted_each_once_and_for_reading
     assert [name.partition(".retry.")[2] for name in retries] == ["1m", "30s", "30s.2"]
     assert all({"READ", "WRITE"} <= {right.value for right in topic.rights} for topic in retries.values())
     assert {topic.settings["cleanup.policy"] for topic in retries.values()} == {"delete"}
+
+
+EDGES = (
+    "ingest:\n  plays: {path: /plays, topic: raw, format: json, invalid: dlq}\n"
+    "expel:\n"
+    "  acme: {topic: out, to: {http: {url: 'https://example.org'}}, retries: [30s, 1h], max_age: 3d}\n"
+    "  once: {topic: out, to: {http: {url: 'https://example.org'}}, retries: []}\n"
+)
+
+
+def test_the_topics_of_ingest_and_expel_are_wanted_with_their_dead_letters_retries_and_holds():
+    topics = wanted(EDGES)
+    waiting = {"plays.acme.retry_in.30s", "plays.acme.retry_in.1h", "plays.acme.retry_out"}
+    letters = {"plays.plays.dlq", "plays.acme.dlq", "plays.once.dlq"}
+    assert set(topics) - set(wanted()) == {*waiting, *letters, "plays.holds"}
+    assert topics["raw"].rights == {Right.read, Right.write, Right.describe, Right.describe_configs}
+    assert {topics[name].use for name in letters} == {Use.letters}
+    assert {topics[name].settings["cleanup.policy"] for name in {*letters, "plays.holds"}} == {"compact"}
+    assert topics["plays.holds"].wishes.partitions == 1
+    for name in waiting:
+        assert topics[name].settings["cleanup.policy"] == "delete"
+        # Longer than the oldest event that is still tried may have to wait.
+        assert topics[name].settings["retention.ms"] == milliseconds(days=3, hours=1)
+        assert "retention.ms" in topics[name].at_least
+
+
+def test_retry_topics_are_kept_longer_if_people_wish_that_and_never_shorter():
+    kept = {
+        wish: wanted(f"{EDGES}topics:\n  '*': {{retention: {wish}}}\n")["plays.acme.retry_out"].settings["retention.ms"]
+        for wish in ("1h", "30d")
+    }
+    assert kept == {"1h": milliseconds(days=3, hours=1), "30d": milliseconds(days=30)}
+
+
+def test_retry_topics_take_what_their_route_s_topic_takes_in_as_many_partitions():
+    topics = wanted(f"{EDGES}topics:\n  out: {{partitions: 6, max_message: 5MiB}}\n")
+    waiting = topics["plays.acme.retry_out"]
+    as_wished = made_alike(waiting, None, None)
+    assert as_wished.wishes.partitions == 6
+    assert as_wished.settings["max.message.bytes"] == str(5 * 2**20 + 2**16)
+    as_is = made_alike(wanted(EDGES)["plays.acme.retry_out"], 12, 2_000_000)
+    assert as_is.wishes.partitions == 12
+    assert as_is.settings["max.message.bytes"] == str(2_000_000 + 2**16)
+    assert as_is.at_least == {"retention.ms", "max.message.bytes", "partitions"}
+    letters = made_alike(topics["plays.acme.dlq"], 12, 5 * 2**20)
+    assert letters.wishes.partitions is None
+    assert letters.settings["max.message.bytes"] == str(5 * 2**20 + 2**16)
+    # Less than the brokers' default: there is room for the headers.
+    assert "max.message.bytes" not in made_alike(wanted(EDGES)["plays.acme.retry_out"], 2, 10_000).settings

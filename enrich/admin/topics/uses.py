@@ -1,0 +1,128 @@
+"""Who uses which topic, and what for, by the configuration."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+
+from enrich.config import Compaction, Invalid, Pipeline, retry_in_topics, retry_out_topic, retry_topics
+from enrich.delivery.holds import holds_topic
+
+
+class Use(StrEnum):
+    """What a topic is for. If it has several uses, the first in this order decides."""
+
+    table = "table"
+    rows = "rows"
+    letters = "letters"
+    holds = "holds"
+    events = "events"
+
+
+class Right(StrEnum):
+    """A right that this user needs on a topic, as Kafka names it."""
+
+    read = "READ"
+    write = "WRITE"
+    describe = "DESCRIBE"
+    describe_configs = "DESCRIBE_CONFIGS"
+
+
+READS = frozenset({Right.read, Right.describe, Right.describe_configs})
+# DESCRIBE_CONFIGS because the settings contain the largest record size.
+WRITES = frozenset({Right.write, Right.describe, Right.describe_configs})
+
+
+@dataclass(frozen=True)
+class Used:
+    topic: str
+    use: Use
+    by: str
+    rights: frozenset[Right]
+    format: str | None = None
+    history: timedelta = timedelta()
+    any_policy: bool = False
+    kept: timedelta | None = None
+    """How long its records are needed at least."""
+    takes_all_of: str | None = None
+    """The topic whose records it must take, with headers of ours."""
+    is_partitioned_alike: bool = False
+    """It needs at least as many partitions as that topic."""
+    is_acknowledged: bool = False
+    """Somebody outside was told that its records are safe."""
+
+
+def uses_of(pipeline: Pipeline) -> Iterator[Used]:
+    yield from _of_tables(pipeline)
+    yield from _of_stages(pipeline)
+    yield from _of_sync(pipeline)
+    yield from _of_ingest(pipeline)
+    yield from _of_expel(pipeline)
+
+
+def _of_tables(pipeline: Pipeline) -> Iterator[Used]:
+    for name, table in pipeline.tables.items():
+        if table.topic is not None:
+            any_policy = table.compaction is Compaction.any
+            form = _format(str(table.format), table.framing)
+            yield Used(table.topic, Use.table, f"table {name}", READS, form, table.history, any_policy)
+
+
+def _of_stages(pipeline: Pipeline) -> Iterator[Used]:
+    for name, stage in pipeline.stages.items():
+        source = _format(str(stage.source.format), stage.source.framing)
+        yield Used(stage.source.topic, Use.events, f"source of stage {name}", READS, source)
+        yield Used(stage.sink.topic, Use.events, f"sink of stage {name}", WRITES, str(stage.sink.format))
+        if stage.dlq is not None:
+            yield Used(stage.dlq, Use.letters, f"dead letters of stage {name}", WRITES)
+        if stage.writeback is not None:
+            yield Used(stage.writeback.topic, Use.rows, f"write-back of stage {name}", WRITES)
+
+
+def _of_sync(pipeline: Pipeline) -> Iterator[Used]:
+    if pipeline.sync is None:
+        return
+    for name, route in pipeline.sync.writeback.items():
+        form = _format(str(route.format), route.framing)
+        yield Used(route.topic, Use.rows, f"write-back route {name}", READS, form)
+        yield Used(route.dlq, Use.letters, f"dead letters of route {name}", WRITES)
+        for topic, _ in retry_topics(pipeline.name, name, route.retries):
+            yield Used(topic, Use.events, f"retries of route {name}", READS | WRITES, form)
+    for name, origin in pipeline.sync.sources.items():
+        form = _format(str(origin.format), origin.framing)
+        yield Used(origin.topic, Use.rows, f"source route {name}", READS | WRITES, form)
+
+
+def _of_ingest(pipeline: Pipeline) -> Iterator[Used]:
+    for name, entry in pipeline.ingest.items():
+        form = _format(str(entry.format), entry.framing)
+        yield Used(entry.topic, Use.events, f"ingest {name}", WRITES, form, is_acknowledged=True)
+        if entry.invalid is Invalid.dlq:
+            yield Used(entry.dlq, Use.letters, f"dead letters of ingest {name}", WRITES)
+
+
+def _of_expel(pipeline: Pipeline) -> Iterator[Used]:
+    for name, route in pipeline.expel.items():
+        yield Used(route.topic, Use.events, f"expel route {name}", READS)
+        yield Used(route.dlq, Use.letters, f"dead letters of expel route {name}", WRITES, takes_all_of=route.topic)
+        if not route.retries:
+            continue
+        # An event becomes a dead letter by its age, not by being deleted while it waits.
+        kept = max(route.retries) + route.max_age
+        waiting = [topic for topic, _ in retry_in_topics(pipeline.name, name, route.retries)]
+        for topic in (*waiting, retry_out_topic(pipeline.name, name)):
+            yield Used(
+                topic,
+                Use.events,
+                f"retries of expel route {name}",
+                READS | WRITES,
+                kept=kept,
+                takes_all_of=route.topic,
+                is_partitioned_alike=True,
+            )
+    if pipeline.expel:
+        yield Used(holds_topic(pipeline.name), Use.holds, "holds of expel routes", READS | WRITES)
+
+
+def _format(name: str, framing: object) -> str:
+    return name if framing is None else f"{name} ({framing})"
