@@ -116,9 +116,9 @@ class Receiver:
             seen = self.seen.setdefault(path, PathSeen())
         return seen
 
-    @staticmethod
-    def _write(out: TextIO, request: Request, reaction: Reaction, body: bytes) -> None:
+    def _write(self, out: TextIO, request: Request, reaction: Reaction, body: bytes) -> None:
         line = {
+            "received_ms": round(self._clock() * 1000),
             "path": request.path,
             "id": request.headers.get(b"webhook-id", b"").decode("latin-1"),
             "origins": request.headers.get(b"enrich-origins", b"").decode("latin-1"),

@@ -102,6 +102,7 @@ def test_only_what_is_signed_by_a_secret_is_taken(tmp_path):
         ("t/0/1", True, "[1]"),
         ("t/0/1", False, "[2]"),
     ]
+    assert all(now - 1 <= row["received_ms"] / 1000 <= time.time() for row in rows)
 
 
 def test_each_path_behaves_in_its_own_way(sink):
