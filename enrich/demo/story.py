@@ -6,11 +6,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from enrich.demo.world import DemoWorld
+from enrich.demo.customers import ACME, CUSTOMERS, GLOBEX
+from enrich.demo.world import EXPEL, INGEST, DemoWorld
 
 _USER, _PLAN = "ann", "pro"
-_SOON_S = 30.0
-_END_S = 60.0
+_SOON_S, _END_S = 30.0, 60.0
+_ASK_EVERY_S = 0.1
+_DOWN_S = 3.0
+_AWAY = 503
 
 
 @dataclass(frozen=True)
@@ -21,31 +24,40 @@ class Chapter:
     title: str
     result: str
     facts: Mapping[str, Any]
+    holds: bool = True
+    """Whether what it claims was found to be so."""
 
 
 def tell_story(world: DemoWorld, look_s: float, announce: Callable[[str], None] = lambda _: None) -> Iterator[Chapter]:
     """`look_s`: how long the viewer can look at each chapter. `announce` is called with what happens next."""
-    announce("the stage starts: Spark, the agent of this host, three tables")
+    announce("everything starts: ingest, a Spark stage with its agent and three tables, expel, retrier")
     yield _start(world, announce)
     time.sleep(look_s)
     announce(f"a row changes: {_USER} gets the plan {_PLAN}")
     yield _change(world)
     time.sleep(look_s)
-    announce("Redis is stopped")
-    yield _without_redis(world, look_s)
-    announce("the agent of this host is killed")
+    announce("Redis is stopped, and the agent of this host is killed")
     yield _without_agent(world)
     time.sleep(look_s)
-    announce("the stage drains")
+    announce(f"{GLOBEX} answers {_AWAY} to everything")
+    yield _dead_customer(world, look_s, announce)
+    time.sleep(look_s)
+    announce("ingest is killed in the middle of a request")
+    yield _without_ingest(world)
+    time.sleep(look_s)
+    announce("expel is killed while it delivers")
+    yield _without_expel(world)
+    time.sleep(look_s)
+    announce("everything drains")
     yield _end(world)
 
 
 def _start(world: DemoWorld, announce: Callable[[str], None]) -> Chapter:
     began = time.monotonic()
     # Only now: events that wait for the stage's start would be late in all figures.
-    world.wait_until(world.stage_runs, "a stage that runs")
-    world.plays.start()
-    world.wait_until(lambda: world.watch.figures().enriched > 0, "the first enriched event")
+    world.wait_until(world.is_running, "a pipeline that runs")
+    world.sender.start()
+    world.wait_until(lambda: world.watch.figures().delivered > 0, "the first delivered event")
     first = time.monotonic() - began
     announce("events flow; Spark warms up")
     quick = world.warm_up()
@@ -53,47 +65,31 @@ def _start(world: DemoWorld, announce: Callable[[str], None]) -> Chapter:
     lag = f"warm after {warm:.1f} s" if quick else "but lag stays high: this machine is busy, so events stay few"
     return Chapter(
         "start",
-        "three tables are loaded, and events flow",
-        f"the first enriched event after {first:.1f} s, {lag}",
+        "plays come by HTTP, are joined with three tables, and go to customers by HTTP",
+        f"the first delivered event after {first:.1f} s, {lag}",
         {"first_event_s": round(first, 1), "warm_s": round(warm, 1)},
     )
 
 
 def _change(world: DemoWorld) -> Chapter:
     world.watch.look_for(lambda event: event["user_id"] == _USER and event["user"]["plan"] == _PLAN)
-    began = time.monotonic()
+    began_s = time.time()
     world.put("users", _USER, {"plan": _PLAN, "region": "eu"})
-    event, seen = world.watch.found(_SOON_S)
-    ms = round((seen - began) * 1000)
-    shown = {name: event[name] for name in ("id", "user_id", "user", "net")}
+    event, seen_s = world.watch.found(_SOON_S)
+    ms = round((seen_s - began_s) * 1000)
+    shown = {name: event[name] for name in ("id", "user_id", "user")}
     return Chapter(
         "change",
         f"{_USER} gets the plan {_PLAN}: a record in the topic users.v1",
-        f"the first event that carries it came out after {ms} ms: {json.dumps(shown)}",
+        f"a customer had the first event that carries it after {ms} ms: {json.dumps(shown)}",
         {"ms": ms, "event": dict(event)},
     )
 
 
-def _without_redis(world: DemoWorld, look_s: float) -> Chapter:
-    before = world.watch.figures()
+def _without_agent(world: DemoWorld) -> Chapter:
     world.stop_redis()
     world.wait_until(lambda: not world.redis_answers(), "Redis to be gone", _SOON_S)
-    enriched = world.watch.figures().enriched
-    world.watch.forget_longest()
-    time.sleep(max(look_s, 1.0))
-    world.wait_until(lambda: world.watch.figures().enriched > enriched, "events without Redis", _SOON_S)
-    after = world.watch.figures()
-    return Chapter(
-        "redis",
-        "Redis is stopped, and the stream does not notice",
-        f"{after.enriched - enriched:,} events enriched since; p95 lag {_ms(before.p95_ms)} before, "
-        f"{_ms(after.p95_ms)} now",
-        {"enriched_since": after.enriched - enriched, "p95_ms_before": before.p95_ms, "p95_ms_after": after.p95_ms},
-    )
-
-
-def _without_agent(world: DemoWorld) -> Chapter:
-    enriched = world.watch.figures().enriched
+    delivered = world.watch.figures().delivered
     world.watch.forget_longest()
     killed, began = world.kill_agent(), time.monotonic()
 
@@ -103,43 +99,114 @@ def _without_agent(world: DemoWorld) -> Chapter:
 
     world.wait_until(is_back, "another agent", _SOON_S)
     ms = round((time.monotonic() - began) * 1000)
-    world.wait_until(lambda: world.watch.figures().enriched > enriched, "events after the kill", _SOON_S)
-    now, since = world.agent(), world.watch.figures().enriched - enriched
+    world.wait_until(lambda: world.watch.figures().delivered > delivered, "events after the kill", _SOON_S)
+    now, since = world.agent(), world.watch.figures().delivered - delivered
     return Chapter(
         "agent",
-        f"kill -9 of the agent, process {killed}",
-        f"another one was ready after {ms} ms; {since:,} events enriched meanwhile, the latest of them "
+        f"Redis is stopped: nobody notices. kill -9 of the agent, process {killed}",
+        f"another agent was ready after {ms} ms; {since:,} events delivered meanwhile, the latest of them "
         f"{_ms(world.watch.longest_ms())} after its time",
-        {"killed": killed, "pid": None if now is None else now.pid, "ready_ms": ms, "enriched_since": since},
+        {"killed": killed, "pid": None if now is None else now.pid, "ready_ms": ms, "delivered_since": since},
     )
 
 
-def _end(world: DemoWorld) -> Chapter:
-    sent = world.plays.stop()
-    world.wait_until(lambda: _done(world) >= sent, "the last events", _END_S)
-    code = world.drain()
-    enriched, dead = world.watch.enriched, world.watch.dead
-    missing = set(range(sent)) - set(enriched) - set(dead)
-    repeated = sum((enriched + dead).values()) - len(set(enriched) | set(dead))
+def _dead_customer(world: DemoWorld, look_s: float, announce: Callable[[str], None]) -> Chapter:
+    before, began = world.watch.figures(), time.monotonic()
+    world.watch.forget_longest()
+    world.customers.fail(GLOBEX, _AWAY)
+    world.wait_until(lambda: _is_given_up(world), f"a breaker that opens for {GLOBEX}", _SOON_S)
+    announce(f"{GLOBEX} answers {_AWAY}: its breaker is open, its events wait")
+    time.sleep(max(look_s, _DOWN_S))
+    during, longest_ms = world.watch.figures(), world.watch.longest_ms(ACME)
+    world.customers.be_well(GLOBEX)
+    back = time.monotonic()
+    announce(f"{GLOBEX} is well again, and gets what it has missed")
+    owed = world.sender.acknowledged.copy()
+    world.wait_until(lambda: not world.missing(owed, GLOBEX), f"what {GLOBEX} has missed", _END_S)
+    caught_up_s = time.monotonic() - back
+    delivered = during.delivered - before.delivered
+    retried = during.customers[GLOBEX].route.retried
     return Chapter(
-        "end",
-        "everything that went in came out",
-        f"{sent:,} events: {len(enriched):,} enriched, {len(dead):,} dead letters (plays of nobody), "
-        f"{len(missing)} missing, {repeated} repeated; the stage drained and ended with {code}",
+        "customer",
+        f"{GLOBEX} answers {_AWAY} for {back - began:.0f} s: its breaker opens, {retried:,} events go to retry topics",
+        f"{ACME} is not disturbed: {delivered:,} events meanwhile, p95 lag {_ms(before.p95_ms)} before, "
+        f"{_ms(during.p95_ms)} during it; {GLOBEX} had everything {caught_up_s:.1f} s after it was well again",
         {
-            "sent": sent,
-            "enriched": len(enriched),
-            "dead_letters": len(dead),
-            "missing": len(missing),
-            "repeated": repeated,
-            "exit_code": code,
+            "down_s": round(back - began, 1),
+            "breaker": during.customers[GLOBEX].route.breaker,
+            "retried": retried,
+            "delivered_to_the_other": delivered,
+            "p95_ms_before": before.p95_ms,
+            "p95_ms_during": during.p95_ms,
+            "longest_ms_during": longest_ms,
+            "caught_up_s": round(caught_up_s, 1),
         },
     )
 
 
-def _done(world: DemoWorld) -> int:
-    figures = world.watch.figures()
-    return figures.enriched + figures.dead_letters
+def _is_given_up(world: DemoWorld) -> bool:
+    route = world.watch.figures().customers[GLOBEX].route
+    return not route.is_up and route.retried > 0
+
+
+def _without_ingest(world: DemoWorld) -> Chapter:
+    sender, ingest = world.sender, world.programs[INGEST]
+    again = sender.sent_again
+    world.wait_until(lambda: sender.is_waiting, "a request under way", _SOON_S)
+    killed, began = ingest.kill(), time.monotonic()
+    acknowledged = len(sender.acknowledged)
+    ingest.start()
+    world.wait_until(lambda: len(sender.acknowledged) > acknowledged, "ingest that acknowledges again")
+    ms = round((time.monotonic() - began) * 1000)
+    return Chapter(
+        "ingest",
+        f"kill -9 of ingest, process {killed}, in the middle of a request",
+        f"another one answered after {ms:,} ms; until then the sender sent what was not acknowledged again, "
+        f"{sender.sent_again - again} times",
+        {"killed": killed, "pid": ingest.pid, "acknowledges_ms": ms, "sent_again": sender.sent_again - again},
+    )
+
+
+def _without_expel(world: DemoWorld) -> Chapter:
+    expel, before = world.programs[EXPEL], world.repeated()
+    owed = world.sender.acknowledged.copy()
+    killed, began = expel.kill(), time.monotonic()
+    expel.start()
+
+    def has_everything() -> bool:
+        return not any(world.missing(owed, customer) for customer in CUSTOMERS)
+
+    if not world.comes(has_everything, _END_S, _ASK_EVERY_S):
+        world.wait_until(has_everything, "what was acknowledged before the kill", 0)
+    ms = round((time.monotonic() - began) * 1000)
+    twice = sum(world.repeated().values()) - sum(before.values())
+    return Chapter(
+        "expel",
+        f"kill -9 of expel, process {killed}, while it delivers",
+        f"another one had delivered what was due after {ms:,} ms, {twice:,} events of it twice: what had been "
+        "delivered since the last commit",
+        {"killed": killed, "pid": expel.pid, "delivers_ms": ms, "twice": twice},
+    )
+
+
+def _end(world: DemoWorld) -> Chapter:
+    world.sender.stop()
+
+    def is_done() -> bool:
+        return not any(world.missing(world.sender.acknowledged, customer) for customer in CUSTOMERS)
+
+    world.comes(is_done, _END_S, _ASK_EVERY_S)
+    # Not after a fixed time, and what is missing then is not waited for: the proof says what it is.
+    codes = world.drain()
+    proof = world.proof()
+    ended = ", ".join(f"{name} {code}" for name, code in codes.items())
+    return Chapter(
+        "end",
+        "origins in = origins out" if proof.holds else "ORIGINS ARE MISSING",
+        f"{proof.told()}; all drained: {ended}",
+        {**proof.facts(), "exit_codes": dict(codes)},
+        holds=proof.holds,
+    )
 
 
 def _ms(value: float | None) -> str:
