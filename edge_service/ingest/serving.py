@@ -9,6 +9,7 @@ from pathlib import Path
 from edge_service.ingest.connection import Connection, Endpoint
 from enrich.base.errors import ConfigError
 from enrich.config.sections.edges.ingest import ServerTls
+from enrich.service.certificates import load_pair
 
 _log = logging.getLogger("enrich.ingest")
 
@@ -72,63 +73,35 @@ class Certificates:
         self._files = certificate, key
         self.context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         self.context.set_alpn_protocols(["http/1.1"])
-        try:
-            self._read: _Marks | None = self._marks()
-            load_pair(self.context, certificate, key)
-        except (OSError, ssl.SSLError) as error:
-            raise ConfigError(
-                f"the certificate cannot be used: {why_unusable(error)}",
-                where=f"{certificate}, {key}",
-                next_step="correct tls.cert_file and tls.key_file, or their permissions",
-            ) from error
-        self._refused: _Marks | None = None
+        self._read = self._refused = self._marks()
+        load_pair(self.context, certificate, key)
 
     def look(self) -> bool:
         """Whether the files had changed and are read now. What cannot be read leaves the old certificate."""
-        try:
-            marks: _Marks | None = self._marks()
-        except OSError:
-            marks = None  # one of them is just being replaced
-        if marks in (None, self._read, self._refused):
+        marks = self._marks()
+        if marks is None or marks in (self._read, self._refused):
             return False
         try:
             # Of a pair that does not match nothing is taken: it is tried on a context of its own first.
             load_pair(ssl.create_default_context(ssl.Purpose.CLIENT_AUTH), *self._files)
             load_pair(self.context, *self._files)
-        except (OSError, ssl.SSLError) as error:
+        except ConfigError as error:
             self._refused = marks
-            extra = {"reason": why_unusable(error), "file": str(self._files[0])}
-            _log.warning("the new certificate is not taken", extra=extra)
+            _log.warning("the new certificate is not taken: %s", error)
             return False
         self._read = marks
         return True
 
-    def _marks(self) -> _Marks:
-        return tuple((s.st_mtime_ns, s.st_size, s.st_ino) for s in (file.stat() for file in self._files))
+    def _marks(self) -> _Marks | None:
+        try:
+            return tuple((s.st_mtime_ns, s.st_size, s.st_ino) for s in (file.stat() for file in self._files))
+        except OSError:
+            return None  # one of them is just being replaced
 
 
 def certificates_of(tls: ServerTls | None) -> Certificates | None:
     """Raises ConfigError as `Certificates` does."""
     return None if tls is None else Certificates(Path(tls.cert_file), Path(tls.key_file))
-
-
-def load_pair(context: ssl.SSLContext, certificate: Path, key: Path) -> None:
-    """Raises OSError or ssl.SSLError, also for a key with a password: OpenSSL would ask for it at the terminal."""
-    context.load_cert_chain(certificate, key, password=_no_password)
-
-
-def _no_password() -> str:
-    raise OSError("the key has a password; write it without: openssl pkey -in KEY -out NEW_KEY")
-
-
-def why_unusable(error: OSError) -> str:
-    """What is wrong with a pair, in words for people."""
-    reason = getattr(error, "reason", None)
-    if reason == "KEY_VALUES_MISMATCH":
-        return "the key is not that of the certificate"
-    if isinstance(error, ssl.SSLError):
-        return f"not a PEM file of a certificate or key ({reason or error})"
-    return error.strerror or str(error)
 
 
 def _listener(host: str, port: int) -> socket.socket:

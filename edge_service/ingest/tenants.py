@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 from edge_service.ingest.connection import Answer, Decided, Request, problem
 from edge_service.ingest.quotas import Bucket
 from edge_service.ingest.senders import Verdict, digest_of, stranger, token_of
-from enrich.base.errors import ConfigError, EnrichError, Fatal
-from enrich.config import Pipeline, Table
-from enrich.config.types.column_types import Array, Simple
+from enrich.base.errors import EnrichError, Fatal
+from enrich.config import Pipeline
+from enrich.config.sections.edges.ingest import TENANT_COLUMNS
 from stores.cache import ABSENT, Absent, Policy, RefreshAfterWriteCache
 
 if TYPE_CHECKING:
@@ -32,9 +32,6 @@ _POLICY = Policy(max_entries=20_000, refresh_s=0.25, expire_s=0.6, absent_expire
 _AGAIN_S = 0.2
 """After a look-up failed."""
 _MOST_BUCKETS = 20_000
-_WHOLE = ("tinyint", "smallint", "int", "bigint")
-_NUMBERS = (*_WHOLE, "float", "double")
-COLUMNS = ("name", "topics", "events_per_s", "bytes_per_s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,40 +46,14 @@ class Tenant:
     """Rates; None: as much as it likes."""
 
 
-def require_columns(name: str, table: Table) -> list[str]:
-    """The columns that say something about a tenant. Raises ConfigError for one that has another type than it needs."""
-    found = []
-    for column in table.columns.columns:
-        if column.name not in COLUMNS:
-            continue
-        kind = column.type
-        is_text = kind == Simple("string")
-        fits = is_text
-        if column.name == "topics":
-            fits = is_text or kind == Array(Simple("string"))
-        elif column.name != "name":
-            fits = isinstance(kind, Simple) and kind.name in _NUMBERS
-        if not fits:
-            wanted = {"name": "string", "topics": "array<string>, or string"}.get(
-                column.name, "a number such as bigint"
-            )
-            raise ConfigError(
-                f"the column {column.name} of tenants is {kind}",
-                where=f"tables.{name}.columns",
-                next_step=f"make it {wanted}",
-            )
-        found.append(column.name)
-    return found
-
-
 class TenantRows:
     """The table, for the one thread that reads it. See `stores.cache.BatchLoader`."""
 
     def __init__(self, pipeline: Pipeline, table: str) -> None:
-        """Raises ConfigError for columns that cannot be used."""
         self._pipeline = pipeline
         self._table = table
-        self._columns = require_columns(table, pipeline.tables[table])
+        # The configuration's rules see to their types.
+        self._columns = [name for name in pipeline.tables[table].columns.names if name in TENANT_COLUMNS]
         self._reader: AgentReader | None = None
 
     def load(self, digest: str, /) -> Tenant | Absent:

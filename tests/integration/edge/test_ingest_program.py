@@ -1,10 +1,11 @@
-"""`enrich ingest run`: what it takes is in the topics, what it says of itself is so, and no answer is lost at its end."""
+"""`enrich ingest run`: it takes events into topics, what it says of itself is so, and it ends without a lost answer."""
 
 import http.client
 import json
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 from contextlib import closing
@@ -104,10 +105,9 @@ def test_the_first_check_that_fails_decides_the_status(config, cluster, new_topi
             "the key is not that of the certificate",
             "{tmp}/first.pem",
         ),
-        ("topic: {topic}, tenants: senders", "the column topics of tenants is int", "tables.senders.columns"),
         ("topic: {topic}, processes: 2, invalid: dlq, dlq: no.such.dlq", "no.such.dlq does not exist", "ingest.plays"),
     ],
-    ids=["topic", "dlq", "port", "no certificate", "another key", "tenants", "of a process below"],
+    ids=["topic", "dlq", "port", "no certificate", "another key", "of a process below"],
 )
 def test_what_is_wrong_at_the_start_ends_it_with_what_where_and_what_to_do(
     config, new_topic, tmp_path, entry, what, where
@@ -115,9 +115,8 @@ def test_what_is_wrong_at_the_start_ends_it_with_what_where_and_what_to_do(
     shutil.copytree(PEM, tmp_path, dirs_exist_ok=True)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         words = {"topic": new_topic(), "taken": taken.getsockname()[1], "tmp": tmp_path}
-        table = "tables:\n  senders: {topic: senders, format: json, columns: 'topics int'}\n"
         listen = "" if "listen" in entry else f"{FREE}, "
-        path = config(f"{table}ingest:\n  plays: {{{listen}path: /p, format: json, {entry.format(**words)}}}\n")
+        path = config(f"ingest:\n  plays: {{{listen}path: /p, format: json, {entry.format(**words)}}}\n")
         command = [sys.executable, "-m", "edge_service", "ingest", "-c", str(path)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=GUARD_S, check=False)
     assert done.returncode == 2, done.stderr
@@ -224,6 +223,34 @@ def test_the_processes_end_with_a_parent_that_is_killed(config, new_topic):
         below = ingest.processes()
         kill(ingest.process.pid)
         wait_until(lambda: not any(is_running(pid) for pid in below), what="their end")
+
+
+def test_certificates_are_renewed_without_a_restart(config, cluster, new_topic, tmp_path):
+    def put(name):
+        for kind in ("pem", "key"):
+            (tmp_path / f"new.{kind}").write_bytes((PEM / f"{name}.{kind}").read_bytes())
+            (tmp_path / f"new.{kind}").replace(tmp_path / f"server.{kind}")
+
+    def shows(name):
+        context = ssl.create_default_context(cafile=PEM / f"{name}.pem")
+        try:
+            return sent(ingest.url("plays"), event(1), context=context).status == 200
+        except ssl.SSLCertVerificationError:
+            return False
+
+    put("first")
+    tls = f"tls: {{cert_file: {tmp_path}/server.pem, key_file: {tmp_path}/server.key}}"
+    path = config(f"ingest:\n  plays: {{{FREE}, path: /p, topic: {new_topic()}, format: json, {tls}}}\n")
+    with running(path) as ingest:
+        assert ingest.url("plays").startswith("https://")
+        assert shows("first")
+        assert not shows("second")
+        put("second")
+        wait_until(lambda: shows("second"), what="the renewed certificate")
+        (tmp_path / "server.pem").unlink()
+        assert shows("second"), "it goes on with what it has"
+        assert ingest.stop() == 0
+        assert ingest.said().count("a renewed certificate") == 1
 
 
 def test_a_second_one_does_not_share_the_port_of_the_first(config, new_topic, tmp_path, stack):

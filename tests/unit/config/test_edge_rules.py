@@ -61,6 +61,24 @@ def test_the_least_is_enough() -> None:
                 "there is no table user; did you mean users?",
             ),
             (
+                "topics of tenants",
+                [(f"{IN}.tenants", "limits"), ("tables.limits.columns", "topics array<int>, events_per_s bigint")],
+                "tables.limits.columns",
+                "topics of tenants must be array<string> or string, and is array<int>",
+            ),
+            (
+                "networks as tenants",
+                [(f"{IN}.tenants", "networks")],
+                "tables.networks.key",
+                "tenants are found by exact keys",
+            ),
+            (
+                "rates of tenants",
+                [(f"{IN}.tenants", "limits"), ("tables.limits.columns", "name string, bytes_per_s string")],
+                "tables.limits.columns",
+                "bytes_per_s of tenants must be tinyint, smallint, int, bigint, float or double, and is string",
+            ),
+            (
                 "a table's topic",
                 [(f"{IN}.topic", "users.v1")],
                 f"{IN}.topic",

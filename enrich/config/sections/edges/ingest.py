@@ -1,6 +1,6 @@
 """The section `ingest`: each entry takes events over HTTP and writes them to a topic."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar
@@ -24,6 +24,16 @@ from enrich.config.types.fields import (
 from enrich.config.types.quantities import Duration, Size
 
 UrlPath = Annotated[str, Matching(r"^/[A-Za-z0-9._~/-]{0,200}$", "a path such as /v1/plays")]
+
+
+_RATES = ("tinyint", "smallint", "int", "bigint", "float", "double")
+TENANT_COLUMNS: Mapping[str, Sequence[str]] = {
+    "name": ("string",),
+    "topics": ("array<string>", "string"),
+    "events_per_s": _RATES,
+    "bytes_per_s": _RATES,
+}
+"""The columns by which a row of a table says what its tenant may do, and the types that they may have."""
 
 
 class Invalid(StrEnum):
@@ -60,7 +70,8 @@ class Ingest(Encoded):
     """Tokens of senders, one of which each request must carry: `Authorization: Bearer TOKEN`. Without `tokens` and
     `tenants` everybody may send."""
     tenants: Name | None = None
-    """A table whose rows are the senders, by the SHA-256 of their tokens, with their topics and quotas."""
+    """A table whose rows are the senders, by the SHA-256 of their tokens (64 hexadecimal digits), with the columns
+    `name`, `topics`, `events_per_s` and `bytes_per_s`, as far as it has them."""
     tls: ServerTls | None = None
     """Certificate and key, for https. Default: http."""
     processes: Annotated[int, Between(1, 64)] = 1

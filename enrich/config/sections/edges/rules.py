@@ -4,12 +4,12 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 
 from enrich.config.messages.problems import Finding, Path
-from enrich.config.messages.words import hint
+from enrich.config.messages.words import hint, listed
 from enrich.config.sections.edges.expel import Expel, HttpFormat, retry_in_topics, retry_out_topic
-from enrich.config.sections.edges.ingest import Ingest, Invalid
+from enrich.config.sections.edges.ingest import TENANT_COLUMNS, Ingest, Invalid
 from enrich.config.sections.pipeline import Pipeline
 from enrich.config.sections.tables.rules import encoding_rules
-from enrich.config.sections.tables.table import Table
+from enrich.config.sections.tables.table import KeyKind, Table
 from enrich.config.types.encoding import Format
 from enrich.config.types.quantities import duration_text
 
@@ -49,6 +49,8 @@ def _ingest_rules(entry: Ingest, here: Path, tables: Mapping[str, Table]) -> Ite
         if entry.tenants not in tables:
             message = f"there is no table {entry.tenants}{hint(entry.tenants, [*tables], 'tables')}"
             yield Finding((*here, "tenants"), message, about=(("tables",),))
+        else:
+            yield from _tenant_rules(entry.tenants, tables[entry.tenants], here)
     for key in ("body_deadline", "deadline"):
         if not timedelta(milliseconds=100) <= getattr(entry, key) <= _LONGEST_TIMEOUT:
             yield Finding((*here, key), f"must be between 100ms and {duration_text(_LONGEST_TIMEOUT)}")
@@ -60,6 +62,17 @@ def _ingest_rules(entry: Ingest, here: Path, tables: Mapping[str, Table]) -> Ite
     if entry.max_inflated < entry.max_body:
         message = "must be at least max_body: a body that is not compressed is held to both"
         yield Finding((*here, "max_inflated"), message, about=((*here, "max_body"),))
+
+
+def _tenant_rules(name: str, table: Table, here: Path) -> Iterator[Finding]:
+    about = ((*here, "tenants"),)
+    if table.key is not KeyKind.exact:
+        yield Finding(("tables", name, "key"), "tenants are found by exact keys", about=about)
+    for column in table.columns.columns:
+        wanted = TENANT_COLUMNS.get(column.name)
+        if wanted is not None and str(column.type) not in wanted:
+            message = f"{column.name} of tenants must be {listed(wanted)}, and is {column.type}"
+            yield Finding(("tables", name, "columns"), message, about=about)
 
 
 def _expel_rules(route: Expel, here: Path) -> Iterator[Finding]:
