@@ -11,7 +11,7 @@ from enrich.admin.cluster import Cluster
 from enrich.admin.reading import Report, batches_of, silent
 from enrich.admin.rejected.letter import Letter, letter_of
 from enrich.base.errors import ConfigError
-from enrich.config import Pipeline
+from enrich.config import Invalid, Pipeline
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,9 @@ def dlqs_of(pipeline: Pipeline) -> list[str]:
     """The pipeline's DLQ topics."""
     routes = {} if pipeline.sync is None else pipeline.sync.writeback
     stages = [stage.dlq for stage in pipeline.stages.values() if stage.dlq is not None]
-    return list(dict.fromkeys([*stages, *(route.dlq for route in routes.values())]))
+    ingest = [entry.dlq for entry in pipeline.ingest.values() if entry.invalid is Invalid.dlq]
+    delivered = [route.dlq for route in pipeline.expel.values()]
+    return list(dict.fromkeys([*ingest, *stages, *(route.dlq for route in routes.values()), *delivered]))
 
 
 def chosen_dlqs(pipeline: Pipeline, given: Collection[str]) -> list[str]:

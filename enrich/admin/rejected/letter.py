@@ -1,5 +1,6 @@
 """A dead letter, parsed from its record in the DLQ."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from confluent_kafka import Message
@@ -23,10 +24,12 @@ class Letter:
 
     dlq: str
     name: str
-    """Its key in the DLQ: topic, partition and offset of its record, and for a stage's letter stage and topic id."""
+    """Its key in the DLQ: topic, partition and offset of its record, and who sent the letter. A letter of ingest, whose
+    event never had a place, is named by its request."""
     topic: str
-    partition: int
-    offset: int
+    """Of its record; for a letter of ingest, where its event was to go."""
+    partition: int | None
+    offset: int | None
     reason: str
     stage: str
     lookup: str | None
@@ -42,9 +45,19 @@ class Letter:
     """The key or the headers did not fit either."""
 
     @property
+    def place(self) -> tuple[str, int, int] | None:
+        """Topic, partition and offset of the original record."""
+        return None if self.partition is None or self.offset is None else (self.topic, self.partition, self.offset)
+
+    @property
     def origin(self) -> str:
-        """`topic/partition/offset` of the original record."""
-        return f"{self.topic}/{self.partition}/{self.offset}"
+        """`topic/partition/offset` of the original record; without one the name."""
+        return self.name if self.place is None else "/".join(map(str, self.place))
+
+    @property
+    def sender(self) -> str:
+        """Who sent the letter, as in its name."""
+        return self.name if self.place is None else self.name.removeprefix(self.origin).removeprefix("/")
 
     @property
     def is_cut(self) -> bool:
@@ -60,8 +73,7 @@ def letter_of(dlq: str, message: Message) -> Letter | None:
             dlq,
             (key_of(message) or b"").decode(),
             fields["enrich.topic"].decode(),
-            int(fields["enrich.partition"]),
-            int(fields["enrich.offset"]),
+            *_place(fields),
             fields["enrich.reason"].decode(errors="replace"),
             fields["enrich.stage"].decode(errors="replace"),
             None if "enrich.lookup" not in fields else fields["enrich.lookup"].decode(errors="replace"),
@@ -75,3 +87,10 @@ def letter_of(dlq: str, message: Message) -> Letter | None:
         )
     except (KeyError, ValueError):
         return None
+
+
+def _place(fields: Mapping[str, bytes]) -> tuple[int | None, int | None]:
+    """Partition and offset; None if it has neither."""
+    if "enrich.partition" not in fields and "enrich.offset" not in fields:
+        return None, None
+    return int(fields["enrich.partition"]), int(fields["enrich.offset"])

@@ -1,6 +1,6 @@
-"""Sends letters back to their topics: record and tombstone of the letter in one transaction, so never twice."""
+"""Sends letters back on their ways: record and tombstone of the letter in one transaction, so never twice."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import islice
@@ -8,8 +8,9 @@ from itertools import islice
 from enrich.admin.cluster import Cluster
 from enrich.admin.reading import Report, silent
 from enrich.admin.rejected.choosing import Selection, letters
-from enrich.admin.rejected.letter import REPLAYS, Letter
+from enrich.admin.rejected.letter import Letter
 from enrich.admin.rejected.newer import Origin, RecordId, newer_records
+from enrich.admin.rejected.ways import GONE, Way, Ways
 from enrich.kafka.writing.whole_transactions import WholeTransactions, whole_transaction
 
 _AT_A_TIME = 1_000
@@ -18,7 +19,8 @@ _AT_A_TIME = 1_000
 CUT = "its value was cut, since the DLQ does not take it whole"
 EMPTY = "whether its value was empty or null the letter does not tell"
 NO_KEY = "it has no key, and the topic is compacted"
-GONE = "its topic does not exist"
+NEWER = "its key has something newer in the table's topic"
+UNCHECKED = "a replay cannot check the event again: with --force it is written as it was sent"
 
 
 @dataclass
@@ -38,9 +40,11 @@ class Replayed:
 class Replay:
     """A replay of letters of one DLQ. A second replay of the same DLQ fences the first."""
 
-    def __init__(self, cluster: Cluster, dlq: str, *, force: bool = False, report: Report = silent) -> None:
+    def __init__(self, cluster: Cluster, dlq: str, ways: Ways, *, force: bool = False, report: Report = silent) -> None:
+        """`force`: replays also what has something newer, or cannot be checked again."""
         self._cluster = cluster
         self._dlq = dlq
+        self._ways = ways
         self._force = force
         self._report = report
         self._compacted: dict[str, bool | None] = {}
@@ -60,40 +64,47 @@ class Replay:
                 ready = list(self._ready(some))
                 if not dry and ready:
                     with producer.transaction():
-                        for letter in ready:
-                            self._send(producer, letter)
+                        for letter, way in ready:
+                            self._send(producer, letter, way)
                 self.outcome.replayed += len(ready)
                 self._report(f"{self.outcome.replayed:,} letters replayed")
             producer.settle()
         return self.outcome
 
-    def _ready(self, some: Sequence[Letter]) -> Iterator[Letter]:
-        newer = self._newer(some)
-        for letter in some:
-            compacted = self._is_compacted(letter.topic)
-            if compacted is None:
-                self.outcome.skip(GONE)
-            elif letter.is_cut:
-                self.outcome.skip(CUT)
-            elif compacted and letter.key is None:
-                self.outcome.skip(NO_KEY)
-            elif compacted and not letter.value:
-                self.outcome.skip(EMPTY)
-            elif letter.name in newer and not self._force:
-                self.outcome.skip("its key has something newer in the table's topic")
-            else:
-                if letter.name in newer:
-                    self.outcome.overwrites.append((letter, newer[letter.name]))
-                yield letter
+    def _ready(self, some: Sequence[Letter]) -> Iterator[tuple[Letter, Way]]:
+        found = [(letter, self._ways.of(letter)) for letter in some]
+        newer = self._newer([one for one, way in found if isinstance(way, Way) and way.is_to_its_place])
+        for letter, way in found:
+            reason = way if isinstance(way, str) else self._reason_to_stay(letter, way, newer)
+            if isinstance(way, str) or reason is not None:
+                self.outcome.skip(reason or "")
+                continue
+            if letter.name in newer:
+                self.outcome.overwrites.append((letter, newer[letter.name]))
+            yield letter, way
+
+    def _reason_to_stay(self, letter: Letter, way: Way, newer: Mapping[str, RecordId]) -> str | None:
+        compacted = self._is_compacted(way.topic)
+        if compacted is None:
+            return GONE
+        if letter.is_cut:
+            return CUT
+        if compacted and letter.key is None:
+            return NO_KEY
+        if compacted and not letter.value:
+            return EMPTY
+        if self._force:
+            return None
+        return NEWER if letter.name in newer else UNCHECKED if way.is_unchecked else None
 
     def _newer(self, some: Sequence[Letter]) -> dict[str, RecordId]:
         """The newer record by letter name, for letters of compacted topics."""
         found: dict[str, RecordId] = {}
         for topic in {letter.topic for letter in some if self._is_compacted(letter.topic)}:
             names = {
-                Origin(letter.key, letter.partition, letter.offset, letter.timestamp): letter.name
+                Origin(letter.key, *letter.place[1:], letter.timestamp): letter.name
                 for letter in some
-                if letter.topic == topic and letter.key is not None
+                if letter.topic == topic and letter.key is not None and letter.place is not None
             }
             for origin, newer in newer_records(self._cluster, topic, names, self._report).items():
                 found[names[origin]] = newer
@@ -113,10 +124,8 @@ class Replay:
             self._compacted[topic] = "compact" in settings.get("cleanup.policy", "") if known else None
         return self._compacted[topic]
 
-    def _send(self, producer: WholeTransactions, letter: Letter) -> None:
-        headers = [(name, content) for name, content in letter.headers if name != REPLAYS]
-        headers.append((REPLAYS, str(letter.replays + 1).encode()))
-        producer.produce_one(letter.topic, letter.key, letter.value, headers=headers)
+    def _send(self, producer: WholeTransactions, letter: Letter, way: Way) -> None:
+        producer.produce_one(way.topic, letter.key, letter.value, headers=way.headers, partition=way.partition)
         producer.produce_one(self._dlq, letter.name.encode(), None)
 
 

@@ -27,11 +27,14 @@ _SHOWN = 20
 _NONE = "no dead letter of enrich"
 
 Names = Annotated[
-    list[str] | None, typer.Argument(metavar="[LETTER]...", help="Letters by name: TOPIC/PARTITION/OFFSET.")
+    list[str] | None, typer.Argument(metavar="[LETTER]...", help="Letters by name: TOPIC/PARTITION/OFFSET or key.")
 ]
 Dlqs = Annotated[list[str] | None, typer.Option("--dlq", metavar="TOPIC", help="Only this DLQ; may be repeated.")]
 Reason = Annotated[str | None, typer.Option("--reason", help="Only letters whose reason has this text in it.")]
-Stage = Annotated[str | None, typer.Option("--stage", help="Only letters of this stage or sync route.")]
+Stage = Annotated[str | None, typer.Option("--stage", help="Only letters of this stage, route or ingest.")]
+Force = Annotated[
+    bool, typer.Option("--force", help="Also if the key has a newer record, or the event cannot be checked again.")
+]
 All = Annotated[bool, typer.Option("--all", help="All letters, if nothing else is chosen.")]
 
 
@@ -100,24 +103,25 @@ def replay(
     reason: Reason = None,
     stage: Stage = None,
     every: All = False,
-    force: kit.Force = False,
+    force: Force = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only report what would be done.")] = False,
     json: JsonLines = False,
     deadline: KafkaDeadline = KAFKA_S,
 ) -> None:
-    """Sends letters back to their topics, each once; exits with 1 if some cannot be sent back.
+    """Sends letters back to their topics, or to the routes that gave them up, each once; exits with 1 if some stay.
 
     Example: enrich dlq replay --reason "missing user" -c pipeline.yaml
     """
     from enrich.admin.rejected.choosing import chosen_dlqs
     from enrich.admin.rejected.replaying import Replay
+    from enrich.admin.rejected.ways import Ways
 
     selection = _chosen(names, reason, stage, every)
     pipeline, cluster = _start(config, deadline)
-    skipped = 0
+    skipped, ways = 0, Ways(pipeline, cluster)
     with counting("replaying") as report:
         for topic in chosen_dlqs(pipeline, dlq or ()):
-            outcome = Replay(cluster, topic, force=force, report=report).run(selection, dry=dry_run)
+            outcome = Replay(cluster, topic, ways, force=force, report=report).run(selection, dry=dry_run)
             skipped += sum(outcome.skipped.values())
             _show_outcome(topic, outcome, json, dry=dry_run)
     if skipped:

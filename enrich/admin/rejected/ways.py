@@ -1,0 +1,81 @@
+"""The way by which a letter goes back: to its record's topic, or through the retry topic of the route that sent it."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from enrich.admin.cluster import Cluster
+from enrich.admin.rejected.letter import REPLAYS, Letter
+from enrich.config import Pipeline, retry_out_topic
+from enrich.kafka.identity import ORIGIN
+from enrich.kafka.retries import RETRY_HEADERS, retry_headers
+
+# These texts are keys in the JSON of `enrich dlq replay`: they must not change.
+GONE = "its topic does not exist"
+NO_ROUTE = "its route is not in the configuration"
+NO_RETRIES = "its route has no retry topics, through which it would go back"
+NO_INGEST = "its ingest is not in the configuration"
+
+
+@dataclass(frozen=True)
+class Way:
+    topic: str
+    headers: Sequence[tuple[str, bytes | None]]
+    partition: int | None = None
+    """None: by its key."""
+    is_to_its_place: bool = False
+    """It goes to the topic in which its record stood."""
+    is_unchecked: bool = False
+    """Nobody checks again what was found wrong with it."""
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class Ways:
+    def __init__(self, pipeline: Pipeline, cluster: Cluster, clock_ms: Callable[[], int] = _now_ms) -> None:
+        self._pipeline = pipeline
+        self._cluster = cluster
+        self._clock_ms = clock_ms
+        self._partitions: dict[str, int] = {}
+
+    def of(self, letter: Letter) -> Way | str:
+        """The way, or why there is none."""
+        name = self._pipeline.name
+        sender = letter.sender.partition("/")[0]
+        if letter.place is None:
+            if letter.sender.startswith(f"{name}.ingest."):
+                return self._into_ingest(letter)
+        elif sender.startswith(f"{name}.expel."):
+            return self._to_route(letter, letter.place, sender.removeprefix(f"{name}.expel."))
+        return Way(letter.topic, _counted(letter, letter.headers), is_to_its_place=letter.place is not None)
+
+    def _into_ingest(self, letter: Letter) -> Way | str:
+        entry = self._pipeline.ingest.get(letter.stage)
+        if entry is None:
+            return NO_INGEST
+        return Way(entry.topic, _counted(letter, letter.headers), is_unchecked=True)
+
+    def _to_route(self, letter: Letter, place: tuple[str, int, int], name: str) -> Way | str:
+        """As if it were new: with all pauses before it, and its age counted from now."""
+        route = self._pipeline.expel.get(name)
+        if route is None:
+            return NO_ROUTE
+        if not route.retries:
+            return NO_RETRIES
+        topic = retry_out_topic(self._pipeline.name, name)
+        if topic not in self._partitions:
+            if not self._cluster.topics.exists(topic):
+                return GONE
+            self._partitions[topic] = len(self._cluster.topics.partitions(topic))
+        headers = [(name, content) for name, content in letter.headers if name not in RETRY_HEADERS]
+        if not any(name == ORIGIN for name, _ in headers):
+            headers.append((ORIGIN, letter.origin.encode()))
+        headers += retry_headers(place, self._clock_ms(), 0)
+        return Way(topic, _counted(letter, headers), place[1] % self._partitions[topic])
+
+
+def _counted(letter: Letter, headers: Sequence[tuple[str, bytes | None]]) -> Sequence[tuple[str, bytes | None]]:
+    others = [(name, content) for name, content in headers if name != REPLAYS]
+    return [*others, (REPLAYS, str(letter.replays + 1).encode())]
