@@ -56,6 +56,8 @@ class HttpClient:
         self._room = asyncio.Semaphore(most_connections)
         self._idle: deque[_Pooled] = deque()
         self._busy: set[Connection] = set()
+        self._limits: set[asyncio.Timeout] = set()
+        """Of the requests under way."""
         self._sweeping: asyncio.TimerHandle | None = None
         self._is_closed = False
         authorization = "" if self._token is None else f"authorization: Bearer {self._token}\r\n"
@@ -72,29 +74,37 @@ class HttpClient:
             if self._is_closed:
                 raise NoAnswer("the client is closed", may_have_arrived=False)
             pooled: _Pooled | None = None
+            limit = asyncio.timeout(self._timeout_s)
             try:
-                async with asyncio.timeout(self._timeout_s):
+                async with limit:
+                    self._limits.add(limit)
                     pooled = self._pooled() or await self._connected()
                     self._busy.add(pooled.connection)
                     return await pooled.connection.exchange(head, body)
             except TimeoutError:
                 what = "connection" if pooled is None else "whole answer"
-                reason = f"no {what} within {self._timeout_s:g} s"
+                when = "before the client was closed" if self._is_closed else f"within {self._timeout_s:g} s"
+                reason = f"no {what} {when}"
                 raise NoAnswer(reason, may_have_arrived=pooled is not None) from None
             finally:
+                self._limits.discard(limit)
                 if pooled is not None:
                     self._put_back(pooled)
 
     async def close(self) -> None:
         """Requests that are under way end with NoAnswer."""
         self._is_closed = True
-        self._names.close()
         if self._sweeping is not None:
             self._sweeping.cancel()
-        for connection in [*self._busy, *(pooled.connection for pooled in self._idle)]:
-            connection.close()
+        for pooled in self._idle:
+            pooled.connection.close()
         self._idle.clear()
-        await asyncio.sleep(0)  # their ends are heard of in the loop's next turn
+        for limit in self._limits:
+            if not limit.expired():
+                limit.reschedule(0)
+        while self._limits:
+            await asyncio.sleep(0)
+        self._names.close()
 
     @property
     def open_connections(self) -> int:

@@ -1,14 +1,16 @@
 """Connections are used again while nothing speaks against it. No request is sent twice."""
 
 import asyncio
+import socket
 import threading
 from concurrent.futures import Future
+from contextlib import ExitStack
 
 import pytest
 import uvloop
 
 import edge_service.expel.http.client as client_module
-from edge_service.expel.http import Answer, NoAnswer
+from edge_service.expel.http import Answer, NoAnswer, Place
 from tests.support.posting import client_of, outcome, posted, until
 from tests.support.scripted_endpoint import (
     ScriptedEndpoint,
@@ -143,8 +145,36 @@ def test_requests_that_are_under_way_at_the_close_are_not_answered():
 
     with ScriptedEndpoint(hangs) as endpoint:
         under_way, later = uvloop.run(post())
-    assert (str(under_way), under_way.may_have_arrived) == ("the connection was closed without an answer", True)
+    assert (str(under_way), under_way.may_have_arrived) == ("no whole answer before the client was closed", True)
     assert (str(later), later.may_have_arrived) == ("the client is closed", False)
+
+
+@pytest.mark.parametrize("stage", ["looks up", "connects"])
+def test_requests_that_have_no_connection_at_the_close_have_not_arrived(stage):
+    asked = asyncio.Event()
+
+    async def resolve(_name, _port):
+        asked.set()
+        if stage == "looks up":
+            await asyncio.Event().wait()
+        return [Place(socket.AF_INET, listener.getsockname())]
+
+    async def post():
+        async with client_of("https://hook.example/", resolve=resolve, timeout="5m") as client:
+            asking = asyncio.ensure_future(outcome(client))
+            await asked.wait()
+            if stage == "connects":  # its handshake is not answered
+                accepted, _ = await asyncio.get_running_loop().sock_accept(listener)
+                held.enter_context(accepted)
+            await client.close()
+            return await asking
+
+    with ExitStack() as held, socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        listener.setblocking(False)
+        none = uvloop.run(post())
+    assert (str(none), none.may_have_arrived) == ("no connection before the client was closed", False)
 
 
 def test_a_connection_is_closed_once_it_is_idle(monkeypatch):
