@@ -162,7 +162,7 @@ class RetrierProcess:
     def __init__(self, folder: Path, world: RetryWorld) -> None:
         folder.mkdir(exist_ok=True)
         self.port = free_port()
-        config = folder / "pipeline.yaml"
+        self.config = config = folder / "pipeline.yaml"
         config.write_text(json.dumps(world.data(f"127.0.0.1:{self.port}")))
         self._errors = (folder / "stderr").open("wb")
         command = [sys.executable, "-m", "edge_service", "retrier", "-c", str(config)]
@@ -191,7 +191,7 @@ class RetrierProcess:
         self.process.terminate()
         return self.process.wait(60)
 
-    def end(self) -> None:
+    def close(self) -> None:
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait(30)

@@ -1,11 +1,13 @@
 """`enrich retrier`: the program `edge_service` does the work."""
 
+from typing import Any
+
 import typer
 
 from enrich.cli.options import ConfigFile
 from enrich.cli.options import JsonLines as AsJson
 from enrich.cli.services.programs import become_program
-from enrich.cli.services.statuses import Program, show_routes
+from enrich.cli.services.statuses import COLORS, Program, show_routes
 
 app = typer.Typer(no_args_is_help=True, help="Forwards events that wait to be delivered again.")
 
@@ -21,11 +23,34 @@ def run(context: typer.Context, config: ConfigFile) -> None:
 
 @app.command()
 def status(config: ConfigFile, json: AsJson = False) -> None:
-    """Shows what the retrier on this host does, topic by topic; exits with 1 if one is not running.
+    """Shows what waits for which pause, and since when it is due, on this host; exits with 1 if a route is not running.
 
     Example: enrich retrier status -c pipeline.yaml
     """
     from enrich.config import load
 
     pages = load(config).pages
-    show_routes(Program("retrier", pages.retrier, "pages.retrier"), as_json=json)
+    show_routes(Program("retrier", pages.retrier, "pages.retrier"), as_json=json, show=_print_pauses)
+
+
+def _print_pauses(routes: list[dict[str, Any]]) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Column, Table
+
+    table = Table(Column("route", no_wrap=True), "pause", "state", "waiting", "due", "for", "forwarded", "note")
+    for route in routes:
+        shown = route["details"].get("pauses") or [{}]
+        for number, pause in enumerate(shown):
+            waiting = pause.get("waiting")
+            table.add_row(
+                escape(route["name"]) if number == 0 else "",
+                pause.get("pause", ""),
+                f"[{COLORS.get(route['state'], 'yellow')}]{route['state']}[/]" if number == 0 else "",
+                "" if waiting is None else f"{waiting:,}",
+                f"{pause.get('due', 0):,}",
+                f"{pause.get('oldest_due_s', 0):,.1f} s" if pause.get("due") else "",
+                f"{pause.get('forwarded', 0):,}",
+                escape(route["last_error"] or "") if number == 0 else "",
+            )
+    Console(highlight=False).print(table)

@@ -2,6 +2,7 @@
 
 import http.client
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,8 @@ from enrich.base.errors import ConfigError, Unreachable
 from enrich.base.exits import DIFFERENCE
 from enrich.base.json_lines import print_json
 
+COLORS = {"running": "green", "stopped": "red", "held": "red"}
+"""By state; all others are yellow."""
 _ANSWER_S = 5.0
 
 
@@ -25,14 +28,15 @@ class Program:
     """The key of the configuration that the address is from."""
 
 
-def show_routes(program: Program, *, as_json: bool) -> None:
-    """Exits with 1 if a route is not running. Raises Unreachable if the program does not answer."""
+def show_routes(program: Program, *, as_json: bool, show: Callable[[list[dict[str, Any]]], None] | None = None) -> None:
+    """Exits with 1 if a route is not running. Raises Unreachable if the program does not answer. `show`: shows routes
+    to people otherwise than as one line each."""
     routes = ask(program)["routes"]
     if as_json:
         for route in routes:
             print_json(route)
     else:
-        _print_people(routes)
+        (show or _print_people)(routes)
     if any(route["state"] != "running" for route in routes):
         raise typer.Exit(DIFFERENCE)
 
@@ -70,7 +74,7 @@ def _print_people(routes: list[dict[str, Any]]) -> None:
     noted = ""
     table = Table(Column("route", no_wrap=True), "state", "lag", "rows/s", "so far", "note")
     for route in routes:
-        color = {"running": "green", "stopped": "red", "held": "red"}.get(route["state"], "yellow")
+        color = COLORS.get(route["state"], "yellow")
         counters = ", ".join(
             f"{count:,} {name.replace('_', ' ')}" for name, count in route["counters"].items() if count
         )

@@ -1,4 +1,4 @@
-"""`enrich dlq` for dead letters of the edges: back through the route's retry topic, or by force into the topic of ingest."""
+"""`enrich dlq` for the edges: letters go back through the retry topic of a route, or by force into ingest's topic."""
 
 import time
 from collections.abc import Callable

@@ -25,7 +25,7 @@ def start(world: RetryWorld, tmp_path: Path) -> Iterator[Start]:
             nonlocal count
             count += 1
             instance = RetrierProcess(tmp_path / str(count), world)
-            held.callback(instance.end)
+            held.callback(instance.close)
             return instance
 
         yield start_one

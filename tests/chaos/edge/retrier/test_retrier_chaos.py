@@ -64,7 +64,7 @@ def test_an_instance_that_is_killed_again_and_again_forwards_each_event_once(wor
             instance = start()
             at_work(instance)
             kill(instance.process.pid)
-            instance.end()
+            instance.close()
         last = start()
         at_work(last)
     audit(world)
