@@ -101,13 +101,18 @@ class Compose:
         return frozenset(self.raw.get("networks", {})) | {"default"}
 
 
+def parse_yaml(text: str) -> dict[str, Any]:
+    found: dict[str, Any] = YAML(typ="safe", pure=True).load(text)
+    return found
+
+
 def parse_compose(text: str, environment: Mapping[str, str] | None = None) -> Compose:
     return Compose(_filled_in(parse_unfilled(text).raw, environment or {}))
 
 
 def parse_unfilled(text: str) -> Compose:
     """With its variables as they are written."""
-    return Compose(YAML(typ="safe", pure=True).load(text))
+    return Compose(parse_yaml(text))
 
 
 def variables(text: str) -> set[str]:

@@ -10,8 +10,10 @@ from tests.unit.deploy.installed import ROOT, locked_jars, our_code_knows, proje
 
 _SERVICE_KEYS = {
     *("build", "command", "depends_on", "environment", "healthcheck", "hostname", "image", "init"),
-    *("mem_limit", "networks", "ports", "profiles", "restart", "volumes"),
+    *("mem_limit", "networks", "ports", "profiles", "restart", "stop_grace_period", "volumes"),
 }
+STOP_S = 27
+"""After so many seconds a program of ours that hangs ends itself."""
 _HEALTH_KEYS = {"interval", "retries", "start_period", "test", "timeout"}
 _CONDITIONS = {"service_started", "service_healthy", "service_completed_successfully"}
 _PINNED = re.compile(r"v?\d+\.\d+(\.\d+)?(-[\w.]+)?")
@@ -143,10 +145,26 @@ def password_problems(unfilled: Compose) -> list[str]:
 
 def health_problems(compose: Compose) -> list[str]:
     """Services that are started by default and cannot be waited for."""
+    ending = {
+        other
+        for service in compose.services.values()
+        for other, condition in service.depends_on.items()
+        if condition == "service_completed_successfully"
+    }
     return [
         f"{name}: no health check"
         for name, service in compose.services.items()
-        if not service.health_check and not service.raw.get("profiles")
+        if not service.health_check and not service.raw.get("profiles") and name not in ending
+    ]
+
+
+def stop_problems(compose: Compose) -> list[str]:
+    """Programs of ours that are killed before they have done what is due. Compose waits for 10 s by itself."""
+    return [
+        f"{name}: is killed before it has ended"
+        for name, service in compose.services.items()
+        if {"sync_service", "edge_service"} & {*service.command}
+        and not int(service.raw.get("stop_grace_period", "10s").removesuffix("s")) > STOP_S
     ]
 
 
@@ -171,4 +189,5 @@ CHECKS: tuple[Callable[[Compose], list[str]], ...] = (
     environment_problems,
     java_option_problems,
     health_problems,
+    stop_problems,
 )

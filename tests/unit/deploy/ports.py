@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from typing import Any
 
-from tests.unit.deploy.compose import Compose, Service
+from tests.unit.deploy.compose import Compose, Service, parse_yaml
 from tests.unit.deploy.installed import read
 
 # Where the images listen that are not told to listen elsewhere.
@@ -15,19 +16,32 @@ _OF_IMAGES = {
 }
 _ITSELF = {"127.0.0.1", "localhost"}
 _ADDRESS = re.compile(r"(?<![\w.:-])(?:\d+@)?(?P<host>127\.0\.0\.1|[a-z][a-z0-9-]*):(?P<port>\d{2,5})(?!\d)")
-_LISTEN = re.compile(r"^\s+listen: [\d.]+:(\d+)", re.MULTILINE)  # of a pipeline's file
 _LISTENER = re.compile(r"(\w+)://([^:,]*):(\d+)")
 
 
 def listening(service: Service) -> set[int]:
     if service.is_ours:
         options = zip(service.command, service.command[1:], strict=False)
-        told = {int(value) for option, value in options if option in ("--port", "--webui-port")}
+        told = {port_of(value) for option, value in options if option in ("--port", "--webui-port", "--listen")}
         files = (read(mount.source) for mount in service.mounts if mount.is_file_of_the_repository)
-        return told | {int(port) for text in files for port in _LISTEN.findall(text)}
+        return told | {port_of(address) for text in files for address in _served(service, parse_yaml(text))}
     if service.image_name == "apache/kafka":
         return {port for _, _, port in listeners(service, "KAFKA_LISTENERS")}
     return _OF_IMAGES[service.image_name]
+
+
+def _served(service: Service, pipeline: Mapping[str, Any]) -> Iterator[str]:
+    """The addresses of a pipeline's file that its program listens on."""
+    if "sync_service" in service.command:
+        yield pipeline["sync"]["listen"]
+    if "edge_service" in service.command:
+        yield from (page for role, page in pipeline["pages"].items() if role in service.command)
+    if "ingest" in service.command:
+        yield from (entry["listen"] for entry in pipeline["ingest"].values())
+
+
+def port_of(address: str) -> int:
+    return int(address.rpartition(":")[2])
 
 
 def listeners(service: Service, variable: str) -> list[tuple[str, str, int]]:

@@ -1,21 +1,12 @@
 """What must hold of the files that Prometheus, Grafana and Spark are given."""
 
-from typing import Any
-
-from ruamel.yaml import YAML
-
-from tests.unit.deploy.compose import Compose, Service
+from tests.unit.deploy.compose import Compose, Service, parse_yaml
 from tests.unit.deploy.installed import spark_has_class
 from tests.unit.deploy.ports import address_problems
 
 _PROMETHEUS_KEYS = {"global", "scrape_configs"}
 _SCRAPE_KEYS = {"job_name", "metrics_path", "static_configs"}
 _DATA_SOURCE_KEYS = {"access", "isDefault", "jsonData", "name", "type", "uid", "url"}
-
-
-def parse_yaml(text: str) -> dict[str, Any]:
-    found: dict[str, Any] = YAML(typ="safe", pure=True).load(text)
-    return found
 
 
 def parse_properties(text: str) -> dict[str, str]:
@@ -37,8 +28,8 @@ def prometheus_problems(compose: Compose, text: str, spark_metrics: str) -> list
             problems += address_problems(compose, target, where)
             service = compose.services.get(target.partition(":")[0])
             path = job.get("metrics_path", "/metrics")
-            if service is not None and "sync_service" in service.command:
-                continue  # it answers at Prometheus' own path
+            if service is not None and {"sync_service", "edge_service"} & {*service.command}:
+                continue  # they answer at Prometheus' own path
             if service is not None and service.is_ours and path not in {f"{one}/" for one in paths}:
                 problems.append(f"{where}: Spark has no metrics at {path}")
     names = [job["job_name"] for job in raw["scrape_configs"]]

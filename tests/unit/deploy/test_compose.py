@@ -29,6 +29,7 @@ def test_the_file_holds_nothing_that_does_not_exist(check):
 
 def test_its_services_are_the_ones_that_the_product_works_with():
     services = {"kafka", "redis", "postgres", "spark-master", "spark-worker", "sync", "prometheus", "grafana"}
+    services |= {"topics", "ingest", "expel", "retrier", "receiver"}
     assert parse_compose(TEXT).services.keys() == services
 
 
@@ -46,6 +47,26 @@ def test_the_file_of_the_sync_service_is_a_good_one_with_addresses_that_are_list
     assert [problem for one in named for problem in address_problems(compose, one.split("@")[-1], "sync.yaml")] == []
 
 
+def test_the_file_of_the_edges_is_a_good_one_with_addresses_that_are_listened_on():
+    variables = dict.fromkeys(("INGEST_TOKEN", "EXPEL_TOKEN"), "for-development-only")
+    pipeline = load_text(read("deploy/edge/edge.yaml"), variables)
+    assert pipeline.ingest and pipeline.expel
+    compose = parse_compose(TEXT)
+    assert all(compose.services[role].environment == variables for role in ("ingest", "expel", "retrier", "topics"))
+    named = [pipeline.kafka.bootstrap_servers]
+    named += [route.to.http.url.get_secret_value() for route in pipeline.expel.values()]
+    assert [problem for one in named for problem in address_problems(compose, one, "edge.yaml")] == []
+
+
+def test_what_holds_no_state_may_be_killed_and_what_commits_is_waited_for():
+    for name in ("sync", "ingest", "expel", "retrier"):
+        for wrong in (f"  {name}:\n    <<: *enrich\n    stop_grace_period: 20s\n", f"  {name}:\n    <<: *enrich\n"):
+            start = TEXT.index(f"\n  {name}:\n") + 1
+            end = TEXT.index("    stop_grace_period: 40s\n", start)
+            changed_text = TEXT[:start] + wrong + TEXT[end:].replace("    stop_grace_period: 40s\n", "", 1)
+            assert f"{name}: is killed before it has ended" in problems(changed_text)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "problem"),
     [
@@ -54,6 +75,7 @@ def test_the_file_of_the_sync_service_is_a_good_one_with_addresses_that_are_list
         ("spark-class", "spark-klass", "spark-worker: no such program in the image: spark-klass"),
         ("      - spark-class\n", "      - pytest\n", "no such program in the image: pytest"),
         ('"-m", "sync_service"', '"-m", "sync_servant"', "sync: no such module: sync_servant"),
+        ('"-m", "edge_service"', '"-m", "edges"', "ingest: no such module: edges"),
         ('"-m", "sync_service"', '"-m", "stores"', "sync: not a module that can be run: stores"),
         (
             '["python", "-m", "sync_service", "--config", "/etc/enrich/sync.yaml"]',
@@ -94,6 +116,9 @@ def test_a_variable_that_nobody_reads_is_found(old, new, problem):
         ('kafka:19092"]', 'kafka:9093"]', "kafka: kafka does not listen on 9093"),
         ("127.0.0.1:8080:8080", "127.0.0.1:8080:8000", "spark-master: publishes 8000, where nothing listens"),
         ("127.0.0.1:5432:5432", "5432:5432", "postgres: port 5432 is open to other machines"),
+        ("127.0.0.1:8088:8088", "127.0.0.1:8088:8080", "ingest: publishes 8080, where nothing listens"),
+        ("127.0.0.1:9402:9402", "127.0.0.1:9403:9403", "expel: publishes 9403, where nothing listens"),
+        ("127.0.0.1:9403/healthz", "127.0.0.1:9401/healthz", "retrier: retrier does not listen on 9401"),
         ("127.0.0.1:3000:3000", "127.0.0.1:9090:3000", "grafana: port 9090 is published by prometheus already"),
     ],
 )

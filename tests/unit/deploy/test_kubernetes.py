@@ -7,6 +7,7 @@ from ruamel.yaml import YAML
 
 from enrich.config import load_text
 from tests.unit.deploy.commands import command_problems
+from tests.unit.deploy.compose_checks import STOP_S
 from tests.unit.deploy.installed import locked, pyspark_folder, read
 
 DOCUMENTS = {one["kind"]: one for one in YAML(typ="safe", pure=True).load_all(read("deploy/kubernetes/stage.yaml"))}
@@ -68,13 +69,17 @@ def test_every_setting_is_one_of_sparks(name):
 SYNC = {one["kind"]: one for one in YAML(typ="safe", pure=True).load_all(read("deploy/kubernetes/sync.yaml"))}
 
 
-@pytest.mark.parametrize("documents", [DOCUMENTS, SYNC], ids=["stage", "sync"])
-def test_no_mount_hides_what_the_image_has(documents):
+@pytest.mark.parametrize("name", ["stage", "sync", "edges"])
+def test_no_mount_hides_what_the_image_has(name):
     image = read("Dockerfile")
     (spark,) = re.findall(r"SPARK_CONF_DIR=(\S+)", image)
-    (container,) = documents["Deployment"]["spec"]["template"]["spec"]["containers"]
-    mounted = [mount["mountPath"] for mount in container["volumeMounts"]]
-    assert [path for path in mounted if f"{spark}/".startswith(f"{path}/")] == []
+    documents = YAML(typ="safe", pure=True).load_all(read(f"deploy/kubernetes/{name}.yaml"))
+    deployments = [one for one in documents if one["kind"] == "Deployment"]
+    assert deployments
+    for deployment in deployments:
+        (container,) = deployment["spec"]["template"]["spec"]["containers"]
+        mounted = [mount["mountPath"] for mount in container["volumeMounts"]]
+        assert [path for path in mounted if f"{spark}/".startswith(f"{path}/")] == []
 
 
 def test_the_sync_service_reads_its_file_and_answers_where_it_is_asked():
@@ -100,6 +105,66 @@ def test_the_sync_service_reads_its_file_and_answers_where_it_is_asked():
     # Longer than the service gives a driver that hangs.
     assert pod["spec"]["terminationGracePeriodSeconds"] > 25
     assert container["resources"]["limits"]["memory"]
+
+
+EDGES = list(YAML(typ="safe", pure=True).load_all(read("deploy/kubernetes/edges.yaml")))
+ROLES = ("ingest", "expel", "retrier")
+SECRETS = {"PLAYS_TOKEN": "x", "ACME_SECRET": "x"}
+
+
+def of_edges(kind, name):
+    (found,) = (one for one in EDGES if one["kind"] == kind and one["metadata"]["name"] == name)
+    return found
+
+
+def test_the_edges_are_three_deployments_with_a_service_each_and_one_file():
+    assert sorted((one["kind"], one["metadata"]["name"]) for one in EDGES) == sorted(
+        [
+            ("ConfigMap", "enrich-edges"),
+            *((kind, f"enrich-{role}") for kind in ("Service", "Deployment") for role in ROLES),
+        ]
+    )
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_each_edge_reads_the_file_and_answers_where_it_is_asked(role):
+    deployment, service = of_edges("Deployment", f"enrich-{role}"), of_edges("Service", f"enrich-{role}")
+    pod = deployment["spec"]["template"]
+    (container,) = pod["spec"]["containers"]
+    assert deployment["spec"]["selector"]["matchLabels"] == pod["metadata"]["labels"] == service["spec"]["selector"]
+    assert command_problems(container["command"]) == []
+    assert container["command"][3:5] == [role, "run"]
+    config = of_edges("ConfigMap", "enrich-edges")
+    (file,) = config["data"]
+    config_mount, state_mount = container["volumeMounts"]
+    assert container["command"][-1] == f"{config_mount['mountPath']}/{file}"
+    volumes = {volume["name"]: volume for volume in pod["spec"]["volumes"]}
+    assert volumes[config_mount["name"]]["configMap"]["name"] == config["metadata"]["name"]
+    assert volumes.keys() == {config_mount["name"], state_mount["name"]}
+    pipeline = load_text(config["data"][file], SECRETS)
+    assert pipeline.state_dir == state_mount["mountPath"]
+    ports = {one["name"]: one["containerPort"] for one in container["ports"]}
+    assert ports.pop("status") == int(getattr(pipeline.pages, role).rpartition(":")[2])
+    entries = pipeline.ingest.values() if role == "ingest" else ()
+    assert list(ports.values()) == [int(entry.listen.rpartition(":")[2]) for entry in entries]
+    offered = {one["name"]: one.get("targetPort", one["port"]) for one in service["spec"]["ports"]}
+    assert offered.pop("status") == int(pod["metadata"]["annotations"]["prometheus.io/port"])
+    assert list(offered.values()) == list(ports)
+    probes = [container[probe]["httpGet"] for probe in ("livenessProbe", "readinessProbe")]
+    assert probes == [{"path": "/healthz", "port": "status"}, {"path": "/readyz", "port": "status"}]
+    pause_s = int(container["lifecycle"]["preStop"]["exec"]["command"][-1]) if "lifecycle" in container else 0
+    assert pod["spec"]["terminationGracePeriodSeconds"] > pause_s + STOP_S
+    assert container["resources"]["limits"]["memory"] and container["resources"]["requests"]["cpu"]
+    assert container["securityContext"]["runAsNonRoot"]
+
+
+def test_the_secrets_of_the_edges_come_from_the_secret_that_the_page_says_how_to_make():
+    text = read("deploy/kubernetes/edges.yaml")
+    assert set(re.findall(r"\$\{(\w+)", text)) == SECRETS.keys()
+    assert all(f"--from-literal={name}=" in read("docs/deployment.md") for name in SECRETS)
+    for role in ROLES:
+        (container,) = of_edges("Deployment", f"enrich-{role}")["spec"]["template"]["spec"]["containers"]
+        assert container["envFrom"] == [{"secretRef": {"name": "enrich-edges"}}]
 
 
 def _pipeline():

@@ -2,12 +2,11 @@
 
 import pytest
 
-from tests.unit.deploy.compose import parse_compose
+from tests.unit.deploy.compose import parse_compose, parse_yaml
 from tests.unit.deploy.dockerfile import parse_dockerfile
 from tests.unit.deploy.installed import ROOT, read
 from tests.unit.deploy.provisioning_checks import (
     data_source_problems,
-    parse_yaml,
     prometheus_problems,
     spark_metrics_problems,
 )
