@@ -3,7 +3,7 @@
 import os
 import re
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -24,6 +24,11 @@ class Moved:
         for service in self._services:
             for port in sorted(listening(service)):
                 (self._ports[service.name, port],) = choose(1, set(self._ports.values()))
+
+    @property
+    def ports(self) -> Collection[tuple[str, int]]:
+        """What the services listen on, by their names."""
+        return self._ports.keys()
 
     def port(self, service: str, port: int) -> int:
         return self._ports[service, port]

@@ -14,9 +14,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from enrich.dev.servers.ports import is_listening
 from tests.integration.deploy.started import HOST, Moved, is_healthy, process
 from tests.support.waiting import wait_until
-from tests.unit.deploy.compose import parse_compose
+from tests.unit.deploy.compose import parse_compose, parse_yaml
 from tests.unit.deploy.installed import ROOT, read
-from tests.unit.deploy.provisioning_checks import parse_yaml
 
 COMPOSE = parse_compose(read("docker-compose.yml"))
 JOBS = {job["job_name"]: job for job in parse_yaml(read("deploy/prometheus/prometheus.yml"))["scrape_configs"]}
