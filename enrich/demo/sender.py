@@ -77,7 +77,7 @@ class Sender:
         if self._thread.is_alive():
             self._thread.join()
 
-    def target_listens(self) -> bool:
+    def is_listened_to(self) -> bool:
         try:
             socket.create_connection((self._target.host, self._target.port), _TIMEOUT_S).close()
         except OSError:

@@ -13,6 +13,7 @@ _USER, _PLAN = "ann", "pro"
 _SOON_S, _END_S = 30.0, 60.0
 _ASK_EVERY_S = 0.1
 _DOWN_S = 3.0
+_WARM_S, _WARM_LOOKS = 5.0, 5
 _AWAY = 503
 
 
@@ -31,7 +32,7 @@ class Chapter:
 def tell_story(world: DemoWorld, look_s: float, announce: Callable[[str], None] = lambda _: None) -> Iterator[Chapter]:
     """`look_s`: how long the viewer can look at each chapter. `announce` is called with what happens next."""
     announce("everything starts: ingest, a Spark stage with its agent and three tables, expel, retrier")
-    yield _start(world, announce)
+    yield _start(world, look_s, announce)
     time.sleep(look_s)
     announce(f"a row changes: {_USER} gets the plan {_PLAN}")
     yield _change(world)
@@ -52,7 +53,7 @@ def tell_story(world: DemoWorld, look_s: float, announce: Callable[[str], None] 
     yield _end(world)
 
 
-def _start(world: DemoWorld, announce: Callable[[str], None]) -> Chapter:
+def _start(world: DemoWorld, look_s: float, announce: Callable[[str], None]) -> Chapter:
     began = time.monotonic()
     # Only now: events that wait for the stage's start would be late in all figures.
     world.wait_until(world.is_running, "a pipeline that runs")
@@ -60,7 +61,7 @@ def _start(world: DemoWorld, announce: Callable[[str], None]) -> Chapter:
     world.wait_until(lambda: world.watch.figures().delivered > 0, "the first delivered event")
     first = time.monotonic() - began
     announce("events flow; Spark warms up")
-    quick = world.warm_up()
+    quick = world.warm_up(max(_WARM_S, _WARM_LOOKS * look_s))
     warm = time.monotonic() - began
     lag = f"warm after {warm:.1f} s" if quick else "but lag stays high: this machine is busy, so events stay few"
     return Chapter(

@@ -40,8 +40,9 @@ _STAGE_NAME, _ENTRY = "enrich", "plays"
 _PARTITIONS = 2
 _LOOK_EVERY_S = 0.02
 _START_S = 300.0
-_WARM_MS, _WARM_S = 1_000.0, 30.0
-_RUNS, _SERVES = "the stage runs", "ready"
+_WARM_MS = 1_000.0
+_RUNS = "the stage runs"
+"""A line of the stage's log."""
 # The stage lives for a minute: code that is compiled well would be ready when it ends, and two cores do all the work.
 _JVM = "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
@@ -84,21 +85,16 @@ class DemoWorld:
         """Whether the stage's tables are loaded and it reads events, ingest listens, and all routes deliver."""
         routes = self.watch.figures().customers.values()
         runs = _RUNS in self.programs[STAGE].log()
-        return runs and self.ingest_listens() and all(customer.route.is_up for customer in routes)
+        return runs and self.sender.is_listened_to() and all(customer.route.is_up for customer in routes)
 
-    def ingest_listens(self) -> bool:
-        return self.sender.target_listens()
-
-    def warm_up(self) -> bool:
-        """Waits until lag is low, and then lets plays come at the full rate. Returns False if it stays high for half a
-        minute: on a machine that is busy with other things, more plays would only wait for each other."""
-        end = time.monotonic() + _WARM_S
-        self.wait_until(lambda: self._lag_is_low() or time.monotonic() > end, "low lag")
+    def warm_up(self, patience_s: float) -> bool:
+        """Waits until lag is low, and then lets plays come at the full rate. Returns False if it stays high: on a
+        machine that is busy with other things, more plays would only wait for each other."""
+        is_low = self.comes(self._lag_is_low, patience_s)
         self.is_warm = True
-        if not self._lag_is_low():
-            return False
-        self.sender.speed_up()
-        return True
+        if is_low:
+            self.sender.speed_up()
+        return is_low
 
     def _lag_is_low(self) -> bool:
         lag = self.watch.figures().p95_ms
