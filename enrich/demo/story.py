@@ -66,7 +66,7 @@ def _start(world: DemoWorld, look_s: float, announce: Callable[[str], None]) -> 
     lag = f"warm after {warm:.1f} s" if quick else "but lag stays high: this machine is busy, so events stay few"
     return Chapter(
         "start",
-        "plays come by HTTP, are joined with three tables, and go to customers by HTTP",
+        "plays come by HTTP, are joined, and go to two customers by HTTP",
         f"the first delivered event after {first:.1f} s, {lag}",
         {"first_event_s": round(first, 1), "warm_s": round(warm, 1)},
     )
@@ -104,7 +104,7 @@ def _without_agent(world: DemoWorld) -> Chapter:
     now, since = world.agent(), world.watch.figures().delivered - delivered
     return Chapter(
         "agent",
-        f"Redis is stopped: nobody notices. kill -9 of the agent, process {killed}",
+        f"Redis stops, and nobody notices; kill -9 of the agent, process {killed}",
         f"another agent was ready after {ms} ms; {since:,} events delivered meanwhile, the latest of them "
         f"{_ms(world.watch.longest_ms())} after its time",
         {"killed": killed, "pid": None if now is None else now.pid, "ready_ms": ms, "delivered_since": since},
@@ -129,9 +129,9 @@ def _dead_customer(world: DemoWorld, look_s: float, announce: Callable[[str], No
     retried = during.customers[GLOBEX].route.retried
     return Chapter(
         "customer",
-        f"{GLOBEX} answers {_AWAY} for {back - began:.0f} s: its breaker opens, {retried:,} events go to retry topics",
-        f"{ACME} is not disturbed: {delivered:,} events meanwhile, p95 lag {_ms(before.p95_ms)} before, "
-        f"{_ms(during.p95_ms)} during it; {GLOBEX} had everything {caught_up_s:.1f} s after it was well again",
+        f"{GLOBEX} answers {_AWAY} for {back - began:.0f} s; {retried:,} events go to retry topics",
+        f"its breaker opens; {ACME} is not disturbed: {delivered:,} events meanwhile, p95 lag {_ms(before.p95_ms)} "
+        f"before, {_ms(during.p95_ms)} during it; {GLOBEX} had everything {caught_up_s:.1f} s after it was well again",
         {
             "down_s": round(back - began, 1),
             "breaker": during.customers[GLOBEX].route.breaker,
