@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -18,6 +19,8 @@ from edge_service.ingest.refusals import MOST_NAMED, BadEvent, Refused, named
 from edge_service.ingest.repeats import Repeats
 from edge_service.ingest.senders import Everybody, Senders, TokenHolders
 from enrich.base.errors import EnrichError
+
+_log = logging.getLogger("enrich.ingest")
 
 _LARGEST_UNLESS_KNOWN = 999_000
 """What a topic takes by Kafka's defaults."""
@@ -118,28 +121,37 @@ class IngestEndpoint:
 
     def take(self, request: Request, done: Done) -> None:
         self.figures.under_way += 1
+        inflated = 0
 
         def answered(answer: Answer) -> None:
             self.figures.under_way -= 1
+            self.release(request, inflated)
             done(answer)
 
+        answer: Done = _Once(answered)
         try:
-            first = self._repeats.once(request, answered)
+            first = self._repeats.once(request, answer)
             if first is None:
                 return
-        except Refused as refused:
-            answered(_refusal(refused))
-            return
-        too_much = self._senders.refuse(request)
-        if too_much is not None:
-            first(too_much)
-            return
-        try:
+            answer = first
+            too_much = self._senders.refuse(request)
+            if too_much is not None:
+                answer(too_much)
+                return
             coding = request.headers.get(b"content-encoding", b"").decode("latin-1")
             body = plain(request.body, coding, self.plan.most_inflated)
-            self._read(request, body, first)
+            # What was sent is held already. Small bodies that inflate to large ones count as these do.
+            if len(body) > len(request.body):
+                if not self.reserve(request, len(body) - len(request.body)):
+                    answer(busy())
+                    return
+                inflated = len(body) - len(request.body)
+            self._read(request, body, answer)
         except Refused as refused:
-            first(_refusal(refused))
+            answer(_refusal(refused))
+        except Exception:  # noqa: BLE001 - the top of a request: its sender gets an answer, and the others go on
+            _log.exception("this is a bug in enrich; please report it")
+            answer(problem(HTTPStatus.INTERNAL_SERVER_ERROR, "a bug of this server; the events may be written"))
 
     def _read(self, request: Request, body: bytes, done: Done) -> None:
         """Raises Refused."""

@@ -108,9 +108,11 @@ class Overview:
 
     def hanging(self) -> dict[str, str]:
         """Processes that only a restart can help."""
-        late = self.clock() - _SILENT_S
-        silent = [seen.pid for seen in self._moment.seen if seen.at < late]
+        silent = [seen.pid for seen in self._moment.seen if self._is_silent(seen)]
         return {f"process {pid}": f"has said nothing for {_SILENT_S:g} s" for pid in silent}
+
+    def _is_silent(self, seen: Seen) -> bool:
+        return seen.at < self.clock() - _SILENT_S
 
     def statuses(self) -> list[RouteStatus]:
         moment = self._moment
@@ -139,7 +141,7 @@ class Overview:
         serving = [
             seen.report.entries[name]
             for seen in moment.seen
-            if seen.report.state is ProcessState.serving and name in seen.report.entries
+            if seen.report.state is ProcessState.serving and name in seen.report.entries and not self._is_silent(seen)
         ]
         state, why = self._state(serving, moment)
         scheme = "http" if entry.tls is None else "https"

@@ -18,7 +18,7 @@ from edge_service.ingest.planning import Address
 from edge_service.ingest.reports import ProcessReport, ProcessState
 from enrich.base.backoff import Backoff
 from enrich.base.error_wire import from_wire
-from enrich.base.errors import EnrichError, Fatal
+from enrich.base.errors import ConfigError, EnrichError, Fatal
 from enrich.base.logs import LogFormat, logs_are_json
 from enrich.config import Pipeline
 from enrich.config.wire import to_wire
@@ -57,7 +57,8 @@ class Parent:
         self._again: dict[int, float] = {}
         """When which process is started again."""
         self._pauses = {number: Backoff(0.5, 30.0) for number in self._numbers}
-        self._has_served = False
+        self._served: set[int] = set()
+        """Numbers of processes that have served, once."""
         self._stopping_since: float | None = None
         self._failure: EnrichError | None = None
 
@@ -128,9 +129,10 @@ class Parent:
                 continue
             report = ProcessReport.from_wire(message)
             self._overview.heard(child.number, child.process.pid, report)
-            if report.state is ProcessState.serving and not self._has_served:
-                self._has_served = True
-                self._overview.announce()
+            if report.state is ProcessState.serving:
+                if not self._served:
+                    self._overview.announce()
+                self._served.add(child.number)
 
     def _bury(self) -> None:
         for child in list(self._children.values()):
@@ -144,8 +146,9 @@ class Parent:
             self._overview.ended(child.number, why)
             if self._stopping_since is not None:
                 continue
-            if not self._has_served:
-                # Nothing has ever worked: it is not by trying again that it will.
+            is_wrong = isinstance(child.failure, ConfigError) and child.number not in self._served
+            if is_wrong or not self._served:
+                # It has never worked: it is not by trying again that it will.
                 self._failure = child.failure or Fatal(f"a process ended before it served: {why}")
                 self.stop()
                 continue

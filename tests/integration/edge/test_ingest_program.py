@@ -1,5 +1,6 @@
 """`enrich ingest run`: it takes events into topics, what it says of itself is so, and it ends without a lost answer."""
 
+import gzip
 import http.client
 import json
 import shutil
@@ -8,6 +9,7 @@ import socket
 import ssl
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -140,6 +142,25 @@ def test_without_brokers_it_keeps_running_and_says_so_and_nothing_is_acknowledge
         assert (answer.status, answer.headers["retry-after"]) == (503, "1")
         wait_until(lambda: ingest.entry("plays")["counters"]["unavailable"] == 1, what="the count")
         assert ingest.stop() == 0
+
+
+def test_what_bodies_inflate_to_is_held_within_the_bound_and_given_back(tmp_path):
+    path = write_config(
+        tmp_path / "pipeline.yaml",
+        "127.0.0.1:1",
+        f"ingest:\n  raw: {{{FREE}, path: /p, topic: raw, format: bytes, deadline: 2s, "
+        "max_body: 100KiB, in_flight: 1MiB}}\n",
+    )
+    body = gzip.compress(bytes(400 << 10))
+    with started(path) as ingest, ThreadPoolExecutor(8) as pool:
+        wait_until(lambda: "no broker" in ingest.not_ready().get("raw", ""), what="its start")
+        url = ingest.url("raw")
+        answers = [pool.submit(sent, url, body, "text/plain", content_encoding="gzip") for _ in range(8)]
+        statuses = [answer.result().status for answer in answers]
+        assert set(statuses) == {503, 429}
+        assert statuses.count(503) == 2, "as many as fit"
+        wait_until(lambda: ingest.entry("raw")["details"]["answers"] == {"429": 6, "503": 2}, what="the figures")
+        assert ingest.entry("raw")["details"]["held_bytes"] == 0
 
 
 def test_brokers_that_come_back_are_used_again_without_a_restart(config, cluster, new_topic):

@@ -101,3 +101,4 @@ def test_a_process_that_says_nothing_any_more_hangs(overview, time):
     assert overview.hanging() == {}
     time.now += 2
     assert list(overview.hanging()) == ["process 77"]
+    assert set(overview.not_ready()) == {"plays", "ads", "raw"}
