@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, settings
 
 from enrich.base.errors import EnrichError
 from enrich.dev import Addresses, Stack, temporary_directory
+from tests.support.quick_broker import make_brokers_quick
 from tests.support.seed import SEED, SOAK, rounds
 from tests.support.topics import Cluster
 
@@ -43,6 +44,7 @@ def pytest_configure() -> None:
     # are sent it, to see how they end, would go on for ever.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    make_brokers_quick()
 
 
 def pytest_report_header() -> str:

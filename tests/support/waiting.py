@@ -1,5 +1,6 @@
 """Tests never sleep to wait for something: they wait on a condition, and a deadline makes its absence a failure."""
 
+import os
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -16,15 +17,23 @@ def wait_until(condition: Callable[[], _T], *, deadline_s: float = GUARD_S, what
     """Returns the condition's first true value. Fails once the deadline has passed."""
     begin = time.monotonic()
     while True:
+        before = _processor_time()
         value = condition()
         if value:
             return value
+        cost = _processor_time() - before
         waited = time.monotonic() - begin
         if waited > deadline_s:
             raise AssertionError(f"{what} did not come true within {deadline_s:g} s")
-        # The poll's rhythm, not a wait for something to be done. Slower for what takes seconds: each look may be a
-        # question to a broker, and takes processor time from those that are waited for.
-        time.sleep(min(0.05, max(0.005, waited / 20)))
+        # The poll's rhythm, not a wait for something to be done. Slower for what takes seconds, and for a look that is
+        # a command or a whole topic: each takes processor time from those that are waited for.
+        time.sleep(max(min(0.2, max(0.005, waited / 20)), min(0.5, cost)))
+
+
+def _processor_time() -> float:
+    """Of this process and the commands that it ran."""
+    own = os.times()
+    return own.user + own.system + own.children_user + own.children_system
 
 
 def when_reachable(call: Callable[[], _T], *, deadline_s: float = GUARD_S) -> _T:
