@@ -73,9 +73,15 @@ class Writer:
 
     def __init__(self, connection: Connection, loop: asyncio.AbstractEventLoop, deadline_s: float) -> None:
         """`deadline_s`: a record that is not acknowledged by then is not tried any more."""
+        deadline_ms = max(1, round(deadline_s * 1000))
         own: dict[str, Any] = {
             # Above this a record may appear in the log after its sender was told that it is not there.
-            "message.timeout.ms": max(1, round(deadline_s * 1000)),
+            "message.timeout.ms": deadline_ms,
+            # A broker that waits for other copies reads nothing more of a connection meanwhile. What was sent behind
+            # it was written half a minute later, long after its senders had got a 503. With one request at a time
+            # batches are larger instead: no fewer events a second, and less processor time.
+            "max.in.flight.requests.per.connection": 1,
+            "request.timeout.ms": deadline_ms,
             "linger.ms": 2,
             "queue.buffering.max.messages": _MOST_QUEUED,
         }
