@@ -165,6 +165,11 @@ BENCHMARKS = {
             },
         ),
         Benchmark(
+            "chain_latency",
+            "HTTP in to HTTP out through a stage at 5 K events/s, and the share of ingest, stage and expel",
+            _later("chain_latency"),
+        ),
+        Benchmark(
             "sync_source",
             "a PostgreSQL table of 1 M rows to a topic, then 1 % changed, then all compared",
             _later("sync_source"),
