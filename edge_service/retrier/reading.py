@@ -13,9 +13,7 @@ from enrich.kafka import Connection, kafka_errors, new_group_consumer
 from enrich.kafka.clients.errors import mapped
 
 _SETTINGS = {
-    # A partition that was paused is fetched again only after the request in flight, for the other partitions.
-    "fetch.wait.max.ms": 250,
-    # Records that wait are read again when it is their turn.
+    # A backlog is fetched while what was read of it is forwarded.
     "queued.min.messages": 5_000,
     "queued.max.messages.kbytes": 4_096,
     "enable.partition.eof": True,
@@ -24,11 +22,12 @@ _SETTINGS = {
 }
 _AT_ONCE = 2_000
 _AHEAD = Limits(200, 2**17)
-"""Of a partition whose records are not due: enough to forward them in time while more are fetched."""
-_BACKLOG = Limits(5_000, 2 * 2**20)
-"""Of a partition whose records are due."""
-_MOST_BYTES = 8 * 2**20
-"""Of all partitions of a route: each has its share, and at least one record."""
+"""Of a partition whose records are not due: enough to forward them in time while more are fetched. It is then paused,
+and is fetched again only after the request in flight for the other partitions, which may take 0.5 s."""
+_BACKLOG = Limits(10_000, 4 * 2**20)
+"""Of a partition whose records are due. It is reached if they cannot be forwarded."""
+_MOST_BYTES = 16 * 2**20
+"""Of all partitions with a backlog: each has its share, and at least one record."""
 _SILENT_S = 60.0
 """How long an assigned partition may return nothing. Until a transaction of a killed instance is ended, its group has
 no offsets: 10 s, and up to 10 s more until the brokers look for such transactions."""
@@ -75,14 +74,20 @@ class Reading:
 
     def adjust(self) -> None:
         """Reads nothing more of lines that are long enough, and more of those that are short."""
-        now_s, share = self._clock().elapsed_s, _MOST_BYTES // max(1, len(self._lines))
+        now_s = self._clock().elapsed_s
+        late = [line for line in self.lines() if line.is_all_due(now_s)]
+        backlog = Limits(_BACKLOG.records, min(_BACKLOG.bytes, _MOST_BYTES // max(1, len(late))))
         for line in self.lines():
-            most = _BACKLOG if line.is_all_due(now_s) else _AHEAD
-            most = Limits(most.records, min(most.bytes, share))
+            most = backlog if line in late else _AHEAD
             if not line.is_paused and line.is_over(most):
                 self._pause(line)
             elif line.is_paused and not line.is_over(most.half()):
                 self._resume(line)
+
+    def backlog(self) -> int:
+        """How many records are due of those lines that probably have more of them."""
+        now_s = self._clock().elapsed_s
+        return sum(len(line) for line in self.lines() if line.is_all_due(now_s))
 
     def next_due_s(self) -> float | None:
         """When the next record is due, by the clock that is never set."""

@@ -28,9 +28,11 @@ _MOST = Limits(5_000, 2 * 2**20)
 """Of one transaction."""
 _LEAST_APART_S = 0.03
 """Between transactions that are not full: each costs the brokers several requests, however small it is."""
-_LONGEST_WAIT_S = 0.5
+_LONGEST_WAIT_S = 1.0
+_READ_AT_LEAST_EVERY_S = 1.0
+"""A member of a group must poll."""
 _LOOK_EVERY_S, _LOOK_AGAIN_S = 10.0, 1.0
-_SHOW_EVERY_S = 0.5
+_SHOW_EVERY_S = 1.0
 _STALE_ROOM_S = 10.0
 _QUIET_TRIES = 2
 """A rebalance makes a transaction fail, and the next one works: that is not reported."""
@@ -93,7 +95,7 @@ class _Work:
         self._places = NOWHERE
         self._ids: dict[str, str] = {}
         """Of every topic that was there."""
-        self._next_look_s = self._next_forward_s = self._next_show_s = float("-inf")
+        self._next_look_s = self._next_read_s = self._next_forward_s = self._next_show_s = float("-inf")
         self._forwarding: Forwarding | None = None
         self._rooms_s = float("-inf")
         """When the producer's rooms were asked for."""
@@ -115,7 +117,7 @@ class _Work:
     def turn(self) -> Shown:
         """Waits until there is something to do, for a moment at most, and does it."""
         self._look()
-        self._reading.read(self._wait_s())
+        self._read()
         now_s = self._clock().elapsed_s
         if now_s >= self._next_forward_s:
             batch = self._due(now_s)
@@ -128,6 +130,15 @@ class _Work:
             self._next_show_s = now_s + _SHOW_EVERY_S
             self._shown = self._show(now_s)
         return self._shown
+
+    def _read(self) -> None:
+        """Not while there is enough for the next transaction: the client fetches more meanwhile, within its bounds."""
+        now_s = self._clock().elapsed_s
+        can_forward = now_s >= self._next_forward_s and self._places.is_there(self._plan.retry_out)
+        if can_forward and now_s < self._next_read_s and self._reading.backlog() >= self._most:
+            return
+        self._reading.read(self._wait_s())
+        self._next_read_s = self._clock().elapsed_s + _READ_AT_LEAST_EVERY_S
 
     def _wait_s(self) -> float:
         now_s, due_s = self._clock().elapsed_s, self._reading.next_due_s()

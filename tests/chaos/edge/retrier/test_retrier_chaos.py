@@ -78,7 +78,7 @@ def test_an_instance_that_was_frozen_until_another_took_over_writes_nothing_more
         instances = [start(), start()]
         for instance in instances:
             at_work(instance)
-        for number in range(rounds(3, 20)):
+        for number in range(rounds(2, 20)):
             still, other = instances[number % 2], instances[1 - number % 2]
             with frozen(still.process.pid):
                 wait_until(lambda other=other: has_all(other), what="the other to have all partitions")  # type: ignore[misc] # a default binds the loop's value
