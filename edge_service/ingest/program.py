@@ -34,6 +34,7 @@ def run(pipeline: Pipeline) -> int:
                 _serve_here(pipeline, addresses, ports, overview)
             else:
                 _serve_below(pipeline, addresses, ports, overview)
+            _log.info("stopped: every request that was begun is answered")
         finally:
             page.close()
     return leave()

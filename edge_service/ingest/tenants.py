@@ -31,6 +31,7 @@ _log = logging.getLogger("enrich.ingest")
 _POLICY = Policy(max_entries=20_000, refresh_s=0.25, expire_s=0.6, absent_expire_s=0.5)
 _AGAIN_S = 0.2
 """After a look-up failed."""
+_LATE_S = 2.0
 _MOST_BUCKETS = 20_000
 
 
@@ -87,9 +88,16 @@ def _tenant(digest: str, row: Mapping[str, Any]) -> Tenant:
     return Tenant(
         digest,
         None if topics is None else frozenset(topics),
-        row.get("events_per_s"),
-        row.get("bytes_per_s"),
+        _rate(row.get("events_per_s")),
+        _rate(row.get("bytes_per_s")),
     )
+
+
+def _rate(number: float | None) -> float | None:
+    """Infinite is no limit. What is no number allows nothing."""
+    if number is None or number == math.inf:
+        return None
+    return 0.0 if math.isnan(number) else float(number)
 
 
 class KnownTenants:
@@ -104,9 +112,16 @@ class KnownTenants:
         self._asked: dict[str, list[Callable[[Tenant | None], None]]] = {}
         self._is_asking = False
         self._buckets: dict[str, tuple[Bucket, Bucket]] = {}
-        self.trouble: str | None = "the table has not been looked into yet"
-        """Why tenants cannot be looked up now."""
+        self._failure: str | None = "the table has not been looked into yet"
+        self._since = 0.0
+        """When the look-up that is under way began."""
         self._look_up([])
+
+    @property
+    def trouble(self) -> str | None:
+        """Why tenants cannot be looked up now."""
+        is_late = self._is_asking and self._loop.time() - self._since > _LATE_S
+        return self._failure or ("the agent of this host does not answer" if is_late else None)
 
     def get(self, digest: str) -> Tenant | Absent | None:
         """None: it has to be asked for."""
@@ -140,6 +155,7 @@ class KnownTenants:
 
     def _look_up(self, digests: list[str]) -> None:
         self._is_asking = True
+        self._since = self._loop.time()
         self._thread.submit(self._loaded, digests)
 
     def _loaded(self, digests: list[str]) -> None:
@@ -156,9 +172,9 @@ class KnownTenants:
         self._loop.call_soon_threadsafe(self._answered, digests, found, trouble)
 
     def _answered(self, digests: list[str], found: Mapping[str, Tenant], trouble: str | None) -> None:
-        if trouble is not None and trouble != self.trouble:
+        if trouble is not None and trouble != self._failure:
             _log.warning("tenants cannot be looked up: %s", trouble)
-        self.trouble = trouble
+        self._failure = trouble
         if trouble is not None:
             self._loop.call_later(_AGAIN_S, lambda: self._look_up(list(self._asked)))
             return
@@ -200,9 +216,9 @@ class Tenants:
         events, size = self._known.buckets(tenant.digest)
         wait_s = 0.0
         if tenant.events_per_s is not None:
-            wait_s = max(wait_s, events.wait_s(float(tenant.events_per_s), now))
+            wait_s = max(wait_s, events.wait_s(tenant.events_per_s, now))
         if tenant.bytes_per_s is not None:
-            wait_s = max(wait_s, size.wait_s(float(tenant.bytes_per_s), now))
+            wait_s = max(wait_s, size.wait_s(tenant.bytes_per_s, now))
         if not wait_s:
             return None
         answer = problem(HTTPStatus.TOO_MANY_REQUESTS, "more than this token may send; try again later")
@@ -215,9 +231,9 @@ class Tenants:
         now = self._loop.time()
         of_events, of_bytes = self._known.buckets(tenant.digest)
         if tenant.events_per_s is not None:
-            of_events.take(events, float(tenant.events_per_s), now)
+            of_events.take(events, tenant.events_per_s, now)
         if tenant.bytes_per_s is not None:
-            of_bytes.take(len(request.body), float(tenant.bytes_per_s), now)
+            of_bytes.take(len(request.body), tenant.bytes_per_s, now)
 
     def _judge(self, tenant: Tenant | None, request: Request, go_on: Callable[[], Answer | None]) -> Answer | None:
         if tenant is None:

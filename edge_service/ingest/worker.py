@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import logging
+import resource
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -36,6 +37,7 @@ _MOST_PATIENCE_S = 20.0
 """For answers that are due. Schedulers kill after 30 s."""
 _STOP_S = 26.0
 """If stopping takes longer, something hangs: exit anyway."""
+_MOST_DESCRIPTORS = 65_536
 _BATCH_BYTES = 1_000_000
 
 Report = Callable[[ProcessReport], None]
@@ -72,6 +74,7 @@ class Worker:
         died: nobody else would ever stop it.
         """
         # What exists now is kept for good, and need not be looked through again and again.
+        _allow_many_connections()
         gc.collect()
         gc.freeze()
         uvloop.run(self._run(parent))
@@ -238,6 +241,14 @@ class Worker:
             if trouble is not None:
                 return str(trouble)
         return None if entry.tenants is None else self._tenants[entry.tenants].trouble
+
+
+def _allow_many_connections() -> None:
+    """As many as the system lets this user have. By custom a program starts with 1,024, for the sake of `select`."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _MOST_DESCRIPTORS)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 async def _within(waiting: Any, seconds: float) -> None:

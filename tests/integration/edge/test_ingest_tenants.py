@@ -11,7 +11,7 @@ from enrich.config import load
 from enrich.host.ipc.store_paths import paths_of
 from enrich.host.reader.spawn import living_agent
 from tests.support.ingesting import running, sent, write_config
-from tests.support.processes import kill
+from tests.support.processes import frozen, kill
 from tests.support.waiting import wait_until
 
 FREE = "listen: '127.0.0.1:0'"
@@ -142,6 +142,24 @@ def test_an_agent_that_is_killed_is_replaced_and_no_request_is_lost_or_let_in_un
             assert set(unknown) <= {401, 503}
         wait_until(lambda: statuses(url, "first") == [200], what="another agent")
         assert world.agent() is not None
+        ingest.until_ready()
+
+
+def test_while_the_agent_stands_still_nobody_is_let_in_unknown_and_readiness_says_why(world):
+    world.config.write_text(world.config.read_text().replace("tenants: senders", "tenants: senders, deadline: 500ms"))
+    world.put("first", name="First")
+    with running(world.config) as ingest:
+        url = ingest.url("plays")
+        assert statuses(url, "first") == [200]
+        with frozen(world.agent()):
+            wait_until(lambda: statuses(url, "first") == [503], what="the end of what is known")
+            assert statuses(url, "nobody") == [503]
+            assert sent(url, "{}") == 401, "who has no token needs no look-up"
+            wait_until(ingest.not_ready, what="the end of readiness")
+            assert "agent" in ingest.not_ready()["plays"]
+            assert ingest.ask("/healthz")[0] == 200
+        wait_until(lambda: statuses(url, "first") == [200], what="the agent's answer")
+        assert statuses(url, "nobody") == [401]
         ingest.until_ready()
 
 

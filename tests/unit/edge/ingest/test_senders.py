@@ -14,6 +14,11 @@ def test_what_a_row_leaves_out_is_not_limited():
     assert _tenant("d", {"topics": ["a"], "events_per_s": 5}).events_per_s == 5
 
 
+def test_a_rate_that_is_no_number_allows_nothing_and_an_infinite_one_everything():
+    rates = [_tenant("d", {"bytes_per_s": rate}).bytes_per_s for rate in (1.5, 0, float("nan"), float("inf"))]
+    assert rates == [1.5, 0.0, 0.0, None]
+
+
 @pytest.mark.parametrize(
     ("header", "token"),
     [
