@@ -1,7 +1,7 @@
 """An event on its way to an endpoint, and the batch in which it goes."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from confluent_kafka import Message
@@ -13,6 +13,7 @@ from enrich.kafka.records import headers_of, key_of, value_of
 from enrich.kafka.retries import TIMESTAMP, TRIES, Place, place_of
 
 _ORIGIN = re.compile(rb"([A-Za-z0-9._-]{1,249}/[0-9]{1,10})/([0-9]{1,19})")
+_NUMBER = re.compile(rb"[0-9]{1,18}")
 _LONGEST_ORIGINS = 4096
 """Bytes of the header `enrich-origins`."""
 _TWO_OFFSETS = 42
@@ -22,10 +23,12 @@ _TWO_OFFSETS = 42
 class Lease:
     """A partition, for as long as it is assigned to us."""
 
-    __slots__ = ("is_over", "partition", "under_way")
+    __slots__ = ("is_over", "partition", "route_topic", "under_way")
 
-    def __init__(self, partition: PartitionId) -> None:
+    def __init__(self, partition: PartitionId, route_topic: str | None = None) -> None:
+        """`route_topic`: the route's topic, if the partition is of the topic of its retries."""
         self.partition = partition
+        self.route_topic = route_topic
         self.is_over = False
         """Nothing of it may be begun any more."""
         self.under_way = 0
@@ -69,24 +72,29 @@ class Event:
             self._take(headers_of(message))
 
     def _take(self, headers: Sequence[tuple[str, bytes | None]]) -> None:
+        """Anybody may write into a topic: what is not as it should be is taken for missing."""
+        if self.lease.route_topic is not None:
+            self._take_place({name: content for name, content in headers if content is not None})
         for name, content in headers:
-            if content is None:
-                continue
-            if name == ORIGIN:
-                # Anybody may write into a topic; what is not an origin must not become a part of a request's head.
-                if (found := _ORIGIN.fullmatch(content)) is not None:
-                    self.origin_of, self.origin = found[1], int(found[2])
-            elif name == TRIES and content.isdigit():
-                self.tries = int(content)
-                self.place = place_of({each: value for each, value in headers if value is not None}) or self.place
-            elif name == TIMESTAMP and content.isdigit():
-                self.since_ms = int(content)
+            # What is not an origin must not become a part of a request's head.
+            if name == ORIGIN and (found := _ORIGIN.fullmatch(content or b"")) is not None:
+                self.origin_of, self.origin = found[1], int(found[2])
+
+    def _take_place(self, headers: Mapping[str, bytes]) -> None:
+        place = place_of(headers)
+        if place is not None and place[0] == self.lease.route_topic and 0 <= place[1] < 2**31 and 0 <= place[2] < 2**63:
+            self.place, self.origin = place, place[2]
+        tries, since = headers.get(TRIES, b""), headers.get(TIMESTAMP, b"")
+        if _NUMBER.fullmatch(tries):
+            self.tries = int(tries)
+        if _NUMBER.fullmatch(since):
+            self.since_ms = int(since)
 
     @property
     def origin_place(self) -> bytes:
         """Topic/partition of the origin."""
         if self.origin_of is None:
-            self.origin_of = b"%b/%d" % (self.lease.partition[0].encode(), self.lease.partition[1])
+            self.origin_of = b"%b/%d" % (self.place[0].encode(), self.place[1])
         return self.origin_of
 
     @property
@@ -95,8 +103,8 @@ class Event:
 
     @property
     def is_first_read(self) -> bool:
-        """Whether it comes from the route's topic, and not from a retry topic."""
-        return self.place[0] == self.lease.partition[0]
+        """Whether it comes from the route's topic, and not from that of its retries."""
+        return self.lease.route_topic is None
 
     def headers(self) -> Sequence[tuple[str, bytes | None]]:
         return headers_of(self.message)
@@ -172,6 +180,11 @@ def origins_of(events: Sequence[Event]) -> str:
     for event in events:
         origins.add(event)
     return origins.text()
+
+
+def has_body(event: Event) -> bool:
+    """A value of nothing, or of white space alone, is no line, no element and no body: it would vanish unseen."""
+    return event.value is not None and not event.value.isspace() and event.value != b""
 
 
 def _ndjson(events: Sequence[Event]) -> bytes:

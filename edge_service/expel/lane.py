@@ -8,6 +8,7 @@ import asyncio
 import gzip
 import heapq
 import itertools
+import logging
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,7 +16,7 @@ from datetime import UTC, datetime
 from functools import partial
 
 from edge_service.expel.breaker import Breaker
-from edge_service.expel.events import BODIES, Batch, Event, Lease, Origins, origins_of
+from edge_service.expel.events import BODIES, Batch, Event, Lease, Origins, has_body, origins_of
 from edge_service.expel.http import HttpClient, NoAnswer
 from edge_service.expel.limits import Concurrency, Rate
 from edge_service.expel.order import Order, Verdict
@@ -23,10 +24,12 @@ from edge_service.expel.outbox import Outbox
 from edge_service.expel.outcomes import Meaning, Outcome, Table, of_no_answer
 from edge_service.expel.plan import LanePlan
 from enrich.base.backoff import Backoff
-from enrich.base.errors import EnrichError
+from enrich.base.errors import EnrichError, Fatal
 from enrich.config.types.quantities import duration_text
 from enrich.service.meters import Meter
 from enrich.service.signatures import Signer
+
+_log = logging.getLogger("enrich.expel")
 
 _FAILURES = 8
 """Requests without an answer, or with one that says that it does not work, in a row until it is left alone."""
@@ -89,6 +92,7 @@ class Lane:
         """Why the last request failed, until one succeeds."""
         self.trouble_ms: int | None = None
         self.is_held = False
+        self._is_closed = False
         self._too_old = f"older than {duration_text(plan.max_age)}"
 
     # What the route's thread asks for, by way of the loop.
@@ -101,7 +105,8 @@ class Lane:
         """Begins nothing more of these; what is under way goes on."""
         for lease in leases:
             lease.is_over = True
-            self._order.forget(lease.partition[1])
+            if lease.route_topic is None:
+                self._order.forget(lease.partition[1])
         self._queue = deque(event for event in self._queue if not event.lease.is_over)
         for _, _, batch in self._again:
             self._drop_withdrawn(batch)
@@ -109,11 +114,18 @@ class Lane:
     async def close(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self.is_held = True
+        self._is_closed = True
+        self._queue.clear()
+        self._again.clear()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._client.close()
+
+    def fails(self, error: BaseException) -> None:
+        """Nothing is sent any more."""
+        _log.error("this is a bug in enrich; please report it", exc_info=error, extra={"where": self._plan.where})
+        self.failure = Fatal(f"a bug in enrich: {type(error).__name__}", where=self._plan.where)
 
     @property
     def now_s(self) -> float:
@@ -133,10 +145,16 @@ class Lane:
 
     def _pump(self) -> None:
         """Begins all requests that may begin now."""
-        now = self._loop.time()
+        try:
+            if not self._is_closed:
+                self._pump_now(self._loop.time())
+        except Exception as error:  # noqa: BLE001 - the top of what the loop calls: no error may stop a route silently
+            self.fails(error)
+
+    def _pump_now(self, now: float) -> None:
         self._bury_old(now)
         while not self.is_held and self.failure is None:
-            if not self.concurrency.has_room or self.concurrency.under_way >= _MOST_REFUSALS - self._refusals:
+            if not self.concurrency.has_room or self._may_be_refused():
                 return  # the end of a request comes back here
             wait_s = max(self._quiet_until - now, self.breaker.wait_s(now), self._rate.wait_s(now))
             batch = self._next(now) if wait_s <= 0 else None
@@ -145,6 +163,10 @@ class Lane:
                     self._pump_in(wait_s)
                 return
             self._begin(batch, now)
+
+    def _may_be_refused(self) -> bool:
+        """Whether as many are refused or under way as it takes to hold the route: the next waits for their answers."""
+        return self._refusals > 0 and self._refusals + self.concurrency.under_way >= _MOST_REFUSALS
 
     def _pump_in(self, seconds: float) -> None:
         if self._timer is not None:
@@ -200,9 +222,9 @@ class Lane:
         oldest_ms = self._oldest_ms()
         while self._queue and len(events) < plan.events:
             event = self._queue[0]
-            if event.value is None or event.since_ms < oldest_ms:
+            if event.since_ms < oldest_ms or not has_body(event):
                 self._queue.popleft()
-                self._bury([event], _NO_VALUE if event.value is None else self._too_old)
+                self._bury([event], self._too_old if event.since_ms < oldest_ms else _NO_VALUE)
                 continue
             size += event.size + 1
             if events and (size > plan.bytes or not origins.has_room(event)):
@@ -215,7 +237,7 @@ class Lane:
                 case Verdict.diverted:
                     self._divert(event)
                 case Verdict.known:
-                    self._settle([event])
+                    self._settle_events([event])
                 case Verdict.behind:
                     pass
         return events
@@ -230,7 +252,7 @@ class Lane:
         self.breaker.sent(now)
         task = self._loop.create_task(self._send(batch))
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._sent)
 
     async def _send(self, batch: Batch) -> None:
         began = self._loop.time()
@@ -249,6 +271,11 @@ class Lane:
             for event in batch.events:
                 event.lease.under_way -= 1
         self._pump()
+
+    def _sent(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.fails(error)
 
     async def _posted(self, batch: Batch) -> Outcome:
         body = self._make_body(batch.events)
@@ -324,11 +351,18 @@ class Lane:
 
     def _end(self, batch: Batch) -> None:
         """All its events are settled, or on their way to another topic."""
-        following = batch.following()
-        if following is None:
-            self._queue.extendleft(reversed(self._order.finished([*batch.before, *batch.events])))
-        else:  # the other part of a batch that was halved is next
-            self._send_again(following, self._loop.time())
+        while (following := batch.following()) is not None:  # the other part of a batch that was halved is next
+            waiting = [event for event in following.events if self._order.has_to_wait(event)]
+            for event in waiting:
+                self._divert(event)
+            if waiting:
+                following.before = [*following.before, *waiting]
+                following.events = [event for event in following.events if not self._order.has_to_wait(event)]
+            if following.events:
+                self._send_again(following, self._loop.time())
+                return
+            batch = following
+        self._queue.extendleft(reversed(self._order.finished([*batch.before, *batch.events])))
 
     def _move(self, batch: Batch, outcome: Outcome) -> None:
         """To a retry topic, or to the DLQ if all pauses are used up."""

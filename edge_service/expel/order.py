@@ -2,7 +2,8 @@
 
 from bisect import bisect_left, insort
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
@@ -16,7 +17,7 @@ class Verdict(StrEnum):
     diverted = "diverted"
     """An earlier event of its key waits in a retry topic: it has to wait there too."""
     known = "known"
-    """It stands in a retry topic already."""
+    """It stands in a retry topic already: it was read before, and not committed before a kill."""
 
 
 class Order(Protocol):
@@ -39,6 +40,9 @@ class Order(Protocol):
 
     def pause_of(self, event: Event) -> int:
         """For a diverted event, the number of the pause in whose topic the one before it waits."""
+
+    def has_to_wait(self, event: Event) -> bool:
+        """Of an event that went: whether one before it waits in a retry topic meanwhile."""
 
     def forget(self, partition: int) -> None:
         """The partition of the route's topic is not ours any more."""
@@ -65,8 +69,24 @@ class AnyOrder:
     def pause_of(self, event: Event) -> int:  # noqa: ARG002
         return 0
 
+    def has_to_wait(self, event: Event) -> bool:  # noqa: ARG002
+        return False
+
     def forget(self, partition: int) -> None:
         pass
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """What waits of a partition, since before it was ours."""
+
+    events: Collection[tuple[bytes, int, int]] = ()
+    """Key, offset in the route's topic, and pause of each."""
+    paused: Collection[int] = frozenset()
+    """The offsets of those that waited for a pause when `reached` was known."""
+    reached: int = 0
+    """Where the topic from which they come back ended then. A copy of these that stands below is not theirs any more:
+    it was read, and not committed before a kill."""
 
 
 class _Elsewhere:
@@ -113,12 +133,15 @@ class KeyOrder:
         self._behind: dict[tuple[int, bytes], deque[Event]] = {}
         """Of keys that a batch has."""
         self._in_batch: set[tuple[int, bytes]] = set()
+        self._waiting: dict[int, Waiting] = {}
 
-    def knows(self, partition: int, waiting: Iterable[tuple[bytes, int, int]]) -> None:
-        """What waits in retry topics since before the partition was ours: key, offset and pause of each event."""
-        keys = self._elsewhere[partition] = {}
-        for key, offset, pause in waiting:
+    def knows(self, partition: int, waiting: Waiting) -> None:
+        """To be called before anything of the partition is judged."""
+        keys: dict[bytes, _Elsewhere] = {}
+        for key, offset, pause in waiting.events:
             keys.setdefault(key, _Elsewhere()).put(offset, pause)
+        self._waiting[partition] = waiting
+        self._elsewhere[partition] = keys  # whole, and at once: the route's thread calls this, beside the loop
 
     def begin_batch(self) -> None:
         self._in_batch.clear()
@@ -129,19 +152,27 @@ class KeyOrder:
         _, partition, offset = event.place
         name = partition, event.key
         elsewhere = self._elsewhere.get(partition, {}).get(event.key)
+        if self._is_left_over(event, partition, offset):
+            return Verdict.known
         if name in self._behind:
             if name in self._in_batch and not elsewhere:
                 return Verdict.goes
             self._behind[name].append(event)
             return Verdict.behind
         if elsewhere:
-            if event.is_first_read:  # if it is known there, it is read again after a kill
-                return Verdict.known if offset in elsewhere else Verdict.diverted
-            if elsewhere.first != offset:
+            if event.is_first_read and offset in elsewhere:
+                return Verdict.known
+            if elsewhere.first < offset:
                 return Verdict.diverted
         self._behind[name] = deque()
         self._in_batch.add(name)
         return Verdict.goes
+
+    def _is_left_over(self, event: Event, partition: int, offset: int) -> bool:
+        waiting = self._waiting.get(partition)
+        if event.is_first_read or waiting is None or event.offset >= waiting.reached:
+            return False
+        return event.lease.partition[1] == partition and offset in waiting.paused
 
     def finished(self, events: Sequence[Event]) -> Sequence[Event]:
         freed: list[Event] = []
@@ -171,7 +202,13 @@ class KeyOrder:
         elsewhere = self._elsewhere.get(partition, {}).get(event.key or b"")
         return elsewhere.pause_before(offset) if elsewhere else 0
 
+    def has_to_wait(self, event: Event) -> bool:
+        _, partition, offset = event.place
+        elsewhere = self._elsewhere.get(partition, {}).get(event.key) if event.key is not None else None
+        return elsewhere is not None and bool(elsewhere) and elsewhere.first < offset
+
     def forget(self, partition: int) -> None:
         self._elsewhere.pop(partition, None)
+        self._waiting.pop(partition, None)
         for name in [name for name in self._behind if name[0] == partition]:
             del self._behind[name]

@@ -63,6 +63,8 @@ class Outbox:
         self.trouble: str | None = None
         """Why events cannot be written now; they are tried again."""
         self.trouble_ms: int | None = None
+        self.failure: EnrichError | None = None
+        """A topic is missing: it is made again when the route begins again."""
 
     def retry(self, event: Event, pause: int, tries: int, done: Done) -> None:
         """Writes it to the topic of this pause, with its place and with how many pauses it has used up."""
@@ -115,7 +117,7 @@ class Outbox:
         if self._is_closed:
             return
 
-        def reported(error: KafkaError | None, message: Message) -> None:
+        def reported(error: KafkaError | None, _: Message) -> None:
             if error is None:
                 self.trouble = None
                 self._backoff.reset()
@@ -123,7 +125,7 @@ class Outbox:
             elif error.code() in _TOO_LARGE:
                 too_large()
             else:
-                self._again(mapped(error, f"topic {message.topic()}"), partial(self._write, record, done, too_large))
+                self._refused(error, record, done, too_large)
 
         try:
             producer = self._begun()
@@ -142,9 +144,15 @@ class Outbox:
             if error.code() in _TOO_LARGE:
                 too_large()
             else:
-                self._again(mapped(error, f"topic {record.topic}"), partial(self._write, record, done, too_large))
+                self._refused(error, record, done, too_large)
         if self._poller is None:
             self._poll()
+
+    def _refused(self, error: KafkaError, record: _Record, done: Done, too_large: Done) -> None:
+        where = f"topic {record.topic}"
+        if error.code() in _MISSING:
+            self.failure = Retryable(f"Kafka: {error.str()}", where=where, next_step="the route makes it by itself")
+        self._again(mapped(error, where), partial(self._write, record, done, too_large))
 
     def _begun(self) -> Producer:
         if self._producer is None:
@@ -167,4 +175,5 @@ class Outbox:
         self._loop.call_later(self._backoff.next_s(), write)
 
 
+_MISSING = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
 _TOO_LARGE = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)

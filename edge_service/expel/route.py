@@ -26,7 +26,7 @@ from enrich.delivery.letters import Letters
 from enrich.delivery.plan import Companions, FlowPlan
 from enrich.delivery.sending import Bounds
 from enrich.delivery.spill import Spill
-from enrich.delivery.topics import make_topics, room_in
+from enrich.delivery.topics import grow_topics, make_topics, room_in
 from enrich.kafka import Connection, Topics, librdkafka_settings, new_admin_client, new_group_consumer
 from enrich.service.meters import Meter
 from enrich.service.routes import Paused, RouteKind, RouteState, RouteStatus
@@ -44,14 +44,17 @@ _WATCHED = {"auto.offset.reset": "error", "enable.partition.eof": True}
 
 
 class _Ending:
-    """Set when the program is to stop, or the route is on hold."""
+    """Set when the program is to stop, the route is on hold, or nothing can be sent any more."""
 
-    def __init__(self, stopping: threading.Event, hold: Callable[[], Hold | None]) -> None:
+    def __init__(
+        self, stopping: threading.Event, hold: Callable[[], Hold | None], failure: Callable[[], EnrichError | None]
+    ) -> None:
         self._stopping = stopping
         self._hold = hold
+        self._failure = failure
 
     def is_set(self) -> bool:
-        return self._stopping.is_set() or self._hold() is not None
+        return self._stopping.is_set() or self._hold() is not None or self._failure() is not None
 
 
 class OnHold(WouldLoseData):
@@ -101,6 +104,10 @@ class ExpelRoute:
         return self._plan.name
 
     def run(self, stopping: threading.Event) -> None:
+        while not stopping.is_set():  # more than once if a person resumes it before it has ended for its hold
+            self._run_once(stopping)
+
+    def _run_once(self, stopping: threading.Event) -> None:
         topics = self._clients.topics()
         partitions = self._made_topics(topics)
         self._require_no_hold()
@@ -116,11 +123,11 @@ class ExpelRoute:
         plan, section, loop = self._plan, self._plan.section, self._clients.loop
         retries = [(topic, len(topics.partitions(topic))) for topic in plan.retry_in]
         companions = Companions(partitions, {plan.retry_out: len(topics.partitions(plan.retry_out))} if retries else {})
-        consumer = new_group_consumer(self._clients.consumer, plan.group, **_WATCHED, error_cb=self._client_error)
-        held.callback(consumer.close)
         order: Order = KeyOrder() if plan.keeps_order else AnyOrder()
-        begun = known_in(plan, self._clients.common, topics, order) if isinstance(order, KeyOrder) else None
-        sink = LaneSink(loop.loop, 2 * section.parallel, self._remark, begun)
+        begun = None
+        if isinstance(order, KeyOrder):
+            begun = known_in(plan, self._clients.common, topics, order, partitions)
+        sink = LaneSink(loop.loop, section.topic, 2 * section.parallel, self._remark, begun)
         letters = Letters(plan.name, room_in([section.dlq], topics, self._clients.producer), self._spill)
 
         async def begin() -> tuple[Lane, Outbox]:
@@ -128,14 +135,20 @@ class ExpelRoute:
             outbox = Outbox(self._clients.producer, retries, section.dlq, letters, plan.sender)
             return Lane(plan.lane, client, outbox, order, self._meter, sink.note_settled, self._hold_here), outbox
 
-        self._lane, self._outbox = sink.lane, _ = loop.wait_for(begin())
-        held.callback(self._end, self._lane, self._outbox)
+        self._lane, self._outbox = lane, outbox = loop.wait_for(begin())
+        sink.lane = lane
+        held.callback(self._end, lane, outbox)
+        consumer = new_group_consumer(self._clients.consumer, plan.group, **_WATCHED, error_cb=self._client_error)
+        held.callback(consumer.close)  # first of all: what is under way then is waited for, and committed
         patience_s = min(plan.http.timeout.total_seconds() + _SPARE_S, _MOST_PATIENCE_S)
         window = section.window
-        flow_plan = FlowPlan(section.topic, 0, {}, 0, companions=companions, commit_s=1.0)
+        flow_plan = FlowPlan(section.topic, 0, {}, 0, companions=companions, gather_s=0.002, commit_s=1.0)
         bounds = Bounds(window.events, window.bytes, patience_s)
         self._flow = Flow.streaming(consumer, flow_plan, sink, bounds)
-        self._flow.run(_Ending(stopping, lambda: self._clients.holds.of(self.name)))
+        holds = self._clients.holds
+        self._flow.run(_Ending(stopping, lambda: holds.of(self.name), lambda: lane.failure or outbox.failure))
+        if (failure := lane.failure or outbox.failure) is not None:
+            raise failure
         if not stopping.is_set():
             self._require_no_hold()
 
@@ -153,6 +166,8 @@ class ExpelRoute:
         retries = [*plan.retry_in, plan.retry_out] if plan.retry_in else []
         kept = max(section.retries, default=section.max_age) + section.max_age
         make_topics(topics, section.topic, section.dlq, retries, partitions, kept)
+        if plan.keeps_order:  # it rests on that an event comes back to whoever has its partition
+            grow_topics(topics, retries, partitions)
         return partitions
 
     def _require_no_hold(self) -> None:

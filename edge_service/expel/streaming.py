@@ -42,15 +42,17 @@ class LaneSink:
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
+        route_topic: str,
         batches: int,
         remark: Callable[[Gap], None],
-        begun: Callable[[PartitionId], None] | None,
+        begun: Callable[[Collection[PartitionId]], None] | None,
     ) -> None:
         """`batches`: after so many, what is settled should be committed: a kill repeats no more. `begun` is called with
-        each partition that is read from now on."""
+        the partitions that are read from now on."""
         self.settles = threading.Event()
         self.lane: Lane | None = None
         self._loop = loop
+        self._topic = route_topic
         self._batches = batches
         self._remark = remark
         self._begun = begun
@@ -75,9 +77,6 @@ class LaneSink:
         self._loop.call_soon_threadsafe(self._take, messages)
 
     def settled(self) -> Sequence[tuple[PartitionId, Sequence[int]]]:
-        lane = self.lane
-        if lane is not None and lane.failure is not None:
-            raise lane.failure
         if not self._settled:
             return ()
         with self._lock:
@@ -86,9 +85,9 @@ class LaneSink:
 
     def begin(self, partitions: Collection[PartitionId]) -> None:
         if self._begun is not None:
-            for partition in partitions:
-                self._begun(partition)
-        self._leases |= {partition: Lease(partition) for partition in partitions}
+            self._begun(partitions)
+        for partition in partitions:
+            self._leases[partition] = Lease(partition, None if partition[0] == self._topic else self._topic)
 
     def withdraw(self, partitions: Collection[PartitionId], patience_s: float) -> None:
         leases = [lease for partition in partitions if (lease := self._leases.pop(partition, None)) is not None]
@@ -111,13 +110,20 @@ class LaneSink:
     # On the loop.
 
     def _take(self, messages: Sequence[Message]) -> None:
+        if self.lane is None:
+            return
+        try:
+            self.lane.take(self._events(messages))
+        except Exception as error:  # noqa: BLE001 - the top of what the loop calls: no error may stop a route silently
+            self.lane.fails(error)
+
+    def _events(self, messages: Sequence[Message]) -> Sequence[Event]:
         now, leases, events = self._loop.time(), self._leases, list[Event]()
         for message in messages:
             lease = leases.get((message.topic() or "", message.partition() or 0))
             if lease is not None:  # else it was given up meanwhile
                 events.append(Event(message, lease, now))
-        if self.lane is not None:
-            self.lane.take(events)
+        return events
 
     @staticmethod
     async def _withdrawn(lane: Lane, leases: Sequence[Lease], patience_s: float) -> None:

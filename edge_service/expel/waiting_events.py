@@ -1,75 +1,90 @@
 """Which events of a partition wait in the retry topics, for a route that keeps the order of keys."""
 
-import time
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 
-from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka import Consumer, Message
 
-from edge_service.expel.order import KeyOrder
+from edge_service.expel.events import Event, Lease
+from edge_service.expel.order import KeyOrder, Waiting
 from edge_service.expel.plan import ExpelPlan
 from enrich.base.errors import Retryable
 from enrich.delivery.plan import PartitionId
-from enrich.kafka import Topics, kafka_errors, new_group_consumer, new_store_consumer
+from enrich.delivery.positions import Committed
+from enrich.kafka import Topics, new_group_consumer, new_store_consumer, read_to_end
 from enrich.kafka.clients.making import Connection
 from enrich.kafka.groups import committed
-from enrich.kafka.retries import TRIES, as_first_read
 
-_DEADLINE_S = 60.0
+_OPEN_S = 90.0
+"""A transaction of a retrier that was killed stays open for a minute, and nothing behind it can be read so long."""
+_BY_ITSELF = "the route begins again by itself, with retry topics that have as many"
+_Events = Mapping[int, list[tuple[bytes, int, int]]]
 
 
-def known_in(plan: ExpelPlan, connection: Connection, topics: Topics, order: KeyOrder) -> Callable[[PartitionId], None]:
-    """To be called with each partition that was assigned, before anything of it is read."""
+def known_in(
+    plan: ExpelPlan, connection: Connection, topics: Topics, order: KeyOrder, count: int
+) -> Callable[[Collection[PartitionId]], None]:
+    """To be called with the partitions that were assigned, before anything of them is read. `count`: partitions of the
+    route's topic for which its retry topics were made. Raises Retryable."""
 
-    def begin(partition: PartitionId) -> None:
-        topic, number = partition
-        if topic == plan.section.topic:
-            order.knows(number, _waiting(plan, connection, topics, number))
+    def begin(partitions: Collection[PartitionId]) -> None:
+        numbers = [number for topic, number in partitions if topic == plan.section.topic]
+        if any(number >= count for number in numbers):
+            raise Retryable("the topic has new partitions", where=f"topic {plan.section.topic}", next_step=_BY_ITSELF)
+        waiting = _waiting(plan, connection, topics, numbers) if numbers and plan.retry_in else {}
+        for number in numbers:
+            order.knows(number, waiting.get(number, Waiting()))
 
     return begin
 
 
-def _waiting(plan: ExpelPlan, connection: Connection, topics: Topics, number: int) -> Iterator[tuple[bytes, int, int]]:
-    # In this order: an event that is forwarded meanwhile is found in both, and not in neither.
+def _waiting(plan: ExpelPlan, connection: Connection, topics: Topics, numbers: Sequence[int]) -> Mapping[int, Waiting]:
+    found: _Events = defaultdict(list)
+    last = len(plan.retry_in) - 1
+    reached = topics.written_offsets(plan.retry_out)
     with closing(new_store_consumer(connection)) as reader:
-        for pause, topic in enumerate(plan.retry_in):
-            for message in _uncommitted(reader, connection, plan.retrier_group, topics, topic, number):
-                yield from _named(message, pause)
-        for message in _uncommitted(reader, connection, plan.group, topics, plan.retry_out, number):
-            yield from _named(message, None)
+        # In this order: an event that is forwarded meanwhile is found in both, and not in neither.
+        with closing(new_group_consumer(connection, plan.retrier_group)) as member:
+            for pause, topic in enumerate(plan.retry_in):
+                for event in _events(plan, _uncommitted(reader, member, plan.retrier_group, topics, topic, numbers)):
+                    _note(found, event, pause)
+        paused = {number: {offset for _, offset, _ in events} for number, events in found.items()}
+        with closing(new_group_consumer(connection, plan.group)) as member:
+            for event in _events(plan, _uncommitted(reader, member, plan.group, topics, plan.retry_out, numbers)):
+                _note(found, event, min(max(event.tries - 1, 0), last))  # it counts the pauses that are over
+    return {number: Waiting(found[number], paused.get(number, set()), reached.get(number, 0)) for number in numbers}
 
 
-def _named(message: Message, pause: int | None) -> Iterator[tuple[bytes, int, int]]:
-    event = as_first_read(message)
+def _note(found: _Events, event: Event, pause: int) -> None:
     if event.key is not None:
-        tries = dict(message.headers() or []).get(TRIES) or b"0"
-        yield event.key, event.offset, int(tries) if pause is None else pause
+        _, number, offset = event.place
+        found[number].append((event.key, offset, pause))
+
+
+def _events(plan: ExpelPlan, messages: Iterator[Message]) -> Iterator[Event]:
+    """Without what other programs wrote there: nobody says of it that it comes back in the partition of its place."""
+    for message in messages:
+        lease = Lease((message.topic() or "", message.partition() or 0), plan.section.topic)
+        event = Event(message, lease, 0.0)
+        if event.place[:2] == (plan.section.topic, lease.partition[1]):
+            yield event
 
 
 def _uncommitted(
-    reader: Consumer, connection: Connection, group: str, topics: Topics, topic: str, number: int
+    reader: Consumer, member: Consumer, group: str, topics: Topics, topic: str, numbers: Sequence[int]
 ) -> Iterator[Message]:
-    """The records of a partition that this group has not committed."""
-    end = topics.end_offsets(topic).get(number, 0)
-    with closing(new_group_consumer(connection, group)) as member:
-        reached = committed(member, group, topic, [number])
-    with kafka_errors(f"topic {topic}"):
-        low, _ = reader.get_watermark_offsets(TopicPartition(topic, number), timeout=_DEADLINE_S, cached=False)
-        start = max(low, reached[0].offset if reached else 0)
-        if start >= end:
-            return
-        reader.assign([TopicPartition(topic, number, start)])
-    deadline = time.monotonic() + _DEADLINE_S
-    position = start
-    while position < end:
-        with kafka_errors(f"topic {topic}"):
-            messages = reader.consume(1_000, 0.2)
+    """The records of the partitions that this group has neither committed nor settled beyond that."""
+    reached = {one.partition: one for one in committed(member, group, topic, numbers)}
+    notes = {number: Committed.from_text(one.metadata) for number, one in reached.items()}
+    settled = {number: () if note is None else note.done for number, note in notes.items()}
+    lows, ends = topics.start_offsets(topic), topics.written_offsets(topic)
+    # To the end of what is written, not of what can be read now: the offsets of a transaction that is just being
+    # committed are seen before its records.
+    ends = {number: ends[number] for number in numbers if number in ends}
+    starts = {number: max(lows[number], reached[number].offset if number in reached else 0) for number in ends}
+    for messages in read_to_end(reader, topic, starts, ends, stalled_s=_OPEN_S):
         for message in messages:
-            error = message.error()
-            if error is None and (message.offset() or 0) < end:
-                position = (message.offset() or 0) + 1
+            offset, done = message.offset() or 0, settled.get(message.partition() or 0, ())
+            if not any(first <= offset <= last for first, last in done):
                 yield message
-            elif error is not None and error.code() == KafkaError._PARTITION_EOF:
-                position = end
-        if time.monotonic() > deadline:
-            raise Retryable(f"partition {number} cannot be read to its end", where=f"topic {topic}")

@@ -25,6 +25,18 @@ def room_in(names: Sequence[str], topics: Topics, producer: Connection) -> int:
     return min(rooms, default=_DEFAULT_ROOM)
 
 
+def grow_topics(topics: Topics, names: Sequence[str], partitions: int) -> None:
+    """Adds partitions to those that have fewer. Raises ConfigError without the rights for it."""
+    for name in names:
+        if len(topics.partitions(name)) >= partitions:
+            continue
+        try:
+            topics.grow(name, partitions)
+        except ConfigError:
+            if len(topics.partitions(name)) < partitions:  # else another instance was faster
+                raise
+
+
 def make_topics(
     topics: Topics,
     source: str,

@@ -10,7 +10,7 @@ from typing import Any
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.admin._listoffsets import OffsetSpec
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from enrich.base.errors import ConfigError, EnrichError, Unreachable
 from enrich.kafka.clients.errors import kafka_errors
@@ -84,6 +84,12 @@ class Topics:
                 return False  # another process was faster
             raise
         return True
+
+    def grow(self, name: str, partitions: int) -> None:
+        """Adds partitions, until the topic has so many. Raises ConfigError if it has as many already."""
+        self._only(
+            self._admin.create_partitions([NewPartitions(name, partitions)], **self._deadlines()), f"topic {name}"
+        )
 
     def delete(self, name: str) -> None:
         self._only(self._admin.delete_topics([name], **self._deadlines()), f"topic {name}")

@@ -1,0 +1,74 @@
+"""The events of a key go one after the other, also through retry topics."""
+
+from confluent_kafka import Message
+
+from edge_service.expel.events import Event, Lease
+from edge_service.expel.order import KeyOrder, Verdict, Waiting
+from enrich.kafka.retries import retry_headers
+
+
+def first_read(offset: int, key: bytes | None = b"k") -> Event:
+    message = Message(topic="events", partition=0, offset=offset, key=key, value=b"1", timestamp=(1, 1))
+    return Event(message, Lease(("events", 0)), 0.0)
+
+
+def come_back(offset: int, at: int = 0) -> Event:
+    """`at`: its place in the topic from which it comes back."""
+    headers: list[tuple[str, str | bytes | None]] = [*retry_headers(("events", 0, offset), 1, 1)]
+    message = Message(topic="out", partition=0, offset=at, key=b"k", value=b"1", timestamp=(1, 1), headers=headers)
+    return Event(message, Lease(("out", 0), "events"), 0.0)
+
+
+def test_an_event_goes_with_those_before_it_or_once_they_are_over():
+    order = KeyOrder()
+    events = [first_read(offset) for offset in range(4)]
+    order.begin_batch()
+    assert [order.judge(event) for event in events[:2]] == [Verdict.goes, Verdict.goes]
+    order.begin_batch()
+    assert [order.judge(event) for event in events[2:]] == [Verdict.behind, Verdict.behind]
+    assert order.judge(first_read(9, key=None)) is Verdict.goes
+    assert order.finished(events[:2]) == events[2:]
+    assert order.judge(events[2]) is Verdict.goes
+
+
+def test_what_comes_after_an_event_that_waits_for_its_retry_waits_too():
+    order = KeyOrder()
+    order.moves(first_read(0), 1)
+    second = first_read(1)
+    assert order.judge(second) is Verdict.diverted
+    assert order.pause_of(second) == 1
+    order.moves(second, 1)
+    order.begin_batch()
+    assert order.judge(come_back(1)) is Verdict.diverted
+    assert order.judge(come_back(0)) is Verdict.goes
+    order.settled(come_back(0))
+    order.finished([come_back(0)])
+    order.begin_batch()
+    assert order.judge(come_back(1)) is Verdict.goes
+    order.settled(come_back(1))
+    order.finished([come_back(1)])
+    assert order.judge(first_read(2)) is Verdict.goes
+
+
+def test_what_is_read_again_after_a_kill_and_waits_for_its_retry_already_is_not_sent():
+    order = KeyOrder()
+    order.knows(0, Waiting([(b"k", 3, 0), (b"k", 4, 0)], {3}, reached=7))
+    assert order.judge(first_read(3)) is Verdict.known
+    assert order.judge(first_read(4)) is Verdict.known
+    assert order.judge(first_read(5)) is Verdict.diverted
+    order.begin_batch()
+    assert order.judge(come_back(3, at=6)) is Verdict.known  # a copy that was read before the kill
+    assert order.judge(come_back(3, at=7)) is Verdict.goes
+
+
+def test_an_event_before_those_that_wait_does_not_wait_for_them():
+    order = KeyOrder()
+    order.knows(0, Waiting([(b"k", 5, 0)]))
+    assert order.judge(first_read(2)) is Verdict.goes
+
+
+def test_nothing_is_kept_of_a_partition_that_is_not_ours_any_more():
+    order = KeyOrder()
+    order.knows(0, Waiting([(b"k", 1, 0)], {1}, reached=9))
+    order.forget(0)
+    assert order.judge(come_back(1, at=3)) is Verdict.goes
