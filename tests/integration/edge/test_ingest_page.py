@@ -11,6 +11,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from enrich.config import load
+from tests.support.ending import stop_agent_of
 from tests.support.ingesting import running, sent, write_config
 from tests.support.waiting import GUARD_S, wait_until
 
@@ -117,3 +119,4 @@ def test_a_sender_is_let_in_and_kept_out_by_a_row(start, cluster, tmp_path, new_
         wait_until(lambda: sent(url, "{}", token=TOKEN).status == 200, what="the sender's row")
         shell(put.partition("enrich")[0] + end + delete, tmp_path)
         wait_until(lambda: sent(url, "{}", token=TOKEN).status == 401, what="its end")
+    stop_agent_of(load(config))
