@@ -17,6 +17,8 @@ def groups_of(pipeline: Pipeline) -> Mapping[str, str]:
     if pipeline.sync is not None:
         groups |= {f"enrich.sync.{pipeline.name}.{name}": f"route {name}" for name in pipeline.sync.writeback}
         groups |= {f"enrich.source.{pipeline.name}.{name}": f"source {name}" for name in pipeline.sync.sources}
+    groups |= {f"enrich.expel.{pipeline.name}.{name}": f"route {name}" for name in pipeline.expel}
+    groups |= {f"enrich.retrier.{pipeline.name}.{name}": f"retries of {name}" for name in pipeline.expel}
     return groups
 
 

@@ -12,6 +12,7 @@ from enrich.admin.doctor.verdict import Verdict, bad, good, warning
 from enrich.admin.topics.actual import actual_topics
 from enrich.admin.topics.checking import check_topic
 from enrich.admin.topics.notes import CLOCK_KEY, NOTES_TOPIC, read_notes
+from enrich.admin.topics.planning import as_others_are, needed
 from enrich.admin.topics.wanted import wanted_topics
 from enrich.base.errors import EnrichError
 from enrich.codecs import registry_trouble
@@ -79,12 +80,12 @@ def _only(settings: object) -> str | None:
 def _of_topics(cluster: Cluster, pipeline: Pipeline) -> Iterator[Verdict]:
     wanted = wanted_topics(pipeline)
     try:
-        actual, notes = actual_topics(cluster, list(wanted)), read_notes(cluster)
+        actual, notes = actual_topics(cluster, needed(wanted)), read_notes(cluster)
     except EnrichError as error:
         yield bad("topics", error.what, error.next_step)
         return
     findings = 0
-    for name, topic in wanted.items():
+    for name, topic in as_others_are(wanted, actual).items():
         checked = check_topic(cluster, topic, actual.get(name), notes.get(name), deep=False)
         findings += len(checked.findings)
         for finding in checked.findings:
