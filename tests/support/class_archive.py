@@ -14,8 +14,8 @@ from pathlib import Path
 
 from enrich.dev.servers.java import find_java
 
-COMPILED_ONCE = "-XX:TieredStopAtLevel=1"
-"""Code that runs for seconds is not worth compiling a second time."""
+QUICK = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+"""Code that runs for seconds is not worth compiling a second time, small memory not worth many threads' care."""
 
 _SILENT = ("-Xlog:disable", "-Xlog:all=error:stderr")
 
@@ -49,7 +49,7 @@ def _make(archive: Path, module: str, name: str) -> None:
             # Spark's daemon of workers has to find this project's packages, wherever the tests were started.
             env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
             check=True,
-            timeout=300,
+            timeout=900,  # a busy machine takes many times the quarter of a minute
             capture_output=True,
         )
         for older in archive.parent.glob(f"{name}-classes-*.jsa"):

@@ -17,10 +17,8 @@ from enrich.dev.servers.ports import choose
 from enrich.dev.servers.server import Command, Home, Prepare
 from enrich.jars import Report, jars
 from enrich.kafka import Connection, Topics, new_admin_client
-from tests.support.class_archive import COMPILED_ONCE, with_archive
+from tests.support.class_archive import QUICK, with_archive
 from tests.support.waiting import wait_until
-
-_OPTIONS = (COMPILED_ONCE, "-XX:+UseSerialGC")
 
 
 def make_brokers_quick() -> None:
@@ -29,7 +27,7 @@ def make_brokers_quick() -> None:
 
     def equip_quick(self: kafka.Kafka, report: Report | None) -> Prepare:
         equipped = equip(self, report)  # first, since it may download what the archive is made with
-        if not set(_OPTIONS) <= set(java.FLAGS):
+        if not set(QUICK) <= set(java.FLAGS):
             java.FLAGS = (*java.FLAGS, *_options())  # type: ignore[assignment] # of whatever length
         return equipped
 
@@ -40,7 +38,7 @@ def make_brokers_quick() -> None:
 def _options() -> tuple[str, ...]:
     """The first call of a checkout makes the archive, which takes a quarter of a minute."""
     made_for = str(jars("kafka")).encode() + Path(__file__).read_bytes()
-    return (*_OPTIONS, *with_archive("tests.support.quick_broker", made_for))
+    return (*QUICK, *with_archive("tests.support.quick_broker", made_for))
 
 
 def _load_what_brokers_load(options: str, folder: Path) -> None:
@@ -59,7 +57,7 @@ def _load_what_brokers_load(options: str, folder: Path) -> None:
 
     command = server.equip(None)(home, run)
     java_, *words = command.argv
-    running = started(Command((java_, *_OPTIONS, *shlex.split(options), *words), command.environment))
+    running = started(Command((java_, *QUICK, *shlex.split(options), *words), command.environment))
     try:
         wait_until(lambda: server.answers(home), what="the broker")
         _use({"bootstrap.servers": server.address(home)})

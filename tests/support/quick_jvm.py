@@ -1,5 +1,6 @@
-"""How tests start Spark's JVMs: code is compiled once instead of twice, and classes come from an archive of the JVM's
-own making. Half the processor time, and half the wait, of a start. What a stage does is the same."""
+"""How tests start Spark's JVMs: code is compiled once instead of twice, classes come from an archive of the JVM's own
+making, one thread collects memory. Half the processor time, and half the wait, of a start. What a stage does is the
+same."""
 
 import shlex
 import sys
@@ -11,19 +12,19 @@ import pyspark.sql.functions as sql
 from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined] # missing in its stubs
 
 from enrich.stage.spark.session import stage_session
-from tests.support.class_archive import COMPILED_ONCE, with_archive
+from tests.support.class_archive import QUICK, with_archive
 
 
 @cache
 def quick_jvm() -> str:
     """Options of `java`. The first call of a checkout makes the archive, which takes a quarter of a minute."""
     made_for = pyspark.__version__.encode() + Path(__file__).read_bytes()
-    return shlex.join([COMPILED_ONCE, *with_archive("tests.support.quick_jvm", made_for)])
+    return shlex.join([*QUICK, *with_archive("tests.support.quick_jvm", made_for)])
 
 
 def _load_what_stages_load(options: str, folder: str) -> None:
     """A stream through a Python worker, JSON in and out, counted."""
-    options = f"{COMPILED_ONCE} {options}"
+    options = f"{shlex.join(QUICK)} {options}"
     session = stage_session("classes", master="local[2]", settings={"spark.driver.extraJavaOptions": options})
     same = arrow_udf(lambda numbers: numbers, returnType="long")
     ticks = session.readStream.format("rate-micro-batch").option("rowsPerBatch", 100).load()

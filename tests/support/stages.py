@@ -39,6 +39,10 @@ USERS: dict[str, dict[str, Any] | None] = {
 PINNABLE: dict[str, Any] = {"history": "1h", "config": {"min_compaction_lag_ms": "86400000"}}
 """What a table needs for `replay: deterministic`."""
 
+SLOW_POLLING = {"spark.sql.streaming.pollingDelay": "50ms"}
+"""How long a stage without new events waits before it asks the brokers again. With the default of 10 ms, JVM and
+brokers are busy with that while a test waits for something else."""
+
 
 class StageWorld:
     """A pipeline with topics of its own. Its stages are added by `stage`; topics that they name are made."""
@@ -255,6 +259,8 @@ class RunningStage:
         logs = ["--log-level", "info", "--log-format", log_format]
         command = [sys.executable, "-m", "enrich", *logs, "run", stage, "-c", str(world.file)]
         quick = ["--conf", f"spark.driver.extraJavaOptions={quick_jvm()}"]
+        for name, value in SLOW_POLLING.items():
+            quick += ["--conf", f"{name}={value}"]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 [*within, *command, "--master", master, *quick, *words],

@@ -4,12 +4,12 @@ import pytest
 
 from enrich.stage.spark.session import stage_session
 from tests.support.quick_jvm import quick_jvm
-from tests.support.stages import StageWorld
+from tests.support.stages import SLOW_POLLING, StageWorld
 
 
 @pytest.fixture(scope="module")
 def spark():
-    settings = {"spark.driver.extraJavaOptions": quick_jvm(), "spark.sql.shuffle.partitions": "2"}
+    settings = {"spark.driver.extraJavaOptions": quick_jvm(), "spark.sql.shuffle.partitions": "2", **SLOW_POLLING}
     # Spark takes Ctrl-C for itself and never gives it back, in a process that runs all other tests too.
     on_interrupt = signal.getsignal(signal.SIGINT)
     session = stage_session("tests", master="local[2]", settings=settings)

@@ -3,14 +3,21 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from enrich.stage.progress.checkpoint import STOP_MARKER
+from tests.support.quick_jvm import quick_jvm
 from tests.support.stages import running_stage
 from tests.support.waiting import wait_until
 
 LOOKUP = {"table": "users", "key": "user_id", "as": "user"}
+
+
+def stop_command(stage: str, file: Path) -> list[str]:
+    quick = ["--conf", f"spark.driver.extraJavaOptions={quick_jvm()}"]
+    return [sys.executable, "-m", "enrich", "stop", stage, "-c", str(file), *quick]
 
 
 def test_a_stage_enriches_follows_its_table_drains_on_sigterm_and_goes_on_where_it_was(world):
@@ -51,7 +58,7 @@ def test_a_stage_enriches_follows_its_table_drains_on_sigterm_and_goes_on_where_
     with running_stage(world, stage) as running:
         world.until(stage, len(before) + 2)
         stopped = subprocess.run(
-            [sys.executable, "-m", "enrich", "stop", stage, "-c", str(world.file)],
+            stop_command(stage, world.file),
             capture_output=True,
             text=True,
             check=False,
@@ -101,8 +108,7 @@ def test_a_checkpoint_that_only_a_setting_leads_to_is_found_by_who_stops_the_sta
     file = tmp_path / "pipeline.yaml"
     kafka = {"bootstrap_servers": "127.0.0.1:1"}
     file.write_text(json.dumps({"name": "test", "kafka": kafka, "stages": {"enrich": stage}}))
-    command = [sys.executable, "-m", "enrich", "stop", "enrich", "-c", str(file)]
-    command += ["--conf", f"{name}={value}"] if by == "--conf" else []
+    command = stop_command("enrich", file) + (["--conf", f"{name}={value}"] if by == "--conf" else [])
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as stopping:
         marker = tmp_path / "enrich" / STOP_MARKER
         wait_until(lambda: marker.exists() or stopping.poll() is not None, what="the marker")
