@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 settings.register_profile(
     "run",
-    max_examples=rounds(100, 2_000),
+    max_examples=rounds(50, 2_000),
     deadline=None,  # a noisy machine is no bug; timings live in bench/
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     print_blob=True,

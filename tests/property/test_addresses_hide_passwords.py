@@ -13,6 +13,7 @@ from enrich.config import load_text, mask
 from stores.external.postgres.session import PostgresSession
 from stores.external.redis.clients import RedisAddress, connect
 from stores.external.redis.errors import redis_errors
+from tests.support.seed import rounds
 
 # Known words between characters that have a meaning in addresses: a word that is found in a message has leaked.
 WORDS = ("hunter", "4711", "tango")
@@ -67,7 +68,7 @@ FORMS: dict[str, tuple[str, Callable[[str], list[str]]]] = {
 }
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=rounds(100, 2_000), deadline=None)
 @given(st.sampled_from(sorted(FORMS)), PASSWORDS)
 @example("redis", "hunter/4711")
 @example("redis", "hunter#4711")

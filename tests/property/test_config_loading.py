@@ -37,7 +37,7 @@ def test_any_text_is_a_pipeline_or_a_config_error(text: str) -> None:
     _load(text)
 
 
-@settings(max_examples=rounds(200, 5_000))
+@settings(max_examples=rounds(60, 5_000))
 @given(st.randoms(use_true_random=False))
 def test_a_damaged_file_is_a_pipeline_or_a_config_error(source: random.Random) -> None:
     text = EXAMPLE
@@ -77,7 +77,7 @@ TREES = st.recursive(
 )
 
 
-@settings(max_examples=rounds(200, 5_000))
+@settings(max_examples=rounds(60, 5_000))
 @given(st.data())
 def test_any_tree_in_the_place_of_any_value_is_a_pipeline_or_a_config_error(data: st.DataObject) -> None:
     tree = json.loads(json.dumps(data.draw(st.just(_tree()))))

@@ -26,7 +26,7 @@ def test_after_a_kill_at_any_instant_readers_old_and_new_have_the_last_publicati
         with writing(directory, PROGRAM):
             pass
         with closing(open_reader(directory)) as old:
-            for _ in range(rounds(10, 50)):
+            for _ in range(rounds(5, 50)):
                 with writing(directory, PROGRAM) as writer:
                     time.sleep(random.uniform(0, 0.3))  # the instant of the kill is what is random
                 for reader in (old, open_reader(directory)):

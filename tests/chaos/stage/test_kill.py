@@ -31,7 +31,7 @@ def test_no_acknowledged_event_is_missing_after_kills_of_driver_worker_and_agent
     source = random_source(f"stage kills, {replay}")
     kills = {"driver": 0, "worker": 0, "agent": 0}
     with Load(world, stage) as load:
-        for number in range(rounds(2, 10)):
+        for number in range(rounds(1, 10)):
             with running_stage(world, stage) as running:
                 victims = {
                     "agent": world.agent_pid,

@@ -64,7 +64,7 @@ def test_after_a_kill_at_any_instant_everything_acknowledged_is_there_and_whole(
     random = random_source("kill a writer")
     with fast_directory() as directory:
         store = directory / "store"
-        for _ in range(rounds(10, 50)):
+        for _ in range(rounds(5, 50)):
             with writing(store) as writer:
                 time.sleep(random.uniform(0, 0.4))  # the instant of the kill is what is random
             assert_no_log_was_used(store)

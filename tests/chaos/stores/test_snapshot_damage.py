@@ -41,7 +41,7 @@ def test_a_flipped_bit_anywhere_is_refused(snapshot, name):
     random = random_source(f"flips/{name}")
     file = snapshot.path / name
     whole = file.read_bytes()
-    for _ in range(rounds(150, 5_000)):
+    for _ in range(rounds(60, 5_000)):
         at, bit = random.randrange(len(whole)), random.randrange(8)
         flipped(file, at, bit)
         assert refused(snapshot.path), (at, bit)
@@ -116,7 +116,7 @@ def test_damage_that_a_new_manifest_vouches_for_is_refused_or_harmless_and_never
     file = snapshot.path / "newest-00000.arrows"
     whole = file.read_bytes()
     seen = {True: 0, False: 0}
-    for _ in range(rounds(300, 20_000)):
+    for _ in range(rounds(150, 20_000)):
         for _ in range(random.choice([1, 1, 1, 4])):
             flipped(file, random.randrange(len(whole)), random.randrange(8))
         sign(snapshot, snapshot.manifest)

@@ -35,7 +35,7 @@ def at_work(program: Program, more: int = 500) -> None:
 
 def test_an_instance_that_is_killed_loses_nothing(world: SyncWorld, start: Start) -> None:
     with load(world, random_source("kill")):
-        for _ in range(rounds(5, 30)):
+        for _ in range(rounds(3, 30)):
             instance = start()
             at_work(instance)
             kill(instance.process.pid)

@@ -17,6 +17,7 @@ from enrich.stage.progress.starting import From
 from enrich.stage.run.draining import drain
 from enrich.stage.run.stage_run import RunOptions, StageRun
 from enrich.stage.spark.profiles import stage_settings
+from tests.support.seed import rounds
 from tests.support.stages import Load
 from tests.support.waiting import wait_until
 
@@ -75,7 +76,7 @@ def test_a_drain_under_load_repeats_nothing_and_leaves_nothing_out(spark, world,
     world.users(history="1h")
     stage = world.stage("enrich", [LOOKUP], profile=profile, replay=replay)
     with Load(world, stage) as load:
-        for _ in range(3):
+        for _ in range(rounds(2, 10)):
             done = world.records(stage)
             with running(spark, world, stage) as run:
                 until_all(world, stage, done + 1_000, run)

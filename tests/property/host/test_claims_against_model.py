@@ -39,7 +39,7 @@ from tests.support.model_topic import (
 )
 from tests.support.seed import SEED, rounds
 
-LIVES = rounds(80, 10_000)
+LIVES = rounds(40, 10_000)
 AT_ONCE = 20
 """Lives of one test, so that a failing one is found again by its number."""
 

@@ -18,7 +18,7 @@ def test_a_source_that_is_killed_again_and_again_ends_with_the_table(source: Sou
     source.client = SHORT_SESSIONS
     source.settings |= {"delete_guard": 1}
     moments = [anywhere, within_a_transaction, after_a_commit, within_a_transaction, after_a_commit]
-    for number in range(rounds(5, 30)):
+    for number in range(rounds(3, 30)):
         change(source, number)
         with source.process() as process:
             moments[number % len(moments)](source, random)
