@@ -18,11 +18,13 @@ ENRICH = (sys.executable, "-m", "enrich")
 class StackUnderTest:
     """One stack's directory. What lives in it is found without the product's help: by its directory in /proc."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, quick: bool = False) -> None:
+        """`quick`: its brokers start as those of other tests do, not as users' brokers."""
         self.directory = directory
+        self._enrich = (sys.executable, "-m", "tests.support.quick_enrich") if quick else ENRICH
 
     def command(self, *arguments: str) -> list[str]:
-        return [*ENRICH, "dev", *arguments, "--dir", str(self.directory)]
+        return [*self._enrich, "dev", *arguments, "--dir", str(self.directory)]
 
     def fast_up(self) -> list[str]:
         """`up` of Redis and PostgreSQL alone, by the command's own main(): ready in half a second, a broker in two."""

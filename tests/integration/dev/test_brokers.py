@@ -17,7 +17,7 @@ BROKERS = ("kafka", "kafka-2", "kafka-3")
 
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory):
-    stack = StackUnderTest(tmp_path_factory.mktemp("brokers") / "stack")
+    stack = StackUnderTest(tmp_path_factory.mktemp("brokers") / "stack", quick=True)
     yield stack
     stack.clear_away()
 
