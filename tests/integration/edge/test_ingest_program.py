@@ -149,7 +149,7 @@ def test_what_bodies_inflate_to_is_held_within_the_bound_and_given_back(tmp_path
         tmp_path / "pipeline.yaml",
         "127.0.0.1:1",
         f"ingest:\n  raw: {{{FREE}, path: /p, topic: raw, format: bytes, deadline: 2s, "
-        "max_body: 100KiB, in_flight: 1MiB}}\n",
+        "max_body: 100KiB, in_flight: 1MiB}\n",
     )
     body = gzip.compress(bytes(400 << 10))
     with started(path) as ingest, ThreadPoolExecutor(8) as pool:
