@@ -9,7 +9,7 @@ import json
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from email.utils import formatdate
 from http import HTTPStatus
 from typing import Protocol, cast
@@ -20,6 +20,9 @@ MOST_HEAD_BYTES = 16_384
 MOST_HEADERS = 100
 _MOST_IN_LINE = 16
 """Requests of a connection that may wait for their answer; then it is not read any more."""
+_ONCE = frozenset((b"host", b"content-length", b"transfer-encoding"))
+_MOST_FRAME = 6
+"""Bytes for each byte of a body: a chunk of one takes as many."""
 _READ_ON_BYTES = 1 << 20
 """So much of a refused body is still read, so that its sender gets to read the answer."""
 
@@ -92,7 +95,10 @@ class _Exchange:
     keeps_alive: bool = True
     request: Request | None = None
     answer: Answer | None = None
-    pieces: list[bytes] = field(default_factory=list)
+    body: bytes | bytearray = b""
+    """What has come of it. One array: it may come byte by byte, and a list of such pieces takes forty times as much."""
+    raw: int = 0
+    """Bytes that came since its head was whole, with all that is around the chunks of a body."""
     length: int = 0
     most: int = 0
     reserved: int = 0
@@ -117,7 +123,11 @@ class Connection(asyncio.Protocol):
         self._url = b""
         self._headers: dict[bytes, bytes] = {}
         self._count = 0
+        self._is_twofold = False
+        """Whether a field of the head that says where it goes, or how long it is, is there twice."""
         self._too_large_head = False
+        self._takes_no_more = False
+        """Whether the last request that is answered here is in line: whatever comes after it is not looked at."""
         self._deadline: asyncio.TimerHandle | None = None
         self._is_closing = False
         self._is_paused = False
@@ -140,26 +150,36 @@ class Connection(asyncio.Protocol):
         # What was taken is answered to nobody; it gives back what it holds when it is done.
 
     def data_received(self, data: bytes) -> None:
-        if self._is_closing:
+        if self._is_closing or (self._takes_no_more and self._reading is None):
             self._drop(len(data))
             return
         if self._is_in_head:
             self._head_bytes += len(data)
+        else:
+            cast("_Exchange", self._reading).raw += len(data)
         try:
             self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            self._fail(HTTPStatus.BAD_REQUEST, "this server speaks HTTP/1.1 only")
+        except httptools.HttpParserUpgrade as pause:
+            self._go_on_without_upgrade(data[pause.args[0] :])
             return
         except httptools.HttpParserError:
+            if self._takes_no_more and self._reading is None:
+                return
             if not self._too_large_head:
                 self._fail(HTTPStatus.BAD_REQUEST, "not HTTP/1.1")
                 return
-        if self._too_large_head or (self._head_bytes > MOST_HEAD_BYTES and self._is_in_head):
+        if self._too_large_head or (self._head_bytes > MOST_HEAD_BYTES and self._is_in_head) or self._is_mostly_frame:
             self._fail(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"a head has at most {MOST_HEAD_BYTES} bytes")
 
     @property
     def _is_in_head(self) -> bool:
         return self._reading is None or self._reading.request is None
+
+    @property
+    def _is_mostly_frame(self) -> bool:
+        """Whether sizes and extensions of chunks, and the fields after them, are more than chunks of one byte need."""
+        exchange = self._reading
+        return exchange is not None and exchange.raw > _MOST_FRAME * exchange.length + MOST_HEAD_BYTES
 
     def eof_received(self) -> bool:
         if self._reading is not None or not self._line:
@@ -173,12 +193,30 @@ class Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         self._resume()
 
+    def _go_on_without_upgrade(self, rest: bytes) -> None:
+        """Some clients offer another protocol with each request (Java's, h2c), and a server may ignore that. The parser
+        takes what follows such a head for the other protocol: another one gets the head without the offer."""
+        method, version = self._parser.get_method(), self._parser.get_http_version().encode()
+        if method == b"CONNECT" or self._is_twofold or self._count != len(self._headers):
+            self._fail(HTTPStatus.BAD_REQUEST, "this server speaks HTTP/1.1 only")
+            return
+        lines = [b"%b: %b" % header for header in self._headers.items() if header[0] not in (b"upgrade", b"connection")]
+        wishes = {wish.strip().lower() for wish in self._headers.get(b"connection", b"").split(b",")}
+        lines += [b"connection: close"] if b"close" in wishes else []
+        self._line.pop()
+        self._reading = None
+        self._parser = httptools.HttpRequestParser(self)
+        head = b"\r\n".join([b"%b %b HTTP/%b" % (method, self._url, version), *lines, b"", b""])
+        self.data_received(head + rest)
+
     # The parser.
 
     def on_message_begin(self) -> None:
+        if self._takes_no_more:
+            raise ValueError("the connection ends after what is in line")
         self._reading = _Exchange(began=self._loop.time())
         self._line.append(self._reading)
-        self._url, self._headers, self._count = b"", {}, 0
+        self._url, self._headers, self._count, self._is_twofold = b"", {}, 0, False
         self._wait_for_body()
 
     def on_url(self, url: bytes) -> None:
@@ -189,16 +227,27 @@ class Connection(asyncio.Protocol):
         if self._count > MOST_HEADERS:
             self._too_large_head = True
             raise ValueError("too many headers")
-        self._headers[name.lower()] = value
+        if not self._is_in_head:
+            return  # a field after the chunks: it must not change what was decided by the head
+        name = name.lower()
+        if name in _ONCE and name in self._headers:
+            self._is_twofold = True
+        self._headers[name] = value
 
     def on_headers_complete(self) -> None:
         exchange = self._reading
         assert exchange is not None  # noqa: S101 - the parser began a message
         self._head_bytes = 0
+        if self._parser.should_upgrade():
+            return
         exchange.keeps_alive = self._parser.should_keep_alive()
         path = self._url.partition(b"?")[0].decode("latin-1")
         request = Request(self._parser.get_method().decode("latin-1"), path, self._headers)
         exchange.request = request
+        wrong = self._why_ambiguous()
+        if wrong is not None:
+            self._refuse(exchange, problem(HTTPStatus.BAD_REQUEST, wrong))
+            return
         verdict = self._endpoint.admit(request)
         if verdict is None or isinstance(verdict, Answer):
             self._enter(exchange, request, verdict)
@@ -207,6 +256,18 @@ class Connection(asyncio.Protocol):
         exchange.is_undecided = True
         self._pause()
         verdict.then(lambda refusal: self._decided(exchange, request, refusal))
+
+    def _why_ambiguous(self) -> str | None:
+        """What another server might read in another way, and the parser takes."""
+        version = self._parser.get_http_version()
+        coding = self._headers.get(b"transfer-encoding")
+        if version not in ("1.0", "1.1"):
+            return "this server speaks HTTP/1.1"
+        if self._is_twofold or (version == "1.1" and b"host" not in self._headers):
+            return "a request has one host field, and its length is said once"
+        if coding is not None and (coding.strip().lower() != b"chunked" or version == "1.0"):
+            return "the only transfer coding is chunked, in HTTP/1.1"
+        return None
 
     def _enter(self, exchange: _Exchange, request: Request, refusal: Answer | None) -> None:
         if refusal is None:
@@ -238,10 +299,10 @@ class Connection(asyncio.Protocol):
     def on_body(self, piece: bytes) -> None:
         exchange = self._reading
         assert exchange is not None  # noqa: S101 - the same
+        exchange.length += len(piece)
         if exchange.answer is not None:  # refused
             self._drop(len(piece))
             return
-        exchange.length += len(piece)
         refusal = exchange.unsaid
         if exchange.length > exchange.most:
             refusal = refusal or self._too_large(exchange.most)
@@ -253,9 +314,16 @@ class Connection(asyncio.Protocol):
             self._refuse(exchange, refusal)
         else:
             exchange.reserved += len(piece)
-            exchange.pieces.append(piece)
+            if not exchange.body:
+                exchange.body = piece
+                return
+            if type(exchange.body) is bytes:
+                exchange.body = bytearray(exchange.body)
+            exchange.body += piece
 
     def on_message_complete(self) -> None:
+        if self._parser.should_upgrade():
+            return  # only its head was looked at
         exchange, self._reading = self._reading, None
         assert exchange is not None and exchange.request is not None  # noqa: S101 - the same
         self._wait_for_request()
@@ -268,8 +336,7 @@ class Connection(asyncio.Protocol):
             self._take(exchange, exchange.request)
 
     def _take(self, exchange: _Exchange, request: Request) -> None:
-        request.body = exchange.pieces[0] if len(exchange.pieces) == 1 else b"".join(exchange.pieces)
-        exchange.pieces.clear()
+        request.body, exchange.body = bytes(exchange.body), b""
         self._endpoint.take(request, lambda answer: self._answered(exchange, answer))
 
     # Answers.
@@ -280,6 +347,7 @@ class Connection(asyncio.Protocol):
             self._close()
             return
         self._line[-1].keeps_alive = False
+        self._takes_no_more = True
 
     def abort(self) -> None:
         """Ends at once, whatever is due."""
@@ -315,8 +383,8 @@ class Connection(asyncio.Protocol):
 
     def _refuse(self, exchange: _Exchange, answer: Answer) -> None:
         """Answers before the body is read. What still comes of it is dropped, within bounds."""
-        exchange.pieces.clear()
-        answer.closes = True
+        exchange.body = b""
+        answer.closes = self._takes_no_more = True
         self._answered(exchange, answer)
 
     def _fail(self, status: HTTPStatus, what: str) -> None:
