@@ -18,6 +18,9 @@ from edge_service.ingest.fields import key_text, time_ms
 from edge_service.ingest.quick import DEEPEST, QuickReader
 from edge_service.ingest.refusals import BadEvent, Refused
 
+_MOST_VALUES_AN_EVENT = 200
+"""For each event that a request may have."""
+
 
 class Shape(StrEnum):
     """How the events of a body are written."""
@@ -56,6 +59,7 @@ class JsonEvents:
             text = body.decode()
         except UnicodeDecodeError as error:
             raise Refused(HTTPStatus.BAD_REQUEST, f"the body is not UTF-8 text: byte {error.start}") from None
+        self._require_few_values(body)
         if (parts := self._quick.read(body, is_lines=shape is Shape.lines)) is not None:
             return Events(*parts, [])
         return self.read_exactly(body, text, shape)
@@ -113,6 +117,15 @@ class JsonEvents:
                 keys[index] = times[index] = None
                 bad.append(BadEvent(index, ".".join(wrong.field), wrong.reason))
         return Events(values, keys, times, bad)
+
+    def _require_few_values(self, body: bytes) -> None:
+        """A body of 8 MiB that is all `{},` would take half a gigabyte of memory, and the process for seconds."""
+        most = _MOST_VALUES_AN_EVENT * self._most
+        if len(body) > most and sum(map(body.count, (b",", b"[", b"{", b"\n"))) > most:
+            raise Refused(
+                HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+                f"more than {most} commas, brackets and lines; a request with fewer events has fewer",
+            )
 
     def _require_few(self, count: int) -> None:
         if count > self._most:
