@@ -212,7 +212,7 @@ class StageWorld:
 
 
 class Load:
-    """Events with rising ids, produced inside the block, never far ahead of the stage."""
+    """Events with rising ids, some thousands a second, produced inside the block, never far ahead of the stage."""
 
     largest_backlog = 5_000
 
@@ -232,7 +232,7 @@ class Load:
         self._thread.join()
 
     def _send(self) -> None:
-        while not self._stop.wait(0.02):
+        while not self._stop.wait(0.05):
             # While the broker is away: the same ids again, which may then be there twice.
             with suppress(Retryable):
                 if self.sent - self._world.records(self._stage) < self.largest_backlog - 200:

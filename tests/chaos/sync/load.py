@@ -18,14 +18,14 @@ GENERATION = 2**40
 
 @contextmanager
 def load(world: SyncWorld, source: random.Random, keys: int = 300) -> Iterator[None]:
-    """Rows, changes and tombstones, about two thousand a second, as long as the block runs."""
+    """Rows, changes and tombstones, about a thousand a second, as long as the block runs."""
     stopping = threading.Event()
 
     def produce() -> None:
         number = 0
         with DeliveringProducer(world.cluster.connection) as producer:
-            while not stopping.wait(0.005):
-                for _ in range(10):
+            while not stopping.wait(0.02):
+                for _ in range(20):
                     number += 1
                     row = {"plan": f"p{number}", "rps": source.randint(0, 9)}
                     value = None if source.random() < 0.2 else json.dumps(row).encode()
