@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from confluent_kafka import Message
 
+from edge_service.expel.outcomes import Outcome
 from enrich.config.sections.edges.expel import HttpFormat
 from enrich.delivery.plan import PartitionId
 from enrich.kafka.identity import ORIGIN
@@ -119,6 +120,8 @@ class Batch:
     """How often it was sent."""
     began_s: float | None = None
     """When it was first sent, on the loop's clock."""
+    failed: Outcome | None = None
+    """What became of it when it was sent last."""
     before: Sequence[Event] = ()
     """Events of the same batch that are concluded: it was halved, or they became too old."""
     then: "list[Batch]" = field(default_factory=list)

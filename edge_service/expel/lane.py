@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 
-from edge_service.expel.breaker import Breaker
+from edge_service.expel.breaker import Breaker, State
 from edge_service.expel.events import BODIES, Batch, Event, Lease, Origins, has_body, origins_of
 from edge_service.expel.http import HttpClient, NoAnswer
 from edge_service.expel.limits import Concurrency, Rate
@@ -76,9 +76,12 @@ class Lane:
         self._queue: deque[Event] = deque()
         self._again: list[tuple[float, int, Batch]] = []
         """Batches that are sent again, by when."""
+        self._was_again = False
+        """What was sent last had been sent before."""
         self._numbers = itertools.count()
         self._tasks: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
+        self._look_timer: asyncio.TimerHandle | None = None
         self._ages_looked_at = 0.0
         self._refusals = 0
         """Answers that refuse us, in a row."""
@@ -112,8 +115,9 @@ class Lane:
             self._drop_withdrawn(batch)
 
     async def close(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._look_timer):
+            if timer is not None:
+                timer.cancel()
         self._is_closed = True
         self._queue.clear()
         self._again.clear()
@@ -152,7 +156,7 @@ class Lane:
             self.fails(error)
 
     def _pump_now(self, now: float) -> None:
-        self._bury_old(now)
+        self._look_at_ages(now)
         while not self.is_held and self.failure is None:
             if not self.concurrency.has_room or self._may_be_refused():
                 return  # the end of a request comes back here
@@ -175,19 +179,28 @@ class Lane:
 
     def _next(self, now: float) -> Batch | None:
         """The batch that is sent next. None if none is due: the timer is set for it."""
+        # In turns, and after a pause of the breaker something new: an endpoint may answer all but a few, which would
+        # look as if it were down, and keep all others waiting.
+        is_new = self._was_again or self.breaker.state is not State.CLOSED
+        for find in (self._next_new, self._next_again) if is_new else (self._next_again, self._next_new):
+            if (batch := find(now)) is not None:
+                self._was_again = batch.tries > 0
+                return batch
+        if self._again:
+            due_in_s = self._again[0][0] - now
+            if self._queue:
+                due_in_s = min(due_in_s, self._due_in_s(now))
+            self._pump_in(due_in_s)
+        return None
+
+    def _next_again(self, now: float) -> Batch | None:
         while self._again and self._again[0][0] <= now:
             again = heapq.heappop(self._again)[2]
             self._drop_withdrawn(again)
             if again.events:
                 return again
             self._end(again)
-        batch = self._next_new(now)
-        if batch is None and self._again:
-            due_in_s = self._again[0][0] - now
-            if self._queue:
-                due_in_s = min(due_in_s, self._due_in_s(now))
-            self._pump_in(due_in_s)
-        return batch
+        return None
 
     def _next_new(self, now: float) -> Batch | None:
         while self._queue:
@@ -255,6 +268,15 @@ class Lane:
         task.add_done_callback(self._sent)
 
     async def _send(self, batch: Batch) -> None:
+        events = batch.events
+        try:
+            await self._send_and_conclude(batch)
+        finally:
+            for event in events:
+                event.lease.under_way -= 1
+        self._pump()
+
+    async def _send_and_conclude(self, batch: Batch) -> None:
         began = self._loop.time()
         try:
             outcome = await self._posted(batch)
@@ -265,12 +287,7 @@ class Lane:
         self.concurrency.end(now - began, now, is_good=not outcome.is_trouble)
         self._meter.count("requests")
         self._note(outcome, now)
-        try:
-            self._conclude(batch, outcome, now)
-        finally:
-            for event in batch.events:
-                event.lease.under_way -= 1
-        self._pump()
+        self._conclude(batch, outcome, now)
 
     def _sent(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
@@ -332,6 +349,7 @@ class Lane:
 
     def _try_later(self, batch: Batch, outcome: Outcome, now: float) -> None:
         plan, began_s = self._plan, now if batch.began_s is None else batch.began_s
+        batch.failed = outcome
         pause_s = outcome.retry_after_s
         if pause_s is None:
             pause_s = plan.backoff_s(batch.tries)
@@ -404,8 +422,11 @@ class Lane:
             self._order.settled(event)
         self._settle_events(events)
 
-    def _bury_old(self, now: float) -> None:
-        """Also while nothing may be sent: what is too old does not wait for the endpoint."""
+    def _look_at_ages(self, now: float) -> None:
+        """Also while nothing may be sent: what is too old does not wait for the endpoint, and what was tried for long
+        enough does not keep the offset where it is."""
+        if self._look_timer is None and (self._queue or self._again):
+            self._look_timer = self._loop.call_later(_AGES_EVERY_S, self._look_again)
         if now - self._ages_looked_at < _AGES_EVERY_S:
             return
         self._ages_looked_at = now
@@ -413,14 +434,30 @@ class Lane:
         while self._queue and self._queue[0].since_ms < oldest_ms:
             event = self._queue.popleft()
             self._bury([event], self._too_old)
+        if self._is_left_alone(now):
+            spent = [entry for entry in self._again if self._is_spent(entry[2], now)]
+            self._again = [entry for entry in self._again if not self._is_spent(entry[2], now)]
+            heapq.heapify(self._again)
+            for _, _, batch in spent:
+                if batch.failed is not None:
+                    self._move(batch, batch.failed)
+                self._end(batch)
         for _, _, batch in self._again:
             old = [event for event in batch.events if event.since_ms < oldest_ms]
             if old:
                 batch.events = [event for event in batch.events if event.since_ms >= oldest_ms]
                 batch.before = [*batch.before, *old]
                 self._bury(old, self._too_old)
-        if self._queue or self._again:
-            self._loop.call_later(_AGES_EVERY_S, self._pump)
+
+    def _look_again(self) -> None:
+        self._look_timer = None
+        self._pump()
+
+    def _is_left_alone(self, now: float) -> bool:
+        return self.breaker.state is not State.CLOSED or self._quiet_until > now
+
+    def _is_spent(self, batch: Batch, now: float) -> bool:
+        return batch.failed is not None and batch.began_s is not None and now > batch.began_s + self._plan.budget_s
 
     def _oldest_ms(self) -> float:
         return time.time() * 1000 - self._plan.max_age.total_seconds() * 1000

@@ -285,10 +285,14 @@ class Endpoint(ScriptedEndpoint):
             talk.read = lambda: None  # type: ignore[method-assign] # it is read already
             return said(talk)
         data = whole(said) if isinstance(said, int) else said
-        found = re.match(rb"HTTP/1\.[01] ([0-9]{3})", data)
-        self.got.append(Request(talk.request, ids, int(found[1]) if found is not None else 0))
+        found = re.findall(rb"^HTTP/1\.[01] ([0-9]{3}) ", data, re.MULTILINE)
+        self.got.append(Request(talk.request, ids, int(found[-1]) if found else 0))
         talk.send(data)
         return True
+
+    def __enter__(self) -> "Endpoint":
+        super().__enter__()
+        return self
 
     @property
     def sent(self) -> Counter[int]:

@@ -114,6 +114,11 @@ class LaneModel:
     """The ids that the endpoint has taken or that are dead, in this order."""
     waiting: dict[tuple[int, int], deque[tuple[float, Message]]] = field(default_factory=lambda: defaultdict(deque))
     """By pause and partition, with when each is forwarded."""
+    latencies: Sequence[float] = (0.0, 0.01, 0.1)
+    """Of half a request."""
+    holds: list[str] = field(default_factory=list)
+    requests: list[tuple[float, Sequence[int]]] = field(default_factory=list)
+    """When each came, and what was in it."""
     _lane: "_Running | None" = None
 
     def produce(self, key: bytes | None, value: int, partition: int) -> None:
@@ -179,6 +184,21 @@ class LaneModel:
         return Waiting(events, paused, len(self.logs[place]))
 
     @property
+    def lane(self) -> Lane:
+        assert self._lane is not None
+        return self._lane.lane
+
+    @property
+    def moved(self) -> list[int]:
+        """The ids that wait for a pause."""
+        return sorted(int(message.value() or b"") for line in self.waiting.values() for _, message in line)
+
+    def position(self, number: int = 0) -> int:
+        """What could be committed now."""
+        assert self._lane is not None
+        return self._lane.windows[TOPIC, number].position
+
+    @property
     def is_done(self) -> bool:
         """Whether each event is delivered or dead, and known to be."""
         return (
@@ -241,18 +261,19 @@ class _Running:
             self.windows[event.lease.partition].settle([event.offset])
 
     def _hold(self, reason: str) -> None:
-        raise AssertionError(reason)
+        self.model.holds.append(reason)
 
     # In the place of the HTTP client.
 
     async def post(self, body: bytes, headers: Mapping[str, str]) -> Answer:  # noqa: ARG002 - the client's
         chance, ids = self.model.chance, [int(line) for line in body.split()]
-        await asyncio.sleep(chance.choice([0.0, 0.01, 0.1]))
+        self.model.requests.append((self._loop.time(), ids))
+        await asyncio.sleep(chance.choice(self.model.latencies))
         status = self.model.decide(ids)
         if status is None or 200 <= status <= 299:
             self.model.came += ids
             self.model.over += ids
-        await asyncio.sleep(chance.choice([0.0, 0.01, 0.1]))
+        await asyncio.sleep(chance.choice(self.model.latencies))
         if status is None:
             raise NoAnswer("the answer is lost", may_have_arrived=True)
         return Answer(status, None, "")
