@@ -29,7 +29,7 @@ lives = st.lists(st.lists(contents, min_size=1, max_size=5), min_size=1, max_siz
 """What the source has at each refresh of each life of the agent."""
 
 
-@settings(max_examples=rounds(60, 2_000))
+@settings(max_examples=rounds(30, 2_000))
 @given(lives, st.sampled_from([0, 1, 5_000]))
 def test_a_table_is_its_source_after_each_refresh_and_restart(lives, most_in_one_write):
     clock = ManualClock()
