@@ -9,6 +9,8 @@ import os
 import statistics
 import subprocess
 import sys
+import tempfile
+import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -22,6 +24,7 @@ import uvloop
 from bench.harness import Figures, cpu_seconds, interleaved, medians, say
 from bench.ingest_load import Heard, closed_loop, open_loop
 from enrich.dev import temporary_stack
+from enrich.dev.servers.ports import choose, is_listening
 from enrich.kafka import Topics, new_admin_client
 
 ROUNDS = 3
@@ -32,6 +35,7 @@ PARTITIONS = 4
 SINGLE_SENDERS = 64
 BATCH_SENDERS = 16
 _WARM_S = 1.0
+_START_S = 60.0
 _TOKEN = "bench"  # noqa: S105 - of a server that lives for a minute
 
 
@@ -48,13 +52,39 @@ def run() -> Figures:
         _pin(_listening(int(addresses.bootstrap_servers.rpartition(":")[2])), cores[-1])
         topics = Topics(new_admin_client({"bootstrap.servers": addresses.bootstrap_servers}))
         with ExitStack() as running:
-            servers = {}
-            for name, module in (("ours", "bench.ingest_served"), ("plain", "bench.ingest_plain")):
+            folder = Path(running.enter_context(tempfile.TemporaryDirectory()))
+            servers: dict[str, _Server] = {}
+            for name, command in (("ours", _ours), ("plain", _plain)):
                 topics.create(name, partitions=PARTITIONS, config={"retention.bytes": str(256 << 20)})
-                servers[name] = running.enter_context(
-                    _running(module, cores[0], [addresses.bootstrap_servers, name, _TOKEN])
-                )
+                (port,) = choose(1, [server.port for server in servers.values()])
+                arguments = command(addresses.bootstrap_servers, name, port, folder)
+                servers[name] = running.enter_context(_running(cores[0], arguments, port))
             return _measured(servers)
+
+
+def _ours(bootstrap: str, topic: str, port: int, folder: Path) -> list[str]:
+    entry = {
+        "listen": f"127.0.0.1:{port}",
+        "path": "/v1/plays",
+        "topic": topic,
+        "format": "json",
+        "key": "user",
+        "event_time": "ts",
+        "tokens": [_TOKEN],
+    }
+    pipeline = {
+        "name": "bench",
+        "kafka": {"bootstrap_servers": bootstrap},
+        "ingest": {"plays": entry},
+        "pages": {"ingest": "127.0.0.1:0"},
+    }
+    file = folder / "pipeline.yaml"
+    file.write_text(json.dumps(pipeline), encoding="utf-8")
+    return ["edge_service", "ingest", "-c", str(file), "--log-level", "warning"]
+
+
+def _plain(bootstrap: str, topic: str, port: int, folder: Path) -> list[str]:  # noqa: ARG001 - as the other
+    return ["bench.ingest_plain", bootstrap, topic, _TOKEN, str(port)]
 
 
 @dataclass(frozen=True)
@@ -96,6 +126,7 @@ def _measured(servers: Mapping[str, _Server]) -> Figures:
         "vs_plain_single": per_s["ours_single"] / per_s["plain_single"],
         "cpu_us_per_event": cpu_us["ours_batched"],
         "plain_cpu_us_per_event": cpu_us["plain_batched"],
+        "cpu_vs_plain": cpu_us["plain_batched"] / cpu_us["ours_batched"],
         "cpu_us_per_single": cpu_us["ours_single"],
         "plain_cpu_us_per_single": cpu_us["plain_single"],
     }
@@ -142,14 +173,16 @@ def _event(number: int) -> bytes:
 
 
 @contextmanager
-def _running(module: str, core: int, arguments: list[str]) -> Iterator[_Server]:
-    command = ["taskset", "--cpu-list", str(core), sys.executable, "-m", module, *arguments]
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(Path.cwd())}
-    )
+def _running(core: int, arguments: list[str], port: int) -> Iterator[_Server]:
+    command = ["taskset", "--cpu-list", str(core), sys.executable, "-m", *arguments]
+    process = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(Path.cwd())})
     try:
-        assert process.stdout is not None  # noqa: S101 - a pipe
-        yield _Server(process.pid, int(process.stdout.readline()))
+        end = time.monotonic() + _START_S
+        while not is_listening(port):
+            if process.poll() is not None or time.monotonic() > end:
+                raise RuntimeError(f"{arguments[0]} does not listen")
+            time.sleep(0.05)
+        yield _Server(process.pid, port)
     finally:
         process.terminate()
         process.wait(30)

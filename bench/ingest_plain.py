@@ -1,7 +1,7 @@
 """A service that takes events over HTTP as one writes it without us: Starlette, a producer, a future for each record.
 
 It does less: no check of the body but that it is JSON, no bounds, no deadlines.
-`python -m bench.ingest_plain BOOTSTRAP TOPIC TOKEN` prints its port.
+`python -m bench.ingest_plain BOOTSTRAP TOPIC TOKEN PORT`
 """
 
 import asyncio
@@ -73,10 +73,8 @@ def _application(producer: _AsyncProducer, topic: str, token: str) -> Starlette:
 
 
 def main() -> None:
-    bootstrap, topic, token = sys.argv[1:]
-    listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
-    sys.stdout.write(f"{listener.getsockname()[1]}\n")
-    sys.stdout.flush()
+    bootstrap, topic, token, port = sys.argv[1:]
+    listener = socket.create_server(("127.0.0.1", int(port)), backlog=1024)
     application = _application(_AsyncProducer(bootstrap), topic, token)
     config = uvicorn.Config(application, loop="uvloop", http="httptools", log_level="warning", access_log=False)
     uvicorn.Server(config).run([listener])
