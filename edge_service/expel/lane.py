@@ -58,6 +58,7 @@ class Lane:
         meter: Meter,
         settle: Settle,
         hold: Callable[[str], None],
+        may_send: Callable[[], bool] = lambda: True,
     ) -> None:
         """`settle` is called with events that are delivered, or stand in another topic. `hold`: nothing more may be
         sent until a person resumes the route."""
@@ -68,6 +69,7 @@ class Lane:
         self._meter = meter
         self._settle_events = settle
         self._hold = hold
+        self._may_send = may_send
         self._loop = asyncio.get_running_loop()
         self._table = Table(plan.split, plan.retry_statuses)
         self._signer = Signer(plan.secrets, plan.where) if plan.secrets else None
@@ -102,6 +104,10 @@ class Lane:
 
     def take(self, events: Iterable[Event]) -> None:
         self._queue.extend(events)
+        self._pump()
+
+    def resume(self) -> None:
+        """What was settled is committed."""
         self._pump()
 
     def withdraw(self, leases: Sequence[Lease]) -> None:
@@ -158,8 +164,8 @@ class Lane:
     def _pump_now(self, now: float) -> None:
         self._look_at_ages(now)
         while not self.is_held and self.failure is None:
-            if not self.concurrency.has_room or self._may_be_refused():
-                return  # the end of a request comes back here
+            if not self.concurrency.has_room or self._may_be_refused() or not self._may_send():
+                return  # the end of a request comes back here, and so does a commit
             wait_s = max(self._quiet_until - now, self.breaker.wait_s(now), self._rate.wait_s(now))
             batch = self._next(now) if wait_s <= 0 else None
             if batch is None:

@@ -35,6 +35,8 @@ _log = logging.getLogger("enrich.expel")
 
 _KAFKA_DEADLINE_S = 10.0
 _SPARE_S = 1.0
+_LEAST_UNCOMMITTED = 8
+"""Requests: with fewer, a route with few at once would only commit."""
 _MOST_PATIENCE_S = 20.0
 """A stop has 25 seconds altogether."""
 # How soon the partitions of a killed instance go to another one, in ms; the default is 45 s. The user may override it.
@@ -127,13 +129,14 @@ class ExpelRoute:
         begun = None
         if isinstance(order, KeyOrder):
             begun = known_in(plan, self._clients.common, topics, order, partitions)
-        sink = LaneSink(loop.loop, section.topic, 2 * section.parallel, self._remark, begun)
+        sink = LaneSink(loop.loop, section.topic, max(2 * section.parallel, _LEAST_UNCOMMITTED), self._remark, begun)
         letters = Letters(plan.name, room_in([section.dlq], topics, self._clients.producer), self._spill)
 
         async def begin() -> tuple[Lane, Outbox]:
             client = HttpClient(plan.http, section.parallel, plan.where)
             outbox = Outbox(self._clients.producer, retries, section.dlq, letters, plan.sender)
-            return Lane(plan.lane, client, outbox, order, self._meter, sink.note_settled, self._hold_here), outbox
+            settle, may_send = sink.note_settled, sink.may_send
+            return Lane(plan.lane, client, outbox, order, self._meter, settle, self._hold_here, may_send), outbox
 
         self._lane, self._outbox = lane, outbox = loop.wait_for(begin())
         sink.lane = lane

@@ -15,7 +15,6 @@ from enrich.delivery.gaps import Gap
 from enrich.delivery.plan import PartitionId
 
 _LOOK_S = 0.01
-_COMMIT_AFTER_S = 0.05
 _T = TypeVar("_T")
 
 
@@ -47,8 +46,8 @@ class LaneSink:
         remark: Callable[[Gap], None],
         begun: Callable[[Collection[PartitionId]], None] | None,
     ) -> None:
-        """`batches`: after so many, what is settled should be committed: a kill repeats no more. `begun` is called with
-        the partitions that are read from now on."""
+        """`batches`: so many may be settled and not committed; then nothing is sent before that is done: a kill repeats
+        no more. `begun` is called with the partitions that are read from now on."""
         self.settles = threading.Event()
         self.lane: Lane | None = None
         self._loop = loop
@@ -60,7 +59,8 @@ class LaneSink:
         self._lock = threading.Lock()
         self._settled: defaultdict[PartitionId, list[int]] = defaultdict(list)
         self._settled_batches = 0
-        self._committed_s = 0.0
+        """Since the route's thread looked."""
+        self._uncommitted_batches = 0
 
     # Called by the lane, on the loop.
 
@@ -70,6 +70,9 @@ class LaneSink:
                 self._settled[event.lease.partition].append(event.offset)
             self._settled_batches += 1
         self.settles.set()
+
+    def may_send(self) -> bool:
+        return self._settled_batches + self._uncommitted_batches < self._batches
 
     # Called by the route's thread.
 
@@ -81,6 +84,8 @@ class LaneSink:
             return ()
         with self._lock:
             settled, self._settled = self._settled, defaultdict(list)
+            self._uncommitted_batches += self._settled_batches
+            self._settled_batches = 0
         return list(settled.items())
 
     def begin(self, partitions: Collection[PartitionId]) -> None:
@@ -96,10 +101,12 @@ class LaneSink:
 
     @property
     def is_commit_due(self) -> bool:
-        return self._settled_batches >= self._batches and self._loop.time() - self._committed_s >= _COMMIT_AFTER_S
+        return self._uncommitted_batches >= self._batches // 2
 
     def committed(self) -> None:
-        self._settled_batches, self._committed_s = 0, self._loop.time()
+        self._uncommitted_batches = 0
+        if self.lane is not None:
+            self._loop.call_soon_threadsafe(self.lane.resume)
 
     def remark(self, gap: Gap) -> None:
         self._remark(gap)

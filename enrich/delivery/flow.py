@@ -86,7 +86,7 @@ class Flow:
             if time.monotonic() >= next_ends:
                 next_ends = time.monotonic() + _ENDS_S
                 self._assigned.look_at_ends()
-            if time.monotonic() >= next_commit or self._handing.is_commit_due:
+            if time.monotonic() >= next_commit or (self._handing.is_commit_due and not self._is_unsettled):
                 next_commit = time.monotonic() + self._work.plan.commit_s
                 self._commit()
         self._handing.give_up(self._assigned.all())

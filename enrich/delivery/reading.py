@@ -13,7 +13,7 @@ from enrich.kafka import kafka_errors
 from enrich.kafka.clients.errors import mapped
 
 # How long a poll waits while there is nothing to read: it returns as soon as there is something.
-_IDLE_S = 0.1
+IDLE_S = 0.1
 _FIRST_RECORDS = 100
 # If a poll returns so many at once, there is a backlog: do not wait for more.
 _ENOUGH = 500
@@ -44,6 +44,7 @@ class Reading:
         self._next_keep_alive = 0.0
         self._next_look = 0.0
         self._patient_until = time.monotonic() + DEADLINE_S
+        self.idle_s = IDLE_S
         self.is_slow = False
         """The last batch took so long that the next one should be smaller."""
 
@@ -114,7 +115,7 @@ class Reading:
         consumer = self._assigned.consumer
         with kafka_errors(self._where):
             messages = consumer.consume(self._most, 0)
-            if not messages and (first := consumer.poll(_IDLE_S)) is not None:
+            if not messages and (first := consumer.poll(self.idle_s)) is not None:
                 messages = [first]
             if 0 < len(messages) < min(_ENOUGH, self._most):
                 messages += consumer.consume(self._most - len(messages), self._plan.gather_s)

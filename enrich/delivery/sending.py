@@ -8,9 +8,11 @@ from confluent_kafka import Message
 
 from enrich.delivery.plan import StreamSink, Work
 from enrich.delivery.positions import Partition
-from enrich.delivery.reading import Reading
+from enrich.delivery.reading import IDLE_S, Reading
 from enrich.delivery.window import Window
 
+# While something is under way the consumer is not waited for: what is settled has to be committed.
+_LOOK_S = 0.005
 _FULL_WAIT_S = 0.05
 # So long without a poll nobody waits for: not the group's other members in a rebalance. Pausing sooner would throw away
 # what the client has fetched each time that the sink is busy for a moment.
@@ -60,6 +62,10 @@ class Sending:
                 partition.position = partition.window.position
         if offered:
             self._sink.offer(offered)
+        is_busy = any(partition.window for partition in self._assigned.all())
+        self._reading.idle_s = _LOOK_S if is_busy else IDLE_S
+        if is_busy and not offered:
+            self._sink.settles.wait(_LOOK_S)
         self._wait_for_room()
 
     def begin(self, partitions: Collection[Partition]) -> None:

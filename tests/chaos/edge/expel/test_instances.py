@@ -1,0 +1,116 @@
+"""Instances killed, started and stopped under load: every event is delivered, and how often tells of kills alone."""
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from enrich.kafka import DeliveringProducer
+from tests.support.expel import Endpoint, ExpelProcess, ExpelWorld
+from tests.support.processes import kill
+from tests.support.retries import RetrierProcess
+from tests.support.seed import random_source, rounds
+from tests.support.topics import Cluster
+from tests.support.waiting import wait_until
+
+PARTITIONS = 8
+PARALLEL, BATCH = 4, 10
+Start = Callable[[], ExpelProcess]
+
+
+@pytest.fixture
+def start(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Callable[[ExpelWorld], ExpelProcess]]:
+    started: list[ExpelProcess] = []
+
+    def one(world: ExpelWorld) -> ExpelProcess:
+        started.append(ExpelProcess(tmp_path / f"expel{len(started)}", world))
+        return started[-1]
+
+    yield one
+    for process in started:
+        process.end()
+
+
+@contextmanager
+def load(world: ExpelWorld, produced: list[int]) -> Iterator[None]:
+    """About two thousand events a second as long as the block runs."""
+    stopping = threading.Event()
+
+    def produce() -> None:
+        with DeliveringProducer(world.cluster.connection) as producer:
+            while not stopping.wait(0.01):
+                for number in range(len(produced), len(produced) + 20):
+                    text = b"%d" % number
+                    producer.produce(world.topic(), text, text, partition=number % PARTITIONS)
+                    produced.append(number)
+
+    thread = threading.Thread(target=produce)
+    thread.start()
+    try:
+        yield
+    finally:
+        stopping.set()
+        thread.join()
+
+
+def at_work(instance: ExpelProcess, more: int = 500) -> None:
+    before = instance.count()
+    wait_until(lambda: instance.count() >= before + more, deadline_s=120, what="an instance at work")
+
+
+def made(cluster: Cluster, endpoint: Endpoint) -> ExpelWorld:
+    section = {"batch": {"events": BATCH}, "parallel": PARALLEL}
+    world = ExpelWorld(cluster, pauses=("1s", "2s"), url=endpoint.url(), section=section, partitions=PARTITIONS)
+    world.make()
+    return world
+
+
+def test_instances_that_are_killed_lose_nothing_and_repeat_little(
+    cluster: Cluster, start: Callable[[ExpelWorld], ExpelProcess], tmp_path: Path
+) -> None:
+    source = random_source("answers")
+    produced: list[int] = []
+    kills = rounds(3, 30)
+    # One request in twenty fails, so that some events take the way through the retry topics.
+    with Endpoint(lambda _: 503 if source.random() < 0.05 else 200) as endpoint:
+        world = made(cluster, endpoint)
+        with load(world, produced):
+            for number in range(kills):
+                instance, retrier = start(world), RetrierProcess(tmp_path / f"retrier{number}", world)
+                at_work(instance)
+                kill(instance.process.pid)
+                kill(retrier.process.pid)
+                retrier.close()
+            last, retrier = start(world), RetrierProcess(tmp_path / "retrier", world)
+            at_work(last)
+        endpoint.wait_for(produced, deadline_s=180)
+        assert world.dead() == {}
+
+        most = kills * 3 * max(PARALLEL, 4) * BATCH  # under way, and settled but not committed
+        assert sum((endpoint.delivered - Counter(produced)).values()) <= most
+        assert last.stop() == 0
+        assert retrier.stop() == 0
+        retrier.close()
+
+
+def test_instances_that_come_and_go_repeat_nothing(
+    cluster: Cluster, start: Callable[[ExpelWorld], ExpelProcess]
+) -> None:
+    produced: list[int] = []
+    with Endpoint() as endpoint:
+        world = made(cluster, endpoint)
+        with load(world, produced):
+            first = start(world)
+            at_work(first)
+            others = [start(world) for _ in range(3)]
+            for instance in others:
+                at_work(instance, 100)
+            for instance in others:
+                assert instance.stop() == 0
+            at_work(first)
+        endpoint.wait_for(produced)
+        assert first.stop() == 0
+        assert endpoint.delivered == Counter(produced)
