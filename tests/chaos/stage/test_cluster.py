@@ -98,7 +98,7 @@ def test_executors_of_a_host_share_an_agent_and_one_that_is_killed_is_replaced(
             assert world.agent_pid() == agent, "the agent ended with an executor"
         # One store, whose writer holds its lock: a second agent would have ended at once, a third folder be a store.
         assert [each.name for each in paths.folder.parent.iterdir()] == [paths.folder.name]
-    with running_stage(world, stage, *settings(), master=masters[kind], environment=environment(**PYTHON)) as running:
+    with running_stage(world, stage) as running:  # wherever: the rest is only to be done
         wait_until(lambda: len(world.ids(stage)) >= load.sent, what="all events")
         running.tell()
         assert running.end() == 0, running.told()
