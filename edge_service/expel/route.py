@@ -99,6 +99,7 @@ class ExpelRoute:
         self._outbox: Outbox | None = None
         self._progressed_ms: int | None = None
         self._warnings: list[str] = []
+        self._is_on_hold = False
         self._spill = Spill(plan.directory / f"{plan.name}.dead-letters.jsonl", self._spilled)
 
     @property
@@ -175,6 +176,7 @@ class ExpelRoute:
 
     def _require_no_hold(self) -> None:
         hold = self._clients.holds.of(self.name)
+        self._is_on_hold = hold is not None
         if hold is None:
             return
         resume = f"`enrich expel resume {self.name} -c FILE` sends on; `enrich dlq replay` takes dead letters back"
@@ -206,7 +208,10 @@ class ExpelRoute:
         details: dict[str, Any] = {"topic": self._plan.section.topic, "warnings": self._warnings}
         if flow is None or lane is None or outbox is None:
             progressed = self._progressed_ms
-            return RouteStatus(self.name, self.kind, last_progress_ms=progressed, counters=totals, details=details)
+            ready = self._is_on_hold
+            return RouteStatus(
+                self.name, self.kind, last_progress_ms=progressed, counters=totals, details=details, is_ready=ready
+            )
         trouble, trouble_ms = self._trouble(flow, lane, outbox)
         details |= {"partitions": flow.assigned, "breaker": lane.breaker.state, **_limits(lane)}
         return RouteStatus(
@@ -228,6 +233,7 @@ class ExpelRoute:
                 "warnings": len(self._warnings),
             },
             details=details,
+            is_ready=flow.state.away is None and flow.state.progressed_ms is not None,
         )
 
     @staticmethod

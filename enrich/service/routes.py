@@ -52,6 +52,8 @@ class RouteStatus:
     """Values that go up and down, by name. Each becomes a metric: as in `enrich_sync_differences`."""
     details: Mapping[str, Any] = field(default_factory=dict)
     """More for `/status`: any JSON value."""
+    is_ready: bool = False
+    """Ready in whichever state: what it waits for is somebody else's, and no reason to stop a rollout."""
     is_of_interest: bool = True
     """If false the route is not shown: it watches for work that is rarely there."""
 

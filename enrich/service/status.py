@@ -57,13 +57,13 @@ def serve_at(program: Program, page: Page) -> PageServer:
 
 def shown(status: RouteStatus) -> dict[str, Any]:
     """As it stands in `/status`."""
-    return {name: value for name, value in asdict(status).items() if name != "is_of_interest"}
+    return {name: value for name, value in asdict(status).items() if name not in ("is_of_interest", "is_ready")}
 
 
 def _not_ready(statuses: Sequence[RouteStatus]) -> Iterator[tuple[str, str]]:
     for status in statuses:
         # A standby counts as ready: a rolling update waits until the new instance is ready before it stops the old one.
-        if status.state not in (RouteState.running, RouteState.standby, RouteState.paused):
+        if not status.is_ready and status.state not in (RouteState.running, RouteState.standby, RouteState.paused):
             yield status.name, status.last_error or status.state.value
 
 

@@ -1,0 +1,83 @@
+"""A route on hold sends nothing, whichever instance would, until a person resumes it, by the commands that people use."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from enrich.cli.main import app
+from tests.support.expel import Endpoint, ExpelProcess, ExpelWorld, RunningExpel, expelling
+from tests.support.topics import Cluster
+from tests.support.waiting import wait_until
+
+REFUSALS = 20
+
+
+@pytest.fixture
+def world(cluster: Cluster) -> ExpelWorld:
+    made = ExpelWorld(cluster, pauses=("1h",), section={"batch": {"events": 1}, "parallel": 16})
+    made.make()
+    return made
+
+
+def order(folder: Path, world: ExpelWorld, *arguments: str) -> str:
+    file = folder / "pipeline.yaml"
+    file.write_text(json.dumps(world.data()))
+    result = CliRunner().invoke(app, ["expel", *arguments, "-c", str(file)])
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_an_endpoint_that_refuses_us_gets_twenty_requests_and_the_rest_once_a_person_resumes_the_route(
+    world: ExpelWorld, tmp_path: Path
+) -> None:
+    world.produce(range(200))
+    with Endpoint(lambda _: 401) as endpoint:
+        world.url = endpoint.url()
+        with expelling(world) as first:
+            held = first.wait_for_state("held")
+            assert "401" in str(held.last_error)
+            assert held.is_ready  # a customer that refuses us stops no rollout
+        refused = set(endpoint.sent)
+        assert len(refused) == REFUSALS
+        with expelling(world) as second:  # another instance, later
+            second.wait_for_state("held")
+            assert set(endpoint.sent) == refused
+            assert set(world.dead()) == refused
+            endpoint.decide = lambda _: 200
+            assert "resumed" in order(tmp_path, world, "resume", "acme")
+            endpoint.wait_for(set(range(200)) - refused)
+        assert set(endpoint.delivered) == set(range(200)) - refused
+
+
+def test_a_route_that_a_person_holds_is_paused_and_goes_on_where_it_was(world: ExpelWorld, tmp_path: Path) -> None:
+    world.produce(range(50))
+    with Endpoint() as endpoint:
+        world.url = endpoint.url()
+        instance = ExpelProcess(tmp_path / "process", world)
+        try:
+            endpoint.wait_for(range(50))
+            order(tmp_path, world, "hold", "acme", "--reason", "the customer moves")
+            wait_until(lambda: instance.route().get("state") == "paused", deadline_s=60, what="the pause")
+            assert "the customer moves" in instance.route()["last_error"]
+            world.produce(range(50, 100))
+            with expelling(world) as another:
+                another.wait_for_state("paused")
+            assert set(endpoint.sent) == set(range(50))
+            order(tmp_path, world, "resume", "acme")
+            endpoint.wait_for(range(100))
+            assert max(endpoint.delivered.values()) == 1
+            assert instance.stop() == 0
+        finally:
+            instance.end()
+
+
+def test_a_dead_endpoint_leaves_its_route_ready(world: ExpelWorld) -> None:
+    world.produce(range(50))
+    with expelling(world) as running:  # nothing listens on port 1
+
+        def status(service: RunningExpel = running) -> bool:
+            return service.status().state == "waiting" and service.status().is_ready
+
+        wait_until(status, deadline_s=60, what="an open breaker")
