@@ -1,4 +1,4 @@
-"""A route on hold sends nothing, whichever instance would, until a person resumes it, by the commands that people use."""
+"""A route on hold sends nothing, whichever instance would, until a person resumes it; by commands that people use."""
 
 import json
 from pathlib import Path
