@@ -155,7 +155,7 @@ BENCHMARKS = {
         ),
         Benchmark(
             "expel",
-            "events over HTTP from a topic, one process on one core: single, by the hundred over 50 ms, beside a dead route",
+            "events of a topic over HTTP on one core: single, by the hundred over 50 ms, beside a dead route",
             _later("expel"),
             {
                 "requests_per_s": (">=", 3_000),
