@@ -7,11 +7,11 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass
 
-from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
 
 from enrich.base.errors import EnrichError, Unreachable
 from enrich.kafka import COMPACTED, DeliveringProducer, Topics, kafka_errors, new_store_consumer
@@ -25,6 +25,13 @@ EXPEL, PERSON = "expel", "a person"
 _POLL_S = 0.5
 _DEADLINE_S = 10.0
 _AGAIN_S = 2.0
+_GONE = (
+    KafkaError._AUTO_OFFSET_RESET,
+    KafkaError.OFFSET_OUT_OF_RANGE,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._UNKNOWN_TOPIC,
+    KafkaError._UNKNOWN_PARTITION,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +71,11 @@ class Holds:
         self._connection = connection
         self._pipeline = pipeline
         self._holds: Mapping[str, Hold] = {}
+        """As the topic says."""
+        self._own: dict[str, Hold] = {}
+        """Made here, and not yet heard of from the topic."""
+        self._written: set[str] = set()
+        """Those of them that the topic has."""
         self._is_current = threading.Event()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="holds", daemon=True)
@@ -78,12 +90,12 @@ class Holds:
             raise Unreachable(
                 "it is not known whether the route is on hold", where=f"topic {holds_topic(self._pipeline)}"
             )
-        return self._holds.get(route)
+        return self._own.get(route) or self._holds.get(route)
 
     def hold(self, route: str, reason: str) -> None:
         """Holds it here at once, and elsewhere once the topic has it: that is tried until it does."""
         hold = Hold(reason, time.time_ns() // 10**6, EXPEL)
-        self._holds = {**self._holds, route: hold}
+        self._own[route] = hold
         threading.Thread(target=self._write, args=[route, hold], name="hold", daemon=True).start()
 
     def close(self) -> None:
@@ -97,22 +109,31 @@ class Holds:
                 _log.warning("a hold cannot be written to its topic yet: %s", error, extra={"route": route})
                 self._stopping.wait(_AGAIN_S)
             else:
+                self._written.add(route)
                 return
 
     def _follow(self) -> None:
         while not self._stopping.is_set():
             try:
                 with closing(_Reader(self._connection, self._pipeline)) as reader:
+                    heard = {*self._written}  # before it is read: what was written by then is in what is read
                     reader.read_to_end()
                     while not self._stopping.is_set():
-                        # One that this process has just made is not forgotten before the topic says otherwise.
-                        if reader.has_news or not self._is_current.is_set():
-                            self._holds = dict(reader.holds)
-                            self._is_current.set()
+                        self._take(reader.holds, heard | reader.heard)
+                        self._is_current.set()
+                        heard.clear()
                         reader.poll(_POLL_S)
             except EnrichError as error:
                 _log.warning("which routes are on hold is not known: %s", error)
                 self._stopping.wait(_AGAIN_S)
+
+    def _take(self, holds: Mapping[str, Hold], heard: Collection[str]) -> None:
+        """One that this process has just made is not forgotten before the topic has it."""
+        self._holds = dict(holds)
+        for route in heard:
+            if route in self._written or (route in self._own and holds.get(route) == self._own[route]):
+                self._own.pop(route, None)
+                self._written.discard(route)
 
 
 class _Reader:
@@ -120,13 +141,14 @@ class _Reader:
         self._topic = holds_topic(pipeline)
         self._consumer: Consumer = new_store_consumer(connection)
         self.holds: dict[str, Hold] = {}
-        self.has_news = False
+        self.heard: set[str] = set()
+        """The routes of which the last poll brought something."""
         self._is_at_end = False
 
     def read_to_end(self) -> None:
         """Raises Unreachable at a deadline."""
         with kafka_errors(f"topic {self._topic}"):
-            self._consumer.assign([TopicPartition(self._topic, 0, 0)])
+            self._consumer.assign([TopicPartition(self._topic, 0, OFFSET_BEGINNING)])
         end = time.monotonic() + _DEADLINE_S
         while not self._is_at_end:
             if time.monotonic() > end:
@@ -134,33 +156,31 @@ class _Reader:
             self.poll(0.2)
 
     def poll(self, wait_s: float) -> None:
-        self.has_news = False
+        self.heard.clear()
         with kafka_errors(f"topic {self._topic}"):
             messages = self._consumer.consume(100, wait_s) if not self._is_at_end else _first(self._consumer, wait_s)
         for message in messages:
             error = message.error()
             if error is None:
                 self._take(message.key(), message.value())
-                self.has_news = True
             elif error.code() == KafkaError._PARTITION_EOF:
                 self._is_at_end = True
-            elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
-                raise Unreachable(
-                    "its records are gone, as of a topic that was recreated", where=f"topic {self._topic}"
-                )
+            elif error.code() in _GONE:
+                raise Unreachable("it was deleted or recreated, and is read anew", where=f"topic {self._topic}")
 
     def close(self) -> None:
         self._consumer.close()
 
     def _take(self, key: bytes | str | None, value: bytes | str | None) -> None:
         name = (key.decode(errors="replace") if isinstance(key, bytes) else key or "").removeprefix("expel/")
+        self.heard.add(name)
         if value is None:
             self.holds.pop(name, None)
             return
         try:
             content = json.loads(value)
             self.holds[name] = Hold(str(content["reason"]), int(content["since_ms"]), str(content["by"]))
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):  # anybody may write there
             _log.warning("a record of the holds cannot be read", extra={"topic": self._topic, "route": name})
 
 

@@ -85,7 +85,7 @@ class ExpelWorld(RetryWorld):
         *,
         key: Callable[[int], bytes | None] = lambda one: b"%d" % one,
         value: Callable[[int], bytes | None] = lambda one: b"%d" % one,
-        headers: Headers = (),
+        headers: Callable[[int], Headers] = lambda _: (),
         partition: Callable[[int], int] | None = None,
         topic: str = "",
         timestamp_ms: int | None = None,
@@ -98,10 +98,15 @@ class ExpelWorld(RetryWorld):
                     topic or self.topic(),
                     key(one),
                     value(one),
-                    headers=[*headers],
+                    headers=[*headers(one)],
                     partition=place(one),
                     timestamp_ms=timestamp_ms,
                 )
+
+    def waiting(self, pause: str = "") -> Counter[int]:
+        """The ids that were sent to the topic of this pause, whether they were forwarded since or not."""
+        topic = self.retry_in(pause)
+        return self.cluster.ids(topic) if self.cluster.topics.exists(topic) else Counter()
 
     def letters(self, route: str = "acme") -> "dict[tuple[int, int], Letter]":
         """By partition and offset in the route's topic."""
