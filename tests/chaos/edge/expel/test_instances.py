@@ -1,9 +1,10 @@
 """Instances killed, started and stopped under load: every event is delivered, and how often tells of kills alone."""
 
+import itertools
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,20 @@ Start = Callable[[], ExpelProcess]
 
 
 @pytest.fixture
-def start(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Callable[[ExpelWorld], ExpelProcess]]:
+def start_retrier(tmp_path: Path) -> Iterator[Callable[[ExpelWorld], RetrierProcess]]:
+    with ExitStack() as held:
+        numbers = itertools.count()
+
+        def one(world: ExpelWorld) -> RetrierProcess:
+            retrier = RetrierProcess(tmp_path / f"retrier{next(numbers)}", world)
+            held.callback(retrier.close)
+            return retrier
+
+        yield one
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[[ExpelWorld], ExpelProcess]]:
     started: list[ExpelProcess] = []
 
     def one(world: ExpelWorld) -> ExpelProcess:
@@ -69,7 +83,9 @@ def made(cluster: Cluster, endpoint: Endpoint) -> ExpelWorld:
 
 
 def test_instances_that_are_killed_lose_nothing_and_repeat_little(
-    cluster: Cluster, start: Callable[[ExpelWorld], ExpelProcess], tmp_path: Path
+    cluster: Cluster,
+    start: Callable[[ExpelWorld], ExpelProcess],
+    start_retrier: Callable[[ExpelWorld], RetrierProcess],
 ) -> None:
     source = random_source("answers")
     produced: list[int] = []
@@ -78,13 +94,12 @@ def test_instances_that_are_killed_lose_nothing_and_repeat_little(
     with Endpoint(lambda _: 503 if source.random() < 0.05 else 200) as endpoint:
         world = made(cluster, endpoint)
         with load(world, produced):
-            for number in range(kills):
-                instance, retrier = start(world), RetrierProcess(tmp_path / f"retrier{number}", world)
+            for _ in range(kills):
+                instance, retrier = start(world), start_retrier(world)
                 at_work(instance)
                 kill(instance.process.pid)
                 kill(retrier.process.pid)
-                retrier.close()
-            last, retrier = start(world), RetrierProcess(tmp_path / "retrier", world)
+            last, retrier = start(world), start_retrier(world)
             at_work(last)
         endpoint.wait_for(produced, deadline_s=180)
         assert world.dead() == {}
@@ -93,7 +108,6 @@ def test_instances_that_are_killed_lose_nothing_and_repeat_little(
         assert sum((endpoint.delivered - Counter(produced)).values()) <= most
         assert last.stop() == 0
         assert retrier.stop() == 0
-        retrier.close()
 
 
 def test_instances_that_come_and_go_repeat_nothing(
