@@ -39,6 +39,8 @@ _MOST_REFUSALS = 20
 _LONGEST_QUIET_S = 60.0
 """For so long an endpoint that asks for it is left alone; its events may wait in a retry topic for longer."""
 _AGES_EVERY_S = 1.0
+_FEWER = 8
+"""So many times fewer events go in a batch with one that has waited in a retry topic, for each pause."""
 _NO_VALUE = "an event without a value has no body"
 _GZIP_APART = 32 * 2**10
 """Larger bodies are compressed in a thread: the loop has other routes to serve."""
@@ -236,17 +238,19 @@ class Lane:
 
     def _taken(self) -> list[Event]:
         """As many of the first events as may go into one request now."""
-        plan, events, size, origins = self._plan, list[Event](), 0, Origins()
+        plan, events, size, origins, most = self._plan, list[Event](), 0, Origins(), self._plan.events
         self._order.begin_batch()
         oldest_ms = self._oldest_ms()
-        while self._queue and len(events) < plan.events:
+        while self._queue and len(events) < most:
             event = self._queue[0]
             if event.since_ms < oldest_ms or not has_body(event):
                 self._queue.popleft()
                 self._bury([event], self._too_old if event.since_ms < oldest_ms else _NO_VALUE)
                 continue
             size += event.size + 1
-            if events and (size > plan.bytes or not origins.has_room(event)):
+            # The more often it was refused the fewer go with it: in the end it is alone, and takes no others along.
+            most = min(most, max(1, plan.events // _FEWER ** min(event.tries, 5)))
+            if events and (size > plan.bytes or len(events) >= most or not origins.has_room(event)):
                 break
             self._queue.popleft()
             match self._order.judge(event):

@@ -1,0 +1,130 @@
+"""What an endpoint does not take now waits in retry topics, comes back, and is delivered or dead in the end."""
+
+import time
+from collections import Counter
+
+import pytest
+
+from enrich.kafka.records import headers_of
+from tests.support.expel import Endpoint, ExpelWorld, by_key, expelling
+from tests.support.retries import running
+from tests.support.scripted_endpoint import whole
+from tests.support.seed import random_source
+from tests.support.topics import Cluster
+from tests.support.waiting import wait_until
+
+
+def world_of(cluster: Cluster, *pauses: str, **section: object) -> ExpelWorld:
+    made = ExpelWorld(cluster, pauses=pauses, section={"batch": {"events": 10}, **section})
+    made.make()
+    return made
+
+
+def test_an_event_is_tried_again_after_each_pause_and_then_dead(cluster: Cluster) -> None:
+    world = world_of(cluster, "1s", "6s", local={"tries": 2, "first": "5ms"})
+    healed: set[int] = set()
+
+    def decide(ids: list[int]) -> int:
+        return 503 if any(one < 10 and one not in healed for one in ids) else 200
+
+    with Endpoint(decide) as endpoint:
+        world.url = endpoint.url()
+        world.produce(range(100), headers=lambda one: [("trace", b"%d" % one)])
+        with expelling(world), running(world):
+            wait_until(lambda: world.waiting("6s").keys() >= set(range(10)), what="the second pause")
+            healed.update(range(5))
+            wait_until(lambda: set(world.dead()) == set(range(5, 10)), what="the dead ones")
+            endpoint.wait_for({*range(100)} - {*range(5, 10)})
+            world.wait_until_all_is_committed()
+        assert endpoint.delivered == Counter({*range(100)} - {*range(5, 10)})
+    letter = world.dead()[7]
+    assert letter.reason == "HTTP 503; it was tried again after each pause"
+    assert (letter.headers["enrich.topic"], letter.headers["trace"]) == (world.topic().encode(), b"7")
+    assert "enrich.tries" not in letter.headers
+    tries = {
+        pause: {dict(headers_of(message))["enrich.tries"] for message in cluster.messages(world.retry_in(pause))}
+        for pause in world.pauses
+    }
+    assert tries == {"1s": {b"1"}, "6s": {b"2"}}
+
+
+@pytest.mark.parametrize(
+    ("said", "pause"), [("20", "30s"), ("Fri, 31 Dec 9999 23:59:59 GMT", "1h"), ("soon", "1s"), ("0", "1s")]
+)
+def test_retry_after_chooses_the_pause(cluster: Cluster, said: str, pause: str) -> None:
+    world = world_of(cluster, "1s", "30s", "5m", "1h", local={"tries": 2, "first": "5ms", "budget": "1s"})
+    with Endpoint(lambda _: whole(503, headers=[("retry-after", said)])) as endpoint:
+        world.url = endpoint.url()
+        world.produce([0])
+        with expelling(world):
+            wait_until(lambda: world.waiting(pause) == Counter([0]), what="the event")
+            world.wait_until_all_is_committed()
+        counted = dict(headers_of(world.cluster.messages(world.retry_in(pause))[0]))["enrich.tries"]
+        if pause != "1s":  # the endpoint says when: that is no try, and it is asked no sooner
+            assert (len(endpoint.got), counted) == (1, b"0")
+        elif said != "0":
+            assert (len(endpoint.got), counted) == (2, b"1")
+
+
+def test_what_is_older_than_max_age_is_dead_and_not_sent(cluster: Cluster) -> None:
+    world = world_of(cluster, "1s", max_age="1h")
+    now_ms = time.time_ns() // 10**6
+    with Endpoint() as endpoint:
+        world.url = endpoint.url()
+        world.produce(range(10), timestamp_ms=now_ms - 2 * 3_600_000)
+        world.produce(range(10, 20))
+        with expelling(world):
+            world.wait_until_all_is_committed()
+            wait_until(lambda: set(world.dead()) == set(range(10)), what="the dead ones")
+        assert endpoint.sent == Counter(range(10, 20))
+    assert {letter.reason for letter in world.dead().values()} == {"older than 1h"}
+
+
+def test_an_event_becomes_too_old_while_it_waits_for_the_endpoint(cluster: Cluster) -> None:
+    world = world_of(cluster, "1s", max_age="3s")
+    world.url = "http://127.0.0.1:1/hook"
+    with expelling(world), running(world):
+        world.produce(range(200))
+        wait_until(lambda: set(world.dead()) == set(range(200)), what="the dead ones")
+        world.wait_until_all_is_committed()
+
+
+def test_the_events_of_a_key_keep_their_order_through_retries_and_restarts(cluster: Cluster) -> None:
+    """Some keys fail for a while, others sometimes; instances end and begin, without kills."""
+    world = world_of(cluster, "1s", "2s", order="key", local={"tries": 1})
+    chance = random_source("order")
+    keys, events = 20, 1_000
+    sick = set(range(0, keys, 4))
+
+    def decide(ids: list[int]) -> int:
+        return 503 if any(one % keys in sick for one in ids) or chance.random() < 0.05 else 200
+
+    def produce(ids: range) -> None:
+        world.produce(ids, key=lambda one: b"%d" % (one % keys), partition=lambda one: one % keys % 2)
+
+    with Endpoint(decide) as endpoint:
+        world.url = endpoint.url()
+        with running(world):
+            for part in range(4):
+                produce(range(part * events // 4, (part + 1) * events // 4))
+                with expelling(world) as one:
+                    wait_until(lambda one=one: one.count("requests") > 10, what="some requests")  # type: ignore[misc] # a default binds the loop's value
+                    if part == 3:
+                        sick.clear()
+                        done = lambda: {*endpoint.delivered, *world.dead()} >= {*range(events)}  # noqa: E731
+                        wait_until(done, what="all events")
+                        world.wait_until_all_is_committed()
+        assert endpoint.delivered + Counter(world.dead().keys()) == Counter(range(events))
+    for ids in by_key(endpoint.got, lambda one: one % keys).values():
+        assert ids == sorted(ids)
+
+
+def test_a_route_that_keeps_the_order_needs_no_retries(cluster: Cluster) -> None:
+    world = world_of(cluster, order="key")
+    with Endpoint(lambda ids: 500 if 7 in ids else 200) as endpoint:
+        world.url, world.section = endpoint.url(), {**world.section, "retries": [], "batch": {"events": 1}}
+        world.produce(range(100), key=lambda one: b"%d" % (one % 10))
+        with expelling(world):
+            world.wait_until_all_is_committed()
+        assert endpoint.delivered == Counter({*range(100)} - {7})
+    assert set(world.dead()) == {7}
