@@ -2,8 +2,8 @@
 
 from bisect import bisect_left, insort
 from collections import deque
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
@@ -82,11 +82,9 @@ class Waiting:
 
     events: Collection[tuple[bytes, int, int]] = ()
     """Key, offset in the route's topic, and pause of each."""
-    paused: Collection[int] = frozenset()
-    """The offsets of those that waited for a pause when `reached` was known."""
-    reached: int = 0
-    """Where the topic from which they come back ended then. A copy of these that stands below is not theirs any more:
-    it was read, and not committed before a kill."""
+    copies: Mapping[int, int] = field(default_factory=dict)
+    """For an event, by its offset, of which there are several copies: the offset in the topic from which it comes back,
+    below which a copy is left over. It was read, and moved on again, and that was not committed before a kill."""
 
 
 class _Elsewhere:
@@ -133,14 +131,14 @@ class KeyOrder:
         self._behind: dict[tuple[int, bytes], deque[Event]] = {}
         """Of keys that a batch has."""
         self._in_batch: set[tuple[int, bytes]] = set()
-        self._waiting: dict[int, Waiting] = {}
+        self._copies: dict[int, Mapping[int, int]] = {}
 
     def knows(self, partition: int, waiting: Waiting) -> None:
         """To be called before anything of the partition is judged."""
         keys: dict[bytes, _Elsewhere] = {}
         for key, offset, pause in waiting.events:
             keys.setdefault(key, _Elsewhere()).put(offset, pause)
-        self._waiting[partition] = waiting
+        self._copies[partition] = waiting.copies
         self._elsewhere[partition] = keys  # whole, and at once: the route's thread calls this, beside the loop
 
     def begin_batch(self) -> None:
@@ -169,10 +167,9 @@ class KeyOrder:
         return Verdict.goes
 
     def _is_left_over(self, event: Event, partition: int, offset: int) -> bool:
-        waiting = self._waiting.get(partition)
-        if event.is_first_read or waiting is None or event.offset >= waiting.reached:
+        if event.is_first_read or event.lease.partition[1] != partition:
             return False
-        return event.lease.partition[1] == partition and offset in waiting.paused
+        return event.offset < self._copies.get(partition, {}).get(offset, 0)
 
     def finished(self, events: Sequence[Event]) -> Sequence[Event]:
         freed: list[Event] = []
@@ -209,6 +206,6 @@ class KeyOrder:
 
     def forget(self, partition: int) -> None:
         self._elsewhere.pop(partition, None)
-        self._waiting.pop(partition, None)
+        self._copies.pop(partition, None)
         for name in [name for name in self._behind if name[0] == partition]:
             del self._behind[name]

@@ -41,6 +41,7 @@ def known_in(
 
 def _waiting(plan: ExpelPlan, connection: Connection, topics: Topics, numbers: Sequence[int]) -> Mapping[int, Waiting]:
     found: _Events = defaultdict(list)
+    copies: dict[int, dict[int, int]] = defaultdict(dict)
     last = len(plan.retry_in) - 1
     reached = topics.written_offsets(plan.retry_out)
     with closing(new_store_consumer(connection)) as reader:
@@ -49,11 +50,14 @@ def _waiting(plan: ExpelPlan, connection: Connection, topics: Topics, numbers: S
             for pause, topic in enumerate(plan.retry_in):
                 for event in _events(plan, _uncommitted(reader, member, plan.retrier_group, topics, topic, numbers)):
                     _note(found, event, pause)
-        paused = {number: {offset for _, offset, _ in events} for number, events in found.items()}
+                    # Its copies that came back before this one was written are left over.
+                    copies[event.place[1]][event.place[2]] = reached.get(event.place[1], 0)
         with closing(new_group_consumer(connection, plan.group)) as member:
             for event in _events(plan, _uncommitted(reader, member, plan.group, topics, plan.retry_out, numbers)):
                 _note(found, event, min(max(event.tries - 1, 0), last))  # it counts the pauses that are over
-    return {number: Waiting(found[number], paused.get(number, set()), reached.get(number, 0)) for number in numbers}
+                latest = copies[event.place[1]]
+                latest[event.place[2]] = max(latest.get(event.place[2], 0), event.offset)
+    return {number: Waiting(found[number], copies[number]) for number in numbers}
 
 
 def _note(found: _Events, event: Event, pause: int) -> None:

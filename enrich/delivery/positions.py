@@ -10,6 +10,7 @@ from typing import Any
 from confluent_kafka import Message, TopicPartition
 
 from enrich.base.backoff import Backoff
+from enrich.delivery.ranges import packed, unpacked
 from enrich.delivery.window import Window
 
 _MARKS = 10
@@ -51,7 +52,7 @@ class Committed:
             self.marks,
             self.born,
             self.at_ms,
-            *([self.done] if self.done else []),
+            *([packed(self.done)] if self.done else []),
         ]
         return json.dumps(content, separators=(",", ":"))
 
@@ -62,7 +63,7 @@ class Committed:
             generation, incarnation, marks, *more = json.loads(text or "")
             known = tuple((int(at), int(offset)) for at, offset in marks)
             born, at_ms, done = [*more, *("", None, ())[len(more) :]][:3]
-            settled = tuple((int(first), int(last)) for first, last in done)
+            settled = tuple(unpacked(done)) if done else ()
             at_ms = None if at_ms is None else int(at_ms)
             return cls(int(generation), str(incarnation), known, str(born), at_ms, settled)
         except (ValueError, TypeError):

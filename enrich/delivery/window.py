@@ -3,9 +3,6 @@
 from collections import OrderedDict
 from collections.abc import Iterable
 
-_MOST_RANGES = 100
-"""Beside an offset brokers keep 4,096 bytes."""
-
 
 class Window:
     """Records are settled in any order. An offset is committed once nothing below it is under way."""
@@ -59,8 +56,7 @@ class Window:
         return next(iter(self._sizes), None)
 
     def settled_beyond(self) -> tuple[tuple[int, int], ...]:
-        """(first, last) of what is settled above the position, as far as it can be kept beside an offset: what is left
-        out may be delivered again after a kill."""
+        """(first, last) of what is settled above the position."""
         ranges: list[tuple[int, int]] = []
         first = last = -1
         if self._settled:
@@ -70,14 +66,12 @@ class Window:
                 elif first >= 0:
                     ranges.append((first, last))
                     first = -1
-                    if len(ranges) == _MOST_RANGES:
-                        break
         if first >= 0:
             ranges.append((first, last))
         # What was settled before and is not read again yet.
         read = next(reversed(self._sizes), self._position - 1)
         ranges += [(max(first, read + 1), last) for first, last in self._done if last > read]
-        return tuple(ranges[:_MOST_RANGES])
+        return tuple(ranges)
 
     def _was_done(self, offset: int) -> bool:
         while self._done and self._done[0][1] < offset:

@@ -170,18 +170,17 @@ class LaneModel:
     def known(self, number: int) -> Waiting:
         """As `waiting_events` finds it."""
         place = RETRY_OUT, number
-        found = []
+        found, copies = [], dict[int, int]()
         for (pause, one), line in self.waiting.items():
             if one == number:
                 found += [(_event(message), pause) for _, message in line]
-        paused = {event.place[2] for event, _ in found}
-        found += [
-            (event, min(max(event.tries - 1, 0), len(self.plan.pauses) - 1))
-            for event in map(_event, self.logs[place])
-            if not self.committed[place].has(event.offset)
-        ]
+        copies |= {event.place[2]: len(self.logs[place]) for event, _ in found}
+        for event in map(_event, self.logs[place]):
+            if not self.committed[place].has(event.offset):
+                found.append((event, min(max(event.tries - 1, 0), len(self.plan.pauses) - 1)))
+                copies[event.place[2]] = max(copies.get(event.place[2], 0), event.offset)
         events = [(event.key, event.place[2], pause) for event, pause in found if event.key is not None]
-        return Waiting(events, paused, len(self.logs[place]))
+        return Waiting(events, copies)
 
     @property
     def lane(self) -> Lane:

@@ -52,7 +52,7 @@ def test_what_comes_after_an_event_that_waits_for_its_retry_waits_too():
 
 def test_what_is_read_again_after_a_kill_and_waits_for_its_retry_already_is_not_sent():
     order = KeyOrder()
-    order.knows(0, Waiting([(b"k", 3, 0), (b"k", 4, 0)], {3}, reached=7))
+    order.knows(0, Waiting([(b"k", 3, 0), (b"k", 4, 0)], {3: 7}))
     assert order.judge(first_read(3)) is Verdict.known
     assert order.judge(first_read(4)) is Verdict.known
     assert order.judge(first_read(5)) is Verdict.diverted
@@ -69,6 +69,6 @@ def test_an_event_before_those_that_wait_does_not_wait_for_them():
 
 def test_nothing_is_kept_of_a_partition_that_is_not_ours_any_more():
     order = KeyOrder()
-    order.knows(0, Waiting([(b"k", 1, 0)], {1}, reached=9))
+    order.knows(0, Waiting([(b"k", 1, 0)], {1: 9}))
     order.forget(0)
     assert order.judge(come_back(1, at=3)) is Verdict.goes
