@@ -39,6 +39,7 @@ from enrich.host.reader.schemas import SchemaDesk
 from enrich.host.tables import LoaderTable, TopicTable, all_tables
 from enrich.kafka.clients.settings import librdkafka_settings
 from enrich.service.page import serve_page
+from enrich.service.program import exit_after
 from stores.clock import SystemClock
 from stores.protocol import QuarantineId, TableSpec
 from stores.rocks import RocksReader, RocksStore, Sizes
@@ -48,6 +49,10 @@ _log = logging.getLogger("enrich.agent")
 _SWITCH_S = 0.0005
 """How long a thread may hold the GIL while others wait. The loop releases and retakes the GIL for each call into Kafka,
 Arrow and RocksDB: at Python's default of 5 ms it would make no progress while the segments engine is imported."""
+
+
+_STOP_S = 25.0
+"""If stopping takes longer, a driver hangs: the process ends anyway. The store is whole whenever that is."""
 
 
 class _Terminated(BaseException):
@@ -191,6 +196,7 @@ def _verify(paths: StorePaths, specs: Mapping[str, TableSpec], sizes: Sizes) -> 
 
 
 def _on_sigterm(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the signature of a handler
+    exit_after(_STOP_S)
     raise _Terminated
 
 
