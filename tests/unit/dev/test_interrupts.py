@@ -8,6 +8,15 @@ import pytest
 from enrich.dev.processes.interrupts import Interrupted, deferred
 
 
+@pytest.fixture(autouse=True)
+def _interruptible():
+    """As a command finds it, whatever a run in the background or another test has made of it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    if before is not None:  # not set by Python: nothing can set it again
+        signal.signal(signal.SIGINT, before)
+
+
 def test_a_signal_raises_nothing_inside_and_is_passed_on_at_the_end():
     reached = False
     with pytest.raises(KeyboardInterrupt), deferred() as signals:
