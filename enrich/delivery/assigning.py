@@ -61,6 +61,7 @@ class Assigning:
         self._remove(consumer, partitions)
 
     def _lose(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        _log.info("partitions were lost: this instance was taken for dead", extra={"partitions": len(partitions)})
         partitions = self._with_companions(partitions)
         self._handing.lose(self._known(partitions))
         self._remove(consumer, partitions)

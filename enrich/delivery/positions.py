@@ -148,7 +148,8 @@ class Partition:
     @property
     def settled_beyond(self) -> Pairs:
         """The records above the position that are settled."""
-        return () if self.window is None else self.window.settled_beyond()
+        # Before anything is read it is what the last owner has committed: a commit must not forget it.
+        return self.done if self.window is None else self.window.settled_beyond()
 
     def take_early(self) -> None:
         self.pending += self.early
