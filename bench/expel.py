@@ -101,11 +101,11 @@ class _Bench:
         for each in names:
             self._topics.create(each, partitions=1)
         with self._expel(name, routes) as process, DeliveringProducer({"bootstrap.servers": self._servers}) as producer:
-            producer.produce(names[-1], None, _value(0))
+            for each in names:
+                producer.produce(each, None, _value(0))
             producer.flush()
-            while not self._seen(f"/{names[-1]}-far"):
+            while not all(self._seen(f"/{each}-far") for each in names[1:]):
                 time.sleep(0.1)
-            time.sleep(2)  # all routes have their partitions
             began = time.monotonic()
             number = 0
             while time.monotonic() - began < QUIET_S:
