@@ -13,13 +13,13 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import TopicPartition
 from confluent_kafka.cimpl import NewPartitions
 
 from edge_service.expel.program import routes_of
 from enrich.base.errors import EnrichError, Retryable
 from enrich.dev.sink.seen import parse_origins
 from enrich.kafka import DeliveringProducer, new_admin_client, new_group_consumer
+from enrich.kafka.groups import committed
 from enrich.kafka.records import headers_of
 from enrich.service.routes import RouteStatus
 from enrich.service.service import Service
@@ -131,9 +131,11 @@ class ExpelWorld(RetryWorld):
     def committed(self, route: str = "acme", topic: str = "") -> dict[int, int]:
         """What the route's group has committed, by partition."""
         topic = topic or self.topic(route)
-        places = [TopicPartition(topic, number) for number in self.cluster.topics.end_offsets(topic)]
-        with closing(new_group_consumer(self.cluster.connection, self.expel_group(route))) as consumer:
-            return {one.partition: max(one.offset, 0) for one in consumer.committed(places, timeout=30)}
+        numbers = list(self.cluster.topics.end_offsets(topic))
+        group = self.expel_group(route)
+        with closing(new_group_consumer(self.cluster.connection, group)) as consumer:
+            reached = {one.partition: one.offset for one in committed(consumer, group, topic, numbers, deadline_s=60)}
+        return {number: reached.get(number, 0) for number in numbers}
 
     def wait_until_all_is_committed(self, route: str = "acme") -> None:
         ends = self.cluster.topics.end_offsets(self.topic(route))
