@@ -3,7 +3,7 @@
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from typing import Any
 
 from confluent_kafka import KafkaError
@@ -15,6 +15,7 @@ from edge_service.expel.order import AnyOrder, KeyOrder, Order
 from edge_service.expel.outbox import Outbox
 from edge_service.expel.plan import ExpelPlan
 from edge_service.expel.streaming import LaneSink, LoopThread
+from edge_service.expel.topic_watch import TopicWatch
 from edge_service.expel.waiting_events import known_in
 from enrich.base.errors import EnrichError, WouldLoseData
 from enrich.config import Pipeline
@@ -126,6 +127,9 @@ class ExpelRoute:
         plan, section, loop = self._plan, self._plan.section, self._clients.loop
         retries = [(topic, len(topics.partitions(topic))) for topic in plan.retry_in]
         companions = Companions(partitions, {plan.retry_out: len(topics.partitions(plan.retry_out))} if retries else {})
+        known = {topic: topics.identity(topic) for topic in (section.topic, *companions.topics)}
+        watch = held.enter_context(closing(TopicWatch(topics, known)))
+        ids = {topic: topic_id for topic, (topic_id, _) in known.items()}
         order: Order = KeyOrder() if plan.keeps_order else AnyOrder()
         begun = None
         if isinstance(order, KeyOrder):
@@ -146,13 +150,19 @@ class ExpelRoute:
         held.callback(consumer.close)  # first of all: what is under way then is waited for, and committed
         patience_s = min(plan.http.timeout.total_seconds() + _SPARE_S, _MOST_PATIENCE_S)
         window = section.window
-        flow_plan = FlowPlan(section.topic, 0, {}, 0, companions=companions, gather_s=0.002, commit_s=1.0)
+        flow_plan = FlowPlan(
+            section.topic, 0, {}, 0, topic_ids=ids, companions=companions, gather_s=0.002, commit_s=1.0
+        )
         bounds = Bounds(window.events, window.bytes, patience_s)
         self._flow = Flow.streaming(consumer, flow_plan, sink, bounds)
         holds = self._clients.holds
-        self._flow.run(_Ending(stopping, lambda: holds.of(self.name), lambda: lane.failure or outbox.failure))
-        if (failure := lane.failure or outbox.failure) is not None:
-            raise failure
+
+        def failure() -> EnrichError | None:
+            return lane.failure or outbox.failure or watch.failure
+
+        self._flow.run(_Ending(stopping, lambda: holds.of(self.name), failure))
+        if (error := failure()) is not None:
+            raise error
         if not stopping.is_set():
             self._require_no_hold()
 

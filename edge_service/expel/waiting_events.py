@@ -87,6 +87,10 @@ def _uncommitted(
     # committed are seen before its records.
     ends = {number: ends[number] for number in numbers if number in ends}
     starts = {number: max(lows[number], reached[number].offset if number in reached else 0) for number in ends}
+    topic_id = topics.topic_id(topic)
+    for number, note in notes.items():
+        if note is not None and note.born not in ("", topic_id):  # what is committed is of a topic that is gone
+            starts[number], settled[number] = lows[number], ()
     for messages in read_to_end(reader, topic, starts, ends, stalled_s=_OPEN_S):
         for message in messages:
             offset, done = message.offset() or 0, settled.get(message.partition() or 0, ())

@@ -4,7 +4,7 @@ from contextlib import suppress
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from enrich.base.errors import EnrichError
+from enrich.base.errors import EnrichError, Retryable
 from enrich.delivery.gaps import Bounds
 from enrich.delivery.positions import Partition
 from enrich.kafka import kafka_errors
@@ -57,10 +57,14 @@ class Assigned:
             partition.paused = False
 
     def go_to(self, partition: Partition, offset: int) -> None:
-        """Continues there, and drops what was read and is not yet written."""
+        """Continues there, and drops what was read and is not yet written. Raises Retryable if the client cannot: one
+        whose topic was deleted meanwhile refuses, and another client begins."""
         partition.go_to(offset)
-        with kafka_errors():
+        try:
             self.consumer.seek(TopicPartition(partition.topic, partition.number, offset))
+        except KafkaException as error:
+            where = f"topic {partition.topic}, partition {partition.number}"
+            raise Retryable(f"Kafka: {error.args[0]}", where=where) from error
 
     def bounds(self, topic_partition: TopicPartition, deadline_s: float) -> Bounds | None:
         """Asks the brokers. None if they do not answer now."""

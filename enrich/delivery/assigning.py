@@ -97,7 +97,7 @@ class Assigning:
 
     def _begin(self, committed: TopicPartition) -> tuple[TopicPartition, str]:
         """Where the partition is read from, and why."""
-        plan, current = self._plan, self._committing.note()
+        plan, current = self._plan, self._committing.note(committed.topic)
         start, why = start_of(committed, dict(plan.starts), current, self._work.clock_ms(), plan.rewind_ms)
         known = Committed.from_text(committed.metadata)
         is_current = known is not None and known.generation == current.generation

@@ -41,7 +41,7 @@ class Committing:
             is_news = partition.committed != partition.position or partition.done != beyond
             if is_news or self._is_silent(partition, now_ms):
                 partition.marks.add(now_ms, partition.position)
-                note = self.note(partition.marks.all(), beyond).to_text()
+                note = self.note(partition.topic, partition.marks.all(), beyond).to_text()
                 fields = (partition.topic, partition.number, partition.position, note, partition.epoch)
                 offsets.append(TopicPartition(*fields))
                 done.append((partition, partition.position, beyond))
@@ -53,9 +53,11 @@ class Committing:
                 partition.committed, partition.done, partition.alive_ms = position, beyond, now_ms
         return True
 
-    def note(self, marks: Pairs = (), done: Pairs = ()) -> Committed:
+    def note(self, topic: str, marks: Pairs = (), done: Pairs = ()) -> Committed:
         """What is committed beside an offset."""
-        return Committed(self._plan.generation, self._incarnation, marks, self._plan.born, self._work.clock_ms(), done)
+        plan = self._plan
+        born = plan.born or plan.topic_ids.get(topic, "")
+        return Committed(plan.generation, self._incarnation, marks, born, self._work.clock_ms(), done)
 
     def _is_silent(self, partition: Partition, now_ms: int) -> bool:
         """Whether a partition that is read to its end was not committed for a while."""
@@ -78,7 +80,9 @@ class Committing:
         self._incarnation = self._work.sink.settle()
         self._work.state.rewinds += 1
         for partition in self._assigned.all():
-            rewound = self.note(partition.marks.all()).rewound(self._work.clock_ms(), self._plan.rewind_ms)
+            rewound = self.note(partition.topic, partition.marks.all()).rewound(
+                self._work.clock_ms(), self._plan.rewind_ms
+            )
             start = max(partition.position if rewound is None else rewound, self._plan.starts.get(partition.number, 0))
             known = {"topic": partition.topic, "partition": partition.number, "from": partition.position, "to": start}
             _log.warning("the store was restarted or replaced: going back", extra=known)

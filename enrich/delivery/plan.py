@@ -122,6 +122,8 @@ class FlowPlan:
     rewind_ms: int
     born: str = ""
     """The store's `born`; see `Generation`."""
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    """Of topics that are read from their beginning if what was committed is of another topic of their name."""
     tombstones_kept_ms: int | None = None
     """For how long the topic keeps tombstones."""
     is_watched: bool = True

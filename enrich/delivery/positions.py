@@ -39,7 +39,8 @@ class Committed:
     marks: Pairs
     """(milliseconds, offset), the oldest first: at this time everything below the offset was in the store."""
     born: str = ""
-    """The store's `born`, from its note; see `Generation`. Empty if an older release committed."""
+    """The store's `born`, from its note; see `Generation`. For an endpoint the topic's id. Empty if an older release
+    committed."""
     at_ms: int | None = None
     """When it was committed. Idle partitions are committed again now and then, so this shows how long nobody read."""
     done: Pairs = ()
@@ -142,7 +143,7 @@ class Partition:
         """Forgets what was read and is not yet written."""
         self.pending.clear()
         self.early.clear()
-        self.position, self.epoch = offset, -1
+        self.position, self.epoch, self.eof = offset, -1, 0
         self.window, self.done = None, ()
 
     @property
@@ -184,7 +185,7 @@ def start_of(
     if known.generation != current.generation:
         return floor, "the generation was raised"
     if known.born and known.born != current.born:
-        return floor, "the store was emptied"
+        return floor, "the store was emptied, or the topic made again"
     if known.incarnation != current.incarnation:
         rewound = known.rewound(now_ms, window_ms)
         return max(min(committed.offset, committed.offset if rewound is None else rewound), floor), ANOTHER_STORE

@@ -1,0 +1,111 @@
+"""Brokers go away, topics are deleted, made again or get more partitions, and take less than they should."""
+
+import json
+from base64 import b64decode
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.support.expel import Endpoint, ExpelWorld, expelling
+from tests.support.retries import running
+from tests.support.topics import Cluster
+from tests.support.waiting import wait_until, when_reachable
+
+
+@pytest.fixture
+def world(cluster: Cluster) -> ExpelWorld:
+    section = {"batch": {"events": 10}, "local": {"tries": 1}}
+    made = ExpelWorld(cluster, pauses=("1s", "2s", "5s", "1m"), section=section)
+    made.make()
+    return made
+
+
+def test_brokers_that_go_away_and_come_back_cost_no_event(world: ExpelWorld) -> None:
+    with Endpoint(lambda ids: 503 if 17 in ids else 200) as endpoint:
+        world.url = endpoint.url()
+        world.produce(range(1_000))
+        with expelling(world) as running_:
+            endpoint.wait_for(range(17))
+            with world.cluster.brokers_away():
+                shown = running_.wait_for_state("waiting")
+                assert "no broker answers" in (shown.last_error or "") or shown.last_error
+            when_reachable(lambda: world.produce(range(1_000, 1_100)))
+            world.wait_until_all_is_committed()
+        assert endpoint.delivered.keys() | world.waiting().keys() == {*range(1_100)}
+
+
+@pytest.mark.parametrize("count", [50, 500])
+def test_of_a_topic_that_is_made_again_all_events_are_delivered(world: ExpelWorld, count: int) -> None:
+    """Whether it has fewer events than the old one, or more."""
+    with Endpoint() as endpoint:
+        world.url = endpoint.url()
+        world.produce(range(200))
+        with expelling(world):
+            endpoint.wait_for(range(200))
+            world.wait_until_all_is_committed()
+            world.cluster.make_again(world.topic(), partitions=2)
+            world.produce(range(1_000, 1_000 + count))
+            endpoint.wait_for(range(1_000, 1_000 + count))
+            world.wait_until_all_is_committed()
+
+
+@pytest.mark.parametrize("order", ["none", "key"])
+def test_partitions_that_come_later_are_delivered_too(world: ExpelWorld, order: str) -> None:
+    sick = True
+    with Endpoint(lambda ids: 503 if sick and ids[0] % 7 == 0 else 200) as endpoint:
+        world.url, world.section = endpoint.url(), {**world.section, "order": order, "batch": {"events": 1}}
+        with expelling(world), running(world):
+            world.produce(range(100))
+            endpoint.wait_for([1, 2])
+            world.add_partitions(5)
+            world.produce(range(100, 200), partition=lambda one: one % 5)
+            wait_until(lambda: {101, 102, 103} <= endpoint.delivered.keys(), what="events of the new partitions")
+            sick = False
+            endpoint.wait_for(range(200))
+            world.wait_until_all_is_committed()
+        assert endpoint.delivered == Counter(range(200))
+
+
+@pytest.mark.parametrize("which", ["retry_in", "retry_out"])
+def test_a_retry_topic_that_is_deleted_stops_nothing(world: ExpelWorld, which: str) -> None:
+    sick = True
+    with Endpoint(lambda ids: 503 if sick and min(ids) >= 100 else 200) as endpoint:
+        world.url = endpoint.url()
+        topic = getattr(world, which)()
+        with expelling(world), running(world):
+            world.produce(range(100))
+            endpoint.wait_for(range(100))
+            world.cluster.topics.delete(topic)
+            world.produce(range(100, 200))
+            wait_until(lambda: world.waiting().keys() >= {*range(100, 200)}, what="the events that wait")
+            sick = False
+            endpoint.wait_for(range(100, 200))
+
+
+def test_what_the_dlq_does_not_take_whole_is_cut_and_what_it_takes_in_no_form_is_in_a_file(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    world = ExpelWorld(cluster, section={"batch": {"events": 10}}, state_dir=str(tmp_path))
+    world.make(max_message_bytes="3000000")
+    world.cluster.topics.create(world.dlq(), config={"cleanup.policy": "compact", "max.message.bytes": "2000"})
+    world.client = {"max.request.size": 4_000_000}
+    big = {1: b'{"id": 1, "x": "%b"}' % (b"x" * 2_000_000), 2: b'{"id": 2, "x": "%b"}' % (b"x" * 3_000)}
+    keys = {3: b"k" * 500_000}
+    with Endpoint(lambda ids: 422 if {1, 2, 3} & set(ids) else 200) as endpoint:
+        world.url = endpoint.url()
+        large = ExpelWorld(Cluster({**cluster.connection, "message.max.bytes": 4_000_000}), name=world.name)
+        large.produce(range(6), value=lambda one: big.get(one, b"%d" % one), key=lambda one: keys.get(one, b"k"))
+        with expelling(world) as running_:
+            world.wait_until_all_is_committed()
+            assert endpoint.delivered == Counter([0, 4, 5])
+            spilled = running_.count("dead_letters_spilled")
+    letters = world.letters()
+    places = {(1, 0): b'{"id": 1', (0, 1): b'{"id": 2'}
+    assert {place: letters[place].value[:8] for place in places} == places
+    assert letters[1, 0].headers["enrich.length"] == b"%d" % len(big[1])
+    file = tmp_path / world.name / "expel" / "acme.dead-letters.jsonl"
+    kept = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+    assert len(kept) == spilled
+    third = [b64decode(line["value"]) for line in kept] + [letters[1, 1].value] * ((1, 1) in letters)
+    assert third == [b"3"]
