@@ -127,7 +127,7 @@ class ExpelRoute:
         plan, section, loop = self._plan, self._plan.section, self._clients.loop
         retries = [(topic, len(topics.partitions(topic))) for topic in plan.retry_in]
         companions = Companions(partitions, {plan.retry_out: len(topics.partitions(plan.retry_out))} if retries else {})
-        known = {topic: topics.identity(topic) for topic in (section.topic, *companions.topics)}
+        known = {topic: topics.identity(topic) for topic in (section.topic, *companions.topics, *plan.retry_in)}
         watch = held.enter_context(closing(TopicWatch(topics, known)))
         ids = {topic: topic_id for topic, (topic_id, _) in known.items()}
         order: Order = KeyOrder() if plan.keeps_order else AnyOrder()

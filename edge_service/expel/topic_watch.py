@@ -1,5 +1,5 @@
-"""Notices that a topic was deleted and made again - its offsets mean other records then - or got more partitions, which
-the client itself finds out after minutes."""
+"""Notices what the client finds out late or never: that a topic was made again, so that its offsets mean other records,
+that it has more partitions, or that a topic of retries is missing."""
 
 import logging
 import threading
@@ -19,7 +19,7 @@ class TopicWatch:
     """Looks in a thread of its own, until it is closed: brokers that do not answer keep nobody waiting."""
 
     def __init__(self, topics: Topics, known: Mapping[str, Identity]) -> None:
-        """`known`: id and partitions of the topics as they are now."""
+        """`known`: id and partitions of the topics as they are now. The first is the route's, which others make."""
         self.failure: EnrichError | None = None
         """Set once one of them has changed."""
         self._topics = topics
@@ -35,7 +35,9 @@ class TopicWatch:
             for topic, known in self._known.items():
                 try:
                     now = self._topics.identity(topic)
-                except ConfigError:  # it is missing: whoever reads it or writes to it says so
+                except ConfigError:
+                    if topic != next(iter(self._known)):
+                        self.failure = Retryable("the topic is missing", where=f"topic {topic}", next_step=_BY_ITSELF)
                     continue
                 except EnrichError as error:
                     _log.debug("topics cannot be looked at: %s", error)
