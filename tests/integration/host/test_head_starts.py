@@ -160,6 +160,6 @@ def test_a_snapshot_beyond_the_end_of_its_topic_is_not_used(cluster, new_topic, 
     cold = start(topic, "two", head_starts=HeadStarts(location, "test"))
     cold.until_complete()
     assert cold.rows() == {"ann": "free"}
-    reasons = [record.reason for record in caplog.records if record.message == "a snapshot is not used"]
+    reasons = [record.reason for record in caplog.records if record.getMessage() == "a snapshot is not used"]
     assert len(reasons) == 1
     assert "cut short" in reasons[0]

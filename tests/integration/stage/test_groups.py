@@ -45,7 +45,7 @@ def test_the_group_of_earlier_releases_is_told_of_and_taken_only_when_somebody_s
     with closing(new_group_consumer(cluster.connection, "enrich.enrich")) as consumer:
         consumer.commit(offsets=[TopicPartition(topic, 0, 7)], asynchronous=False)
     assert started("three") == {"startingOffsets": "earliest"}
-    (told,) = [vars(record) for record in caplog.records if "earlier releases" in record.message]
+    (told,) = [vars(record) for record in caplog.records if "earlier releases" in record.getMessage()]
     assert told["next"] == "--from group:enrich.enrich"
     with pytest.raises(ConfigError, match=r"enrich\.enrich"):
         started("three", "group")

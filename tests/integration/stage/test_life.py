@@ -242,7 +242,7 @@ def test_a_marker_in_the_checkpoint_drains_the_stage_which_tells_what_it_dropped
         checkpoint.request_stop()
         assert run.end() is None
         assert not checkpoint.is_stop_requested()
-    (told,) = [vars(record) for record in caplog.records if record.message == "the stage has drained"]
+    (told,) = [vars(record) for record in caplog.records if record.getMessage() == "the stage has drained"]
     assert (told["events"], told["dropped"], told["dead_letters"]) == (4, 2, 1)
 
 
@@ -277,7 +277,7 @@ def test_the_totals_are_whole_however_late_spark_tells_of_its_batches(spark, wor
             assert run.end() is None
     finally:
         spark.streams.removeListener(late)
-    (told,) = [vars(record) for record in caplog.records if record.message == "the stage has drained"]
+    (told,) = [vars(record) for record in caplog.records if record.getMessage() == "the stage has drained"]
     assert told["events"] == 3
 
 
