@@ -54,6 +54,7 @@ def run() -> Figures:
             cpu_event.append(cpu)
         alone = bench.latencies("alone", dead=False)
         beside = bench.latencies("beside", dead=True)
+        plain = bench.plain()
     return {
         "requests_per_s": statistics.median(singles),
         "cpu_us_per_request": statistics.median(cpu_single),
@@ -61,6 +62,8 @@ def run() -> Figures:
         "cpu_us_per_event": statistics.median(cpu_event),
         "added_p50_ms": _quantile(alone, 0.5),
         "added_p99_ms": _quantile(alone, 0.99),
+        "broker_p50_ms": _quantile(plain, 0.5),
+        "broker_p99_ms": _quantile(plain, 0.99),
         "isolation_ratio": _quantile(beside, 0.95) / _quantile(alone, 0.95),
     }
 
@@ -106,17 +109,26 @@ class _Bench:
             producer.flush()
             while not all(self._seen(f"/{each}-far") for each in names[1:]):
                 time.sleep(0.1)
-            began = time.monotonic()
-            number = 0
-            while time.monotonic() - began < QUIET_S:
-                for each in names:
-                    producer.produce(each, None, _timed(number))
-                number += 1
-                producer.flush()
-                time.sleep(max(0.0, began + number * ROUTES / PER_SECOND - time.monotonic()))
+            _produce_evenly(producer, names)
             say(f"expel takes {cpu_seconds([process.pid]):.1f} s of processor time so far")
             time.sleep(1)
             return [each for route in names[1:] for each in self._times(route)]
+
+    def plain(self) -> list[float]:
+        """What the broker alone takes: from the records' times to a plain consumer that does nothing with them."""
+        names = [f"plain{number}" for number in range(ROUTES)]
+        for each in names:
+            self._topics.create(each, partitions=1)
+        command = [sys.executable, "-m", "bench.expel_plain_consumer", self._servers, str(QUIET_S + 2), *names]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(Path.cwd())})
+        psutil.Process(process.pid).cpu_affinity([self._core])
+        assert process.stdout is not None  # noqa: S101 - a pipe
+        process.stdout.readline()  # it reads
+        with DeliveringProducer({"bootstrap.servers": self._servers}) as producer:
+            _produce_evenly(producer, names)
+        found, _ = process.communicate(timeout=60)
+        times: list[float] = json.loads(found)
+        return times
 
     def _seen(self, path: str) -> int:
         return int(self._ask("count", path)["events"])
@@ -149,6 +161,16 @@ class _Bench:
             finally:
                 process.terminate()
                 process.wait(60)
+
+
+def _produce_evenly(producer: DeliveringProducer, names: Sequence[str]) -> None:
+    began, number = time.monotonic(), 0
+    while time.monotonic() - began < QUIET_S:
+        for each in names:
+            producer.produce(each, None, _timed(number))
+        number += 1
+        producer.flush()
+        time.sleep(max(0.0, began + number * ROUTES / PER_SECOND - time.monotonic()))
 
 
 def _to(port: int, path: str, form: str, timeout: str = "10s") -> dict[str, Any]:

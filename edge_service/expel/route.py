@@ -3,7 +3,7 @@
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from typing import Any
 
 from confluent_kafka import KafkaError
@@ -72,6 +72,7 @@ class Clients:
         self.producer: Connection = librdkafka_settings(pipeline.kafka, Role.producer)
         self.common: Connection = librdkafka_settings(pipeline.kafka, Role.common)
         self.holds = Holds(self.common, pipeline.name)
+        self.topic_watch = TopicWatch(self.topics)
         self._loop: LoopThread | None = None
         self._lock = threading.Lock()
 
@@ -128,7 +129,7 @@ class ExpelRoute:
         retries = [(topic, len(topics.partitions(topic))) for topic in plan.retry_in]
         companions = Companions(partitions, {plan.retry_out: len(topics.partitions(plan.retry_out))} if retries else {})
         known = {topic: topics.identity(topic) for topic in (section.topic, *companions.topics, *plan.retry_in)}
-        watch = held.enter_context(closing(TopicWatch(topics, known)))
+        watched = held.enter_context(self._clients.topic_watch.watching(known))
         ids = {topic: topic_id for topic, (topic_id, _) in known.items()}
         order: Order = KeyOrder() if plan.keeps_order else AnyOrder()
         begun = None
@@ -158,7 +159,7 @@ class ExpelRoute:
         holds = self._clients.holds
 
         def failure() -> EnrichError | None:
-            return lane.failure or outbox.failure or watch.failure
+            return lane.failure or outbox.failure or watched.failure
 
         self._flow.run(_Ending(stopping, lambda: holds.of(self.name), failure))
         if (error := failure()) is not None:

@@ -111,9 +111,25 @@ class Topics:
 
     def identity(self, name: str) -> tuple[str, list[int]]:
         """Id and partitions at one moment. Raises ConfigError if the topic does not exist."""
-        futures = self._admin.describe_topics(TopicCollection([name]), request_timeout=self._deadline_s)
-        described = self._only(futures, f"topic {name}")
-        return str(described.topic_id), sorted(partition.id for partition in described.partitions)
+        found = self.identities([name])[name]
+        if isinstance(found, EnrichError):
+            raise found
+        return found
+
+    def identities(self, names: Collection[str]) -> Mapping[str, tuple[str, list[int]] | EnrichError]:
+        """The same of many topics, in one request; for a topic that does not exist the error. Raises Unreachable."""
+        with self._errors():
+            futures = self._admin.describe_topics(TopicCollection(list(names)), request_timeout=self._deadline_s)
+        found: dict[str, tuple[str, list[int]] | EnrichError] = {}
+        for name, future in futures.items():
+            described = self._outcome(future, f"topic {name}")
+            if isinstance(described, Unreachable):
+                raise described  # each of the others would wait as long
+            if isinstance(described, EnrichError):
+                found[name] = described
+            else:
+                found[name] = str(described.topic_id), sorted(each.id for each in described.partitions)
+        return found
 
     def end_offsets(self, name: str) -> dict[int, int]:
         """For each partition the last stable offset: every transaction below it is committed or aborted."""

@@ -55,7 +55,9 @@ def test_a_record_that_cannot_become_a_row_stops_nothing_and_is_quarantined_and_
         (Status.MISS, None),
         (Status.HIT, "new"),
     ]
-    reasons = [record.reason for record in caplog.records if record.getMessage().startswith("a record cannot become a row")]
+    reasons = [
+        record.reason for record in caplog.records if record.getMessage().startswith("a record cannot become a row")
+    ]
     assert "plan: expected text, got a whole number" in reasons
     assert len(reasons) == 2
 
