@@ -161,6 +161,7 @@ BENCHMARKS = {
                 "requests_per_s": (">=", 3_000),
                 "events_per_s": (">=", 50_000),
                 "added_p99_ms": ("<", 25),
+                "retried_ratio": ("<", 1.05),
                 "isolation_ratio": ("<", 1.1),
             },
         ),

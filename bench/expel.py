@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
@@ -52,7 +52,8 @@ def run() -> Figures:
             batched.append(rate)
             say(f"{singles[-1]:.0f} requests/s, {cpu_single[-1]:.0f} us; {rate:.0f} events/s, {cpu:.1f} us")
             cpu_event.append(cpu)
-        alone = bench.latencies("alone", dead=False)
+        alone = bench.latencies("alone")
+        sick = bench.latencies("sick", kind="sick")
         beside = bench.latencies("beside", dead=True)
         plain = bench.plain()
     return {
@@ -64,6 +65,7 @@ def run() -> Figures:
         "added_p99_ms": _quantile(alone, 0.99),
         "broker_p50_ms": _quantile(plain, 0.5),
         "broker_p99_ms": _quantile(plain, 0.99),
+        "retried_ratio": _quantile(sick, 0.95) / _quantile(alone, 0.95),
         "isolation_ratio": _quantile(beside, 0.95) / _quantile(alone, 0.95),
     }
 
@@ -93,26 +95,32 @@ class _Bench:
             seconds, cpu = time.monotonic() - began_at, cpu_seconds([process.pid]) - cpu_at
         return (events - first) / seconds, cpu / (events - first) * 1e6
 
-    def latencies(self, name: str, *, dead: bool) -> list[float]:
+    def latencies(self, name: str, *, dead: bool = False, kind: str = "far") -> list[float]:
         """From the record's time to its receipt less the round trip, in ms, over routes of which one may be dead."""
         names = [f"{name}{number}" for number in range(ROUTES)]
-        routes = {
-            each: {"topic": each, "to": _to(self._port, f"/{each}-far", "ndjson"), "parallel": 8} for each in names
+        retried = {"local": {"tries": 1}, "retries": ["1s"]}
+        routes: dict[str, dict[str, Any]] = {
+            each: {"topic": each, "to": _to(self._port, f"/{each}-{kind}", "ndjson"), "parallel": 8, **retried}
+            for each in names
         }
         if dead:
             routes[names[0]]["to"] = _to(self._port, f"/{names[0]}-dead", "ndjson", timeout="1s")
         for each in names:
             self._topics.create(each, partitions=1)
-        with self._expel(name, routes) as process, DeliveringProducer({"bootstrap.servers": self._servers}) as producer:
+        with (
+            self._expel(name, routes) as process,
+            self._retrier(name, routes),
+            DeliveringProducer({"bootstrap.servers": self._servers}) as producer,
+        ):
             for each in names:
                 producer.produce(each, None, _value(0))
             producer.flush()
-            while not all(self._seen(f"/{each}-far") for each in names[1:]):
+            while not all(self._seen(f"/{each}-{kind}") for each in names[1:]):
                 time.sleep(0.1)
             _produce_evenly(producer, names)
             say(f"expel takes {cpu_seconds([process.pid]):.1f} s of processor time so far")
             time.sleep(1)
-            return [each for route in names[1:] for each in self._times(route)]
+            return [each for route in names[1:] for each in self._times(f"/{route}-{kind}")]
 
     def plain(self) -> list[float]:
         """What the broker alone takes: from the records' times to a plain consumer that does nothing with them."""
@@ -133,8 +141,8 @@ class _Bench:
     def _seen(self, path: str) -> int:
         return int(self._ask("count", path)["events"])
 
-    def _times(self, name: str) -> Sequence[float]:
-        found: list[float] = self._ask("times", f"/{name}-far")["ms"]
+    def _times(self, path: str) -> Sequence[float]:
+        found: list[float] = self._ask("times", path)["ms"]
         return found
 
     def _ask(self, what: str, path: str) -> Mapping[str, Any]:
@@ -142,20 +150,27 @@ class _Bench:
             found: Mapping[str, Any] = json.load(answer)
             return found
 
+    def _expel(self, name: str, routes: dict[str, Any]) -> AbstractContextManager[subprocess.Popen[bytes]]:
+        return self._program("expel", name, routes, self._core)
+
+    def _retrier(self, name: str, routes: dict[str, Any]) -> AbstractContextManager[subprocess.Popen[bytes]]:
+        """Beside the broker: what it takes is not expel's."""
+        return self._program("retrier", name, routes, sorted(os.sched_getaffinity(0))[-1])
+
     @contextmanager
-    def _expel(self, name: str, routes: dict[str, Any]) -> Iterator[subprocess.Popen[bytes]]:
+    def _program(self, role: str, name: str, routes: dict[str, Any], core: int) -> Iterator[subprocess.Popen[bytes]]:
         data = {
             "name": name,
             "kafka": {"bootstrap_servers": self._servers},
-            "pages": {"expel": "127.0.0.1:0"},
+            "pages": {role: "127.0.0.1:0"},
             "expel": routes,
         }
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "pipeline.yaml"
             file.write_text(json.dumps(data), encoding="utf-8")
-            command = [sys.executable, "-m", "edge_service", "expel", "-c", str(file), "--log-level", "warning"]
+            command = [sys.executable, "-m", "edge_service", role, "-c", str(file), "--log-level", "warning"]
             process = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(Path.cwd())})
-            psutil.Process(process.pid).cpu_affinity([self._core])
+            psutil.Process(process.pid).cpu_affinity([core])
             try:
                 yield process
             finally:

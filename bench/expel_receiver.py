@@ -1,4 +1,5 @@
-"""A receiver that costs little: answers at once, after a round trip (paths that end in far) or never (in dead)."""
+"""A receiver that costs little: answers at once, after a round trip (paths that end in far) or never (in dead). Paths
+that end in sick refuse each twentieth event once, and count the times of the others alone."""
 
 import asyncio
 import json
@@ -11,7 +12,10 @@ import httptools
 import uvloop
 
 _ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"
+_REFUSED = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n"
 _AT = re.compile(rb'"at": ([1-9][0-9]+)')
+_ID = re.compile(rb'"id": ([0-9]+)')
+_SICK = 20
 
 
 class _State:
@@ -19,6 +23,12 @@ class _State:
         self.round_trip_s = round_trip_s
         self.events: Counter[str] = Counter()
         self.times: defaultdict[str, list[float]] = defaultdict(list)
+        self.refused: set[tuple[str, int]] = set()
+
+    def refuses(self, path: str, sick: set[int]) -> bool:
+        new = {(path, one) for one in sick} - self.refused
+        self.refused |= new
+        return bool(new)
 
 
 class _Connection(asyncio.Protocol):
@@ -47,12 +57,15 @@ class _Connection(asyncio.Protocol):
             self._tell({"events": state.events[path.removeprefix("/-count")]})
         elif path.startswith("/-times"):
             self._tell({"ms": state.times[path.removeprefix("/-times")]})
+        elif path.endswith("sick") and (sick := {n for n in map(int, _ID.findall(body)) if n % _SICK == _SICK - 1}):
+            answer = _REFUSED if state.refuses(path, sick) else _ANSWER
+            asyncio.get_running_loop().call_later(state.round_trip_s, self._transport.write, answer)
         elif not path.endswith("dead"):
             state.events[path] += body.count(b'"id"')
             if b'"at": 0' not in body:
                 now = time.time_ns() // 1000
                 state.times[path] += [(now - int(at)) / 1000 for at in _AT.findall(body)]
-            if path.endswith("far"):
+            if path.endswith(("far", "sick")):
                 asyncio.get_running_loop().call_later(state.round_trip_s, self._transport.write, _ANSWER)
             else:
                 self._transport.write(_ANSWER)
