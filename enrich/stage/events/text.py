@@ -1,96 +1,143 @@
-"""Enriched events as JSON text, in columns: objects are spliced into the original bytes, so that everything else passes
-through unchanged."""
+"""Values of any column type as JSON text, in columns: what Spark's `to_json` writes. docs/formats.md has the forms, and
+where they differ."""
 
-import json
-import re
 from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from enrich.codecs.json.encoding import JsonEncoder
-from enrich.codecs.rows import extents
-from enrich.stage.task.fate import Mask
+from enrich.base.errors import ConfigError
+from enrich.stage.events.scalar_text import KEYS, SCALARS, ToText, quoted
 
-_WHITE_SPACE = " \t\r\n"
-# An escaped backslash does not start an escape sequence.
-_LOWER = re.compile(rb"(?<!\\)((?:\\\\)*\\u00[01])([a-f])")
+_NULL = b"null"
 
 
-def object_text(rows: pa.StructArray) -> pa.BinaryArray:
-    """Each row as a JSON object. Null fields are written as null."""
-    texts = _in_upper_case(JsonEncoder().encode(pa.RecordBatch.from_struct_array(rows)).values)
-    return pc.if_else(rows.is_valid(), texts, _bytes(b"null")) if rows.null_count else texts
+def json_text(values: pa.Array) -> pa.BinaryArray:
+    """Each value as JSON; null as `null`. Raises ConfigError for a type that JSON has no form for."""
+    texts = _texts(values)
+    return pc.fill_null(texts, _NULL) if texts.null_count else texts
 
 
-def _in_upper_case(texts: pa.BinaryArray) -> pa.BinaryArray:
-    r"""Writes `\u001F` for `\u001f`, as Spark does, so that both joins write the same bytes."""
-    has_some = pc.match_substring(texts, b"\\u00")
-    if not pc.any(has_some).as_py():
-        return texts
-    written = [_LOWER.sub(_upper, text) for text in texts.filter(has_some).to_pylist()]
-    return pc.replace_with_mask(texts, has_some.fill_null(False), pa.array(written, texts.type))
-
-
-def _upper(found: re.Match[bytes]) -> bytes:
-    return found[1] + found[2].upper()
+def can_write(kind: pa.DataType) -> bool:
+    """Whether JSON has a form for the type. It has none for maps whose keys are binary, lists or objects."""
+    try:
+        _check(kind)
+    except ConfigError:
+        return False
+    return True
 
 
 def members_text(members: Mapping[str, pa.BinaryArray]) -> pa.BinaryArray:
-    """`"a":{...},"b":null` for each row."""
+    """`"a":{...},"b":null` for each row, from the JSON texts of the members."""
     parts: list[pa.Array | pa.Scalar] = []
     for name, texts in members.items():
-        quoted = json.dumps(name, ensure_ascii=False)
-        parts += [_bytes(f"{',' if parts else ''}{quoted}:".encode()), texts]
-    return _joined(*parts)
+        parts += [_bytes((b"," if parts else b"") + name_text(name) + b":"), texts]
+    return joined(*parts)
 
 
 def object_of(members: Mapping[str, pa.BinaryArray]) -> pa.BinaryArray:
-    return _joined(_bytes(b"{"), members_text(members), _bytes(b"}"))
+    return joined(_bytes(b"{"), members_text(members), _bytes(b"}"))
 
 
-def spliced(events: pa.BinaryArray, wanted: Mask, members: pa.BinaryArray) -> pa.BinaryArray:
-    """The wanted events, which must be usable, with further members. The others are null."""
-    opened = _opened(pc.if_else(pa.array(wanted), events, pa.scalar(None, events.type)))
-    return _joined(opened, members, _bytes(b"}"))
+def name_text(name: str) -> bytes:
+    """A member's name as a JSON string."""
+    return bytes(quoted(pa.array([name]))[0].as_py())
 
 
-def _opened(events: pa.BinaryArray) -> pa.BinaryArray:
-    """The objects without their closing braces, and with a comma if they have members."""
-    plain = _are_plain(events)
-    opened = _joined(pc.binary_slice(events, 0, -1), _bytes(b","))
-    if plain.all():
-        return opened
-    return pc.replace_with_mask(opened, pa.array(~plain), _opened_slowly(events.filter(pa.array(~plain))))
+def joined(*parts: pa.Array | pa.Scalar) -> pa.Array:
+    """The parts concatenated. Null if one of them is."""
+    nothing = "" if pa.types.is_string(parts[0].type) else b""
+    return pc.binary_join_element_wise(*parts, pa.scalar(nothing, parts[0].type))
 
 
-def _are_plain(events: pa.BinaryArray) -> Mask:
-    """Which objects have members and no white space before or after the closing brace. Nulls count as such."""
-    content, starts, ends = extents(events)
-    plain = _nulls(events)
-    places = np.flatnonzero(ends - starts >= len(b"{}"))
-    last, before = content[ends[places] - 1], content[ends[places] - 2]
-    plain[places] = (last == ord("}")) & (before > ord(" ")) & (before != ord("{"))
-    return plain
+def _texts(values: pa.Array) -> pa.BinaryArray:
+    """As `json_text`, but null stays null."""
+    kind = values.type
+    if not len(values):
+        _check(kind)
+        return pa.array([], pa.binary())
+    if pa.types.is_struct(kind):
+        return _struct(values)
+    if pa.types.is_list(kind):
+        return _list(values)
+    if pa.types.is_map(kind):
+        return _map(values)
+    return _scalar(kind)(values)
 
 
-def _opened_slowly(events: pa.BinaryArray) -> pa.BinaryArray:
-    """Like `_opened`, for any objects."""
-    bodies = pc.utf8_slice_codeunits(pc.utf8_trim(events.cast(pa.string()), _WHITE_SPACE), 0, -1)
-    is_empty = pc.equal(pc.utf8_rtrim(bodies, _WHITE_SPACE), "{")
-    return pc.if_else(is_empty, bodies, _joined(bodies, pa.scalar(","))).cast(events.type)
+def _scalar(kind: pa.DataType) -> ToText:
+    for matches, to_text in SCALARS:
+        if matches(kind):
+            return to_text
+    raise ConfigError(f"a value of type {kind} cannot be written as JSON")
 
 
-def _nulls(events: pa.BinaryArray) -> Mask:
-    return np.array(events.is_null().to_numpy(zero_copy_only=False), np.bool_)
+def _key(kind: pa.DataType) -> ToText:
+    for matches, to_text in KEYS:
+        if matches(kind):
+            return to_text
+    raise ConfigError(f"a map with keys of type {kind} cannot be written as JSON")
+
+
+def _check(kind: pa.DataType) -> None:
+    if pa.types.is_map(kind):
+        _key(kind.key_type)
+        _check(kind.item_type)
+    elif pa.types.is_struct(kind) or pa.types.is_list(kind):
+        for index in range(kind.num_fields):
+            _check(kind.field(index).type)
+    else:
+        _scalar(kind)
+
+
+def _struct(values: pa.StructArray) -> pa.BinaryArray:
+    kind = values.type
+    if not kind.num_fields:
+        texts = pa.repeat(_bytes(b"{}"), len(values))
+    else:
+        # `field`, not `flatten`: what is in a null struct is not looked at.
+        names = [name_text(kind.field(index).name) for index in range(kind.num_fields)]
+        parts: list[pa.Array | pa.Scalar] = []
+        for index, name in enumerate(names):
+            parts += [_bytes((b"," if index else b"{") + name + b":"), json_text(values.field(index))]
+        texts = joined(*parts, _bytes(b"}"))
+    return _null_where(values, texts)
+
+
+def _list(values: pa.ListArray) -> pa.BinaryArray:
+    offsets, (items,) = _contents(values, values.values)
+    return _null_where(values, _enclosed(b"[", offsets, json_text(items), b"]"))
+
+
+def _map(values: pa.MapArray) -> pa.BinaryArray:
+    offsets, (keys, items) = _contents(values, values.keys, values.items)
+    entries = joined(_key(keys.type)(keys), _bytes(b":"), json_text(items))
+    return _null_where(values, _enclosed(b"{", offsets, entries, b"}"))
+
+
+def _contents(values: pa.Array, *children: pa.Array) -> tuple[pa.Int32Array, list[pa.Array]]:
+    """What the lists contain, without what is outside of a slice or below a null; and where each list starts in it."""
+    offsets = values.offsets.to_numpy()
+    lengths = np.diff(offsets)
+    contents = [child.slice(int(offsets[0]), int(offsets[-1] - offsets[0])) for child in children]
+    if values.null_count:
+        valid = np.asarray(values.is_valid().to_numpy(zero_copy_only=False), np.bool_)
+        if lengths[~valid].any():
+            contents = [child.filter(pa.array(np.repeat(valid, lengths))) for child in contents]
+        lengths = np.where(valid, lengths, 0)
+    return pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32()), contents
+
+
+def _enclosed(opening: bytes, offsets: pa.Int32Array, items: pa.BinaryArray, closing: bytes) -> pa.BinaryArray:
+    return joined(
+        _bytes(opening), pc.binary_join(pa.ListArray.from_arrays(offsets, items), _bytes(b",")), _bytes(closing)
+    )
+
+
+def _null_where(values: pa.Array, texts: pa.BinaryArray) -> pa.BinaryArray:
+    return pc.if_else(values.is_valid(), texts, pa.scalar(None, texts.type)) if values.null_count else texts
 
 
 def _bytes(text: bytes) -> pa.Scalar:
     return pa.scalar(text, pa.binary())
-
-
-def _joined(*parts: pa.Array | pa.Scalar) -> pa.Array:
-    """The parts concatenated. Null if one of them is."""
-    nothing = "" if pa.types.is_string(parts[0].type) else b""
-    return pc.binary_join_element_wise(*parts, pa.scalar(nothing, parts[0].type))

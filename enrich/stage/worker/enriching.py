@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from enrich.stage.events.fields import EventFields
-from enrich.stage.events.text import members_text, object_of, object_text, spliced
+from enrich.stage.events.splicing import spliced
+from enrich.stage.events.text import json_text, members_text, object_of
 from enrich.stage.task.fate import Fate
 from enrich.stage.task.spec import FATE, LINEAGE, OUTCOME, lineage_name, object_name, part_name
 from enrich.stage.task.whole import WholeSpec
@@ -35,9 +36,9 @@ class Enriching:
 
     def _members(self, answer: pa.StructArray) -> Mapping[str, pa.BinaryArray]:
         named = list(enumerate(self._spec.task.lookups))
-        members = {lookup.name: object_text(answer.field(object_name(index))) for index, lookup in named}
+        members = {lookup.name: json_text(answer.field(object_name(index))) for index, lookup in named}
         if self._spec.task.lineage:
-            each = {lookup.name: object_text(answer.field(lineage_name(index))) for index, lookup in named}
+            each = {lookup.name: json_text(answer.field(lineage_name(index))) for index, lookup in named}
             members[LINEAGE] = object_of(each)
         return members
 

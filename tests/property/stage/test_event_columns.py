@@ -8,7 +8,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from enrich.stage.events.fields import EventFields
-from enrich.stage.events.text import members_text, object_text, spliced
+from enrich.stage.events.splicing import spliced
+from enrich.stage.events.text import json_text, members_text
 from tests.property.codecs.json_values import documents
 from tests.support.stage_events import BAD_EVENTS, GOOD_SHAPES
 from tests.support.stage_oracle import parsed
@@ -50,7 +51,7 @@ def test_fields_are_those_that_plain_python_reads_alone_and_among_others(values,
 def test_objects_are_spliced_into_the_original_bytes(events, rows, wanted):
     rows, wanted = rows[: len(events)], wanted[: len(events)]
     kind = pa.struct([('a "name"', pa.string()), ("n", pa.int32())])
-    objects = object_text(pa.array(rows, kind))
+    objects = json_text(pa.array(rows, kind))
     # A part of a larger array, as slices of Spark's batches are.
     values = pa.array([b"before", *events, b"after"], pa.binary()).slice(1, len(events))
     found = spliced(values, np.array(wanted), members_text({"it's": objects, "ü": objects}))
