@@ -72,7 +72,11 @@ def _of_stages(pipeline: Pipeline) -> Iterator[Used]:
     for name, stage in pipeline.stages.items():
         source = _format(str(stage.source.format), stage.source.framing)
         yield Used(stage.source.topic, Use.events, f"source of stage {name}", READS, source)
-        yield Used(stage.sink.topic, Use.events, f"sink of stage {name}", WRITES, str(stage.sink.format))
+        if stage.sink is not None:
+            yield Used(stage.sink.topic, Use.events, f"sink of stage {name}", WRITES, str(stage.sink.format))
+        for route in stage.routes:
+            for topic in route.all_topics:
+                yield Used(topic, Use.events, f"route {route.name} of stage {name}", WRITES, "json")
         if stage.dlq is not None:
             yield Used(stage.dlq, Use.letters, f"dead letters of stage {name}", WRITES)
         if stage.writeback is not None:

@@ -43,13 +43,13 @@ def _topic_rules(pipeline: Pipeline) -> Iterator[Finding]:
     for circle in _circles(pipeline):
         message = f"the stages {' -> '.join([*circle, circle[0]])} feed each other: events would go round for ever"
         about = tuple(("stages", name) for name in circle)
-        yield Finding(("stages", circle[0], "sink", "topic"), message, about=about)
+        yield Finding(_output_path(pipeline.stages[circle[0]], ("stages", circle[0])), message, about=about)
 
 
 def _own_topics(stage: Stage, here: Path) -> Iterator[Finding]:
     topics: list[tuple[str, Path, str | None]] = [
         ("source", (*here, "source", "topic"), stage.source.topic),
-        ("sink", (*here, "sink", "topic"), stage.sink.topic),
+        *(("sink" if stage.sink else "routes", _output_path(stage, here), topic) for topic in stage.outputs),
         ("dlq", (*here, "dlq"), stage.dlq),
         ("writeback", (*here, "writeback", "topic"), stage.writeback.topic if stage.writeback else None),
     ]
@@ -61,11 +61,16 @@ def _own_topics(stage: Stage, here: Path) -> Iterator[Finding]:
                 break
 
 
+def _output_path(stage: Stage, here: Path) -> Path:
+    return (*here, "routes") if stage.sink is None else (*here, "sink", "topic")
+
+
 def _circles(pipeline: Pipeline) -> Iterator[list[str]]:
     """The first cycle of stages, each of which reads what the next one writes."""
     writers: dict[str, list[str]] = {}
     for name, stage in pipeline.stages.items():
-        writers.setdefault(stage.sink.topic, []).append(name)
+        for topic in stage.outputs:
+            writers.setdefault(topic, []).append(name)
     before = {
         # A stage that reads its own sink is reported elsewhere.
         name: [writer for writer in writers.get(stage.source.topic, ()) if writer != name]

@@ -1,7 +1,7 @@
 """A stage as one DataFrame: events in, the records of all its topics out, with a single Python operator between."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as sql
@@ -32,8 +32,14 @@ class Limits:
     """How large the records of a topic may be, in bytes."""
 
     sink: int = 1_000_000
+    """Of every topic of events that is not named below."""
     dlq: int = 1_000_000
     writeback: int = 1_000_000
+    outputs: Mapping[str, int] = field(default_factory=dict)
+
+    def of(self, topic: str) -> int:
+        """For a topic that events go to."""
+        return self.outputs.get(topic, self.sink)
 
 
 class StagePlan:
@@ -127,7 +133,7 @@ class StagePlan:
     def _rows(self) -> Sequence[Alternatives]:
         output = Row(
             wanted=sql.col(_IS_OUTPUT),
-            topic=sql.lit(self._stage.sink.topic),
+            topic=sql.lit(self._stage.outputs[0]),
             key=sql.col(KAFKA.key),
             value=sql.col(KAFKA.value),
             headers=with_origin(),
@@ -163,7 +169,9 @@ class StagePlan:
 
     def _is_whole(self) -> Column:
         """Whether all records of the event can be written. Otherwise none of them is, so that it can be replayed."""
-        fits = sql.coalesce(sql.length(OUTPUT) + bytes_beside_value() <= self._limits.sink, sql.lit(False))
+        fits = sql.coalesce(
+            sql.length(OUTPUT) + bytes_beside_value() <= self._limits.of(self._stage.outputs[0]), sql.lit(False)
+        )
         return fits if self._writeback is None else fits & self._writeback.problem.isNull()
 
     def _reason(self) -> Column:

@@ -25,9 +25,11 @@ def checked_topics(pipeline: Pipeline, stage: str, connection: Connection) -> tu
     topics = Topics(admin, deadline_s=_PATIENCE_S)
     topic_id, partitions = topics.identity(section.source.topic)
     _require(admin, section.source.topic, AclOperation.READ, f"stages.{stage}.source")
-    _require(admin, section.sink.topic, AclOperation.WRITE, f"stages.{stage}.sink")
+    at = f"stages.{stage}.{'sink' if section.sink else 'routes'}"
+    for topic in section.outputs:
+        _require(admin, topic, AclOperation.WRITE, at)
     request = int(pipeline.kafka.client.given().get("max.request.size", _LARGEST_REQUEST))
-    limits = Limits(sink=min(request, _largest(topics, section.sink.topic)))
+    limits = Limits(outputs={topic: min(request, _largest(topics, topic)) for topic in section.outputs})
     if section.dlq is not None:
         _require(admin, section.dlq, AclOperation.WRITE, f"stages.{stage}.dlq")
         limits = replace(limits, dlq=min(request, _largest(topics, section.dlq)))

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from enrich.config.messages.problems import Finding, Path
 from enrich.config.messages.words import Wrong, hint
 from enrich.config.sections.kafka.section import KafkaSection
+from enrich.config.sections.stages.routes import DROP, route_rules
 from enrich.config.sections.stages.stage import Lookup, OnMiss, Replay, Stage
 from enrich.config.sections.tables.rules import encoding_rules, replayable
 from enrich.config.sections.tables.table import KeyKind, Table
@@ -34,6 +35,18 @@ def stage_rules(stage: Stage, here: Path, kafka: KafkaSection, tables: Mapping[s
         yield from _lookup_rules(stage, here, lookup, at)
         yield from _table_rules(stage, here, lookup, at, tables)
     yield from _replay_rules(stage, here)
+    yield from _output_rules(stage, here)
+
+
+def _output_rules(stage: Stage, here: Path) -> Iterator[Finding]:
+    if stage.sink is None and not stage.routes:
+        yield Finding((*here, "sink"), "missing: The topic of enriched events, or `routes`.", about=(here,))
+    if stage.sink is not None:
+        for key, is_given in (("routes", bool(stage.routes)), ("otherwise", stage.otherwise != DROP)):
+            if is_given:
+                yield Finding((*here, key), "not beside `sink`, which takes all events", about=((*here, "sink"),))
+        return
+    yield from route_rules(stage.routes, stage.otherwise, here, has_dlq=stage.dlq is not None)
 
 
 def _field_rules(stage: Stage, here: Path) -> Iterator[Finding]:
@@ -55,6 +68,7 @@ def _field_rules(stage: Stage, here: Path) -> Iterator[Finding]:
                 "whose offsets do not order them; name the field that does, or leave `key` out for the event's own key"
             )
             yield Finding((*writeback, "version"), message, about=((*writeback, "version"), (*writeback, "key")))
+    expressions += [((*here, "normalize", name), text, ()) for name, text in stage.normalize.items()]
     for path, expression, types in expressions:
         yield from _plain_field(stage, (*here, "source"), path, expression, types)
 
@@ -62,6 +76,8 @@ def _field_rules(stage: Stage, here: Path) -> Iterator[Finding]:
 def _plain_field(stage: Stage, source: Path, path: Path, expression: str, types: Sequence[str]) -> Iterator[Finding]:
     found = _FIELD.fullmatch(expression.strip())
     names = stage.source.fields
+    if path[2] != "normalize" and names is not None:
+        names = (*names, *stage.normalize)
     if found is None or names is None or expression.strip().lower() in _NO_FIELDS:
         return
     name = found["word"] or found["quoted"].replace("``", "`")
@@ -69,14 +85,15 @@ def _plain_field(stage: Stage, source: Path, path: Path, expression: str, types:
         yield Finding(path, f"the source has no field {name}{hint(name, names, 'fields')}", about=(source,))
         return
     schema = stage.source.schema_
-    column = schema.find(name, ignore_case=True) if isinstance(schema, Columns) and not found["more"] else None
+    is_declared = isinstance(schema, Columns) and not found["more"] and name not in stage.normalize
+    column = schema.find(name, ignore_case=True) if is_declared and isinstance(schema, Columns) else None
     if types and column is not None and not (isinstance(column.type, Simple) and column.type.name in types):
         wanted = "a timestamp" if len(types) == 1 else "a whole number, a date or a timestamp"
         yield Finding(path, f"{name} is declared {column.type}, and {wanted} is needed here", about=(source,))
 
 
 def _as_rules(stage: Stage, here: Path) -> Iterator[Finding]:
-    fields = {name.casefold(): name for name in stage.source.fields or ()}
+    fields = {name.casefold(): name for name in (*(stage.source.fields or ()), *stage.normalize)}
     seen: dict[str, int] = {}
     for index, lookup in enumerate(stage.lookups):
         at, name = (*here, "lookups", index, "as"), lookup.as_.casefold()

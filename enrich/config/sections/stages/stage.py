@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from enrich.config.messages.words import Wrong
+from enrich.config.sections.stages.routes import DROP, Route
 from enrich.config.types.columns import Columns, parse_columns
 from enrich.config.types.encoding import AvroSchema, Encoded, Format
 from enrich.config.types.fields import (
@@ -144,12 +145,19 @@ class Stage(Section):
 
     source: Source
     """The topic of events."""
+    normalize: Mapping[Identifier, Text] = {}
+    """Fields that get another value before anything else: Spark SQL expressions over the fields as they came."""
     lookups: tuple[Lookup, ...] = ()
     """The joins with tables; may be empty."""
     event_time: Text | None = None
     """Spark SQL expression for the time of the event, a timestamp."""
-    sink: Sink
-    """The topic of enriched events."""
+    sink: Sink | None = None
+    """The topic of enriched events: the short form of one route that takes all."""
+    routes: tuple[Route, ...] = ()
+    """Instead of `sink`: the ways out. An event takes every route whose `when` holds."""
+    otherwise: Text = DROP
+    """What becomes of an event that takes no route: `drop`, `dlq`, or the name of a route without `when`, which then
+    takes only these."""
     dlq: Topic | None = None
     """The topic for events that cannot be processed. Needed with `on_miss: dlq`."""
     lineage: Flag = False
@@ -169,3 +177,10 @@ class Stage(Section):
     """TCP port on which Prometheus reads the stage's metrics from its driver; 1 to 65535."""
     metrics_address: Text = "127.0.0.1"
     """Local address on which that port listens."""
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The topics that events go to."""
+        if self.sink is not None:
+            return (self.sink.topic,)
+        return tuple(dict.fromkeys(topic for route in self.routes for topic in route.all_topics))
