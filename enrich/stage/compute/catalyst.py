@@ -1,0 +1,45 @@
+"""Reads an expression as Spark has parsed and resolved it, so that names, types and implicit casts are Spark's own. In
+the driver, once for each expression."""
+
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as sql
+from pyspark.sql.types import StructType
+
+from enrich.stage.compute.compiled import Compiled, NotCompiled
+from enrich.stage.compute.kinds import kind_of
+from enrich.stage.compute.nodes import Field
+from enrich.stage.compute.rules import Reader
+from enrich.stage.compute.tree import NotHere, Tree
+
+
+class Compiler:
+    """Compiles expressions over one schema. The session must be as `stage_session` makes it: no ANSI mode, UTC."""
+
+    def __init__(self, spark: SparkSession, schema: StructType) -> None:
+        self._empty = spark.createDataFrame([], schema)
+        attributes = self._analyzed(self._empty).output()
+        # By number: two names may differ in case only, and an expression may write a name in another case.
+        self._fields = {
+            attributes.apply(index).exprId().id(): Field((column.name,), kind_of(column.dataType))
+            for index, column in enumerate(schema)
+        }
+
+    def compile(self, text: str) -> Compiled | NotCompiled:
+        """Raises what Spark raises for an expression that it cannot read."""
+        plan = self._analyzed(self._empty.select(sql.expr(text).alias("it")))
+        try:
+            root = Reader(self._fields).read(Tree(plan.expressions().apply(0).child()), may_fail=True)
+        except NotHere as error:
+            return NotCompiled(text, f"Spark evaluates `{text}`, since {error}")
+        return Compiled(text, root)
+
+    @staticmethod
+    def _analyzed(selected: Any) -> Any:
+        return selected._jdf.queryExecution().analyzed()
+
+
+def compile_expression(spark: SparkSession, schema: StructType, text: str) -> Compiled | NotCompiled:
+    """One expression; for several over the same schema, a `Compiler` is quicker."""
+    return Compiler(spark, schema).compile(text)

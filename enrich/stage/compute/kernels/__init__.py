@@ -1,0 +1,16 @@
+"""Functions over Arrow columns with the answers of Spark's functions, and the table of all of them. They know no tree
+and no Spark: whoever calls them has checked the types.
+"""
+
+from collections.abc import Mapping
+
+from enrich.stage.compute.kernels.case import CASE
+from enrich.stage.compute.kernels.casts import CASTS
+from enrich.stage.compute.kernels.comparing import COMPARISONS
+from enrich.stage.compute.kernels.logic import LOGIC
+from enrich.stage.compute.kernels.text import TEXT
+from enrich.stage.compute.kernels.values import Kernel
+
+KERNELS: Mapping[str, Kernel] = {**LOGIC, **COMPARISONS, **TEXT, **CASE, **CASTS}
+
+__all__ = ["KERNELS"]

@@ -1,0 +1,55 @@
+"""Truth with three values, and the choice between values."""
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from enrich.stage.compute.kernels.values import Kernel, Value
+from enrich.stage.compute.nodes import Call
+
+
+def _and(_: Call, values: Sequence[Value]) -> Value:
+    return reduce(pc.and_kleene, values)
+
+
+def _or(_: Call, values: Sequence[Value]) -> Value:
+    return reduce(pc.or_kleene, values)
+
+
+def _not(_: Call, values: Sequence[Value]) -> Value:
+    return pc.invert(values[0])
+
+
+def _is_null(_: Call, values: Sequence[Value]) -> Value:
+    return pc.is_null(values[0])
+
+
+def _is_not_null(_: Call, values: Sequence[Value]) -> Value:
+    return pc.is_valid(values[0])
+
+
+def _coalesce(_: Call, values: Sequence[Value]) -> Value:
+    return pc.coalesce(*values)
+
+
+def _choose(call: Call, values: Sequence[Value]) -> Value:
+    """Condition, value, condition, value, ..., and the value for all others, without which these are null."""
+    has_other = len(values) % 2 == 1
+    chosen = values[-1] if has_other else pa.scalar(None, call.kind)
+    pairs = values[:-1] if has_other else values
+    for condition, value in reversed(list(zip(pairs[::2], pairs[1::2], strict=True))):
+        chosen = pc.if_else(pc.coalesce(condition, pa.scalar(False)), value, chosen)
+    return chosen
+
+
+LOGIC: Mapping[str, Kernel] = {
+    "and": _and,
+    "or": _or,
+    "not": _not,
+    "is_null": _is_null,
+    "is_not_null": _is_not_null,
+    "coalesce": _coalesce,
+    "choose": _choose,
+}

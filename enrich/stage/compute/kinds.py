@@ -1,0 +1,56 @@
+"""Types of Spark as Arrow types, and groups of them."""
+
+import re
+from collections.abc import Callable
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_type
+from pyspark.sql.types import DataType
+
+TEXT = pa.string()
+BOOLEAN = pa.bool_()
+TIME = pa.timestamp("us", "UTC")
+DATE = pa.date32()
+LONG, DOUBLE = pa.int64(), pa.float64()
+
+_SIMPLE = {
+    "void": pa.null(),
+    "string": TEXT,
+    "binary": pa.binary(),
+    "boolean": BOOLEAN,
+    "tinyint": pa.int8(),
+    "smallint": pa.int16(),
+    "int": pa.int32(),
+    "bigint": LONG,
+    "float": pa.float32(),
+    "double": DOUBLE,
+    "date": DATE,
+    "timestamp": TIME,
+}
+_DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
+
+Group = Callable[[pa.DataType], bool]
+
+
+def simple_kind(name: str) -> pa.DataType | None:
+    """The type that Spark calls so. None for those that no function takes: objects, lists, text with a collation."""
+    decimal = _DECIMAL.fullmatch(name)
+    return pa.decimal128(int(decimal[1]), int(decimal[2])) if decimal else _SIMPLE.get(name)
+
+
+def kind_of(spark_type: DataType) -> pa.DataType:
+    """Any type of a schema."""
+    return simple_kind(spark_type.simpleString()) or to_arrow_type(spark_type, timezone="UTC")
+
+
+def one_of(*kinds: pa.DataType) -> Group:
+    return lambda kind: kind in kinds
+
+
+def is_simple(kind: pa.DataType) -> bool:
+    """Values of which one can be chosen."""
+    return kind in _SIMPLE.values() or pa.types.is_decimal(kind)
+
+
+def is_comparable(kind: pa.DataType) -> bool:
+    return is_simple(kind) and not pa.types.is_null(kind)
