@@ -1,13 +1,14 @@
 """What stands in for a stage's look-ups, everything else being the same: the ceiling, and peers that ask elsewhere.
 
-The ceiling and MGET replace whoever answers in the worker. One GET an event and the broadcast join are operators of
-their own, for which Spark reads and writes JSON, as it does for our own stages that have expressions to evaluate.
+The ceiling and MGET replace whoever answers in the worker. One GET an event and the broadcast join stand between two
+operators that read and write, as Spark's part does in our own stages that have expressions to evaluate.
 """
 
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 from unittest.mock import patch
@@ -20,8 +21,10 @@ from pyspark.sql.functions import udf
 from pyspark.sql.pandas.types import from_arrow_type
 
 from enrich.codecs import JsonDecoder
-from enrich.stage.plan.joining import ANSWER, Joining
-from enrich.stage.task.spec import DECIDED_BY, FATE, REPORT, STATUS, TaskSpec, object_name
+from enrich.stage.plan.expressions import Expressions
+from enrich.stage.plan.operators import BySpark, Part
+from enrich.stage.steps.looking_up import LookUp
+from enrich.stage.task.spec import DECIDED_BY, FATE, REPORT, STATUS, TaskSpec
 from enrich.stage.worker.answers import Questions
 
 OURS, EVALUATED, LITERAL = "ours", "evaluated", "literal"
@@ -37,17 +40,17 @@ _FATES = (FATE, DECIDED_BY, STATUS)
 @contextmanager
 def lookups_by(name: str, where: str = "") -> Iterator[None]:
     """Inside the block stages that are planned get their answers so. `where`: the Redis, or the file to broadcast."""
+    ways: dict[str, Callable[..., Part]] = {
+        LITERAL: partial(LookUp, answers=LiteralAnswers),
+        REDIS_MGET: partial(LookUp, answers=partial(RedisAnswers, where)),
+        REDIS_GET: partial(_redis_get, where),
+        BROADCAST: partial(_broadcast, where),
+    }
     with ExitStack() as held:
-        if name == LITERAL:
-            held.enter_context(patch("enrich.stage.plan.worker_join.task_answers", LiteralAnswers))
-        elif name == REDIS_MGET:
-            held.enter_context(patch("enrich.stage.plan.worker_join.task_answers", partial(RedisAnswers, where)))
-        elif name != OURS:
-            held.enter_context(patch("enrich.stage.plan.plan.worker_join", lambda *_: None))
-        if name == REDIS_GET:
-            held.enter_context(patch("enrich.stage.plan.joining.answer_column", _redis_get(where)))
-        elif name == BROADCAST:
-            held.enter_context(patch.object(Joining, "answered", _broadcast(where)))
+        if name in ways:
+            held.enter_context(patch("enrich.stage.plan.parts.LookUp", ways[name]))
+        elif name == EVALUATED:  # no key is a plain field
+            held.enter_context(patch.object(Expressions, "names", ()))
         yield
 
 
@@ -85,44 +88,45 @@ def _forwarded_all(spec: TaskSpec, objects: Sequence[pa.Array]) -> pa.StructArra
     return pa.StructArray.from_arrays([*objects, *nothing_more], fields=list(spec.answer_type))
 
 
-def _redis_get(url: str) -> Callable[..., Column]:
+def _redis_get(url: str, spec: TaskSpec, keys: Sequence[Sequence[str]], *_: object) -> BySpark:
     """One GET an event in a Python UDF."""
+    (lookup,), ((key,),) = spec.lookups, keys
+    names = lookup.columns.names
 
-    def answer_column(spec: TaskSpec, usable: Column, keys: Sequence[Column], *_: object) -> Column:  # noqa: ARG001
-        (lookup,) = spec.lookups
-        names = lookup.columns.names
+    def get(key: str) -> Any:
+        found = _client(url).get(key)
+        row = None if found is None else json.loads(found)
+        return None if row is None else tuple(row[name] for name in names)
 
-        def get(key: str) -> Any:
-            found = _client(url).get(key)
-            row = None if found is None else json.loads(found)
-            return None if row is None else tuple(row[name] for name in names)
-
-        kind = from_arrow_type(lookup.kind)
-        found = udf(get, kind, useArrow=False).asNondeterministic()(*keys)
-        return sql.struct(found.alias(object_name(0)), *_forwarded())
-
-    return answer_column
+    found = udf(get, from_arrow_type(lookup.kind), useArrow=False).asNondeterministic()(key)
+    return BySpark({lookup.name: found, **_forwarded()}, [key])
 
 
-def _broadcast(file: str) -> Callable[..., DataFrame]:
+@dataclass(frozen=True)
+class _Joined(BySpark):
     """Spark's stream-static join with the rows of a Parquet file, broadcast."""
 
-    def answered(self: Joining, frame: DataFrame, kept: Sequence[str], usable: Column, *_: object) -> DataFrame:  # noqa: ARG001
-        (lookup,), (key,) = self.spec.lookups, self.keys
-        rows = frame.sparkSession.read.parquet(file)
-        row = sql.struct(*lookup.columns.names).alias("_row")
-        table = sql.broadcast(rows.select(sql.col("key").alias("_table_key"), row))
-        joined = frame.select(*kept, key.alias("_asked")).join(
-            table, sql.col("_asked") == sql.col("_table_key"), "left"
-        )
-        answer = sql.struct(sql.col("_row").alias(object_name(0)), *_forwarded())
-        return joined.select(*kept, answer.alias(ANSWER))
+    file: str
+    key: str
+    names: Sequence[str]
 
-    return answered
+    def added(self, frame: DataFrame, needed: Collection[str]) -> DataFrame:
+        rows = frame.sparkSession.read.parquet(self.file)
+        table = sql.broadcast(rows.select(sql.col("key").alias("_table_key"), sql.struct(*self.names).alias("_row")))
+        joined = frame.join(table, sql.col(self.key) == sql.col("_table_key"), "left")
+        return super().added(joined, needed)
 
 
-def _forwarded() -> list[Column]:
-    return [*(sql.lit(0).cast("tinyint").alias(name) for name in _FATES), sql.lit(None).cast("string").alias(REPORT)]
+def _broadcast(file: str, spec: TaskSpec, keys: Sequence[Sequence[str]], *_: object) -> BySpark:
+    (lookup,), ((key,),) = spec.lookups, keys
+    return _Joined({lookup.name: sql.col("_row"), **_forwarded()}, [key], file, key, lookup.columns.names)
+
+
+def _forwarded() -> dict[str, Column]:
+    return {
+        **{f"_{name}": sql.lit(0).cast("tinyint") for name in _FATES},
+        f"_{REPORT}": sql.lit(None).cast("string"),
+    }
 
 
 _CLIENTS: dict[str, Any] = {}

@@ -25,8 +25,6 @@ def prepare(state_dir: str | None) -> None:
         keep_compiled_code(state_dir)
     import pyspark.worker  # noqa: F401 - for the forked workers
 
-    import enrich.stage.worker.enriching
-    import enrich.stage.worker.task  # noqa: F401
     from stores.segments import load_kept_loops
 
     load_kept_loops()

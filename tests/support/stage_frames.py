@@ -36,7 +36,7 @@ def origin_of(number: int) -> bytes:
 
 
 def records(
-    spark: SparkSession, world: StageWorld, stage: str, events: Sequence[bytes | None], **limits: int
+    spark: SparkSession, world: StageWorld, stage: str, events: Sequence[bytes | None], **limits: Any
 ) -> DataFrame:
     return StagePlan(spark, world.pipeline, stage, Limits(**limits), VERSIONS).records(source_of(spark, events))
 

@@ -1,4 +1,4 @@
-"""Formats of events: which fields they have, whether an event is usable, and how the enriched event is written.
+"""Values of events in columns: their fields are read, members are added and replaced, values become JSON text.
 
-It may use `task` and the codecs.
+It may use `task` and the codecs, and knows no Spark.
 """

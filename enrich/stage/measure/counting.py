@@ -24,7 +24,9 @@ from pyspark.sql.streaming.listener import (
 from enrich.stage.task.report import BatchReport
 
 _NAME = "enrich"
-_REPORTS, _TIMES = "reports", "times"
+_REPORTS, _ROUTES, _TIMES = "reports", "routes", "times"
+ON_ROUTE = "on_route_"
+"""With a route's name: how many events took it."""
 
 QUANTILES = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
 """Quantiles of the events' times. The oldest come first: quantile 0.05 of the times is quantile 0.95 of the ages."""
@@ -36,18 +38,20 @@ def observed(
     events: DataFrame,
     parts: Mapping[str, Column],
     report: Column,
+    routes: Column,
     time: Column,
     observation: Observation | None = None,
 ) -> DataFrame:
     """The same events, counted as they pass: all of them, and for each part those for which it is true. The workers'
-    `report` texts and quantiles of the events' times are collected too. The result goes to the stream's listener, or
-    to `observation`, for one batch."""
+    `report` texts, those of `routes`, and quantiles of the events' times are collected too. The result goes to the
+    stream's listener, or to `observation`, for one batch."""
     counts = [sql.count_if(condition).alias(name) for name, condition in parts.items()]
     # Of timestamps, not of numbers: for each number Spark would look up how numbers are compared.
     times = sql.transform(sql.percentile_approx(time, list(QUANTILES), _ACCURACY), sql.unix_millis).alias(_TIMES)
     # Not collect_set: two workers may report the same text.
     texts = sql.collect_list(report).alias(_REPORTS)
-    return events.observe(observation or _NAME, sql.count(sql.lit(1)).alias("events"), *counts, texts, times)
+    taken = sql.collect_list(routes).alias(_ROUTES)
+    return events.observe(observation or _NAME, sql.count(sql.lit(1)).alias("events"), *counts, texts, taken, times)
 
 
 class BatchListener(Protocol):
@@ -116,6 +120,9 @@ class StageCounts(StreamingQueryListener):
             if not found:
                 return
             times_ms, reports = found.pop(_TIMES), found.pop(_REPORTS)
+            for text in found.pop(_ROUTES):
+                for route, count in json.loads(text).items():
+                    found[f"{ON_ROUTE}{route}"] = found.get(f"{ON_ROUTE}{route}", 0) + count
             self._totals.update({name: int(count) for name, count in found.items()})
         for listener in self._listeners:
             listener.batch_done(event.progress, found, [BatchReport.parse(text) for text in reports], times_ms)

@@ -2,13 +2,14 @@
 `enrich.kafka.writing.dead_letters` makes in Python, with a longer key, or fail a stage that has no DLQ."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pyspark.sql import Column
 from pyspark.sql import functions as sql
 
 from enrich.kafka.writing.dead_letters import LARGEST_VALUE
-from enrich.stage.events.events import HEADERS_TYPE, KAFKA, bytes_beside_value, place
+from enrich.stage.formats.event_format import HEADERS_TYPE, KAFKA, bytes_beside_value, place
 from enrich.stage.plan.rows import Row
 from enrich.stage.task.failures import MARK
 
@@ -31,9 +32,12 @@ class Sender:
         return "/".join(part for part in (f"{self.pipeline}.{self.stage}", self.source_id) if part)
 
 
-def dead_letter(wanted: Column, topic: str, sender: Sender, reason: Column, lookup: Column, largest: int) -> Row:
+def dead_letter(
+    wanted: Column, topic: str, sender: Sender, reason: Column, decided: Mapping[str, Column], largest: int
+) -> Row:
     """A record for the DLQ. Its key is the event's topic, partition and offset, and the sender. It is never larger than
-    `largest`: a letter that the brokers refuse would fail the stage at each start."""
+    `largest`: a letter that the brokers refuse would fail the stage at each start. `decided`: headers that name what
+    decided; null for what did not."""
     room = sql.lit(largest - _OWN_BYTES) - bytes_beside_value()
     # If the event's headers leave no room for a value they are left out. The key is cut so that some room is left.
     theirs = sql.when(room > 0, sql.col(KAFKA.headers))
@@ -43,7 +47,7 @@ def dead_letter(wanted: Column, topic: str, sender: Sender, reason: Column, look
         topic=sql.lit(topic),
         key=sql.concat_ws("/", place(), sql.lit(sender.name)).cast("binary"),
         value=sql.substring(_value(), sql.lit(1), sql.least(room, sql.lit(LARGEST_VALUE))),
-        headers=_headers(sender.stage, reason, lookup, theirs),
+        headers=_headers(sender.stage, reason, decided, theirs),
     )
 
 
@@ -65,11 +69,11 @@ def _value() -> Column:
     return sql.coalesce(KAFKA.value, sql.lit(bytearray()))
 
 
-def _headers(stage: str, reason: Column, lookup: Column, theirs: Column) -> Column:
+def _headers(stage: str, reason: Column, decided: Mapping[str, Column], theirs: Column) -> Column:
     values = {
         "enrich.reason": reason,
         "enrich.stage": sql.lit(stage),
-        "enrich.lookup": lookup,
+        **decided,
         "enrich.topic": sql.col(KAFKA.topic),
         "enrich.partition": sql.col(KAFKA.partition).cast("string"),
         "enrich.offset": sql.col(KAFKA.offset).cast("string"),

@@ -75,11 +75,30 @@ class Expressions:
             )
         return self._column(expression).cast("timestamp")
 
+    def value(self, expression: Expression) -> Column:
+        """A value of any type."""
+        return self._column(expression)
+
+    def condition(self, expression: Expression) -> Column:
+        """True or false: false for an event for which it is null or fails."""
+        kind = self.kind(expression)
+        if not isinstance(kind, BooleanType | NullType):
+            raise ConfigError(
+                f"`{expression.text}` is of type {kind.simpleString()}, and a condition is true or false",
+                where=expression.where,
+            )
+        return sql.coalesce(self._column(expression).cast("boolean"), sql.lit(False))
+
     def together(self, expressions: Mapping[str, Expression]) -> Column:
         """A struct of values of any types, by name. The whole struct is null if one of them fails."""
         struct = sql.struct(*(sql.expr(each.text).alias(name) for name, each in expressions.items()))
         classes = (classes_of(self._resolved(each)) for each in expressions.values())
         return tried(self._spark, struct, frozenset().union(*classes))
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The fields of the schema."""
+        return self._empty.columns
 
     def kind(self, expression: Expression) -> DataType:
         """The type of the expression's values."""
@@ -87,6 +106,8 @@ class Expressions:
 
     def fields(self, columns: Mapping[str, Column]) -> list[str]:
         """The fields of the schema that the columns name, in the schema's order."""
+        if not columns:
+            return []
         names = _references(self._empty.select(*(column.alias(name) for name, column in columns.items())))
         return [field.name for field in self._empty.schema if field.name in names]
 

@@ -1,28 +1,38 @@
-"""A stage as one DataFrame: events in, the records of all its topics out, with a single Python operator between."""
+"""A stage as one DataFrame: events in, the records of all its topics out."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as sql
 
-from enrich.config import OnMiss, Pipeline, Replay
-from enrich.stage.events.events import KAFKA, bytes_beside_value, with_origin
-from enrich.stage.events.formats import event_format
+from enrich.config import OnMiss, Pipeline
+from enrich.stage.formats.choosing import event_format
+from enrich.stage.formats.event_format import KAFKA, bytes_beside_value, with_origin
 from enrich.stage.measure.counting import observed
 from enrich.stage.plan.dead_letters import Sender, dead_letter, failure_row
-from enrich.stage.plan.expressions import Expression, Expressions
-from enrich.stage.plan.joining import TIME, joining
+from enrich.stage.plan.expressions import Expressions
+from enrich.stage.plan.operators import BySpark, applied, quoted
 from enrich.stage.plan.outcome import Outcome
+from enrich.stage.plan.parts import StageFields, stage_parts
 from enrich.stage.plan.rows import Alternatives, Row, fanned_out
-from enrich.stage.plan.worker_join import why_evaluated, worker_join
 from enrich.stage.plan.writeback import RECORD, WritebackRows, writeback_rows
 from enrich.stage.progress.source_versions import SourceVersions
+from enrich.stage.task.columns import (
+    BESIDE,
+    OUTPUT,
+    PROBLEM,
+    PROBLEM_ROUTE,
+    RECORDS,
+    ROUTE_REPORT,
+    ROUTED,
+    USABLE,
+)
 from enrich.stage.task.fate import Fate
 from enrich.stage.task.pin import Pin
-from enrich.stage.task.spec import TaskSpec
-from enrich.stage.task.whole import OUTPUT, USABLE
+from enrich.stage.task.spec import OUTCOME, TaskSpec
 
+_ROUTE_RECORD = "_route_record"
 _IS_OUTPUT = "_is_output"
 _IS_DEAD = "_is_dead"
 
@@ -52,99 +62,102 @@ class StagePlan:
         name: str,
         limits: Limits | None = None,
         source: SourceVersions | None = None,
-        event_bytes: Callable[[], int] = lambda: 0,
         source_id: str = "",
     ) -> None:
-        """`source` is needed for a write-back that declares no version. `event_bytes`: the typical size of an event,
-        called only if it decides how the stage joins. `source_id`: the id of the topic of events."""
+        """`source` is needed for a write-back that declares no version. `source_id`: the id of the topic of events."""
         self._sender = Sender(pipeline.name, name, source_id)
         self._stage = pipeline.stages[name]
         self._limits = limits or Limits()
         self._format = event_format(pipeline, self._stage.source)
         where = f"stages.{name}."
-        is_repeatable = self._stage.replay == Replay.deterministic
-        expressions = Expressions(spark, self._format.schema, repeatable=is_repeatable)
-        time = sql.col(KAFKA.timestamp)
-        if self._stage.event_time is not None:
-            time = expressions.time(Expression(self._stage.event_time, f"{where}event_time"))
-        self._joining = joining(
-            pipeline, self._stage.lookups, expressions, time, lineage=self._stage.lineage, where=where
-        )
-        self._writeback = self._writeback_rows(expressions, source, f"{where}writeback.")
-        own_time = self._stage.event_time is not None
-        named = {name: column for name, column in self._joining.asked.items() if own_time or name != TIME}
+        outputs = {topic: self._limits.of(topic) for topic in self._stage.outputs}
+        fields = StageFields(spark, self._format, self._stage, where)
+        self._writeback = self._writeback_rows(fields.expressions, source, f"{where}writeback.")
+        asked = {} if self._writeback is None else self._writeback.columns
+        needed = fields.expressions.fields(asked) if asked else []
+        parts = stage_parts(spark, pipeline, name, fields, outputs, needed)
+        self._parts = list(parts.parts)
         if self._writeback is not None:
-            named["_writeback"] = self._writeback.asked
-        self._outcome = Outcome.in_columns(self._joining.spec.lookups)
-        self._fields = expressions.fields(named)
-        spec = self._joining.spec
-        self._needs_spark = why_evaluated(self._stage, spec, self._fields, event_bytes)
-        self._by_workers = None if self._needs_spark else worker_join(self._stage, spec, self._fields)
+            self._parts += [BySpark(asked, needed), BySpark(self._writeback.record, [*asked])]
+        self._spec = parts.spec
+        self._routing = parts.routing
+        self._by_spark = parts.by_spark
+        self._outcome = Outcome.in_columns(self._spec.lookups)
 
     @property
     def spec(self) -> TaskSpec:
         """What the stage's workers need."""
-        return self._joining.spec
+        return self._spec
 
     @property
     def joined_by(self) -> str:
-        """Which side reads and writes the events, and why, as text for people."""
-        if self._by_workers is not None:
+        """Who evaluates the events' expressions, as text for people."""
+        if not self._by_spark:
             return "workers"
-        return f"Spark, since {self._needs_spark}"
+        return f"workers; Spark evaluates {', '.join(f'`{text}`' for text in self._by_spark)}"
 
     def records(self, source: DataFrame, pin: Pin | None = None, observation: Observation | None = None) -> DataFrame:
         """The columns topic, key, value and headers for Spark's Kafka sink, from the columns of its Kafka source. With
         a pin the tables answer as of its offsets."""
         events = KAFKA.of(source)
-        enriched = self._evaluated(events, pin) if self._by_workers is None else self._by_workers.answered(events, pin)
+        wanted = {*KAFKA.columns, USABLE}
+        if self._routing is None:
+            wanted.add(OUTPUT)
+        else:
+            events = events.select("*", bytes_beside_value().alias(BESIDE))
+            wanted |= {RECORDS, ROUTED, PROBLEM, PROBLEM_ROUTE, ROUTE_REPORT}
+        if self._stage.lookups:
+            wanted |= {f"_{name}" for name in OUTCOME}
+        if self._writeback is not None:
+            wanted.add(RECORD)
+        made = applied(events, self._parts, wanted, pin)
         fates = {"dropped": self._is_dropped(), "dead_letters": sql.col(_IS_DEAD)}
         if self._writeback is not None:
             fates["written_back"] = sql.col(_IS_OUTPUT) & self._writeback.is_there
-        routed = self._routed(enriched)
-        report = self._outcome.report() if self._stage.lookups else sql.lit(None).cast("string")
-        counted = observed(routed, fates, report, sql.col(KAFKA.timestamp), observation)
-        each_makes_one = self._writeback is None and not self._drops
-        return fanned_out(counted, self._rows(), each_makes_one=each_makes_one)
+        judged = self._judged(made)
+        nothing = sql.lit(None).cast("string")
+        report = self._outcome.report() if self._stage.lookups else nothing
+        routes = nothing if self._routing is None else sql.col(ROUTE_REPORT)
+        counted = observed(judged, fates, report, routes, sql.col(KAFKA.timestamp), observation)
+        return self._fanned_out(counted)
 
-    def _evaluated(self, events: DataFrame, pin: Pin | None) -> DataFrame:
-        """The same columns as those of `WorkerJoin`, but Spark evaluates the keys and writes the values."""
-        read = self._format.read(events, self._fields)
-        kept = [*KAFKA.columns, USABLE]
-        if self._writeback is not None:
-            read, kept = self._writeback.recorded(read), [*kept, RECORD]
-        answered = self._joining.answered(read, [*kept, *self._format.kept], sql.col(USABLE), pin)
-        value = self._format.output(self._joining.objects())
-        if not self._stage.lookups:
-            return answered.select(*kept, sql.when(sql.col(USABLE), value).alias(OUTPUT))
-        outcome = self._joining.outcome
-        is_forwarded = sql.col(USABLE) & (outcome.fate() == Fate.FORWARD)
-        return answered.select(*kept, sql.when(is_forwarded, value).alias(OUTPUT), *outcome.apart())
-
-    def _routed(self, events: DataFrame) -> DataFrame:
+    def _judged(self, events: DataFrame) -> DataFrame:
         """Decides once where each event goes, since each column of each record needs it. The enriched value replaces
         the original one, so that not both are carried along."""
         is_output = self._is_whole()
-        value = sql.when(is_output, sql.col(OUTPUT)).otherwise(sql.col(KAFKA.value))
-        columns = [value.alias(name) if name == KAFKA.value else sql.col(name) for name in events.columns]
+        columns = [quoted(name) for name in events.columns]
+        if self._routing is None:
+            value = sql.when(is_output, sql.col(OUTPUT)).otherwise(sql.col(KAFKA.value))
+            columns = [value.alias(name) if name == KAFKA.value else quoted(name) for name in events.columns]
         routes = [is_output.alias(_IS_OUTPUT), (~is_output & ~self._is_dropped()).alias(_IS_DEAD)]
         return events.select(*columns, *routes).drop(OUTPUT)
 
-    def _rows(self) -> Sequence[Alternatives]:
-        output = Row(
+    def _fanned_out(self, events: DataFrame) -> DataFrame:
+        letter = self._letter()
+        if self._routing is None:
+            each_makes_one = self._writeback is None and not self._drops
+            return fanned_out(events, [[self._output(), letter], *self._written_back()], each_makes_one=each_makes_one)
+        # A record of a route, or null for the event itself: then it is a dead letter, or is written back.
+        listed = sql.when(sql.col(_IS_OUTPUT), sql.col(RECORDS))
+        exploded = events.select("*", sql.explode_outer(listed).alias(_ROUTE_RECORD)).drop(RECORDS)
+        row = self._routing.row(sql.col(_ROUTE_RECORD).isNotNull(), sql.col(_ROUTE_RECORD))
+        return fanned_out(exploded, [[row, letter]])
+
+    def _output(self) -> Row:
+        return Row(
             wanted=sql.col(_IS_OUTPUT),
             topic=sql.lit(self._stage.outputs[0]),
             key=sql.col(KAFKA.key),
             value=sql.col(KAFKA.value),
             headers=with_origin(),
         )
+
+    def _letter(self) -> Row:
         is_dead = sql.col(_IS_DEAD)
         if self._stage.dlq is None:
-            return [[output, failure_row(is_dead, self._reason())], *self._written_back()]
-        letter = dead_letter(
-            is_dead, self._stage.dlq, self._sender, self._reason(), self._deciding_lookup(), self._limits.dlq
-        )
-        return [[output, letter], *self._written_back()]
+            return failure_row(is_dead, self._reason())
+        decided = {"enrich.lookup": self._deciding_lookup(), "enrich.route": self._deciding_route()}
+        return dead_letter(is_dead, self._stage.dlq, self._sender, self._reason(), decided, self._limits.dlq)
 
     def _writeback_rows(
         self, expressions: Expressions, source: SourceVersions | None, where: str
@@ -162,16 +175,20 @@ class StagePlan:
 
     @property
     def _drops(self) -> bool:
-        return any(lookup.last_resort == OnMiss.drop for lookup in self._joining.spec.lookups)
+        return any(lookup.last_resort == OnMiss.drop for lookup in self._spec.lookups)
 
     def _is_dropped(self) -> Column:
-        return sql.col(USABLE) & self._is(Fate.DROP) if self._drops else sql.lit(False)
+        dropped = sql.col(USABLE) & self._is(Fate.DROP) if self._drops else sql.lit(False)
+        if self._routing is None:
+            return dropped
+        return dropped | (sql.col(USABLE) & self._is(Fate.FORWARD) & (sql.col(ROUTED) == Fate.DROP))
 
     def _is_whole(self) -> Column:
         """Whether all records of the event can be written. Otherwise none of them is, so that it can be replayed."""
-        fits = sql.coalesce(
-            sql.length(OUTPUT) + bytes_beside_value() <= self._limits.of(self._stage.outputs[0]), sql.lit(False)
-        )
+        if self._routing is not None:
+            return sql.col(USABLE) & self._is(Fate.FORWARD) & (sql.col(ROUTED) == Fate.FORWARD)
+        most = self._limits.of(self._stage.outputs[0])
+        fits = sql.coalesce(sql.length(OUTPUT) + bytes_beside_value() <= most, sql.lit(False))
         return fits if self._writeback is None else fits & self._writeback.problem.isNull()
 
     def _reason(self) -> Column:
@@ -180,6 +197,9 @@ class StagePlan:
             _, table, status = self._outcome.deciding()
             no_row = sql.concat(sql.lit("no row in the table "), table, sql.lit(": "), status)
             reason = reason.when(self._is(Fate.DLQ), no_row)
+        if self._routing is not None:
+            route, problem = sql.col(PROBLEM_ROUTE), sql.col(PROBLEM)
+            return reason.otherwise(sql.concat_ws(": ", sql.concat(sql.lit("route "), route), problem))
         too_large = "the enriched event is too large for the sink"
         if self._writeback is None:
             return reason.otherwise(too_large)
@@ -190,3 +210,6 @@ class StagePlan:
             return sql.lit(None).cast("string")
         name, _, _ = self._outcome.deciding()
         return sql.when(sql.col(USABLE) & self._is(Fate.DLQ), name)
+
+    def _deciding_route(self) -> Column:
+        return sql.lit(None).cast("string") if self._routing is None else sql.col(PROBLEM_ROUTE)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 
-from enrich.stage.events.events import HEADERS_TYPE
+from enrich.stage.formats.event_format import HEADERS_TYPE
 
 
 @dataclass(frozen=True)

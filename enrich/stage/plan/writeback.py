@@ -2,10 +2,10 @@
 version, by which the sync service knows the newer of two records of a key, whatever their order in the topic."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column
 from pyspark.sql import functions as sql
 from pyspark.sql.types import (
     ArrayType,
@@ -26,8 +26,8 @@ from pyspark.sql.types import (
 
 from enrich.base.errors import ConfigError
 from enrich.config import Writeback
-from enrich.stage.events.events import KAFKA, OVERHEAD
-from enrich.stage.events.json_events import json_text
+from enrich.stage.formats.event_format import KAFKA, OVERHEAD
+from enrich.stage.formats.json_events import json_text
 from enrich.stage.plan.expressions import Expression, Expressions
 from enrich.stage.plan.rows import Row
 from enrich.stage.progress.source_versions import SourceVersions
@@ -49,7 +49,8 @@ _NEEDS_ESCAPE = r'["\\\x00-\x1f]'
 
 @dataclass(frozen=True)
 class WritebackRows:
-    """Made by `writeback_rows`. `recorded` computes everything while the event has its fields, the rest reads that."""
+    """Made by `writeback_rows`. `columns` and `record` compute everything while the event has its fields, the rest
+    reads that."""
 
     topic: str
     asked: Column
@@ -60,12 +61,17 @@ class WritebackRows:
     """What makes the events' offsets comparable. None if a version is declared."""
     largest: int
 
-    def recorded(self, events: DataFrame) -> DataFrame:
-        """The events with the additional column `RECORD`."""
+    @property
+    def columns(self) -> Mapping[str, Column]:
+        """What is evaluated over the event's fields."""
+        return {_ASKED: self.asked}
+
+    @property
+    def record(self) -> Mapping[str, Column]:
+        """The column `RECORD`, made of that."""
         key, value, version = self.parts
         failed = sql.col(_ASKED).isNull().alias("failed")
-        record = sql.struct(key.alias("key"), value.alias("value"), version.alias("version"), failed)
-        return events.select("*", self.asked.alias(_ASKED)).select("*", record.alias(RECORD)).drop(_ASKED)
+        return {RECORD: sql.struct(key.alias("key"), value.alias("value"), version.alias("version"), failed)}
 
     @property
     def problem(self) -> Column:

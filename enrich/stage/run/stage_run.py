@@ -30,7 +30,6 @@ from enrich.stage.progress.source_topic import SourceTopic, SourceWatch, positio
 from enrich.stage.progress.source_versions import source_versions
 from enrich.stage.progress.starting import From, starting_options
 from enrich.stage.run.draining import drain, stop_now
-from enrich.stage.run.event_size import typical_event_bytes
 from enrich.stage.run.life import Happening, Phase, new_life
 from enrich.stage.run.preload import preload
 from enrich.stage.run.stopping import StopOrder
@@ -151,8 +150,7 @@ class StageRun:
         versions = None
         if stage.writeback is not None and stage.writeback.version is None:
             versions = source_versions(source.topic, topic_id, len(partitions), checkpoint, progress, written)
-        event_bytes = partial(typical_event_bytes, self._connection, stage, checkpoint)
-        plan = StagePlan(spark, self._pipeline, self._name, limits, versions, event_bytes, topic_id)
+        plan = StagePlan(spark, self._pipeline, self._name, limits, versions, topic_id)
         metrics = StageMetrics(self._pipeline.name, self._name, plan.spec.lookups, _processes(spark))
         counts = StageCounts(metrics)
         writing = held.enter_context(

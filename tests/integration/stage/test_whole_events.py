@@ -1,15 +1,11 @@
-"""JSON events that are joined whole in the worker, beside the same stages with Spark to read and write them."""
+"""What becomes of JSON events, whoever evaluates the expressions over them."""
 
 import json
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 
-from enrich.config import Replay, Stage
 from enrich.stage.plan.plan import StagePlan
-from enrich.stage.progress.checkpoint import Checkpoint
-from enrich.stage.run.event_size import mean_event_bytes, typical_event_bytes
 from tests.support.seed import random_source, rounds
 from tests.support.stage_events import BAD_EVENTS, GOOD_SHAPES, random_event
 from tests.support.stage_frames import VERSIONS, python_operators, source_of
@@ -39,16 +35,8 @@ STAGES: dict[str, dict[str, Any]] = {
     "waiting": {"lookups": [{**USER, "on_miss": "wait", "then": "dlq"}]},
 }
 EVALUATED: dict[str, tuple[str, dict[str, Any]]] = {
-    "expression": ("a key", {"lookups": [{**USER, "key": "lower(user_id)"}]}),
-    "literal": ("a key", {"lookups": [{**USER, "key": "'ann'"}]}),
-    "other-case": ("a key", {"lookups": [{**USER, "key": "USER_ID"}]}),
-    "own-time": ("the event_time", {"lookups": [{**USER, "on_miss": "wait"}], "event_time": "ts"}),
-    "constant-time": ("the event_time", {"lookups": [{**USER, "as_of": True}], "event_time": "timestamp'2026-01-01'"}),
-    "time-of-key": ("the event_time", {"lookups": [{**USER, "as_of": True}], "event_time": "to_timestamp(user_id)"}),
-    "boolean": ("the field on", {"lookups": [{**USER, "key": ["user_id", "on"]}]}),
-    "writes-back": ("it writes back", {"lookups": [USER], "writeback": {"topic": "back", "value": "user_id"}}),
-    "prices": ("the table prices", {"lookups": [{**USER, "table": "prices"}]}),
-    "nothing": ("there is nothing", {"lookups": []}),
+    "expression": ("`substr(user_id, 1)`", {"lookups": [{**USER, "key": "substr(user_id, 1)"}]}),
+    "own-time": ("`now()`", {"lookups": [{**USER, "on_miss": "wait"}], "event_time": "now()"}),
 }
 """What Spark is needed for, as the stage says it."""
 
@@ -116,11 +104,21 @@ def world(cluster, tmp_path_factory):
     world = StageWorld(cluster, tmp_path_factory.mktemp("whole"))
     world.table("rows", COLUMNS, ROWS, history="1h")
     world.table("prices", "price double", {"ann": {"price": 1.5}})
-    for name, section in [*STAGES.items(), *((name, section) for name, (_, section) in EVALUATED.items())]:
+    by_spark = {f"{name}-by-spark": _by_spark(section) for name, section in STAGES.items()}
+    for name, section in {**STAGES, **by_spark, **{name: section for name, (_, section) in EVALUATED.items()}}.items():
         stage = world.stage(name, topics="all", **section)
         world.document["stages"][stage]["source"]["schema"] = SCHEMA
     yield world
     world.close()
+
+
+def _by_spark(section: dict[str, Any]) -> dict[str, Any]:
+    """The same stage with keys that are no plain fields."""
+
+    def wrapped(key: str | list[str]) -> str | list[str]:
+        return f"nvl({key}, {key})" if isinstance(key, str) else [f"nvl({each}, {each})" for each in key]
+
+    return {**section, "lookups": [{**each, "key": wrapped(each["key"])} for each in section["lookups"]]}
 
 
 def plan_of(spark, world, name):
@@ -134,22 +132,28 @@ def by_place(frame):
     }
 
 
+def by_event(frame):
+    """The same without what names the stage itself."""
+    return {
+        key.rpartition(b"/")[0] or key: (topic, value, [header for header in headers if header[0] != "enrich.stage"])
+        for key, (topic, value, headers) in by_place(frame).items()
+    }
+
+
 @pytest.mark.parametrize("name", STAGES)
-def test_records_are_the_same_whoever_reads_and_writes_the_events(spark, world, name):
+def test_records_are_the_same_whoever_evaluates_the_keys(spark, world, name):
     source = random_source("whole events")
     events = [
         *(BAD_EVENTS + GOOD_SHAPES + EVENTS),
         *(random_event(source, list(ROWS)) for _ in range(rounds(200, 10_000))),
     ]
     frame = source_of(spark, events)
-    with patch("enrich.stage.plan.plan.worker_join", lambda *_: None):
-        evaluated = plan_of(spark, world, name)
-    whole = plan_of(spark, world, name)
+    evaluated, whole = plan_of(spark, world, f"{name}-by-spark"), plan_of(spark, world, name)
     assert (evaluated.joined_by == "workers", whole.joined_by) == (False, "workers")
     made = whole.records(frame)
-    found = by_place(made)
+    found = by_event(made)
     assert python_operators(made) == [("ArrowEvalPython", len(events))]
-    expected = by_place(evaluated.records(frame))
+    expected = by_event(evaluated.records(frame))
     assert found.keys() == expected.keys()
     for place, record in expected.items():
         assert found[place] == record
@@ -181,36 +185,5 @@ def test_what_is_no_json_is_never_forwarded_whatever_the_fields_are(spark, world
 
 
 @pytest.mark.parametrize("name", EVALUATED)
-def test_spark_reads_and_writes_where_there_is_something_to_evaluate(spark, world, name):
-    assert plan_of(spark, world, name).joined_by.startswith(f"Spark, since {EVALUATED[name][0]}")
-
-
-def test_large_events_are_left_to_spark_as_far_as_the_newest_ones_tell(spark, world):
-    topic = world.topic("all.in")
-
-    def typical():
-        return mean_event_bytes(world.cluster.connection, topic)
-
-    assert typical() == 0
-    world.cluster.produce(topic, [(str(number).encode(), b"x" * 5_000) for number in range(100)])
-    assert typical() == 5_000
-    world.cluster.produce(topic, [(str(number).encode(), b"x" * 200) for number in range(400)])
-    assert typical() == 200
-    large = StagePlan(spark, world.pipeline, "plain", source=VERSIONS, event_bytes=lambda: 5_000)
-    assert large.joined_by == "Spark, since its events are large: 5000 bytes"
-
-
-def test_a_stage_that_repeats_its_batches_goes_on_as_it_was_begun(spark, world, tmp_path):
-    checkpoint = Checkpoint(spark, str(tmp_path / "checkpoint"))
-    names = [world.stage(f"plain-{replay}", [USER], topics="sizes", replay=replay) for replay in Replay]
-    # Not in the document: its tables need not be ones that can be pinned.
-    stages = [Stage.model_validate(world.document["stages"].pop(name)) for name in names]
-
-    def typical():
-        connection = world.cluster.connection
-        return {str(stage.replay): typical_event_bytes(connection, stage, checkpoint) for stage in stages}
-
-    world.cluster.produce(world.topic("sizes.in"), [(b"%d" % n, b"x" * 200) for n in range(400)])
-    assert typical() == {"latest": 200, "deterministic": 200}
-    world.cluster.produce(world.topic("sizes.in"), [(b"%d" % n, b"x" * 5_000) for n in range(400)])
-    assert typical() == {"latest": 5_000, "deterministic": 200}
+def test_a_stage_says_what_spark_evaluates(spark, world, name):
+    assert EVALUATED[name][0] in plan_of(spark, world, name).joined_by

@@ -32,7 +32,7 @@ def test_the_example_says_what_the_design_says() -> None:
         ("networks", ("ip",), "net", "null"),
     ]
     assert stage.source.fields == ("user_id", "ip", "ts")
-    assert (stage.sink.topic, stage.dlq, stage.lineage) == ("plays.enriched", "plays.dlq", True)
+    assert (stage.outputs, stage.dlq, stage.lineage) == (("plays.enriched",), "plays.dlq", True)
     assert stage.writeback is not None and stage.writeback.version == "ts"
     assert stage.checkpoint == str(Path("checkpoints/enrich").absolute())
 

@@ -46,6 +46,9 @@ def _output_rules(stage: Stage, here: Path) -> Iterator[Finding]:
             if is_given:
                 yield Finding((*here, key), "not beside `sink`, which takes all events", about=((*here, "sink"),))
         return
+    if stage.writeback is not None:
+        message = "not beside `routes`: write it back with a route that has `key` and `select`"
+        yield Finding((*here, "writeback"), message, about=((*here, "routes"),))
     yield from route_rules(stage.routes, stage.otherwise, here, has_dlq=stage.dlq is not None)
 
 

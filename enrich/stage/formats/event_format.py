@@ -1,4 +1,5 @@
-"""What every format of events offers the plan: fields for expressions, whether an event can be used, and its output."""
+"""What every format of events offers the plan: fields for expressions, whether an event can be used, and what of it is
+written."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from pyspark.sql import functions as sql
 from pyspark.sql.types import StructType
 
 from enrich.kafka.identity import ORIGIN
+from enrich.stage.steps.step import Step
 
 
 @dataclass(frozen=True)
@@ -81,14 +83,11 @@ class EventFormat(Protocol):
         """The fields that expressions can name."""
 
     @property
-    def kept(self) -> Sequence[str]:
-        """Further columns that `read` adds and `output` needs."""
+    def written_fields(self) -> Sequence[str] | None:
+        """The fields that become the members of an output; None if the event's own bytes become the output."""
 
-    def read(self, events: DataFrame, fields: Sequence[str]) -> DataFrame:
-        """Adds `USABLE`, which is never null, and the named fields, which are null if the event is not usable."""
+    def read(self, fields: Sequence[str]) -> Step:
+        """Makes `USABLE` and the named fields, which are null if the event is not usable."""
 
     def reason(self) -> Column:
         """Why an event is not usable. It must not quote the event's content."""
-
-    def output(self, objects: Sequence[Column]) -> Column:
-        """The value of the enriched event in JSON: a usable event with the objects added under their names."""

@@ -3,10 +3,11 @@
 from enrich.base.errors import ConfigError
 from enrich.codecs.avro.schemas.registry import Registry, access_of
 from enrich.config import AvroSchema, Columns, Framing, Pipeline, Source, to_wire
-from enrich.stage.events.avro_events import AvroEvents, Bodies
-from enrich.stage.events.events import EventFormat
-from enrich.stage.events.json_events import JsonEvents
-from enrich.stage.events.plain_events import PlainEvents
+from enrich.stage.formats.avro_events import AvroEvents
+from enrich.stage.formats.event_format import EventFormat
+from enrich.stage.formats.json_events import JsonEvents
+from enrich.stage.formats.plain_events import PlainEvents
+from enrich.stage.steps.reading import Bodies
 
 
 def event_format(pipeline: Pipeline, source: Source) -> EventFormat:

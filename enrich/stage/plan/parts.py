@@ -1,0 +1,148 @@
+"""What happens to the events of a stage, in order: read, normalize, look up, write, take routes. Each part is a step of
+the workers, or columns that Spark evaluates."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import Column, SparkSession
+from pyspark.sql.pandas.types import from_arrow_type
+from pyspark.sql.types import StructField, StructType
+
+from enrich.config import Pipeline, Replay, Stage, to_wire
+from enrich.config.sections.stages.routes import DLQ
+from enrich.stage.formats.event_format import EventFormat
+from enrich.stage.plan.expressions import Expression, Expressions
+from enrich.stage.plan.operators import BySpark, Part
+from enrich.stage.plan.routing import Routing, routing
+from enrich.stage.steps.looking_up import LookUp
+from enrich.stage.steps.routes import TakeRoutes
+from enrich.stage.steps.whole import WriteWhole
+from enrich.stage.task.columns import TIMESTAMP
+from enrich.stage.task.fate import Fate
+from enrich.stage.task.freshness import freshness_rules
+from enrich.stage.task.lookups import stage_lookups
+from enrich.stage.task.spec import TaskSpec
+
+_TIME = "_time"
+
+
+@dataclass(frozen=True)
+class StageParts:
+    """Made by `stage_parts`."""
+
+    parts: Sequence[Part]
+    spec: TaskSpec
+    routing: Routing | None
+    """None: there is one output, which takes all events."""
+    by_spark: Sequence[str]
+    """The expressions that Spark evaluates."""
+
+
+class StageFields:
+    """The fields of a stage's events, and which of them are needed."""
+
+    def __init__(self, spark: SparkSession, form: EventFormat, stage: Stage, where: str) -> None:
+        """`where`: how the stage's section begins, as `stages.enrich.`. Raises ConfigError for expressions of
+        `normalize` that cannot work."""
+        repeatable = stage.replay == Replay.deterministic
+        self._raw = Expressions(spark, form.schema, repeatable=repeatable)
+        texts = {name: Expression(text, f"{where}normalize.{name}") for name, text in stage.normalize.items()}
+        self.normalize = {name: self._raw.value(each) for name, each in texts.items()}
+        kinds = {name: self._raw.kind(each) for name, each in texts.items()}
+        kept = [field for field in form.schema if field.name not in kinds]
+        changed = [StructField(name, kinds[name]) for name in form.schema.names if name in kinds]
+        added = [StructField(name, kind) for name, kind in kinds.items() if name not in form.schema.names]
+        by_name = {field.name: field for field in (*kept, *changed)}
+        self.schema = StructType([*(by_name[name] for name in form.schema.names), *added])
+        self.expressions = Expressions(spark, self.schema, repeatable=repeatable)
+        """Over the fields as they are once they are normalized."""
+        self.form = form
+
+    def to_read(self, columns: Mapping[str, Column], plain: Sequence[str]) -> list[str]:
+        """The fields of the event as it comes that these columns, plain names and `normalize` need."""
+        later = {*self.expressions.fields(columns), *plain} - self.normalize.keys()
+        names = {*self._raw.fields(self.normalize), *later, *(self.form.written_fields or ())}
+        return [name for name in self.form.schema.names if name in names]
+
+
+def stage_parts(
+    spark: SparkSession,
+    pipeline: Pipeline,
+    name: str,
+    fields: StageFields,
+    most_bytes: Mapping[str, int],
+    others: Sequence[str],
+) -> StageParts:
+    """`most_bytes`: the largest record of each output. `others`: fields that are needed for something else. Raises
+    ConfigError for expressions that cannot work."""
+    stage, where, form = pipeline.stages[name], f"stages.{name}.", fields.form
+    lookups = stage_lookups(pipeline, stage.lookups)
+    rules = freshness_rules(pipeline, (lookup.table for lookup in lookups))
+    spec = TaskSpec(to_wire(pipeline), lookups, rules, stage.lineage)
+    asked, columns = _asked(fields.expressions, spec, stage, where)
+    ways = None
+    if stage.sink is None:
+        objects = [StructField(lookup.name, from_arrow_type(lookup.kind)) for lookup in lookups]
+        schema = StructType([*fields.schema, *objects])
+        repeatable = stage.replay == Replay.deterministic
+        ways = routing(spark, stage.routes, stage.otherwise, schema, most_bytes, where, repeatable=repeatable)
+    plain = [*asked.plain, *others]
+    if ways is not None:
+        plain += [name for name in ways.evaluated.needs if name in fields.schema.names]
+    parts: list[Part] = [form.read(fields.to_read(columns, plain))]
+    parts.append(BySpark(fields.normalize, fields.to_read({}, ())))
+    parts.append(BySpark(columns, fields.expressions.fields(columns)))
+    if lookups:
+        parts.append(LookUp(spec, asked.keys, asked.time))
+    if ways is None or not all(route.selects for route in ways.specs):
+        written = form.written_fields
+        if written is not None:
+            written = (*written, *(each for each in fields.normalize if each not in written))
+        parts.append(WriteWhole([each.name for each in lookups], stage.lineage, list(fields.normalize), written))
+    if ways is not None:
+        rest = Fate.DLQ if stage.otherwise == DLQ else Fate.DROP
+        parts += [ways.evaluated, TakeRoutes(ways.specs, rest, bool(lookups))]
+    by_spark = [*stage.normalize.values(), *asked.by_spark]
+    by_spark += [text for route in stage.routes for _, text in route.expressions]
+    return StageParts(parts, spec, ways, by_spark)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """The columns that the lookups need: plain fields, or expressions that Spark evaluates."""
+
+    keys: Sequence[Sequence[str]]
+    time: str | None
+    plain: Sequence[str]
+    by_spark: Sequence[str]
+
+
+def _asked(expressions: Expressions, spec: TaskSpec, stage: Stage, where: str) -> tuple[_Asked, Mapping[str, Column]]:
+    names = expressions.names
+    columns: dict[str, Column] = {}
+    plain: list[str] = []
+    by_spark: list[str] = []
+    keys: list[list[str]] = []
+    for index, lookup in enumerate(spec.lookups):
+        parts = [Expression(text, f"{where}lookups[{index}].key") for text in lookup.keys]
+        expressions.key(parts)
+        own = []
+        for number, part in enumerate(parts):
+            if part.text in names:
+                own.append(part.text)
+                plain.append(part.text)
+                continue
+            own.append(f"_key_{index}_{number}")
+            columns[own[-1]] = expressions.value(part)
+            by_spark.append(part.text)
+        keys.append(own)
+    time = None
+    if stage.event_time is not None:
+        column = expressions.time(Expression(stage.event_time, f"{where}event_time"))
+        if spec.needs_times:
+            time = _TIME
+            columns[_TIME] = column
+            by_spark.append(stage.event_time)
+    elif spec.needs_times:
+        time = TIMESTAMP
+    return _Asked(keys, time, plain, by_spark), columns

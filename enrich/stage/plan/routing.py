@@ -1,0 +1,160 @@
+"""The routes of a stage: what Spark evaluates of them, what workers need, and the records that come of it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as sql
+from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StringType, StructField, StructType
+
+from enrich.base.errors import ConfigError
+from enrich.config import Route
+from enrich.stage.formats.event_format import HEADERS_TYPE, KAFKA, with_origin
+from enrich.stage.plan.expressions import Expression, Expressions
+from enrich.stage.plan.operators import BySpark
+from enrich.stage.plan.rows import Row
+from enrich.stage.steps.routes import KEY, SELECTED, TOPIC, RouteSpec, header_name
+from enrich.stage.task.columns import PARTS
+from enrich.stage.task.spec import part_name
+
+_TEXTS = (StringType, BinaryType)
+_VALUES = (*_TEXTS, StructType, MapType, ArrayType)
+_IS_TAKEN = "is_taken"
+
+
+@dataclass(frozen=True)
+class Routing:
+    """Made by `routing`."""
+
+    specs: Sequence[RouteSpec]
+    evaluated: BySpark
+    """The column `PARTS` of each route."""
+
+    def row(self, wanted: Column, record: Column) -> Row:
+        """The row of a record that workers made, a struct of `TakeRoutes`."""
+        return Row(wanted, record["topic"], self._key(record), record["value"], self._headers(record))
+
+    def _key(self, record: Column) -> Column:
+        own = [index for index, spec in enumerate(self.specs) if spec.has_key]
+        if not own:
+            return sql.col(KAFKA.key)
+        return sql.when(record["route"].isin(own), record[KEY]).otherwise(sql.col(KAFKA.key))
+
+    def _headers(self, record: Column) -> Column:
+        if not any(spec.headers for spec in self.specs):
+            return with_origin()
+        own = sql.coalesce(record["headers"], sql.array().cast(HEADERS_TYPE))
+        return sql.concat(with_origin(), own)
+
+
+def routing(
+    spark: SparkSession,
+    routes: Sequence[Route],
+    otherwise: str,
+    schema: StructType,
+    most_bytes: Mapping[str, int],
+    where: str,
+    *,
+    repeatable: bool,
+) -> Routing:
+    """`schema`: of an event with the objects of its lookups. Raises ConfigError for expressions that cannot work."""
+    specs, columns = [], {}
+    expressions = Expressions(spark, schema, repeatable=repeatable)
+    for index, route in enumerate(routes):
+        at = f"{where}routes[{index}]"
+        is_rest = route.name == otherwise
+        specs.append(
+            RouteSpec(
+                route.name,
+                route.all_topics,
+                chooses_topic=route.topic is None,
+                explodes=route.explode is not None,
+                selects=route.select is not None,
+                has_key=route.key is not None,
+                headers=tuple(route.headers),
+                most_bytes={topic: most_bytes[topic] for topic in route.all_topics},
+                is_condition=not is_rest,
+            )
+        )
+        columns[PARTS.of(route.name)] = _parts(spark, expressions, schema, route, at, repeatable=repeatable)
+    return Routing(specs, BySpark(columns, expressions.fields(columns)))
+
+
+def _parts(
+    spark: SparkSession, expressions: Expressions, schema: StructType, route: Route, at: str, *, repeatable: bool
+) -> Column:
+    """See `RouteSpec`."""
+    inner = expressions
+    if route.explode is not None:
+        inner = Expressions(spark, _exploded(schema, route.explode, f"{at}.explode"), repeatable=repeatable)
+    texts = _checked(inner, route, at)
+    if route.explode is None:
+        values = [inner.value(Expression(text, where)).alias(name) for name, (text, where) in texts.items()]
+        made = sql.struct(*values, sql.lit(True).alias(_IS_TAKEN))
+    else:
+        made = _of_elements(expressions, route.explode, {name: text for name, (text, _) in texts.items()}, at)
+    if route.when is None:
+        return made
+    return sql.when(expressions.condition(Expression(route.when, f"{at}.when")), made)
+
+
+def _checked(expressions: Expressions, route: Route, at: str) -> Mapping[str, tuple[str, str]]:
+    """The text of each value that a record needs, and where the user wrote it."""
+    texts: dict[str, tuple[str, str]] = {}
+    if route.select is not None:
+        texts[SELECTED] = _of_type(expressions, _VALUES, "an object, a map, a list", route.select, f"{at}.select")
+    if route.topic_of is not None:
+        texts[TOPIC] = _of_type(expressions, (StringType,), "", route.topic_of, f"{at}.topic_of")
+    if route.key is not None:
+        expressions.key([Expression(text, f"{at}.key") for text in route.key])
+        key = route.key[0] if len(route.key) == 1 else _struct({part_name(i): text for i, text in enumerate(route.key)})
+        texts[KEY] = key, f"{at}.key"
+    for index, (name, text) in enumerate(route.headers.items()):
+        texts[header_name(index)] = _of_type(expressions, _TEXTS, "", text, f"{at}.headers.{name}")
+    return texts
+
+
+def _of_type(
+    expressions: Expressions, kinds: tuple[type[DataType], ...], more: str, text: str, where: str
+) -> tuple[str, str]:
+    kind = expressions.kind(Expression(text, where))
+    if not isinstance(kind, kinds):
+        raise ConfigError(
+            f"`{text}` is of type {kind.simpleString()}, and {more + ', ' if more else ''}text or bytes are needed",
+            where=where,
+            next_step="cast it to string",
+        )
+    return text, where
+
+
+def _of_elements(expressions: Expressions, column: str, texts: Mapping[str, str], at: str) -> Column:
+    """A list of what the elements of the column make. If one fails, one that has no values, so that the event becomes a
+    dead letter, and not half of its records."""
+    name = f"`{column}`"
+    each = _struct({**texts, _IS_TAKEN: "true"})
+    made = Expression(f"transform({name}, {name} -> {each})", at)
+    kind = expressions.kind(made)
+    none, failed = sql.array().cast(kind), sql.array(sql.lit(None)).cast(kind)
+    return sql.when(sql.col(name).isNull(), none).otherwise(sql.coalesce(expressions.value(made), failed))
+
+
+def _exploded(schema: StructType, column: str, where: str) -> StructType:
+    """The schema with an element of the column in its place."""
+    fields = []
+    for field in schema:
+        if field.name == column:
+            if not isinstance(field.dataType, ArrayType):
+                raise ConfigError(f"{column} is of type {field.dataType.simpleString()}, not a list", where=where)
+            fields.append(StructField(column, field.dataType.elementType))
+        else:
+            fields.append(field)
+    if column not in schema.names:
+        raise ConfigError(
+            f"there is no field {column}", where=where, next_step=f"the fields are {', '.join(schema.names)}"
+        )
+    return StructType(fields)
+
+
+def _struct(texts: Mapping[str, str]) -> str:
+    fields = ", ".join(f"'{name}', ({text})" for name, text in texts.items())
+    return f"named_struct({fields})"

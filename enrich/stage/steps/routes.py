@@ -1,0 +1,274 @@
+"""Sends events on their routes: which records each makes, and what becomes of an event that makes none."""
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from enrich.stage.steps.step import Columns, Work
+from enrich.stage.steps.whole import forwarded
+from enrich.stage.task.columns import (
+    BESIDE,
+    FATE,
+    OUTPUT,
+    PARTS,
+    PROBLEM,
+    PROBLEM_ROUTE,
+    RECORDS,
+    ROUTE_REPORT,
+    ROUTED,
+    USABLE,
+)
+from enrich.stage.task.fate import Fate, Mask
+from enrich.stage.task.pin import Pin
+from stores.keys import key_bytes
+
+Places = npt.NDArray[np.int64]
+
+TOPIC, SELECTED, KEY = "topic", "selected", "key"
+_HEADER = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
+NO_VALUE = "its `select` has no value for the event"
+NO_TOPIC = "its `topic_of` names none of its topics"
+TOO_LARGE = "the record is too large for its topic"
+
+
+def header_name(index: int) -> str:
+    """The field of a route's parts that has the value of this header."""
+    return f"header_{index}"
+
+
+@dataclass(frozen=True)
+class RouteSpec:
+    """A route, for workers. What Spark evaluated of it is in the column `PARTS.of(name)`: a struct with `selected`,
+    `topic`, `key` and the headers, as far as the route has them; a list of these if it explodes. It is null for an
+    event that does not take the route."""
+
+    name: str
+    topics: Sequence[str]
+    chooses_topic: bool = False
+    explodes: bool = False
+    selects: bool = False
+    has_key: bool = False
+    headers: Sequence[str] = ()
+    most_bytes: Mapping[str, int] = field(default_factory=dict)
+    """The largest record of each topic."""
+    is_condition: bool = True
+    """False: it takes what no other route takes."""
+
+
+@dataclass(frozen=True)
+class TakeRoutes:
+    routes: Sequence[RouteSpec]
+    rest: Fate
+    """What becomes of an event that takes no route."""
+    has_lookups: bool
+
+    @property
+    def needs(self) -> Collection[str]:
+        fates = [FATE] if self.has_lookups else []
+        whole = [] if all(route.selects for route in self.routes) else [OUTPUT]
+        return [USABLE, BESIDE, *fates, *whole, *(PARTS.of(route.name) for route in self.routes)]
+
+    @property
+    def makes(self) -> Mapping[str, pa.DataType]:
+        return {
+            RECORDS: pa.list_(self._record),
+            ROUTED: pa.int8(),
+            PROBLEM: pa.string(),
+            PROBLEM_ROUTE: pa.string(),
+            ROUTE_REPORT: pa.string(),
+        }
+
+    @property
+    def _record(self) -> pa.StructType:
+        fields = [pa.field("route", pa.int8()), pa.field("topic", pa.string()), pa.field("value", pa.binary())]
+        if any(route.has_key for route in self.routes):
+            fields.append(pa.field("key", pa.binary()))
+        if any(route.headers for route in self.routes):
+            fields.append(pa.field("headers", pa.list_(_HEADER)))
+        return pa.struct(fields)
+
+    def begin(self, pin: Pin | None) -> Work:  # noqa: ARG002 - it reads no table
+        return self._taken
+
+    def _taken(self, columns: Columns) -> Columns:
+        left = forwarded(columns)
+        count = len(left)
+        untaken, problems = left.copy(), _Problems(count)
+        taken: list[tuple[int, _Taken]] = []
+        for is_rest in (False, True):  # those that take the rest come last, whatever their place
+            for index, route in enumerate(self.routes):
+                if route.is_condition is is_rest:
+                    continue
+                one = _take(route, columns, untaken if is_rest else left)
+                untaken[one.asked] = False
+                problems.note(route.name, one, columns[BESIDE].to_numpy(), route.most_bytes)
+                taken.append((index, one))
+        if self.rest == Fate.DLQ:
+            problems.of_all(np.flatnonzero(untaken), None, "it takes none of the stage's routes")
+        has_problem = problems.is_one
+        whole = [(index, one.without(has_problem)) for index, one in taken]
+        records, made = self._records(whole, count)
+        routed = np.where(has_problem, Fate.DLQ, np.where(left & ~made, Fate.DROP, Fate.FORWARD)).astype(np.int8)
+        counts = {self.routes[index].name: len(np.unique(one.parents)) for index, one in whole}
+        report = pa.array([json.dumps(counts)][:count], pa.string())
+        return {
+            RECORDS: records,
+            ROUTED: pa.array(routed),
+            PROBLEM: problems.reasons(),
+            PROBLEM_ROUTE: problems.routes(),
+            ROUTE_REPORT: pa.concat_arrays([report, pa.nulls(count - len(report), pa.string())]),
+        }
+
+    def _records(self, taken: Sequence[tuple[int, "_Taken"]], count: int) -> tuple[pa.ListArray, Mask]:
+        """The records of each event, in the order of the routes; and which events make some."""
+        kind = self._record
+        parents = np.concatenate([one.parents for _, one in taken])
+        routes = np.concatenate([np.full(len(one.parents), index, np.int8) for index, one in taken])
+        order = pa.array(np.lexsort((np.arange(len(parents)), routes, parents)))
+        names = [each.name for each in kind]
+        parts: dict[str, pa.Array] = {"route": pa.array(routes)}
+        for name in names[1:]:
+            pieces = [one.part(name).cast(kind.field(name).type) for _, one in taken]
+            parts[name] = pa.concat_arrays(pieces)
+        rows = pa.StructArray.from_arrays([parts[name].take(order) for name in names], fields=list(kind))
+        sizes = np.bincount(parents, minlength=count)
+        offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
+        return pa.ListArray.from_arrays(pa.array(offsets), rows), sizes > 0
+
+
+@dataclass(frozen=True)
+class _Taken:
+    """The records of one route."""
+
+    route: RouteSpec
+    asked: Places
+    """The events that take it, also those that make no record."""
+    parents: Places
+    """The event of each record."""
+    values: pa.BinaryArray
+    topics: pa.StringArray
+    keys: pa.BinaryArray | None
+    headers: pa.ListArray | None
+
+    def part(self, name: str) -> pa.Array:
+        found = {"topic": self.topics, "value": self.values, "key": self.keys, "headers": self.headers}[name]
+        return pa.nulls(len(self.parents)) if found is None else found
+
+    def without(self, problematic: Mask) -> "_Taken":
+        kept = ~problematic[self.parents]
+        if kept.all():
+            return self
+        mask = pa.array(kept)
+        keys = None if self.keys is None else self.keys.filter(mask)
+        headers = None if self.headers is None else self.headers.filter(mask)
+        parents, values, topics = self.parents[kept], self.values.filter(mask), self.topics.filter(mask)
+        return _Taken(self.route, self.asked, parents, values, topics, keys, headers)
+
+
+class _Problems:
+    """The first problem of each event, in the order of the routes."""
+
+    def __init__(self, count: int) -> None:
+        self.is_one = np.zeros(count, np.bool_)
+        self._reasons: dict[int, tuple[str | None, str]] = {}
+
+    def of_all(self, places: Places, route: str | None, reason: str) -> None:
+        for place in places[~self.is_one[places]].tolist():
+            self._reasons.setdefault(place, (route, reason))
+        self.is_one[places] = True
+
+    def note(self, route: str, taken: _Taken, beside: npt.NDArray[np.int64], most_bytes: Mapping[str, int]) -> None:
+        self.of_all(taken.parents[_nulls(taken.values)], route, NO_VALUE)
+        unknown = _nulls(taken.topics)
+        self.of_all(taken.parents[unknown], route, NO_TOPIC)
+        sizes = _sizes(taken.values) + _sizes(taken.keys) + beside[taken.parents]
+        if taken.headers is not None:
+            sizes = sizes + _header_sizes(taken.headers)
+        largest = pa.array([most_bytes[topic] for topic in taken.route.topics])
+        room = largest.take(pc.fill_null(pc.index_in(taken.topics, pa.array(taken.route.topics)), 0)).to_numpy()
+        self.of_all(taken.parents[sizes > room], route, TOO_LARGE)
+
+    def reasons(self) -> pa.StringArray:
+        return self._texts([reason for _, reason in self._reasons.values()])
+
+    def routes(self) -> pa.StringArray:
+        return self._texts([route for route, _ in self._reasons.values()])
+
+    def _texts(self, texts: Sequence[str | None]) -> pa.StringArray:
+        column = pa.nulls(len(self.is_one), pa.string())
+        if not texts:
+            return column
+        places = np.fromiter(self._reasons, np.int64)
+        order = np.argsort(places)
+        mask = np.zeros(len(self.is_one), np.bool_)
+        mask[places] = True
+        return pc.replace_with_mask(column, pa.array(mask), pa.array(texts, pa.string()).take(pa.array(order)))
+
+
+def _take(route: RouteSpec, columns: Columns, left: Mask) -> _Taken:
+    parts = columns[PARTS.of(route.name)]
+    asked = np.flatnonzero(left & ~_nulls(parts))
+    parts = parts.take(pa.array(asked))
+    parents = asked
+    if route.explodes:
+        parents = asked[pc.list_parent_indices(parts).to_numpy()]
+        parts = parts.flatten()
+    names = [each.name for each in parts.type]
+    found = dict(zip(names, parts.flatten(), strict=True))
+    values = _bytes(found[SELECTED]) if route.selects else columns[OUTPUT].take(pa.array(parents))
+    if route.chooses_topic:
+        named = found[TOPIC].cast(pa.string())
+        topics = pc.if_else(pc.is_in(named, pa.array(route.topics)), named, pa.scalar(None, pa.string()))
+    else:
+        topics = pa.repeat(pa.scalar(route.topics[0]), len(parents))
+    keys = _key(found) if route.has_key else None
+    headers = _headers(route.headers, found, len(parents)) if route.headers else None
+    return _Taken(route, asked, parents, values, topics, keys, headers)
+
+
+def _bytes(values: pa.Array) -> pa.BinaryArray:
+    # Imported in the worker only: the driver writes no JSON.
+    from enrich.stage.events.text import json_text
+
+    kind = values.type
+    if pa.types.is_binary(kind) or pa.types.is_string(kind):
+        return values.cast(pa.binary())
+    return pc.if_else(values.is_valid(), json_text(values), pa.scalar(None, pa.binary()))
+
+
+def _key(found: Mapping[str, pa.Array]) -> pa.BinaryArray:
+    return key_bytes(found[KEY])
+
+
+def _headers(names: Sequence[str], found: Mapping[str, pa.Array], count: int) -> pa.ListArray:
+    """Those whose value is not null."""
+    values = [found[header_name(index)].cast(pa.string()).cast(pa.binary()) for index in range(len(names))]
+    each = np.arange(count * len(names)).reshape(len(names), count).T.ravel()
+    keys = pa.concat_arrays([pa.repeat(pa.scalar(name), count) for name in names]).take(pa.array(each))
+    content = pa.concat_arrays(values).take(pa.array(each))
+    there = ~_nulls(content)
+    rows = pa.StructArray.from_arrays([keys, content], fields=list(_HEADER)).filter(pa.array(there))
+    sizes = there.reshape(count, len(names)).sum(axis=1)
+    return pa.ListArray.from_arrays(pa.array(np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)), rows)
+
+
+def _sizes(values: pa.BinaryArray | None) -> npt.NDArray[np.int64]:
+    if values is None:
+        return np.zeros(1, np.int64)
+    return np.asarray(pc.fill_null(pc.binary_length(values), 0).to_numpy(zero_copy_only=False), np.int64)
+
+
+def _header_sizes(headers: pa.ListArray) -> npt.NDArray[np.int64]:
+    rows = headers.flatten()
+    sizes = _sizes(rows.field(0)) + _sizes(rows.field(1)) + 10
+    parents = pc.list_parent_indices(headers).to_numpy()
+    return np.bincount(parents, weights=sizes, minlength=len(headers)).astype(np.int64)
+
+
+def _nulls(values: pa.Array) -> Mask:
+    return np.array(values.is_null().to_numpy(zero_copy_only=False), np.bool_)

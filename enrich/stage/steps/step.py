@@ -1,0 +1,60 @@
+"""The interface of a step, and several of them as one."""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+from enrich.stage.task.pin import Pin
+
+Columns = Mapping[str, pa.Array]
+"""A batch of events, by the columns' names."""
+Work = Callable[[Columns], Columns]
+
+
+class Step(Protocol):
+    """Adds columns to a batch. It travels pickled."""
+
+    @property
+    def needs(self) -> Collection[str]:
+        """The columns that it reads."""
+
+    @property
+    def makes(self) -> Mapping[str, pa.DataType]:
+        """The columns that it adds, or replaces."""
+
+    def begin(self, pin: Pin | None) -> Work:
+        """Called in a worker, once for each task. With a pin the tables answer as of its offsets."""
+
+
+@dataclass(frozen=True)
+class Operator:
+    """Steps that a worker takes together. It travels pickled."""
+
+    steps: Sequence[Step]
+    inputs: Sequence[str]
+    outputs: Mapping[str, pa.DataType]
+
+    @classmethod
+    def of(cls, steps: Sequence[Step], wanted: Collection[str]) -> "Operator":
+        """`wanted`: the columns that are needed after it."""
+        inputs: list[str] = []
+        made: dict[str, pa.DataType] = {}
+        for step in steps:
+            inputs += [name for name in step.needs if name not in made and name not in inputs]
+            made |= step.makes
+        return cls(steps, inputs, {name: kind for name, kind in made.items() if name in wanted})
+
+    @property
+    def kind(self) -> pa.StructType:
+        return pa.struct([pa.field(name, kind) for name, kind in self.outputs.items()])
+
+    def run(self, batches: Iterator[tuple[pa.Array, ...]], pin: Pin | None) -> Iterator[pa.Array]:
+        works = [step.begin(pin) for step in self.steps]
+        for arrays in batches:
+            columns: dict[str, pa.Array] = dict(zip(self.inputs, arrays, strict=True))
+            for work in works:
+                columns |= work(columns)
+            made = [columns[name] for name in self.outputs]
+            yield pa.StructArray.from_arrays(made, fields=list(self.kind))
