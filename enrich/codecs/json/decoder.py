@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from enrich.codecs.json.fast import Doubt, FastJson, plausible
+from enrich.codecs.json.shape import trimmed
 from enrich.codecs.json.strict import StrictJson
 from enrich.codecs.rows import Indexes, assemble, decode_in_batches, extents
 from stores.protocol import Decoded, Decoder
@@ -39,8 +40,8 @@ class JsonDecoder:
         sizes = ends - starts
         if self._fast is None or not _worth_it(sizes):
             return self._one_by_one.decode(values)
-        good = plausible(values)
-        pieces = list(_fast_pieces(self._fast, values, np.flatnonzero(good), sizes))
+        plain = trimmed(values)
+        pieces = list(_fast_pieces(self._fast, plain, np.flatnonzero(plausible(plain)), sizes))
         slow = np.ones(len(values), np.bool_)
         for indexes, _ in pieces:
             slow[indexes] = False

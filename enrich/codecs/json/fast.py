@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as arrow_json
 
+from enrich.codecs.json.shape import depths
 from enrich.codecs.json.values import converter
 from enrich.codecs.rows import extents, has_forbidden_null
 
@@ -69,6 +70,8 @@ class FastJson:
         except pa.ArrowException as error:  # its message quotes values: it must not be passed on
             found = _ROW.search(str(error))
             return Doubt(min(int(found[1]), len(values) - 1) if found else None)
+        if not columns:  # only whether they can be read
+            return pa.StructArray.from_buffers(self._kind, len(values), [None])
         rows = pa.StructArray.from_arrays(columns, fields=list(self._kind))
         return Doubt() if has_forbidden_null(rows, pa.field("", self._kind)) else rows
 
@@ -92,7 +95,9 @@ def plausible(values: pa.BinaryArray) -> npt.NDArray[np.bool_]:
     if (ends - starts).max(initial=0) > _DEEP:
         # Five times as fast as Arrow's count_substring (measured).
         brackets = np.flatnonzero((content == ord("[")) | (content == ord("{")))
-        good &= np.diff(np.searchsorted(brackets, [starts - begin, ends - begin]), axis=0)[0] <= _DEEP
+        many = good & (np.diff(np.searchsorted(brackets, [starts - begin, ends - begin]), axis=0)[0] > _DEEP)
+        if many.any():
+            good[many] = depths(values.filter(pa.array(many))) <= _DEEP
     return good
 
 

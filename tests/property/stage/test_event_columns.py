@@ -1,22 +1,34 @@
 """JSON events read and written in columns, against plain Python that takes them one by one."""
 
 import json
+from random import Random
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from enrich.stage.events.fields import EventFields
+from enrich.stage.events.fields import EventFields, _all_nullable, _WithOddFields
+from enrich.stage.events.one_by_one import OneByOne
 from enrich.stage.events.splicing import spliced
 from enrich.stage.events.text import json_text, members_text
-from tests.property.codecs.json_values import documents
+from tests.property.codecs.json_values import KINDS, documents
 from tests.support.stage_events import BAD_EVENTS, GOOD_SHAPES
 from tests.support.stage_oracle import parsed
 
 FIELDS = pa.schema([("c", pa.string()), ("user_id", pa.string()), ("d", pa.int64()), ("x", pa.int8())])
 OTHERS = b'{"c":"a","d":1}'
+NUMBERS = [b'{"user_id":%s}' % text for text in (b"-0", b"5.50", b"1e7", b"-12", b"true", b"1" * 1_001, b"1" * 5_000)]
 texts = st.text(st.characters(codec="utf-8"))
+NESTED = pa.struct([("c", pa.struct([("x", pa.string()), ("y", pa.bool_())])), ("y", pa.int8())])
+kinds = st.sampled_from([*KINDS, NESTED]).map(_all_nullable)
+schemas = st.tuples(kinds, kinds).map(lambda both: pa.schema([("c", both[0]), ("x", both[1])]))
+
+
+def told(rows):
+    # repr: 0.0 and -0.0 are equal, and yet they would be written differently
+    return [repr(row) for row in rows.to_pylist()]
 
 
 def expected(event, kind):
@@ -41,6 +53,46 @@ def test_fields_are_those_that_plain_python_reads_alone_and_among_others(values,
         assert is_usable == (event is not None), value
         if event is not None:
             assert row == {field.name: expected(event, field) for field in FIELDS}, value
+
+
+@given(schemas, st.lists(documents | st.none(), min_size=1, max_size=8), st.randoms(use_true_random=False))
+@example(
+    pa.schema([("user_id", pa.string()), ("more", pa.struct([("a", pa.string())]))]),
+    [*GOOD_SHAPES, *NUMBERS],
+    Random(1),
+)
+@example(
+    pa.schema([("c", pa.struct([("x", pa.int64())])), ("x", pa.int64())]),
+    [
+        b'{"c":{"x":1,"x" : 2 },"x":3}',
+        b'{"x":"5","c":[{"x":1}]}',
+        b'{"c":{"x":1},"c":{"y":{"x":2}}}',
+        b'{"x":5.0,"c":{"x":1e3}}',
+        b'{"c":"\\"x\\":1","x":' + b" " * 70 + b"7}",
+        b'{"x" ' + b" " * 70 + b":8}",
+        b'{"\\u0078":4,"x":5}',
+        b'{"c":{"c":{"x":1}}}',
+        b"[]",
+    ],
+    Random(1),
+)
+def test_events_with_odd_fields_are_read_as_one_by_one(fields, pool, random):
+    values = pa.array([*pool, *(random.choice(pool) for _ in range(100))], pa.binary())
+    expected = OneByOne(fields).decode(values)
+    with patch("enrich.stage.events.fields._FEWEST_ALONE", 1):
+        found = _WithOddFields(fields, OneByOne(fields)).decode(values)
+    found.rows.validate(full=True)
+    assert told(found.rows) == told(expected.rows)
+    assert found.bad == expected.bad
+
+
+@given(st.lists(documents | st.none(), min_size=1, max_size=8), st.integers(0, 200))
+@example([*BAD_EVENTS, *GOOD_SHAPES], 100)
+def test_without_fields_only_what_is_an_event_is_told(values, others):
+    given_values = [*values, *[OTHERS] * others]
+    usable, rows = EventFields(pa.schema([])).read(pa.array(given_values, pa.binary()))
+    assert len(rows) == len(given_values)
+    assert usable.tolist() == [parsed(value) is not None for value in given_values]
 
 
 @given(

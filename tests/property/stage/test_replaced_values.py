@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from enrich.stage.events import replacing
+from enrich.stage.events import places
 from enrich.stage.events.fields import EventFields
 from enrich.stage.events.replacing import replaced
 
@@ -107,14 +107,14 @@ def nowhere(*positions):
 @pytest.mark.parametrize(
     ("what", "without", "event"),
     [
-        ("_are_escaped", nowhere, [("c", '"c":', '"\\""', ""), ("a", '"a":', '"\\""', "")]),
-        ("_Marks.depth_at", lambda _, places: np.ones(len(places)), [("c", '"c":', '{"a":1}', "")]),
+        ("marks.are_escaped", nowhere, [("c", '"c":', '"\\""', ""), ("a", '"a":', '"\\""', "")]),
+        ("marks.Marks.depth_at", lambda _, at: np.ones(len(at)), [("c", '"c":', '{"a":1}', "")]),
         (
-            "_Marks.with_escaped_names",
+            "marks.Marks.with_escaped_names",
             lambda marks: nowhere(marks.starts),
             [("a", '"\\u0061":', "1", "")],
         ),
-        ("_ends", lambda _, begins: (begins + 1, ~nowhere(begins)), [("a", '"a":', "12", "")]),
+        ("values._ends", lambda _, begins, __: (begins + 1, ~nowhere(begins)), [("a", '"a":', "12", "")]),
     ],
 )
 def test_the_comparison_notices_what_is_not_looked_at(monkeypatch, what, without, event):
@@ -126,5 +126,5 @@ def test_the_comparison_notices_what_is_not_looked_at(monkeypatch, what, without
         return is_right(made.decode(), parts, {"a": '"x"'})
 
     assert is_right_now()
-    monkeypatch.setattr(f"{replacing.__name__}.{what}", without)
+    monkeypatch.setattr(f"{places.__name__}.{what}", without)
     assert not is_right_now()

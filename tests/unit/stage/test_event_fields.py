@@ -3,6 +3,7 @@
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -87,3 +88,13 @@ def test_how_deep_an_event_may_be_does_not_depend_on_who_asks():
 def test_maps_have_keys_of_text():
     with pytest.raises(ConfigError):
         EventFields(pa.schema([("m", pa.map_(pa.int32(), pa.int32()))]))
+
+
+def test_events_of_any_size_are_read_beside_small_ones():
+    many = ",".join('{"a":[%d]}' % number for number in range(100_000))
+    large = f'{{"n":1,"more":[{many}],"t":"{"x" * 1_000_000}"}}'.encode()
+    small = b'{"t":"a","n":2}'
+    usable, rows = EventFields(FIELDS).read(pa.array([small] * 300 + [large, large[:-1]] + [small] * 300, pa.binary()))
+    assert np.flatnonzero(~usable).tolist() == [301]
+    assert rows.field("n").to_pylist() == [2] * 300 + [1, None] + [2] * 300
+    assert rows[300]["t"].as_py() == "x" * 1_000_000
