@@ -91,10 +91,10 @@ def test_maps_have_keys_of_text():
 
 
 def test_events_of_any_size_are_read_beside_small_ones():
-    many = ",".join('{"a":[%d]}' % number for number in range(100_000))
+    many = ",".join(f'{{"a":[{number}]}}' for number in range(100_000))
     large = f'{{"n":1,"more":[{many}],"t":"{"x" * 1_000_000}"}}'.encode()
     small = b'{"t":"a","n":2}'
     usable, rows = EventFields(FIELDS).read(pa.array([small] * 300 + [large, large[:-1]] + [small] * 300, pa.binary()))
     assert np.flatnonzero(~usable).tolist() == [301]
-    assert rows.field("n").to_pylist() == [2] * 300 + [1, None] + [2] * 300
+    assert [row and row["n"] for row in rows.to_pylist()] == [2] * 300 + [1, None] + [2] * 300
     assert rows[300]["t"].as_py() == "x" * 1_000_000
