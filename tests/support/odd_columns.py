@@ -19,7 +19,12 @@ SCHEMA = pa.schema(
         *[("s", pa.string()), ("w", pa.string()), ("u", pa.string()), ("z", pa.string())],
         *[("b", pa.int8()), ("h", pa.int16()), ("i", pa.int32()), ("j", pa.int32())],
         *[("l", pa.int64()), ("k", pa.int64()), ("f", pa.float32()), ("d", pa.float64()), ("e", pa.float64())],
-        *[("m", pa.decimal128(10, 2)), ("q", pa.decimal128(5, 4)), ("p", pa.decimal128(38, 10))],
+        *[
+            ("m", pa.decimal128(10, 2)),
+            ("q", pa.decimal128(5, 4)),
+            ("p", pa.decimal128(38, 10)),
+            ("n", pa.decimal128(18, 0)),
+        ],
         *[("o", pa.bool_()), ("r", pa.bool_()), ("t", TIME), ("v", TIME), ("a", pa.date32()), ("c", pa.date32())],
         *[("y", pa.binary()), ("device", _DEVICE), ("tags", pa.list_(pa.string()))],
     ]

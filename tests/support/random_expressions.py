@@ -90,6 +90,20 @@ def _literal_text(writer: Expressions, _: int) -> str:
     return quoted(make(writer.source).replace("\x00", ""))
 
 
+def _arithmetic(kind: str, *signs: str) -> list[Make]:
+    return [
+        *(_template(f"({{}} {sign} {{}})", kind, kind) for sign in signs),
+        *(_template(f"{f}({{}})", kind) for f in ("-", "abs")),
+    ]
+
+
+def _date_trunc(writer: Expressions, depth: int) -> str:
+    unit = writer.source.choice(
+        ["year", "MONTH", "mm", "week", "Day", "hour", "minute", "second", "millisecond", "quarter"]
+    )
+    return f"date_trunc('{unit}', {writer.of('timestamp', depth)})"
+
+
 def _substring(writer: Expressions, depth: int) -> str:
     at, length = (writer.source.choice([-5, -2, -1, 0, 1, 2, 3, 300, -2147483648, 2147483647]) for _ in "12")
     arguments = writer.source.choice([f"{at}", f"{at}, {length}"])
@@ -114,7 +128,7 @@ LEAVES: Mapping[str, Sequence[Make]] = {
     "bigint": [*_names("l", "k"), _whole_literals("L", *_LITTLE, 9223372036854775807)],
     "float": _names("f", "1.5F", "CAST('NaN' AS float)"),
     "double": _names("d", "e", "device.Deep.x", "0.5D", "-0.0D", "0D", "1e300D", "CAST('NaN' AS double)"),
-    "decimal": _names("m", "q", "p", "1.5", "0.00", "100", "-12345678.99"),
+    "decimal": _names("m", "q", "p", "n", "1.5", "0.00", "100", "-12345678.99"),
     "timestamp": _names("t", "v", "TIMESTAMP '2024-02-29 12:30:00.5'", "TIMESTAMP '1969-12-31 23:59:59.999999'"),
     "date": _names("a", "c", "DATE '2024-02-29'", "DATE '0001-01-01'"),
     "binary": _names("y", "X'6162'"),
@@ -134,6 +148,7 @@ FORMS: Mapping[str, Sequence[Make]] = {
         _template("concat_ws('/', {}, {}, {})", "string", "string", "bigint"),
         _template("concat_ws({}, {}, {})", "string", "string", "string"),
         _template("left({}, 2)", "string"),
+        _template("replace({}, 'a', 'xy')", "string"),
         _template("right({}, 3)", "string"),
         _substring,
     ],
@@ -152,25 +167,56 @@ FORMS: Mapping[str, Sequence[Make]] = {
         _template("contains({}, {})", "string", "string"),
         lambda writer, depth: f"({writer.of('string', depth)} LIKE {_pattern(writer)})",
     ],
-    "tinyint": [*_chosen("tinyint"), *_cast_from("tinyint", "string", "boolean", "decimal", *_NUMBERS)],
-    "smallint": [*_chosen("smallint"), *_cast_from("smallint", "string", "boolean", *_NUMBERS)],
+    "tinyint": [
+        *_chosen("tinyint"),
+        *_cast_from("tinyint", "string", "boolean", "decimal", *_NUMBERS),
+        *_arithmetic("tinyint", "+", "-", "*", "%"),
+    ],
+    "smallint": [
+        *_chosen("smallint"),
+        *_cast_from("smallint", "string", "boolean", *_NUMBERS),
+        *_arithmetic("smallint", "+", "-", "*", "%"),
+    ],
     "int": [
         *_chosen("int"),
         *_cast_from("int", "string", "boolean", "decimal", *_NUMBERS),
         *[_template("length({})", "string")] * 3,
+        *_arithmetic("int", "+", "-", "*", "%"),
+        *(_template(f"{part}({{}})", "timestamp") for part in ("hour", "minute", "second", "year", "month", "day")),
     ],
-    "bigint": [*_chosen("bigint"), *_cast_from("bigint", "string", "boolean", "timestamp", "decimal", *_NUMBERS)],
-    "float": [*_chosen("float"), *_cast_from("float", "string", "boolean", *_NUMBERS)],
-    "double": [*_chosen("double"), *_cast_from("double", "string", "boolean", "timestamp", "decimal", *_NUMBERS)],
+    "bigint": [
+        *_chosen("bigint"),
+        *_cast_from("bigint", "string", "boolean", "timestamp", "decimal", *_NUMBERS),
+        *_arithmetic("bigint", "+", "-", "*", "%", "div"),
+        _template("({} div {})", "int", "tinyint"),
+        *(_template(f"unix_{unit}({{}})", "timestamp") for unit in ("seconds", "millis", "micros")),
+    ],
+    "float": [
+        *_chosen("float"),
+        *_cast_from("float", "string", "boolean", "decimal", *_NUMBERS),
+        *_arithmetic("float", "+", "-", "*", "%"),
+    ],
+    "double": [
+        *_chosen("double"),
+        *_cast_from("double", "string", "boolean", "timestamp", "decimal", *_NUMBERS),
+        *_arithmetic("double", "+", "-", "*", "/", "%"),
+        *(_template("({} / {})", *pair) for pair in (("int", "int"), ("bigint", "double"), ("float", "float"))),
+        _template("({} + {})", "double", "int"),
+    ],
     "decimal": [
         *_chosen("decimal"),
         *_cast_from("decimal(10,2)", "string", "int", "bigint", "decimal", "double"),
         *_cast_from("decimal(38,18)", "string", "int", "bigint", "decimal"),
         *_cast_from("decimal(4,1)", "string", "int", "decimal"),
+        *_arithmetic("decimal", "+", "-", "*", "/"),
+        *(_template(f"({{}} {sign} {{}})", "decimal", "int") for sign in "+-*"),
     ],
     "timestamp": [
         *_chosen("timestamp"),
         *_cast_from("timestamp", "string", "bigint", "int", "date", "double"),
+        *(_template(f"timestamp_{unit}({{}})", "bigint") for unit in ("seconds", "millis", "micros")),
+        _template("timestamp_seconds({})", "int"),
+        _date_trunc,
     ],
     "date": [*_chosen("date"), *_cast_from("date", "string", "timestamp")],
     "binary": [*_chosen("binary"), *_cast_from("binary", "string")],

@@ -10,14 +10,23 @@ from pyspark.sql.types import StructType
 from enrich.stage.compute.compiled import Compiled, NotCompiled
 from enrich.stage.compute.kinds import kind_of
 from enrich.stage.compute.nodes import Field
-from enrich.stage.compute.rules import Reader
+from enrich.stage.compute.rules import RULES, Reader
 from enrich.stage.compute.tree import NotHere, Tree
+
+_SETTINGS = {
+    "spark.sql.ansi.enabled": "FALSE",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.legacy.timeParserPolicy": "CORRECTED",
+    "spark.sql.icu.caseMappings.enabled": "TRUE",
+}
+"""With other values the same expressions have other answers."""
 
 
 class Compiler:
-    """Compiles expressions over one schema. The session must be as `stage_session` makes it: no ANSI mode, UTC."""
+    """Compiles expressions over one schema."""
 
     def __init__(self, spark: SparkSession, schema: StructType) -> None:
+        self._unusual = [name for name, value in _SETTINGS.items() if str(spark.conf.get(name)).upper() != value]
         self._empty = spark.createDataFrame([], schema)
         attributes = self._analyzed(self._empty).output()
         # By number: two names may differ in case only, and an expression may write a name in another case.
@@ -29,8 +38,10 @@ class Compiler:
     def compile(self, text: str) -> Compiled | NotCompiled:
         """Raises what Spark raises for an expression that it cannot read."""
         plan = self._analyzed(self._empty.select(sql.expr(text).alias("it")))
+        if self._unusual:
+            return NotCompiled(text, f"Spark evaluates `{text}`, since {self._unusual[0]} is set to another value")
         try:
-            root = Reader(self._fields).read(Tree(plan.expressions().apply(0).child()), may_fail=True)
+            root = Reader(RULES, self._fields).read(Tree(plan.expressions().apply(0).child()), may_fail=True)
         except NotHere as error:
             return NotCompiled(text, f"Spark evaluates `{text}`, since {error}")
         return Compiled(text, root)

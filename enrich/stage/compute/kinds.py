@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_type
-from pyspark.sql.types import DataType
+from pyspark.sql.types import DataType, _parse_datatype_json_string
 
 TEXT = pa.string()
 BOOLEAN = pa.bool_()
@@ -41,6 +41,15 @@ def simple_kind(name: str) -> pa.DataType | None:
 def kind_of(spark_type: DataType) -> pa.DataType:
     """Any type of a schema."""
     return simple_kind(spark_type.simpleString()) or to_arrow_type(spark_type, timezone="UTC")
+
+
+def kind_named(json: str) -> pa.DataType:
+    """Any type that the JVM describes."""
+    return kind_of(_parse_datatype_json_string(json))
+
+
+def is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
 
 
 def one_of(*kinds: pa.DataType) -> Group:

@@ -55,6 +55,10 @@ class Tree:
                 value = Decimal(value)
         return Constant(value, self.kind)
 
+    def is_usual(self) -> bool:
+        """Whether what does not fit becomes what it does by default without ANSI mode: `try_cast` has other rules."""
+        return bool(self.java.evalMode().toString() == "LEGACY")
+
     def refused(self) -> NotHere:
         """The error for an expression for which there is no rule."""
         types = " and ".join(dict.fromkeys(child.type_name for child in self.children)) or self.type_name

@@ -14,7 +14,7 @@ from tests.support.random_expressions import Expressions
 from tests.support.seed import rounds
 from tests.support.spark_answers import SparkAnswers
 
-EXPRESSIONS, ROWS = rounds(60, 150), rounds(200, 400)
+EXPRESSIONS, ROWS = rounds(40, 100), rounds(200, 400)
 
 
 @pytest.fixture(scope="module")
@@ -22,13 +22,23 @@ def answers(spark) -> SparkAnswers:
     return SparkAnswers(spark)
 
 
-@settings(max_examples=rounds(4, 150))
+def random_texts(source, count):
+    writer = Expressions(source)
+    return list(dict.fromkeys(writer.any(source.randint(1, 4)) for _ in range(count)))
+
+
+@settings(max_examples=rounds(2, 200))
 @given(st.integers(0, 2**32))
 def test_random_expressions_have_the_answers_of_spark(answers, seed):
     source = random.Random(seed)
-    writer = Expressions(source)
-    texts = list(dict.fromkeys(writer.any(source.randint(1, 4)) for _ in range(EXPRESSIONS)))
-    answers.require_same(odd_rows(source, ROWS), texts)
+    answers.require_same(odd_rows(source, ROWS), random_texts(source, EXPRESSIONS))
+
+
+@settings(max_examples=rounds(1, 50))
+@given(st.integers(0, 2**32))
+def test_they_are_those_of_the_code_that_spark_generates(answers, seed):
+    source = random.Random(seed)
+    answers.require_same(odd_rows(source, ROWS), random_texts(source, rounds(15, 40)), in_java=True)
 
 
 WRONG = {
@@ -37,6 +47,9 @@ WRONG = {
     "less": ("d < e", lambda _, values: pc.less(*values)),
     "or": ("o OR r", lambda _, values: pc.or_(*values)),
     "concat_with": ("concat_ws('-', s, w)", TEXT["concat"]),
+    "add": ("b + b", lambda _, values: pc.add(*values).cast("i8").cast("i1").fill_null(0)),
+    "fitted": ("CAST(p AS decimal(38,2))", lambda call, values: values[0].cast(call.kind, safe=False)),
+    "truncated": ("date_trunc('week', t)", lambda _, values: pc.floor_temporal(values[0], 7, "day")),
 }
 
 

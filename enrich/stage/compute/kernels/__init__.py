@@ -4,13 +4,27 @@ and no Spark: whoever calls them has checked the types.
 
 from collections.abc import Mapping
 
+from enrich.stage.compute.kernels.arithmetic import ARITHMETIC
 from enrich.stage.compute.kernels.case import CASE
 from enrich.stage.compute.kernels.casts import CASTS
 from enrich.stage.compute.kernels.comparing import COMPARISONS
+from enrich.stage.compute.kernels.decimals import DECIMALS
 from enrich.stage.compute.kernels.logic import LOGIC
+from enrich.stage.compute.kernels.reading import READING
 from enrich.stage.compute.kernels.text import TEXT
+from enrich.stage.compute.kernels.times import TIMES
 from enrich.stage.compute.kernels.values import Kernel
 
-KERNELS: Mapping[str, Kernel] = {**LOGIC, **COMPARISONS, **TEXT, **CASE, **CASTS}
+KERNELS: Mapping[str, Kernel] = {
+    **LOGIC,
+    **COMPARISONS,
+    **TEXT,
+    **CASE,
+    **CASTS,
+    **READING,
+    **ARITHMETIC,
+    **DECIMALS,
+    **TIMES,
+}
 
 __all__ = ["KERNELS"]

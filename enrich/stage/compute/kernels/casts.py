@@ -25,16 +25,16 @@ def _all_null(call: Call, values: Sequence[Value]) -> Value:
 
 def _converted(call: Call, values: list[pa.Array]) -> pa.Array:
     """By the rules of the processor: wrapped around, or rounded to the nearest."""
-    with np.errstate(over="ignore"):
+    with np.errstate(all="ignore"):
         found = numbers(values[0]).astype(call.kind.to_pandas_dtype())
     return pa.array(found, call.kind, mask=nulls(values[0]))
 
 
 def _cut(call: Call, values: list[pa.Array]) -> pa.Array:
     """As Java does: the nearest number of the type, NaN is 0. A smaller type than int gets the last bits of an int."""
-    given = numbers(values[0])
     kind = np.iinfo(np.int64) if pa.types.is_int64(call.kind) else _INT
-    whole = np.nan_to_num(np.trunc(given.astype(np.float64)), nan=0.0)
+    with np.errstate(all="ignore"):  # some NaN are errors to the processor
+        whole = np.nan_to_num(np.trunc(numbers(values[0]).astype(np.float64)), nan=0.0)
     is_low, is_high = whole <= kind.min, whole >= float(kind.max)
     found = np.where(is_low | is_high, 0.0, whole).astype(np.int64)
     found = np.where(is_low, kind.min, np.where(is_high, kind.max, found))

@@ -6,7 +6,7 @@ from functools import reduce
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from enrich.stage.compute.kernels.values import Kernel, Value
+from enrich.stage.compute.kernels.values import Kernel, Value, on_columns
 from enrich.stage.compute.nodes import Call
 
 
@@ -44,6 +44,10 @@ def _choose(call: Call, values: Sequence[Value]) -> Value:
     return chosen
 
 
+def _object(call: Call, values: list[pa.Array]) -> pa.Array:
+    return pa.StructArray.from_arrays(values, fields=list(call.kind))
+
+
 LOGIC: Mapping[str, Kernel] = {
     "and": _and,
     "or": _or,
@@ -52,4 +56,5 @@ LOGIC: Mapping[str, Kernel] = {
     "is_not_null": _is_not_null,
     "coalesce": _coalesce,
     "choose": _choose,
+    "object": on_columns(_object),
 }

@@ -1,0 +1,60 @@
+"""Rules that many functions share."""
+
+from typing import Any
+
+import pyarrow as pa
+
+from enrich.stage.compute.kinds import Group
+from enrich.stage.compute.nodes import Call, Constant, Node
+from enrich.stage.compute.rules.reader import Reader, Rule
+from enrich.stage.compute.tree import NotHere, Tree
+
+
+def children(reader: Reader, tree: Tree, *groups: Group, may_fail: bool = False) -> tuple[Node, ...]:
+    """The children, whose types must be of the groups; the last group is that of all further ones."""
+    nodes = tuple(reader.read(child, may_fail=may_fail) for child in tree.children)
+    wanted = (*groups, *groups[-1:] * len(nodes))
+    if not all(group(node.kind) for group, node in zip(wanted, nodes, strict=False)):
+        raise tree.refused()
+    return nodes
+
+
+def strict(function: str, *groups: Group, kind: pa.DataType | None = None, count: int | None = None) -> Rule:
+    """A function that is null if one of its arguments is. `kind`: of its answers, if not that of its first argument."""
+
+    def rule(reader: Reader, tree: Tree, may_fail: bool) -> Node:
+        if count is not None and len(tree.children) != count:
+            raise tree.refused()
+        nodes = children(reader, tree, *groups, may_fail=may_fail)
+        return Call(function, nodes, kind or nodes[0].kind)
+
+    return rule
+
+
+def lenient(function: str, *groups: Group, kind: pa.DataType | None = None) -> Rule:
+    """A function that may have a value although one of its arguments is null."""
+
+    def rule(reader: Reader, tree: Tree, _: bool) -> Node:
+        nodes = children(reader, tree, *groups)
+        return Call(function, nodes, kind or nodes[0].kind)
+
+    return rule
+
+
+def alike(rule: Rule) -> Rule:
+    """The rule, for arguments of one type."""
+
+    def checked(reader: Reader, tree: Tree, may_fail: bool) -> Node:
+        node = rule(reader, tree, may_fail)
+        if isinstance(node, Call) and len({argument.kind for argument in node.arguments}) > 1:
+            raise tree.refused()
+        return node
+
+    return checked
+
+
+def known(tree: Tree, node: Node, what: str) -> Any:
+    """The value of a constant. Raises NotHere for anything else."""
+    if not isinstance(node, Constant):
+        raise NotHere(f"the {what} of `{tree.java.prettyName()}` must be a constant")
+    return node.value

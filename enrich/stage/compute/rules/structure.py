@@ -1,0 +1,83 @@
+"""Fields, constants, objects, and what stands for something else."""
+
+import pyarrow as pa
+
+from enrich.stage.compute.kinds import kind_named
+from enrich.stage.compute.nodes import Call, Constant, Field, Node
+from enrich.stage.compute.rules.casts import cast
+from enrich.stage.compute.rules.reader import Reader, Rule
+from enrich.stage.compute.tree import NotHere, Tree
+
+
+def _field(reader: Reader, tree: Tree, _: bool) -> Node:
+    return reader.field(tree)
+
+
+def _inner_field(reader: Reader, tree: Tree, _: bool) -> Node:
+    outer = reader.read(tree.children[0])
+    if not isinstance(outer, Field):
+        raise NotHere(f"workers read fields only of the event's objects, not of `{tree.children[0].java.sql()}`")
+    inner = outer.kind.field(tree.java.ordinal())
+    return Field((*outer.path, inner.name), inner.type)
+
+
+def _literal(_: Reader, tree: Tree, __: bool) -> Node:
+    return tree.constant()
+
+
+def _null(_: Reader, tree: Tree, __: bool) -> Node:
+    return Constant(None, tree.kind)
+
+
+def _inside(reader: Reader, tree: Tree, may_fail: bool) -> Node:
+    """A function that Spark replaces by others: its only child is what replaces it."""
+    return reader.read(tree.children[0], may_fail=may_fail)
+
+
+def _replaced(reader: Reader, tree: Tree, may_fail: bool) -> Node:
+    return reader.read(Tree(tree.java.replacement()), may_fail=may_fail)
+
+
+def _with(reader: Reader, tree: Tree, may_fail: bool) -> Node:
+    """An expression that uses others, defined behind it, several times."""
+    body, *definitions = tree.children
+    for definition in definitions:
+        reader.share(definition.java.id().id(), definition.children[0])
+    return reader.read(body, may_fail=may_fail)
+
+
+def _reference(reader: Reader, tree: Tree, may_fail: bool) -> Node:
+    return reader.read(reader.shared(tree.java.id().id()), may_fail=may_fail)
+
+
+def _object(reader: Reader, tree: Tree, _: bool) -> Node:
+    nodes = tuple(reader.read(child) for child in tree.children[1::2])
+    return Call("object", nodes, kind_named(str(tree.java.dataType().json())))
+
+
+def _cast(reader: Reader, tree: Tree, may_fail: bool) -> Node:
+    if not tree.is_usual():
+        raise tree.refused()
+    node = reader.read(tree.children[0], may_fail=may_fail)
+    if node.kind == tree.kind:
+        return node
+    if pa.types.is_null(node.kind) or (isinstance(node, Constant) and node.value is None):
+        return Constant(None, tree.kind)
+    function = cast(node, tree.kind)
+    if function is None:
+        raise NotHere(f"workers have no cast from {tree.children[0].type_name} to {tree.type_name}")
+    return Call(function, (node,), tree.kind)
+
+
+STRUCTURE: dict[str, Rule] = {
+    "AttributeReference": _field,
+    "GetStructField": _inner_field,
+    "Literal": _literal,
+    "TypedNullLiteral": _null,
+    **dict.fromkeys(("Nvl", "Nvl2", "NullIf", "Between", "ZeroIfNull", "NullIfZero"), _inside),
+    **dict.fromkeys(("Left", "Right"), _replaced),
+    "With": _with,
+    "CommonExpressionRef": _reference,
+    "CreateNamedStruct": _object,
+    "Cast": _cast,
+}

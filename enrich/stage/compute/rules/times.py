@@ -1,0 +1,77 @@
+"""Times, in UTC."""
+
+import pyarrow as pa
+
+from enrich.stage.compute.kernels.times import UNITS
+from enrich.stage.compute.kinds import DATE, LONG, TIME, one_of
+from enrich.stage.compute.nodes import Call, Constant, Field, Node
+from enrich.stage.compute.rules.forms import children, known, strict
+from enrich.stage.compute.rules.reader import Reader, Rule
+from enrich.stage.compute.tree import NotHere, Tree
+
+_KEEP = frozenset({"coalesce", "choose", "truncated", "date_of_time", "time_of_date"})
+
+
+def is_calendar(node: Node) -> bool:
+    """Whether its times have years of four digits, as all times of events have; numbers may make others."""
+    if not isinstance(node, Call):
+        return isinstance(node, Field) or node.value is None or _has_four_digits(node)
+    times = [argument for argument in node.arguments if argument.kind in (TIME, DATE)]
+    return node.function in _KEEP and all(map(is_calendar, times))
+
+
+_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
+
+
+def _has_four_digits(node: Constant) -> bool:
+    day = node.value // 86_400_000_000 if node.kind == TIME else node.value
+    return bool(_FIRST_DAY <= day <= _LAST_DAY)
+
+
+def _fails(function: str) -> Rule:
+    """A function that fails for numbers that are too large."""
+    rule = strict(function, one_of(pa.int8(), pa.int16(), pa.int32(), LONG), kind=TIME)
+
+    def checked(reader: Reader, tree: Tree, may_fail: bool) -> Node:
+        if not may_fail:
+            raise NotHere(f"`{tree.java.prettyName()}` may fail, and then the whole is null, not this part")
+        return rule(reader, tree, may_fail)
+
+    return checked
+
+
+def _calendar(rule: Rule) -> Rule:
+    def checked(reader: Reader, tree: Tree, may_fail: bool) -> Node:
+        node = rule(reader, tree, may_fail)
+        if isinstance(node, Call) and not is_calendar(node.arguments[0]):
+            raise NotHere(f"the time in `{tree.java.sql()}` may have a year that no time of an event has")
+        return node
+
+    return checked
+
+
+def _truncated(reader: Reader, tree: Tree, may_fail: bool) -> Node:
+    unit, time = children(reader, tree, one_of(pa.string()), one_of(TIME), may_fail=may_fail)
+    name = str(known(tree, unit, "unit")).upper()
+    return Call("truncated", (time,), TIME, (name,)) if name in UNITS else Constant(None, TIME)
+
+
+def _part(function: str, kind: pa.DataType) -> Rule:
+    return _calendar(strict(function, one_of(kind), kind=pa.int32()))
+
+
+TIME_RULES: dict[str, Rule] = {
+    "SecondsToTimestamp": _fails("seconds_as_time"),
+    "MillisToTimestamp": _fails("millis_as_time"),
+    "MicrosToTimestamp": strict("micros_as_time", one_of(LONG), kind=TIME),
+    "UnixSeconds": strict("seconds_of_time", one_of(TIME), kind=LONG),
+    "UnixMillis": strict("millis_of_time", one_of(TIME), kind=LONG),
+    "UnixMicros": strict("micros_of_time", one_of(TIME), kind=LONG),
+    "TruncTimestamp": _calendar(_truncated),
+    "Hour": _part("hour", TIME),
+    "Minute": _part("minute", TIME),
+    "Second": _part("second", TIME),
+    "Year": _part("year", DATE),
+    "Month": _part("month", DATE),
+    "DayOfMonth": _part("day", DATE),
+}
