@@ -3,6 +3,7 @@ fields that they name are parsed."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from pyspark.errors import AnalysisException, ParseException
@@ -23,6 +24,7 @@ from pyspark.sql.types import (
 )
 
 from enrich.base.errors import ConfigError
+from enrich.stage.compute import Compiled, Compiler, NotCompiled
 from enrich.stage.plan.tried import classes_of, tried
 from enrich.stage.task.spec import part_name
 
@@ -99,6 +101,14 @@ class Expressions:
     def names(self) -> Sequence[str]:
         """The fields of the schema."""
         return self._empty.columns
+
+    def compiled(self, text: str) -> Compiled | NotCompiled:
+        """The expression as workers evaluate it, or why they cannot. It must be one that Spark can read."""
+        return self._compiler.compile(text)
+
+    @cached_property
+    def _compiler(self) -> Compiler:
+        return Compiler(self._spark, self._empty.schema)
 
     def kind(self, expression: Expression) -> DataType:
         """The type of the expression's values."""

@@ -10,10 +10,12 @@ from pyspark.sql.types import StructField, StructType
 
 from enrich.config import Pipeline, Replay, Stage, to_wire
 from enrich.config.sections.stages.routes import DLQ
+from enrich.stage.compute import Compiled, NotCompiled
 from enrich.stage.formats.event_format import EventFormat
 from enrich.stage.plan.expressions import Expression, Expressions
 from enrich.stage.plan.operators import BySpark, Part
 from enrich.stage.plan.routing import Routing, routing
+from enrich.stage.steps.computing import Compute, fields_of
 from enrich.stage.steps.looking_up import LookUp
 from enrich.stage.steps.routes import TakeRoutes
 from enrich.stage.steps.whole import WriteWhole
@@ -34,8 +36,8 @@ class StageParts:
     spec: TaskSpec
     routing: Routing | None
     """None: there is one output, which takes all events."""
-    by_spark: Sequence[str]
-    """The expressions that Spark evaluates."""
+    reasons: Sequence[str]
+    """Why Spark evaluates some expressions, as sentences."""
 
 
 class StageFields:
@@ -48,6 +50,10 @@ class StageFields:
         self._raw = Expressions(spark, form.schema, repeatable=repeatable)
         texts = {name: Expression(text, f"{where}normalize.{name}") for name, text in stage.normalize.items()}
         self.normalize = {name: self._raw.value(each) for name, each in texts.items()}
+        compiled = {name: self._raw.compiled(each.text) for name, each in texts.items()}
+        self.reasons = {each.text: each.reason for each in compiled.values() if isinstance(each, NotCompiled)}
+        """Why Spark evaluates `normalize`, by expression."""
+        self._compiled = {name: each for name, each in compiled.items() if isinstance(each, Compiled)}
         kinds = {name: self._raw.kind(each) for name, each in texts.items()}
         kept = [field for field in form.schema if field.name not in kinds]
         changed = [StructField(name, kinds[name]) for name in form.schema.names if name in kinds]
@@ -58,9 +64,15 @@ class StageFields:
         """Over the fields as they are once they are normalized."""
         self.form = form
 
-    def to_read(self, columns: Mapping[str, Column], plain: Sequence[str]) -> list[str]:
-        """The fields of the event as it comes that these columns, plain names and `normalize` need."""
-        later = {*self.expressions.fields(columns), *plain} - self.normalize.keys()
+    def normalizing(self) -> Part:
+        """All fields at once: each is over the others as they came."""
+        if not self.reasons:
+            return Compute(self._compiled)
+        return BySpark(self.normalize, self._raw.fields(self.normalize))
+
+    def to_read(self, needed: Sequence[str]) -> list[str]:
+        """The fields of the event as it comes that are needed for these, and for `normalize`."""
+        later = {*needed} - self.normalize.keys()
         names = {*self._raw.fields(self.normalize), *later, *(self.form.written_fields or ())}
         return [name for name in self.form.schema.names if name in names]
 
@@ -79,19 +91,20 @@ def stage_parts(
     lookups = stage_lookups(pipeline, stage.lookups)
     rules = freshness_rules(pipeline, (lookup.table for lookup in lookups))
     spec = TaskSpec(to_wire(pipeline), lookups, rules, stage.lineage)
-    asked, columns = _asked(fields.expressions, spec, stage, where)
+    asked = _asked(fields.expressions, spec, stage, where)
     ways = None
     if stage.sink is None:
         objects = [StructField(lookup.name, from_arrow_type(lookup.kind)) for lookup in lookups]
         schema = StructType([*fields.schema, *objects])
         repeatable = stage.replay == Replay.deterministic
         ways = routing(spark, stage.routes, stage.otherwise, schema, most_bytes, where, repeatable=repeatable)
-    plain = [*asked.plain, *others]
-    if ways is not None:
-        plain += [name for name in ways.evaluated.needs if name in fields.schema.names]
-    parts: list[Part] = [form.read(fields.to_read(columns, plain))]
-    parts.append(BySpark(fields.normalize, fields.to_read({}, ())))
-    parts.append(BySpark(columns, fields.expressions.fields(columns)))
+    on_routes = () if ways is None else (name for name in ways.needs if name in fields.schema.names)
+    parts: list[Part] = [form.read(fields.to_read([*asked.needs, *others, *on_routes]))]
+    if fields.normalize:
+        parts.append(fields.normalizing())
+    parts.append(BySpark(asked.by_spark, fields.expressions.fields(asked.by_spark)))
+    if asked.computed:
+        parts.append(Compute(asked.computed))
     if lookups:
         parts.append(LookUp(spec, asked.keys, asked.time))
     if ways is None or not all(route.selects for route in ways.specs):
@@ -102,47 +115,50 @@ def stage_parts(
     if ways is not None:
         rest = Fate.DLQ if stage.otherwise == DLQ else Fate.DROP
         parts += [ways.evaluated, TakeRoutes(ways.specs, rest, bool(lookups))]
-    by_spark = [*stage.normalize.values(), *asked.by_spark]
-    by_spark += [text for route in stage.routes for _, text in route.expressions]
-    return StageParts(parts, spec, ways, by_spark)
+    reasons = {**fields.reasons, **asked.reasons, **({} if ways is None else ways.reasons)}
+    return StageParts(parts, spec, ways, list(reasons.values()))
 
 
 @dataclass(frozen=True)
 class _Asked:
-    """The columns that the lookups need: plain fields, or expressions that Spark evaluates."""
+    """The columns that the lookups need: plain fields, and expressions."""
 
     keys: Sequence[Sequence[str]]
     time: str | None
-    plain: Sequence[str]
-    by_spark: Sequence[str]
+    needs: Sequence[str]
+    computed: Mapping[str, Compiled]
+    by_spark: Mapping[str, Column]
+    reasons: Mapping[str, str]
 
 
-def _asked(expressions: Expressions, spec: TaskSpec, stage: Stage, where: str) -> tuple[_Asked, Mapping[str, Column]]:
-    names = expressions.names
-    columns: dict[str, Column] = {}
-    plain: list[str] = []
-    by_spark: list[str] = []
+def _asked(expressions: Expressions, spec: TaskSpec, stage: Stage, where: str) -> _Asked:
     keys: list[list[str]] = []
+    wanted: dict[str, tuple[str, Column]] = {}
     for index, lookup in enumerate(spec.lookups):
         parts = [Expression(text, f"{where}lookups[{index}].key") for text in lookup.keys]
         expressions.key(parts)
         own = []
         for number, part in enumerate(parts):
-            if part.text in names:
-                own.append(part.text)
-                plain.append(part.text)
-                continue
-            own.append(f"_key_{index}_{number}")
-            columns[own[-1]] = expressions.value(part)
-            by_spark.append(part.text)
+            own.append(part.text if part.text in expressions.names else f"_key_{index}_{number}")
+            wanted[own[-1]] = part.text, expressions.value(part)
         keys.append(own)
-    time = None
+    time = TIMESTAMP if spec.needs_times else None
     if stage.event_time is not None:
         column = expressions.time(Expression(stage.event_time, f"{where}event_time"))
         if spec.needs_times:
             time = _TIME
-            columns[_TIME] = column
-            by_spark.append(stage.event_time)
-    elif spec.needs_times:
-        time = TIMESTAMP
-    return _Asked(keys, time, plain, by_spark), columns
+            wanted[_TIME] = stage.event_time, column
+    plain = [name for name in wanted if name in expressions.names]
+    computed: dict[str, Compiled] = {}
+    by_spark: dict[str, Column] = {}
+    reasons: dict[str, str] = {}
+    for name, (text, column) in wanted.items():
+        if name in plain:
+            continue
+        compiled = expressions.compiled(text)
+        if isinstance(compiled, Compiled):
+            computed[name] = compiled
+        else:
+            by_spark[name], reasons[text] = column, compiled.reason
+    needs = [*plain, *fields_of(computed.values()), *expressions.fields(by_spark)]
+    return _Asked(keys, time, needs, computed, by_spark, reasons)

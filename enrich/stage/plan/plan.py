@@ -81,7 +81,7 @@ class StagePlan:
             self._parts += [BySpark(asked, needed), BySpark(self._writeback.record, [*asked])]
         self._spec = parts.spec
         self._routing = parts.routing
-        self._by_spark = parts.by_spark
+        self._reasons = parts.reasons
         self._outcome = Outcome.in_columns(self._spec.lookups)
 
     @property
@@ -92,9 +92,7 @@ class StagePlan:
     @property
     def joined_by(self) -> str:
         """Who evaluates the events' expressions, as text for people."""
-        if not self._by_spark:
-            return "workers"
-        return f"workers; Spark evaluates {', '.join(f'`{text}`' for text in self._by_spark)}"
+        return "workers" if not self._reasons else "; ".join(self._reasons)
 
     def records(self, source: DataFrame, pin: Pin | None = None, observation: Observation | None = None) -> DataFrame:
         """The columns topic, key, value and headers for Spark's Kafka sink, from the columns of its Kafka source. With

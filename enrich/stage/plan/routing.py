@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as sql
@@ -9,11 +10,12 @@ from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StringTy
 
 from enrich.base.errors import ConfigError
 from enrich.config import Route
+from enrich.stage.compute import Compiled, NotCompiled
 from enrich.stage.formats.event_format import HEADERS_TYPE, KAFKA, with_origin
 from enrich.stage.plan.expressions import Expression, Expressions
 from enrich.stage.plan.operators import BySpark
 from enrich.stage.plan.rows import Row
-from enrich.stage.steps.routes import KEY, SELECTED, TOPIC, RouteSpec, header_name
+from enrich.stage.steps.routes import KEY, SELECTED, TOPIC, Computed, RouteSpec, header_name
 from enrich.stage.task.columns import PARTS
 from enrich.stage.task.spec import part_name
 
@@ -28,7 +30,11 @@ class Routing:
 
     specs: Sequence[RouteSpec]
     evaluated: BySpark
-    """The column `PARTS` of each route."""
+    """The column `PARTS` of each route that workers cannot evaluate."""
+    needs: Sequence[str]
+    """The fields and objects that the routes name."""
+    reasons: Mapping[str, str]
+    """Why Spark evaluates some expressions."""
 
     def row(self, wanted: Column, record: Column) -> Row:
         """The row of a record that workers made, a struct of `TakeRoutes`."""
@@ -58,11 +64,22 @@ def routing(
     repeatable: bool,
 ) -> Routing:
     """`schema`: of an event with the objects of its lookups. Raises ConfigError for expressions that cannot work."""
-    specs, columns = [], {}
+    specs: list[RouteSpec] = []
+    columns: dict[str, Column] = {}
+    reasons: dict[str, str] = {}
     expressions = Expressions(spark, schema, repeatable=repeatable)
     for index, route in enumerate(routes):
         at = f"{where}routes[{index}]"
-        is_rest = route.name == otherwise
+        inner = expressions
+        if route.explode is not None:
+            inner = Expressions(spark, _exploded(schema, route.explode, f"{at}.explode"), repeatable=repeatable)
+        texts = _checked(inner, route, at)
+        condition = None if route.when is None else expressions.condition(Expression(route.when, f"{at}.when"))
+        computed = _compiled(expressions, inner, route, texts)
+        if isinstance(computed, NotCompiled):
+            reasons[computed.text] = computed.reason
+            made = _parts(expressions, inner, route, texts, at)
+            columns[PARTS.of(route.name)] = made if condition is None else sql.when(condition, made)
         specs.append(
             RouteSpec(
                 route.name,
@@ -73,29 +90,36 @@ def routing(
                 has_key=route.key is not None,
                 headers=tuple(route.headers),
                 most_bytes={topic: most_bytes[topic] for topic in route.all_topics},
-                is_condition=not is_rest,
+                is_condition=route.name != otherwise,
+                computed=None if isinstance(computed, NotCompiled) else computed,
             )
         )
-        columns[PARTS.of(route.name)] = _parts(spark, expressions, schema, route, at, repeatable=repeatable)
-    return Routing(specs, BySpark(columns, expressions.fields(columns)))
+    needs = [*expressions.fields(columns), *(name for spec in specs if spec.computed for name in spec.computed.needs)]
+    return Routing(specs, BySpark(columns, expressions.fields(columns)), list(dict.fromkeys(needs)), reasons)
+
+
+def _compiled(
+    expressions: Expressions, inner: Expressions, route: Route, texts: Mapping[str, tuple[str, str]]
+) -> Computed | NotCompiled:
+    """What workers evaluate of the route, or an expression that they cannot: then Spark evaluates all of them."""
+    when = None if route.when is None else expressions.compiled(route.when)
+    values: dict[str, Compiled] = {}
+    for name, (text, _) in texts.items():
+        each = inner.compiled(text)
+        if isinstance(each, NotCompiled):
+            return each
+        values[name] = each
+    return when if isinstance(when, NotCompiled) else Computed(when, values, route.explode)
 
 
 def _parts(
-    spark: SparkSession, expressions: Expressions, schema: StructType, route: Route, at: str, *, repeatable: bool
+    expressions: Expressions, inner: Expressions, route: Route, texts: Mapping[str, tuple[str, str]], at: str
 ) -> Column:
-    """See `RouteSpec`."""
-    inner = expressions
+    """What Spark evaluates of the route; see `RouteSpec`."""
     if route.explode is not None:
-        inner = Expressions(spark, _exploded(schema, route.explode, f"{at}.explode"), repeatable=repeatable)
-    texts = _checked(inner, route, at)
-    if route.explode is None:
-        values = [inner.value(Expression(text, where)).alias(name) for name, (text, where) in texts.items()]
-        made = sql.struct(*values, sql.lit(True).alias(_IS_TAKEN))
-    else:
-        made = _of_elements(expressions, route.explode, {name: text for name, (text, _) in texts.items()}, at)
-    if route.when is None:
-        return made
-    return sql.when(expressions.condition(Expression(route.when, f"{at}.when")), made)
+        return _of_elements(expressions, route.explode, {name: text for name, (text, _) in texts.items()}, at)
+    values = [inner.value(Expression(text, where)).alias(name) for name, (text, where) in texts.items()]
+    return sql.struct(*values, sql.lit(True).alias(_IS_TAKEN))
 
 
 def _checked(expressions: Expressions, route: Route, at: str) -> Mapping[str, tuple[str, str]]:
@@ -133,8 +157,8 @@ def _of_elements(expressions: Expressions, column: str, texts: Mapping[str, str]
     name = f"`{column}`"
     each = _struct({**texts, _IS_TAKEN: "true"})
     made = Expression(f"transform({name}, {name} -> {each})", at)
-    kind = expressions.kind(made)
-    none, failed = sql.array().cast(kind), sql.array(sql.lit(None)).cast(kind)
+    kind = cast("ArrayType", expressions.kind(made))
+    none, failed = sql.array().cast(kind), sql.array(sql.lit(None).cast(kind.elementType))
     return sql.when(sql.col(name).isNull(), none).otherwise(sql.coalesce(expressions.value(made), failed))
 
 

@@ -9,6 +9,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from enrich.stage.compute import Compiled
+from enrich.stage.steps.computing import fields_of
 from enrich.stage.steps.step import Columns, Work
 from enrich.stage.steps.whole import forwarded
 from enrich.stage.task.columns import (
@@ -42,6 +44,24 @@ def header_name(index: int) -> str:
 
 
 @dataclass(frozen=True)
+class Computed:
+    """The expressions of a route that workers evaluate themselves."""
+
+    when: Compiled | None
+    """None: every event takes the route."""
+    values: Mapping[str, Compiled]
+    """By `SELECTED`, `TOPIC`, `KEY` and the names of headers."""
+    explode: str | None
+    """The list whose elements make the records: the values are over an element in its place."""
+
+    @property
+    def needs(self) -> Collection[str]:
+        lists = [] if self.explode is None else [self.explode]
+        when = [] if self.when is None else [self.when]
+        return list(dict.fromkeys([*lists, *fields_of([*when, *self.values.values()])]))
+
+
+@dataclass(frozen=True)
 class RouteSpec:
     """A route, for workers. What Spark evaluated of it is in the column `PARTS.of(name)`: a struct with `selected`,
     `topic`, `key` and the headers, as far as the route has them; a list of these if it explodes. It is null for an
@@ -58,6 +78,12 @@ class RouteSpec:
     """The largest record of each topic."""
     is_condition: bool = True
     """False: it takes what no other route takes."""
+    computed: Computed | None = None
+    """None: Spark has evaluated it."""
+
+    @property
+    def needs(self) -> Collection[str]:
+        return [PARTS.of(self.name)] if self.computed is None else self.computed.needs
 
 
 @dataclass(frozen=True)
@@ -71,7 +97,8 @@ class TakeRoutes:
     def needs(self) -> Collection[str]:
         fates = [FATE] if self.has_lookups else []
         whole = [] if all(route.selects for route in self.routes) else [OUTPUT]
-        return [USABLE, BESIDE, *fates, *whole, *(PARTS.of(route.name) for route in self.routes)]
+        own = (name for route in self.routes for name in route.needs)
+        return list(dict.fromkeys([USABLE, BESIDE, *fates, *whole, *own]))
 
     @property
     def makes(self) -> Mapping[str, pa.DataType]:
@@ -211,7 +238,23 @@ class _Problems:
 
 
 def _take(route: RouteSpec, columns: Columns, left: Mask) -> _Taken:
-    parts = columns[PARTS.of(route.name)]
+    if route.computed is None:
+        asked, parents, found = _evaluated(route, columns[PARTS.of(route.name)], left)
+    else:
+        asked, parents, found = _computed(route.computed, columns, left)
+    values = _bytes(found[SELECTED]) if route.selects else columns[OUTPUT].take(pa.array(parents))
+    if route.chooses_topic:
+        named = found[TOPIC].cast(pa.string())
+        topics = pc.if_else(pc.is_in(named, pa.array(route.topics)), named, pa.scalar(None, pa.string()))
+    else:
+        topics = pa.repeat(pa.scalar(route.topics[0]), len(parents))
+    keys = key_bytes(found[KEY]) if route.has_key else None
+    headers = _headers(route.headers, found, len(parents)) if route.headers else None
+    return _Taken(route, asked, parents, values, topics, keys, headers)
+
+
+def _evaluated(route: RouteSpec, parts: pa.Array, left: Mask) -> tuple[Places, Places, Columns]:
+    """The events that take the route, the event of each record, and the records' values."""
     asked = np.flatnonzero(left & ~_nulls(parts))
     parts = parts.take(pa.array(asked))
     parents = asked
@@ -219,16 +262,25 @@ def _take(route: RouteSpec, columns: Columns, left: Mask) -> _Taken:
         parents = asked[pc.list_parent_indices(parts).to_numpy()]
         parts = parts.flatten()
     names = [each.name for each in parts.type]
-    found = dict(zip(names, parts.flatten(), strict=True))
-    values = _bytes(found[SELECTED]) if route.selects else columns[OUTPUT].take(pa.array(parents))
-    if route.chooses_topic:
-        named = found[TOPIC].cast(pa.string())
-        topics = pc.if_else(pc.is_in(named, pa.array(route.topics)), named, pa.scalar(None, pa.string()))
-    else:
-        topics = pa.repeat(pa.scalar(route.topics[0]), len(parents))
-    keys = _key(found) if route.has_key else None
-    headers = _headers(route.headers, found, len(parents)) if route.headers else None
-    return _Taken(route, asked, parents, values, topics, keys, headers)
+    return asked, parents, dict(zip(names, parts.flatten(), strict=True))
+
+
+def _computed(computed: Computed, columns: Columns, left: Mask) -> tuple[Places, Places, Columns]:
+    """The same for a route whose expressions are evaluated here: only for the events that take it."""
+    if computed.when is not None:
+        holds = computed.when.evaluate(columns, len(left)).fill_null(False)
+        left = left & holds.to_numpy(zero_copy_only=False)
+    asked = np.flatnonzero(left)
+    own = {name: columns[name] for name in computed.needs}
+    if len(asked) < len(left):
+        own = {name: column.take(pa.array(asked)) for name, column in own.items()}
+    parents = asked
+    if computed.explode is not None:
+        lists = own.pop(computed.explode)
+        places = pc.list_parent_indices(lists)
+        parents = asked[places.to_numpy()]
+        own = {name: column.take(places) for name, column in own.items()} | {computed.explode: lists.flatten()}
+    return asked, parents, {name: each.evaluate(own, len(parents)) for name, each in computed.values.items()}
 
 
 def _bytes(values: pa.Array) -> pa.BinaryArray:
@@ -239,10 +291,6 @@ def _bytes(values: pa.Array) -> pa.BinaryArray:
     if pa.types.is_binary(kind) or pa.types.is_string(kind):
         return values.cast(pa.binary())
     return pc.if_else(values.is_valid(), json_text(values), pa.scalar(None, pa.binary()))
-
-
-def _key(found: Mapping[str, pa.Array]) -> pa.BinaryArray:
-    return key_bytes(found[KEY])
 
 
 def _headers(names: Sequence[str], found: Mapping[str, pa.Array], count: int) -> pa.ListArray:
