@@ -13,7 +13,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
-from enrich.stage.measure.counting import QUANTILES
+from enrich.stage.measure.counting import ON_ROUTE, QUANTILES
 from enrich.stage.measure.recent import Recent
 from enrich.stage.progress.group import offsets_in
 from enrich.stage.task.lookups import StageLookup
@@ -24,6 +24,7 @@ _BUCKETS_S = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 _LABELS = ("pipeline", "stage")
 Values = Mapping[tuple[str, ...], float]
 """By the values of the labels beyond these two."""
+_DROPPED = "Events left out by `on_miss: drop`, or since they take no route."
 _AFTER_SINK = "commitOffsets"
 """The part of a batch that begins when all of its records are written."""
 
@@ -32,11 +33,17 @@ class StageMetrics(Collector):
     """Fed by the listener of a stage's query, read by Prometheus."""
 
     def __init__(
-        self, pipeline: str, stage: str, lookups: Sequence[StageLookup], processes: Mapping[str, int] | None = None
+        self,
+        pipeline: str,
+        stage: str,
+        lookups: Sequence[StageLookup],
+        processes: Mapping[str, int] | None = None,
+        routes: Sequence[str] = (),
     ) -> None:
-        """`processes`: the driver's processes, pid by name."""
+        """`processes`: the driver's processes, pid by name. `routes`: their names."""
         self._own = (pipeline, stage)
         self._lookups = lookups
+        self._routes = routes
         self._processes = processes or {}
         self._lock = threading.Lock()
         self._counts: Counter[str] = Counter(events=0, dropped=0, dead_letters=0)
@@ -111,8 +118,11 @@ class StageMetrics(Collector):
 
     def _events(self) -> Iterator[Metric]:
         yield self._counter("events", "Events that were read.", {(): self._counts["events"]})
-        yield self._counter("dropped_events", "Events left out by `on_miss: drop`.", {(): self._counts["dropped"]})
+        yield self._counter("dropped_events", _DROPPED, {(): self._counts["dropped"]})
         yield self._counter("dead_letters", "Events that went to the DLQ.", {(): self._counts["dead_letters"]})
+        if self._routes:
+            taken: Values = {(name,): self._counts[f"{ON_ROUTE}{name}"] for name in self._routes}
+            yield self._counter("routed_events", "Events that took a route.", taken, "route")
         found: dict[tuple[str, ...], float] = {}
         for index, lookup in enumerate(self._lookups):
             policy = "wait" if lookup.waits else lookup.last_resort.value

@@ -151,7 +151,9 @@ class StageRun:
         if stage.writeback is not None and stage.writeback.version is None:
             versions = source_versions(source.topic, topic_id, len(partitions), checkpoint, progress, written)
         plan = StagePlan(spark, self._pipeline, self._name, limits, versions, topic_id)
-        metrics = StageMetrics(self._pipeline.name, self._name, plan.spec.lookups, _processes(spark))
+        metrics = StageMetrics(
+            self._pipeline.name, self._name, plan.spec.lookups, _processes(spark), [each.name for each in stage.routes]
+        )
         counts = StageCounts(metrics)
         writing = held.enter_context(
             _writing(spark, self._pipeline, self._name, plan, checkpoint, counts, self._options)
