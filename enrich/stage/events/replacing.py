@@ -42,7 +42,7 @@ def _replaced(events: pa.BinaryArray, members: dict[str, pa.BinaryArray]) -> pa.
     for each in values:
         is_odd[each.rows[~each.is_known]] = True
     missing = [~is_odd & ~_has_row(each.rows, len(events)) for each in values]
-    made = _with_values(events, marks, [each.without(is_odd) for each in values], list(members.values()))
+    made = _with_values(events, marks, [each.kept(~is_odd[each.rows]) for each in values], list(members.values()))
     made = _with_missing(made, missing, members)
     if is_odd.any():
         made = pc.replace_with_mask(made, pa.array(is_odd), _slowly(events, np.flatnonzero(is_odd), members))

@@ -2,6 +2,7 @@
 where they differ."""
 
 from collections.abc import Mapping
+from functools import cache
 
 import numpy as np
 import pyarrow as pa
@@ -40,6 +41,7 @@ def object_of(members: Mapping[str, pa.BinaryArray]) -> pa.BinaryArray:
     return joined(_bytes(b"{"), members_text(members), _bytes(b"}"))
 
 
+@cache
 def name_text(name: str) -> bytes:
     """A member's name as a JSON string."""
     return bytes(quoted(pa.array([name]))[0].as_py())

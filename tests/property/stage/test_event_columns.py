@@ -22,7 +22,15 @@ OTHERS = b'{"c":"a","d":1}'
 NUMBERS = [b'{"user_id":%s}' % text for text in (b"-0", b"5.50", b"1e7", b"-12", b"true", b"1" * 1_001, b"1" * 5_000)]
 texts = st.text(st.characters(codec="utf-8"))
 NESTED = pa.struct([("c", pa.struct([("x", pa.string()), ("y", pa.bool_())])), ("y", pa.int8())])
-kinds = st.sampled_from([*KINDS, NESTED]).map(_all_nullable)
+MAPS = [
+    pa.map_(pa.string(), pa.string()),
+    pa.map_(pa.string(), pa.struct([("x", pa.int32()), ("c", pa.string())])),
+    pa.map_(pa.string(), pa.list_(pa.bool_())),
+    pa.map_(pa.string(), pa.map_(pa.string(), pa.int8())),
+    pa.list_(pa.map_(pa.string(), pa.int8())),
+    pa.struct([("c", pa.map_(pa.string(), pa.decimal128(5, 2))), ("x", pa.string())]),
+]
+kinds = st.sampled_from([*KINDS, NESTED, *MAPS]).map(_all_nullable)
 schemas = st.tuples(kinds, kinds).map(lambda both: pa.schema([("c", both[0]), ("x", both[1])]))
 
 
@@ -73,6 +81,21 @@ def test_fields_are_those_that_plain_python_reads_alone_and_among_others(values,
         b'{"\\u0078":4,"x":5}',
         b'{"c":{"c":{"x":1}}}',
         b"[]",
+    ],
+    Random(1),
+)
+@example(
+    pa.schema([("m", pa.map_(pa.string(), pa.int8())), ("s", pa.struct([("m", pa.map_(pa.string(), pa.string()))]))]),
+    [
+        b'{"m":{"a":1,"b" : 2 , "":3},"s":{"m":{"a":"x","b":5,"c":null,"d":[1]}}}',
+        b'{"m":{},"s":{"m":{ }}}',
+        b'{"m":{"a":1,"b":2,"a":3}}',
+        b'{"s":{"m":{"a":"x","b":"y","a":"z"}},"m":{"x":1}}',
+        b'{"m":{"a":1},"m":{"b":"2","c":[{"d":1}],"e":{"f":1}},"s":[]}',
+        b'{"m":{"a\\u0062":1},"s":{"m":{"a":{"b":{"c":1}}}}}',
+        b'{"m":[1],"s":{"m":"x"}}',
+        b'{"m":null,"s":null}',
+        '{"m":{"é":1,"\u2028":200}}'.encode(),
     ],
     Random(1),
 )

@@ -15,37 +15,18 @@ _ENDS_SCALAR[list(b",}")] = True
 
 @dataclass(frozen=True)
 class Values:
-    """Where values begin and end, and the rows of their events."""
+    """Members: where their values begin and end, the strings of `Marks` that are their names, and the rows of their
+    events."""
 
     rows: Positions
+    names: Positions
     begins: Positions
     ends: Positions
     is_known: Mask
     """False if the end was not found in time."""
 
-    def without(self, is_odd: Mask) -> "Values":
-        kept = ~is_odd[self.rows]
-        return Values(self.rows[kept], self.begins[kept], self.ends[kept], self.is_known[kept])
-
-
-def found(marks: Marks, name: bytes, deep: int = 1, inside: "Spans | None" = None) -> Values:
-    """The values of the members of this name, written without escapes: the top-level ones, or those of the objects
-    `inside`, which are `deep` levels deep."""
-    strings = np.flatnonzero(marks.closes - marks.opens == len(name) + 1)
-    for step, byte in enumerate(name, 1):
-        strings = strings[marks.content[marks.opens[strings] + step] == byte]
-    strings = strings[marks.depth_at(marks.opens[strings]) == deep]
-    if inside is not None:
-        places = marks.opens[strings]
-        rows = marks.rows_of(places)
-        strings = strings[(places > inside.begins[rows]) & (places < inside.ends[rows])]
-    colons, is_known = marks.walk(marks.closes[strings] + 1, ~WHITE_SPACE)
-    is_name = (marks.content[colons] == ord(":")) | ~is_known
-    strings, colons, is_known = strings[is_name], colons[is_name], is_known[is_name]
-    begins, is_known_too = marks.walk(colons + 1, ~WHITE_SPACE)
-    ends, is_end_known = _ends(marks, begins, deep)
-    is_known = is_known & is_known_too & is_end_known
-    return Values(marks.rows_of(marks.opens[strings]), begins, ends, is_known)
+    def kept(self, mask: Mask) -> "Values":
+        return Values(self.rows[mask], self.names[mask], self.begins[mask], self.ends[mask], self.is_known[mask])
 
 
 @dataclass(frozen=True)
@@ -77,6 +58,36 @@ class Spans:
         sources = np.zeros(len(self.begins), np.int64)
         sources[rows] = 2 * np.arange(len(rows)) + 1
         return pieces.take(pa.array(sources, mask=~self.are_there))
+
+
+def found(marks: Marks, name: bytes, deep: int = 1, inside: Spans | None = None) -> Values:
+    """The members of this name, written without escapes: the top-level ones, or those of the objects `inside`, whose
+    members are `deep` levels deep."""
+    strings = np.flatnonzero(marks.closes - marks.opens == len(name) + 1)
+    for step, byte in enumerate(name, 1):
+        strings = strings[marks.content[marks.opens[strings] + step] == byte]
+    return _members(marks, strings, deep, inside)
+
+
+def entries(marks: Marks, deep: int, inside: Spans) -> Values:
+    """All members of these objects."""
+    return _members(marks, np.arange(len(marks.opens)), deep, inside)
+
+
+def _members(marks: Marks, strings: Positions, deep: int, inside: Spans | None) -> Values:
+    """Of the strings those that are names."""
+    strings = strings[marks.depth_at(marks.opens[strings]) == deep]
+    if inside is not None:
+        places = marks.opens[strings]
+        rows = marks.rows_of(places)
+        strings = strings[(places > inside.begins[rows]) & (places < inside.ends[rows])]
+    colons, is_known = marks.walk(marks.closes[strings] + 1, ~WHITE_SPACE)
+    is_name = (marks.content[colons] == ord(":")) | ~is_known
+    strings, colons, is_known = strings[is_name], colons[is_name], is_known[is_name]
+    begins, is_known_too = marks.walk(colons + 1, ~WHITE_SPACE)
+    ends, is_end_known = _ends(marks, begins, deep)
+    is_known = is_known & is_known_too & is_end_known
+    return Values(marks.rows_of(marks.opens[strings]), strings, begins, ends, is_known)
 
 
 def _ends(marks: Marks, begins: Positions, deep: int) -> tuple[Positions, Mask]:
