@@ -11,6 +11,7 @@ from contextlib import closing, suppress
 from types import TracebackType
 from typing import Self
 
+from tests.support.seed import random_source
 from tests.support.waiting import GUARD_S, wait_until
 
 _EVENTS = 5
@@ -20,9 +21,10 @@ _AGAIN_S = 0.05
 
 
 class Senders:
-    """Inside a block they send without a pause."""
+    """Inside a block they send, each as soon as it has its answer, or after a pause of random length."""
 
-    def __init__(self, port: int, count: int = 4) -> None:
+    def __init__(self, port: int, count: int = 4, longest_pause_s: float = 0.0) -> None:
+        """Without pauses all wait together for what stalls, and what waits is all of the same age."""
         self.acknowledged: set[int] = set()
         self.refused: dict[int, float] = {}
         """Ids of requests that got a 503, and when their request began."""
@@ -35,6 +37,8 @@ class Senders:
         self._ids = itertools.count()
         self._lock = threading.Lock()
         self._stopping = threading.Event()
+        self._longest_pause_s = longest_pause_s
+        self._random = random_source("pauses of senders")
         self._threads = [threading.Thread(target=self._run) for _ in range(count)]
 
     def __enter__(self) -> Self:
@@ -62,7 +66,7 @@ class Senders:
         while not self._stopping.is_set():
             with suppress(OSError, http.client.HTTPException):
                 for _ in self._connected():
-                    if self._stopping.is_set():
+                    if self._stopping.wait(self._random.uniform(0, self._longest_pause_s)):
                         return
             self._stopping.wait(_AGAIN_S)
 

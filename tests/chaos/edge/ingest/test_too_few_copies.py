@@ -43,6 +43,20 @@ def test_what_only_one_broker_has_is_not_acknowledged_and_no_broker_takes_what_i
     check(world, senders, thaws)
 
 
+def test_what_waits_for_the_copies_of_a_dead_broker_is_there_again_only_if_something_timed_out(three, tmp_path):
+    # Long enough for records to wait that are not all of one age: the older ones time out, the others are sent again.
+    world = world_of(three, tmp_path, brokers=3, deadline_s=3.0, min_insync_replicas="2")
+    with world.ingest(), Senders(world.port, count=20, longest_pause_s=1.5) as senders:
+        for _ in range(rounds(1, 20)):
+            senders.until_acknowledged(300)
+            world.kill("kafka-3")
+            senders.until_answered(503, 1)
+            senders.until_acknowledged(300)
+            world.stack.up()
+            senders.until_acknowledged(300)
+    check(world, senders)
+
+
 def test_with_two_of_three_brokers_dead_it_is_503_and_never_2xx(world):
     with world.ingest(), Senders(world.port) as senders:
         senders.until_acknowledged(300)

@@ -2,7 +2,6 @@
 
 import json
 import time
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,14 +9,11 @@ from pathlib import Path
 
 from enrich.dev import Stack
 from enrich.dev.servers.ports import choose
+from tests.chaos.edge.ingest.judgement import late_ones, needless_copies
 from tests.chaos.edge.ingest.senders import Senders
 from tests.support.ingesting import Ingest, started, write_config
 from tests.support.processes import kill
 from tests.support.topics import Cluster
-
-DEADLINE_S = 1.0
-LATE_S = DEADLINE_S + 1.0
-"""So long after its request began a record of a 503 may still be written."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +23,7 @@ class World:
     topic: str
     config: Path
     port: int
+    deadline_s: float
 
     def pid(self, server: str) -> int:
         (pid,) = [each.pid for each in self.stack.status() if each.server == server and each.pid is not None]
@@ -43,19 +40,16 @@ class World:
             ingest.until_ready()
             yield ingest
 
-    def written(self) -> dict[int, float]:
-        """The ids in the topic, and when they were written. Fails if one is there twice."""
-        found: Counter[int] = Counter()
-        when: dict[int, float] = {}
-        for message in self.cluster.messages(self.topic):
-            one = json.loads(message.value() or b"")["id"]
-            found[one] += 1
-            when[one] = message.timestamp()[1] / 1000
-        assert max(found.values()) == 1, "an event is there twice"
-        return when
+    def written(self) -> dict[int, list[float]]:
+        """The ids in the topic, and when each was written: twice, if it is there twice."""
+        at = {(each.partition(), each.offset()): each for each in self.cluster.messages(self.topic)}
+        found: dict[int, list[float]] = {}
+        for message in at.values():
+            found.setdefault(json.loads(message.value() or b"")["id"], []).append(message.timestamp()[1] / 1000)
+        return {one: sorted(times) for one, times in found.items()}
 
 
-def world_of(stack: Stack, folder: Path, *, brokers: int = 1, **settings: str) -> World:
+def world_of(stack: Stack, folder: Path, *, brokers: int = 1, deadline_s: float = 1.0, **settings: str) -> World:
     """With a new topic."""
     addresses = stack.up(brokers=brokers)
     topic = f"plays.{time.time_ns()}"
@@ -64,9 +58,9 @@ def world_of(stack: Stack, folder: Path, *, brokers: int = 1, **settings: str) -
     cluster.topics.create(topic, partitions=6, config=config)
     (port,) = choose(1, ())
     entry = f"listen: '127.0.0.1:{port}', path: /v1/plays, topic: {topic}, format: json, key: id"
-    sections = f"ingest:\n  plays: {{{entry}, deadline: {DEADLINE_S:g}s}}\n"
+    sections = f"ingest:\n  plays: {{{entry}, deadline: {deadline_s:g}s}}\n"
     path = write_config(folder / "pipeline.yaml", addresses.bootstrap_servers, sections)
-    return World(stack, cluster, topic, path, port)
+    return World(stack, cluster, topic, path, port, deadline_s)
 
 
 def check(world: World, senders: Senders, thaws: Sequence[float] = ()) -> None:
@@ -77,11 +71,11 @@ def check(world: World, senders: Senders, thaws: Sequence[float] = ()) -> None:
     written = world.written()
     assert senders.acknowledged - set(written) == set(), "acknowledged, and not in the topic"
     assert set(written) - set(senders.began) == set(), "in the topic, and never sent"
-    late = {
-        one: written[one] - began
-        for one, began in senders.refused.items()
-        if one in written
-        and written[one] > began + LATE_S
-        and not any(began < thaw and written[one] < thaw + LATE_S for thaw in thaws)
+    judged = {one: times for one, times in written.items() if one in senders.refused or len(times) > 1}
+    late = late_ones(judged, senders.began, world.deadline_s, thaws)
+    assert late == {}, f"refused, or there again, and written so many seconds after the request began: {late}"
+    twice = {
+        one: f"{times}, answered {senders.ends.get(one)}"
+        for one, times in needless_copies(written, senders.began, senders.refused, world.deadline_s).items()
     }
-    assert late == {}, f"refused, and written so many seconds after the request began: {late}"
+    assert twice == {}, f"in the topic more than once, and no record had timed out meanwhile: {twice}"
