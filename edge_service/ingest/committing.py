@@ -75,7 +75,9 @@ class Writer:
         """`deadline_s`: a record that is not acknowledged by then is not tried any more."""
         deadline_ms = max(1, round(deadline_s * 1000))
         own: dict[str, Any] = {
-            # Above this a record may appear in the log after its sender was told that it is not there.
+            # Above this a record may appear in the log after its sender was told that it is not there. It has a price:
+            # when a record times out, the client numbers all anew that it still has, and what of it a broker has
+            # already is written again (docs/adr/0041). Without numbers that happens when leaders move.
             "message.timeout.ms": deadline_ms,
             # A broker that waits for other copies reads nothing more of a connection meanwhile. What was sent behind
             # it was written half a minute later, long after its senders had got a 503. With one request at a time
