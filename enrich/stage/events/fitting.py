@@ -36,9 +36,8 @@ def _as_text(texts: pa.BinaryArray, first: npt.NDArray[np.uint8]) -> pa.BinaryAr
     some = texts.filter(pa.array(unquoted))
     # A number is written as Python does: `-0` and `1e7` change.
     is_same = pc.match_substring_regex(some, "^(0|-?[1-9][0-9]*|true|false)$")
-    is_same = pc.and_(
-        is_same, pc.less(pc.binary_length(some), 1_000)
-    )  # Python reads no longer ones than some thousands
+    # Very long ones are null: a parser sees to that.
+    is_same = pc.and_(is_same, pc.less(pc.binary_length(some), 1_000))
     quoted = pc.if_else(is_same, joined(_bytes(b'"'), some, _bytes(b'"')), some)
     return pc.replace_with_mask(texts, pa.array(unquoted), quoted)
 
