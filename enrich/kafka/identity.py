@@ -1,6 +1,40 @@
 """Who an event is on its whole way: the headers that every node passes on."""
 
+import re
+from collections.abc import Iterable
+
 ORIGIN = "enrich.origin"
 """The place of the record by which the event came in: topic/partition/offset. Without it a record is its own origin."""
 EVENT_TIME = "enrich.event_time"
 """When it happened, in ms since 1970, as text."""
+
+_ORIGIN = re.compile(rb"([A-Za-z0-9._-]{1,249}/[0-9]{1,10})/([0-9]{1,19})")
+_TIME = re.compile(rb"-?[0-9]{1,18}")
+_MOST_OFFSET = 2**63 - 1
+_MOST_PARTITION = 2**31 - 1
+
+Headers = Iterable[tuple[str, bytes | None]]
+
+
+def origin_of(content: bytes | None) -> tuple[bytes, int] | None:
+    """Topic/partition and offset. None for what is no origin: anybody may write into a topic."""
+    found = _ORIGIN.fullmatch(content or b"")
+    if found is None or int(found[2]) > _MOST_OFFSET or int(found[1].rpartition(b"/")[2]) > _MOST_PARTITION:
+        return None
+    return found[1], int(found[2])
+
+
+def event_time_of(content: bytes | None) -> int | None:
+    """In ms since 1970. None for what is no time."""
+    return int(content) if content is not None and _TIME.fullmatch(content) is not None else None
+
+
+def identity_of(headers: Headers) -> tuple[tuple[bytes, int] | None, int | None]:
+    """Origin and event time, as far as they are there. Of several the last counts."""
+    origin = event_time = None
+    for name, content in headers:
+        if name == ORIGIN:
+            origin = origin_of(content) or origin
+        elif name == EVENT_TIME:
+            event_time = event_time_of(content) if event_time_of(content) is not None else event_time
+    return origin, event_time

@@ -71,6 +71,9 @@ class Lags:
             )
         return cls(by_minute)
 
+    def of_minute(self, minute: int | None) -> Lag:
+        return self.by_minute.get(minute, NO_LAG)
+
     def __add__(self, other: "Lags") -> "Lags":
         by_minute = {**self.by_minute}
         for minute, lag in other.by_minute.items():

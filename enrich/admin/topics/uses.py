@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from enrich.config import Compaction, Invalid, Pipeline, retry_in_topics, retry_out_topic, retry_topics
 from enrich.delivery.holds import holds_topic
+from enrich.tally.writing import KEPT
 
 
 class Use(StrEnum):
@@ -16,6 +17,7 @@ class Use(StrEnum):
     rows = "rows"
     letters = "letters"
     holds = "holds"
+    tallies = "tallies"
     events = "events"
 
 
@@ -58,6 +60,8 @@ def uses_of(pipeline: Pipeline) -> Iterator[Used]:
     yield from _of_sync(pipeline)
     yield from _of_ingest(pipeline)
     yield from _of_expel(pipeline)
+    if pipeline.tallies_topic is not None:
+        yield Used(pipeline.tallies_topic, Use.tallies, "tallies of all nodes", WRITES, kept=KEPT)
 
 
 def _of_tables(pipeline: Pipeline) -> Iterator[Used]:

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from enrich.admin.topics.uses import Right, Use, Used, uses_of
 from enrich.config import EVERY_TOPIC, Cleanup, Pipeline, TopicWishes
+from enrich.tally.writing import TOPIC_SETTINGS
 
 DEFAULT_PARTITIONS = 4
 _SIZE = 1 << 30
@@ -114,11 +115,13 @@ def made_alike(wanted: Wanted, partitions: int | None, largest: int | None) -> W
 
 def _settings(use: Use, uses: list[Used], wishes: TopicWishes) -> dict[str, str]:
     settings = {"unclean.leader.election.enable": "false"}
-    policy = wishes.cleanup or (Cleanup.delete if use is Use.events else Cleanup.compact)
+    policy = wishes.cleanup or (Cleanup.delete if use in (Use.events, Use.tallies) else Cleanup.compact)
     if wishes.cleanup is not None or not any(used.any_policy for used in uses):
         settings["cleanup.policy"] = policy.value
     if policy is not Cleanup.delete:
         settings |= _of_compacted(max(used.history for used in uses), wishes)
+    if use is Use.tallies:
+        settings["message.timestamp.type"] = TOPIC_SETTINGS["message.timestamp.type"]
     kept = [duration for duration in (wishes.retention, *(used.kept for used in uses)) if duration is not None]
     if kept and policy is not Cleanup.compact:
         settings["retention.ms"] = _milliseconds(max(kept))

@@ -50,6 +50,9 @@ class Pipeline(Section):
     """The routes that deliver the events of topics over HTTP, by name."""
     pages: Pages = Field(default_factory=Pages)
     """Where ingest, expel and the retrier say how they are."""
+    tallies: bool | None = None
+    """Whether the nodes write tallies of their events to the topic `<name>.tallies`: which came, and what became of
+    each. By default they do if the pipeline has `ingest` or `expel`."""
     topics: Mapping[TopicOrAll, TopicWishes] = Field(
         default_factory=dict, json_schema_extra={"propertyNames": {"pattern": TOPIC_OR_ALL_PATTERN}}
     )
@@ -69,3 +72,9 @@ class Pipeline(Section):
             known = isinstance(stage, Mapping) and stage.get("checkpoint") is None
             stages[name] = {**stage, "checkpoint": f"./checkpoints/{data.get('name')}/{name}"} if known else stage
         return {**data, "stages": stages}
+
+    @property
+    def tallies_topic(self) -> str | None:
+        """Where tallies are written; None: nowhere."""
+        wanted = bool(self.ingest or self.expel) if self.tallies is None else self.tallies
+        return f"{self.name}.tallies" if wanted else None

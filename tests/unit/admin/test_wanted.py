@@ -97,11 +97,16 @@ def test_the_topics_of_ingest_and_expel_are_wanted_with_their_dead_letters_retri
     topics = wanted(EDGES)
     waiting = {"plays.acme.retry_in.30s", "plays.acme.retry_in.1h", "plays.acme.retry_out"}
     letters = {"plays.plays.dlq", "plays.acme.dlq", "plays.once.dlq"}
-    assert set(topics) - set(wanted()) == {*waiting, *letters, "plays.holds"}
+    assert set(topics) - set(wanted()) == {*waiting, *letters, "plays.holds", "plays.tallies"}
     assert topics["raw"].rights == {Right.read, Right.write, Right.describe, Right.describe_configs}
     assert {topics[name].use for name in letters} == {Use.letters}
     assert {topics[name].settings["cleanup.policy"] for name in {*letters, "plays.holds"}} == {"compact"}
     assert topics["plays.holds"].wishes.partitions == 1
+    tallies = topics["plays.tallies"].settings
+    assert (tallies["cleanup.policy"], tallies["retention.ms"]) == ("delete", "172800000")
+    assert tallies["message.timestamp.type"] == "LogAppendTime"
+    assert "plays.tallies" not in wanted(EDGES + "tallies: false\n")
+    assert "plays.tallies" in wanted("tallies: true\n")
     for name in waiting:
         assert topics[name].settings["cleanup.policy"] == "delete"
         # Longer than the oldest event that is still tried may have to wait.
