@@ -3,17 +3,17 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 
 from confluent_kafka import Message
 
 from edge_service.expel.outcomes import Outcome
 from enrich.config.sections.edges.expel import HttpFormat
 from enrich.delivery.plan import PartitionId
-from enrich.kafka.identity import ORIGIN
+from enrich.kafka.identity import EVENT_TIME, ORIGIN, event_time_of, origin_of
 from enrich.kafka.records import headers_of, key_of, value_of
 from enrich.kafka.retries import TIMESTAMP, TRIES, Place, place_of
 
-_ORIGIN = re.compile(rb"([A-Za-z0-9._-]{1,249}/[0-9]{1,10})/([0-9]{1,19})")
 _NUMBER = re.compile(rb"[0-9]{1,18}")
 _LONGEST_ORIGINS = 4096
 """Bytes of the header `enrich-origins`."""
@@ -36,9 +36,15 @@ class Lease:
         """Events that are being sent, or written to another topic."""
 
 
+class Became(Enum):
+    went, waits, dead = range(3)
+
+
 class Event:
     __slots__ = (
+        "became",
         "came_s",
+        "event_time_ms",
         "key",
         "lease",
         "message",
@@ -69,6 +75,9 @@ class Event:
         self.origin_of: bytes | None = None
         """Topic and partition of its origin; with `origin` the place by which it came into the pipeline."""
         self.origin = self.offset
+        self.event_time_ms: int | None = None
+        self.became = Became.went
+        """What was done with it, once it is settled."""
         if message.headers():
             self._take(headers_of(message))
 
@@ -78,8 +87,10 @@ class Event:
             self._take_place({name: content for name, content in headers if content is not None})
         for name, content in headers:
             # What is not an origin must not become a part of a request's head.
-            if name == ORIGIN and (found := _ORIGIN.fullmatch(content or b"")) is not None:
-                self.origin_of, self.origin = found[1], int(found[2])
+            if name == ORIGIN and (found := origin_of(content)) is not None:
+                self.origin_of, self.origin = found
+            elif name == EVENT_TIME:
+                self.event_time_ms = event_time_of(content)
 
     def _take_place(self, headers: Mapping[str, bytes]) -> None:
         place = place_of(headers)

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from functools import partial
 
 from edge_service.expel.breaker import Breaker, State
-from edge_service.expel.events import BODIES, Batch, Event, Lease, Origins, has_body, origins_of
+from edge_service.expel.events import BODIES, Batch, Became, Event, Lease, Origins, has_body, origins_of
 from edge_service.expel.http import HttpClient, NoAnswer
 from edge_service.expel.limits import Concurrency, Rate
 from edge_service.expel.order import Order, Verdict
@@ -260,6 +260,7 @@ class Lane:
                 case Verdict.diverted:
                     self._divert(event)
                 case Verdict.known:
+                    event.became = Became.waits
                     self._settle_events([event])
                 case Verdict.behind:
                     pass

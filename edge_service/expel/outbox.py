@@ -10,7 +10,7 @@ from functools import partial
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from edge_service.expel.events import Event
+from edge_service.expel.events import Became, Event
 from enrich.base.backoff import Backoff
 from enrich.base.errors import EnrichError, Retryable
 from enrich.delivery.letters import Letters
@@ -68,6 +68,7 @@ class Outbox:
 
     def retry(self, event: Event, pause: int, tries: int, done: Done) -> None:
         """Writes it to the topic of this pause, with its place and with how many pauses it has used up."""
+        event.became = Became.waits
         topic, partitions = self._retry_topics[pause]
         headers: Headers = [(name, content) for name, content in event.headers() if name not in RETRY_HEADERS]
         if not any(name == ORIGIN for name, _ in headers):
@@ -79,6 +80,7 @@ class Outbox:
 
     def bury(self, event: Event, reason: str, done: Done) -> None:
         """Writes it to the DLQ, cut if it is too large."""
+        event.became = Became.dead
         headers = [(name, content) for name, content in event.headers() if name not in RETRY_HEADERS]
         origin = Origin(*event.place, event.key, event.value, headers)
         try:

@@ -15,6 +15,7 @@ from edge_service.expel.order import AnyOrder, KeyOrder, Order
 from edge_service.expel.outbox import Outbox
 from edge_service.expel.plan import ExpelPlan
 from edge_service.expel.streaming import LaneSink, LoopThread
+from edge_service.expel.tallying import Tallying
 from edge_service.expel.topic_watch import TopicWatch
 from edge_service.expel.waiting_events import known_in
 from enrich.base.errors import EnrichError, WouldLoseData
@@ -31,6 +32,8 @@ from enrich.delivery.topics import grow_topics, make_topics, room_in
 from enrich.kafka import Connection, Topics, librdkafka_settings, new_admin_client, new_group_consumer
 from enrich.service.meters import Meter
 from enrich.service.routes import Paused, RouteKind, RouteState, RouteStatus
+from enrich.tally import NodeKind
+from enrich.tally.writing import Reporter, Tallies
 
 _log = logging.getLogger("enrich.expel")
 
@@ -73,6 +76,7 @@ class Clients:
         self.common: Connection = librdkafka_settings(pipeline.kafka, Role.common)
         self.holds = Holds(self.common, pipeline.name)
         self.topic_watch = TopicWatch(self.topics)
+        self.tallies = Tallies(pipeline.name, pipeline.tallies_topic, self.producer, self.topics)
         self._loop: LoopThread | None = None
         self._lock = threading.Lock()
 
@@ -103,6 +107,7 @@ class ExpelRoute:
         self._warnings: list[str] = []
         self._is_on_hold = False
         self._spill = Spill(plan.directory / f"{plan.name}.dead-letters.jsonl", self._spilled)
+        self._reporter: Reporter | None = None
 
     @property
     def name(self) -> str:
@@ -135,7 +140,10 @@ class ExpelRoute:
         begun = None
         if isinstance(order, KeyOrder):
             begun = known_in(plan, self._clients.common, topics, order, partitions)
-        sink = LaneSink(loop.loop, section.topic, max(2 * section.parallel, _LEAST_UNCOMMITTED), self._remark, begun)
+        self._reporter = self._reporter or self._clients.tallies.reporter(NodeKind.expel, self.name)
+        tallying = None if self._reporter is None else Tallying(self._reporter)
+        uncommitted = max(2 * section.parallel, _LEAST_UNCOMMITTED)
+        sink = LaneSink(loop.loop, section.topic, uncommitted, self._remark, begun, tallying)
         letters = Letters(plan.name, room_in([section.dlq], topics, self._clients.producer), self._spill)
 
         async def begin() -> tuple[Lane, Outbox]:
@@ -216,7 +224,8 @@ class ExpelRoute:
 
     def status(self) -> RouteStatus:
         flow, lane, outbox, totals = self._flow, self._lane, self._outbox, dict(self._meter.totals())
-        details: dict[str, Any] = {"topic": self._plan.section.topic, "warnings": self._warnings}
+        warnings = [*self._warnings, *self._clients.tallies.warnings]
+        details: dict[str, Any] = {"topic": self._plan.section.topic, "warnings": warnings}
         if flow is None or lane is None or outbox is None:
             progressed = self._progressed_ms
             ready = self._is_on_hold
@@ -241,7 +250,7 @@ class ExpelRoute:
                 "requests_limit": lane.concurrency.limit,
                 "events_waiting": lane.waiting,
                 "breaker_open": float(lane.breaker.state is not State.CLOSED),
-                "warnings": len(self._warnings),
+                "warnings": len(warnings),
             },
             details=details,
             is_ready=flow.state.away is None and flow.state.progressed_ms is not None,

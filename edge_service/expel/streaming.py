@@ -11,8 +11,9 @@ from confluent_kafka import Message
 
 from edge_service.expel.events import Event, Lease
 from edge_service.expel.lane import Lane
+from edge_service.expel.tallying import Tallying
 from enrich.delivery.gaps import Gap
-from enrich.delivery.plan import PartitionId
+from enrich.delivery.plan import Advance, PartitionId
 
 _LOOK_S = 0.01
 _T = TypeVar("_T")
@@ -45,9 +46,11 @@ class LaneSink:
         batches: int,
         remark: Callable[[Gap], None],
         begun: Callable[[Collection[PartitionId]], None] | None,
+        tallying: Tallying | None = None,
     ) -> None:
         """`batches`: so many may be settled and not committed; then nothing is sent before that is done: a kill repeats
-        no more. `begun` is called with the partitions that are read from now on."""
+        no more. `begun` is called with the partitions that are read from now on. `tallying`: who reports what became of
+        events."""
         self.settles = threading.Event()
         self.lane: Lane | None = None
         self._loop = loop
@@ -55,6 +58,7 @@ class LaneSink:
         self._batches = batches
         self._remark = remark
         self._begun = begun
+        self._tallying = tallying
         self._leases: dict[PartitionId, Lease] = {}
         self._lock = threading.Lock()
         self._settled: defaultdict[PartitionId, list[int]] = defaultdict(list)
@@ -69,6 +73,8 @@ class LaneSink:
             for event in events:
                 self._settled[event.lease.partition].append(event.offset)
             self._settled_batches += 1
+            if self._tallying is not None:
+                self._tallying.note(events, self._loop.time())
         self.settles.set()
 
     def may_send(self) -> bool:
@@ -86,6 +92,8 @@ class LaneSink:
             settled, self._settled = self._settled, defaultdict(list)
             self._uncommitted_batches += self._settled_batches
             self._settled_batches = 0
+            if self._tallying is not None:
+                self._tallying.take()
         return list(settled.items())
 
     def begin(self, partitions: Collection[PartitionId]) -> None:
@@ -110,6 +118,10 @@ class LaneSink:
 
     def remark(self, gap: Gap) -> None:
         self._remark(gap)
+
+    def report(self, advances: Sequence[Advance]) -> None:
+        if self._tallying is not None:
+            self._tallying.report(advances, self._loop.time())
 
     def settle(self) -> str:
         return ""  # nothing is settled before it is acknowledged, and an endpoint has no incarnations

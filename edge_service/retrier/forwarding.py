@@ -1,7 +1,7 @@
 """Forwards records in transactions that also commit the offsets: a record is forwarded once, whoever dies when."""
 
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -93,13 +93,21 @@ class Forwarding:
                 good.append((key, value, headers, (message.partition() or 0) % partitions))
         return Sorted(good, dead)
 
-    def forward(self, batch: "Sorted", done: Sequence[TopicPartition], group: Any) -> None:
-        """`done`: the offsets after the batch. `group`: the membership by which they are committed."""
+    def forward(
+        self,
+        batch: "Sorted",
+        done: Sequence[TopicPartition],
+        group: Any,
+        is_committed_next: Callable[[], object] = lambda: None,
+    ) -> None:
+        """`done`: the offsets after the batch. `group`: the membership by which they are committed.
+        `is_committed_next` is called before that is done."""
         with self._producer.transaction():
             self._producer.produce_all(self._plan.retry_out, batch.good)
             for message in batch.dead:
                 self._bury(message)
             self._producer.send_offsets(done, group)
+            is_committed_next()
 
     def _bury(self, message: Message) -> None:
         origin = as_first_read(message)

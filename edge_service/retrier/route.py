@@ -13,6 +13,7 @@ from edge_service.retrier.places import NOWHERE, look
 from edge_service.retrier.plan import RetryPlan
 from edge_service.retrier.reading import Reading, moment, positions
 from edge_service.retrier.status import Shown, shown, status_of
+from edge_service.retrier.tallying import Tallying
 from edge_service.retrier.waiting import Limits, Line, Moment
 from enrich.base.backoff import Backoff
 from enrich.base.errors import BadRecord, CorruptState, EnrichError, Fatal, Fenced, Retryable
@@ -21,6 +22,8 @@ from enrich.kafka import Connection, Topics, librdkafka_settings, new_admin_clie
 from enrich.kafka.retries import Place
 from enrich.service.meters import Meter
 from enrich.service.routes import RouteKind, RouteStatus
+from enrich.tally import NodeKind
+from enrich.tally.writing import Reporter, Tallies
 
 _log = logging.getLogger("enrich.retrier")
 
@@ -47,9 +50,13 @@ class Clients:
         self.consumer: Connection = {**_GROUP_DEFAULTS, **librdkafka_settings(pipeline.kafka, Role.consumer)}
         self.producer: Connection = librdkafka_settings(pipeline.kafka, Role.producer)
         self._common: Connection = librdkafka_settings(pipeline.kafka, Role.common)
+        self.tallies = Tallies(pipeline.name, pipeline.tallies_topic, self.producer, self._new_topics)
 
     @cached_property
     def topics(self) -> Topics:
+        return self._new_topics()
+
+    def _new_topics(self) -> Topics:
         return Topics(new_admin_client(self._common), DEADLINE_S)
 
 
@@ -64,6 +71,7 @@ class RetryRoute:
         self._clock = clock
         self._meter = Meter("forwarded")
         self._shown = Shown()
+        self._reporter: Reporter | None = None
 
     @property
     def name(self) -> str:
@@ -72,26 +80,35 @@ class RetryRoute:
     def run(self, stopping: threading.Event) -> None:
         with ExitStack() as held:
             reading = held.enter_context(closing(Reading(self._clients.consumer, self._plan, self._clock)))
-            work = _Work(self._plan, self._clients, reading, self._meter, self._clock)
+            self._reporter = self._reporter or self._clients.tallies.reporter(NodeKind.retrier, self.name)
+            tallying = Tallying(self._reporter)
+            work = _Work(self._plan, self._clients, reading, self._meter, self._clock, tallying)
             held.callback(work.close)
             while not stopping.is_set():
                 self._shown = work.turn()
 
     def status(self) -> RouteStatus:
-        return status_of(self.name, self._shown, self._meter)
+        return status_of(self.name, self._shown, self._meter, self._clients.tallies.warnings)
 
 
 class _Work:
     """For one `run`."""
 
     def __init__(
-        self, plan: RetryPlan, clients: Clients, reading: Reading, meter: Meter, clock: Callable[[], Moment]
+        self,
+        plan: RetryPlan,
+        clients: Clients,
+        reading: Reading,
+        meter: Meter,
+        clock: Callable[[], Moment],
+        tallying: Tallying,
     ) -> None:
         self._plan = plan
         self._clients = clients
         self._reading = reading
         self._meter = meter
         self._clock = clock
+        self._tallying = tallying
         self._places = NOWHERE
         self._ids: dict[str, str] = {}
         """Of every topic that was there."""
@@ -186,13 +203,16 @@ class _Work:
         messages = [message for _, some in batch for message in some]
         try:
             forwarding, sorted_out = self._sorted_out(messages)
-            forwarding.forward(sorted_out, positions(batch), self._reading.group)
+            done = positions(batch)
+            self._tallying.begins(sorted_out, messages, done)
+            forwarding.forward(sorted_out, done, self._reading.group, self._tallying.is_committed_next)
         except EnrichError as error:
             self._failed(error, messages)
             return
         for line, some in batch:
             line.forwarded(some)
             self._forwarded[line.topic] += len(some)
+        self._tallying.ended(messages)
         self._meter.count("forwarded", len(sorted_out.good))
         self._meter.count("dead_letters", len(sorted_out.dead))
         if self._refused:

@@ -1,7 +1,7 @@
 """What the page says about the retrier of a route, pause by pause."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from edge_service.retrier.places import Places
@@ -87,7 +87,7 @@ def _state(
     return (RouteState.running if has_lines else RouteState.standby), None
 
 
-def status_of(name: str, moment: Shown, meter: Meter) -> RouteStatus:
+def status_of(name: str, moment: Shown, meter: Meter, warnings: Sequence[str]) -> RouteStatus:
     waiting = [pause.waiting for pause in moment.pauses]
     known = [number for number in waiting if number is not None]
     return RouteStatus(
@@ -105,5 +105,5 @@ def status_of(name: str, moment: Shown, meter: Meter) -> RouteStatus:
             "due": sum(pause.due for pause in moment.pauses),
             "oldest_due_seconds": max((pause.oldest_due_s for pause in moment.pauses), default=0.0),
         },
-        details={"pauses": [asdict(pause) for pause in moment.pauses]},
+        details={"pauses": [asdict(pause) for pause in moment.pauses], "warnings": warnings},
     )

@@ -110,6 +110,7 @@ class Assigning:
             partition.done = known.done
         if plan.is_watched:
             self._look_since(committed, known, partition, why)
+        partition.reported = partition.position
         self._assigned.add(partition)
         extra = {"topic": partition.topic, "partition": partition.number, "offset": partition.position, "because": why}
         _log.info("a partition was assigned", extra=extra)

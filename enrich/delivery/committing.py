@@ -1,12 +1,12 @@
 """Commits what the store has, and goes back if the store may have lost some of it."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from confluent_kafka import TopicPartition
 
 from enrich.delivery.gaps import Bounds, gap_of
-from enrich.delivery.plan import Work
+from enrich.delivery.plan import Advance, Work
 from enrich.delivery.positions import Committed, Pairs, Partition
 from enrich.kafka import kafka_errors
 
@@ -31,10 +31,11 @@ class Committing:
         if not self.commit(self._assigned.all()):
             self._rewind()
 
-    def commit(self, partitions: Iterable[Partition]) -> bool:
+    def commit(self, partitions: Collection[Partition]) -> bool:
         """False if the store was restarted or replaced: writes that it acknowledged before may be lost."""
         if self._work.sink.settle() != self._incarnation:
             return False
+        self._report(partitions)
         now_ms, offsets, done = self._work.clock_ms(), [], []
         for partition in partitions:
             beyond = partition.settled_beyond
@@ -52,6 +53,16 @@ class Committing:
                 self._look_back(partition, now_ms)
                 partition.committed, partition.done, partition.alive_ms = position, beyond, now_ms
         return True
+
+    def _report(self, partitions: Collection[Partition]) -> None:
+        """Before the offsets: what is committed is not read again, and nobody could report it any more."""
+        advances = []
+        for partition in partitions:
+            first, following = partition.reported, partition.position
+            if first is not None and following > first:
+                advances.append(Advance(partition.topic, partition.number, first, following))
+            partition.reported = following
+        self._work.sink.report(advances)
 
     def note(self, topic: str, marks: Pairs = (), done: Pairs = ()) -> Committed:
         """What is committed beside an offset."""

@@ -29,6 +29,20 @@ class Sink(Protocol):
     def settle(self) -> str:
         """Makes sure that what was taken may be committed, and returns the store's incarnation. Raises if not."""
 
+    def report(self, advances: Sequence["Advance"]) -> None:
+        """Says what became of all that is settled, before these offsets are committed. Takes a moment at most, and does
+        not raise: nothing waits for long to be counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Advance:
+    """All of a partition from `first` up to `following`, which is not in it, is settled."""
+
+    topic: str
+    number: int
+    first: int
+    following: int
+
 
 class BatchSink(Sink, Protocol):
     """Takes records in batches, one batch at a time."""

@@ -132,6 +132,8 @@ class Partition:
     """Which records are under way, if the sink settles them one by one."""
     done: Pairs = ()
     """What was committed as settled above the position."""
+    reported: int | None = None
+    """What is below was reported by this instance, or came before it."""
     silent_since: float | None = field(default_factory=time.monotonic)
     """When it was assigned, or held last; None once a record or its end came."""
 
@@ -145,6 +147,7 @@ class Partition:
         self.early.clear()
         self.position, self.epoch, self.eof = offset, -1, 0
         self.window, self.done = None, ()
+        self.reported = offset
 
     @property
     def settled_beyond(self) -> Pairs:

@@ -29,6 +29,8 @@ from enrich.kafka import (
 )
 from enrich.service.meters import Meter
 from enrich.service.routes import RouteKind, RouteState, RouteStatus
+from enrich.tally import NodeKind
+from enrich.tally.writing import Reporter, Tallies
 from stores.external import VersionedStore
 from stores.protocol import Decoder
 from sync_service.writeback.generation import AnotherGeneration, Gate, Generation
@@ -37,6 +39,7 @@ from sync_service.writeback.onward import BrokenProducer, Destinations, Onward
 from sync_service.writeback.plan import Tier, WritebackPlan
 from sync_service.writeback.records import RecordReader
 from sync_service.writeback.sink import StoreSink
+from sync_service.writeback.tallying import Tallying
 from sync_service.writeback.writing import ParallelWriter, RowWriter
 
 _log = logging.getLogger("enrich.sync")
@@ -64,6 +67,7 @@ class Clients:
         self.consumer: Connection = {**_GROUP_DEFAULTS, **librdkafka_settings(pipeline.kafka, Role.consumer)}
         self.producer: Connection = librdkafka_settings(pipeline.kafka, Role.producer)
         self.common: Connection = librdkafka_settings(pipeline.kafka, Role.common)
+        self.tallies = Tallies(pipeline.name, pipeline.tallies_topic, self.producer, self.topics)
         self._registry = pipeline.kafka.registry
         self._schemas = schemas_of(self._registry)
 
@@ -114,6 +118,7 @@ class WritebackRoute:
         self._room, self._refused_room = 0, _MOST_ROOM
         """Largest record that may be sent on, in bytes, and the size that was refused before."""
         self._spill = Spill(plan.directory / f"{plan.name}.dead-letters.jsonl", self._spilled)
+        self._reporter: Reporter | None = None
 
     def _spilled(self) -> None:
         self._meter.count("dead_letters_spilled")
@@ -187,7 +192,10 @@ class WritebackRoute:
         destinations = replace(self._destinations, topic_id=generation.topic_id)
         onward = Onward(producer, destinations, self._room, self._spill)
         known = (gate, generation)
-        sink = StoreSink(store, writer, reader, onward, self._meter, known, is_tier=self._tier is not None)
+        is_tier = self._tier is not None
+        self._reporter = self._reporter or self._clients.tallies.reporter(NodeKind.writeback, self._plan.name)
+        tallying = Tallying(self._reporter, from_retry_topic=is_tier)
+        sink = StoreSink(store, writer, reader, onward, self._meter, known, tallying, is_tier=is_tier)
         self._flow = Flow.in_batches(consumer, self._flow_plan(generation, topics), sink)
         self._flow.run(stopping)
 
@@ -232,7 +240,7 @@ class WritebackRoute:
 
     def status(self) -> RouteStatus:
         flow, totals = self._flow, dict(self._meter.totals())
-        warnings = [*self._warnings, *self._doubt_warnings()]
+        warnings = [*self._warnings, *self._doubt_warnings(), *self._clients.tallies.warnings]
         details: dict[str, Any] = {"topic": self._topic, "warnings": warnings}
         totals["rewinds"] = self._rewinds + (0 if flow is None else flow.state.rewinds)
         if flow is None:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from confluent_kafka import Message
 
 from enrich.delivery.gaps import Gap
+from enrich.delivery.plan import Advance
 from enrich.delivery.positions import bounded
 from enrich.kafka.records import headers_of
 from enrich.service.meters import Meter
@@ -12,6 +13,7 @@ from stores.external import VersionedStore, Written
 from sync_service.writeback.generation import Gate, Generation
 from sync_service.writeback.onward import TOPIC_ID, Onward
 from sync_service.writeback.records import Read, RecordReader
+from sync_service.writeback.tallying import Tallying
 from sync_service.writeback.writing import KeepAlive, ParallelWriter
 
 
@@ -26,6 +28,7 @@ class StoreSink:
         onward: Onward,
         meter: Meter,
         gate: tuple[Gate, Generation],
+        tallying: Tallying,
         *,
         is_tier: bool,
     ) -> None:
@@ -35,6 +38,7 @@ class StoreSink:
         self._onward = onward
         self._meter = meter
         self._gate = gate
+        self._tallying = tallying
         self._is_tier = is_tier
 
     def take(self, messages: Sequence[Message], keep_alive: KeepAlive) -> None:
@@ -45,15 +49,19 @@ class StoreSink:
         while tried[-1][1].refused and len((older := tried[-1][0].older(tried[-1][1].refused)).rows):
             tried.append((older, self._writer.write(older.rows, keep_alive)))
         # Only after the store has answered: if it were unreachable, these records would come again.
+        dead, waiting = list[Message](), list[Message]()
         for message, reason, version in read.bad:
             self._onward.bury(message, version, reason)
+            dead.append(message)
         for message in messages:
             if self._is_of_another(message):
                 self._onward.bury(message, None, "the topic was recreated since it was read")
                 self._meter.count("dead_letters")
+                dead.append(message)
         buried = len(read.bad)
         for some, written in tried:
-            self._send_on(some, written)
+            self._send_on(some, written, dead, waiting)
+        self._tallying.taken(messages, dead, waiting)
         self._meter.count("dead_letters", buried)
         self._meter.count("records_read", len(messages))
         self._meter.count("quick_retries", self._writer.retries - before)
@@ -68,10 +76,11 @@ class StoreSink:
         known = dict(headers_of(message)).get(TOPIC_ID)
         return known is not None and known.decode() != self._gate[1].topic_id
 
-    def _send_on(self, read: Read, written: Written) -> None:
+    def _send_on(self, read: Read, written: Written, dead: list[Message], waiting: list[Message]) -> None:
         for index, error in sorted(written.refused.items()):
             again = self._onward.refused(read.messages[index], read.rows.versions[index].as_py(), error)
             self._meter.count("rows_retried_later" if again else "dead_letters")
+            (waiting if again else dead).append(read.messages[index])
         self._meter.count("rows_written", written.applied)
         self._meter.count("rows_already_there", len(read.rows) - written.applied - len(written.refused))
 
@@ -80,6 +89,9 @@ class StoreSink:
         gate.remark(doubt=gap.doubt, cut=gap.cut)
         if gap.cut is not None:
             gate.verify(generation)
+
+    def report(self, advances: Sequence[Advance]) -> None:
+        self._tallying.report(advances)
 
     def settle(self) -> str:
         self._onward.flush()

@@ -27,6 +27,9 @@ class Quick:
     def settle(self):
         return "the same store"
 
+    def report(self, advances):
+        pass
+
 
 @pytest.fixture
 def held(monkeypatch):

@@ -1,0 +1,72 @@
+"""What a write-back route says of the records that it has written, before their offsets are committed."""
+
+import time
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+
+from confluent_kafka import Message
+
+from enrich.delivery.plan import Advance
+from enrich.kafka.identity import identity_of
+from enrich.kafka.records import headers_of
+from enrich.tally import Lags, Origins, Tally
+from enrich.tally.origins import Place, Read
+from enrich.tally.writing import Reporter
+from sync_service.writeback.onward import origin_of
+
+
+class Tallying:
+    """For one route's thread. A pipeline without tallies has no reporter."""
+
+    def __init__(self, reporter: Reporter | None, *, from_retry_topic: bool) -> None:
+        self._reporter = reporter
+        self._from_retry_topic = from_retry_topic
+        self._tallies: list[Tally] = []
+        """Of what may be committed next."""
+
+    def taken(self, messages: Sequence[Message], dead: Sequence[Message], waiting: Sequence[Message]) -> None:
+        """All others are in the store, or a newer version of them is."""
+        if self._reporter is None or not messages:
+            return
+        now_ms = time.time_ns() // 10**6
+        came, dead_ones, waiting_ones = (self._origins(some) for some in (messages, dead, waiting))
+        went = came - dead_ones - waiting_ones
+        self._tallies.append(Tally(came=came, went=went, dead=dead_ones, waiting=waiting_ones))
+        self._tallies += _lags(messages, {id(message) for message in (*dead, *waiting)}, now_ms)
+
+    def report(self, advances: Sequence[Advance]) -> None:
+        if self._reporter is None:
+            return
+        reads = [Read(each.topic, each.number, each.first, each.following) for each in advances]
+        if self._tallies or reads:
+            self._reporter.report(self._tallies, reads)
+            self._tallies = []
+            self._reporter.is_said()
+
+    def _origins(self, messages: Iterable[Message]) -> Origins:
+        found: defaultdict[Place, list[int]] = defaultdict(list)
+        for message in messages:
+            origin = None if message.headers() is None else identity_of(headers_of(message))[0]
+            if origin is not None:
+                topic, _, partition = origin[0].decode().rpartition("/")
+                found[topic, int(partition)].append(origin[1])
+            elif self._from_retry_topic:
+                first = origin_of(message, from_retry_topic=True)
+                found[first.topic, first.partition].append(first.offset)
+            else:
+                found[message.topic() or "", message.partition() or 0].append(message.offset() or 0)
+        whole = Origins()
+        for place, offsets in found.items():
+            whole |= Origins.of_offsets(*place, offsets)
+        return whole
+
+
+def _lags(messages: Iterable[Message], stayed: Collection[int], now_ms: int) -> Iterable[Tally]:
+    """Of what was written."""
+    times = [
+        time_ms
+        for message in messages
+        if id(message) not in stayed and message.headers() is not None
+        if (time_ms := identity_of(headers_of(message))[1]) is not None
+    ]
+    return [Tally(minute=minute, lag=lag) for minute, lag in Lags.of(times, None, now_ms).by_minute.items()]
