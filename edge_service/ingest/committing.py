@@ -59,11 +59,13 @@ class Written:
         if not self.missing:
             self.when_done(self)
 
-    def delivered_as(self, index: int) -> Report:
+    def delivered_as(self, index: int, report: Report) -> Report:
+        """The same report, which also keeps the origin of the event with this number."""
+
         def delivered(error: KafkaError | None, message: Message) -> None:
             if error is None and self.origins is not None:
                 self.origins[index] = f"{message.topic()}/{message.partition()}/{message.offset()}"
-            self.delivered(error, message)
+            report(error, message)
 
         return delivered
 
@@ -94,16 +96,18 @@ class Writer:
     def has_room(self, count: int) -> bool:
         return len(self._producer) + count <= _MOST_QUEUED
 
-    def write(self, topic: str, events: Events, written: Written) -> None:
-        """Calls `written.when_done` once all are acknowledged, or have failed."""
+    def write(self, topic: str, events: Events, written: Written, reports: Sequence[Report] = ()) -> None:
+        """Calls `written.when_done` once all are acknowledged, or have failed. `reports`: of each event the delivery
+        report, which tells `written`; without them `written` alone is told."""
         produce = self._producer.produce
         report: Report = written.delivered
         for index, (value, key, time_ms) in enumerate(zip(events.values, events.keys, events.times_ms, strict=True)):
             headers: Headers | None = None if time_ms is None else [(EVENT_TIME, b"%d" % time_ms)]
-            if written.origins is not None:
-                report = written.delivered_as(index)
+            if reports:
+                report = reports[index]
+            own = report if written.origins is None else written.delivered_as(index, report)
             try:
-                produce(topic, value, key, headers=headers, on_delivery=report)
+                produce(topic, value, key, headers=headers, on_delivery=own)
             except (KafkaException, BufferError) as error:
                 written.refused(error, topic)
         self._start_polling()

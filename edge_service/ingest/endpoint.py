@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import time
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from edge_service.ingest.letters import letters_of, without_bad
 from edge_service.ingest.refusals import MOST_NAMED, BadEvent, Refused, named
 from edge_service.ingest.repeats import Repeats
 from edge_service.ingest.senders import Everybody, Senders, TokenHolders
+from edge_service.ingest.tallying import Tallying
 from enrich.base.errors import EnrichError
 
 _log = logging.getLogger("enrich.ingest")
@@ -58,6 +60,7 @@ class IngestEndpoint:
         *,
         bodies: Bodies | None = None,
         senders: Senders | None = None,
+        tallying: Tallying | None = None,
     ) -> None:
         """`bodies`: by default JSON. `senders`: by default those who have one of the plan's tokens, or everybody."""
         self.plan = plan
@@ -70,6 +73,7 @@ class IngestEndpoint:
         self._bodies = bodies or JsonBodies(JsonEvents(plan.key, plan.event_time, plan.most_events))
         self._senders = senders or (TokenHolders(plan.tokens) if plan.tokens else Everybody())
         self._repeats = Repeats(loop.time)
+        self.tallying = tallying
         self._fetching: ThreadPoolExecutor | None = None
 
     # Before the body is read.
@@ -208,6 +212,7 @@ class IngestEndpoint:
             good = without_bad(events)
             letters = letters_of(events, pipeline=self.plan.pipeline, ingest=self.plan.name, topic=self.plan.topic)
         size = sum(map(len, good.values))
+        tallying, came_ms = self.tallying, time.time_ns() // 10**6
 
         def written(result: Written) -> None:
             timer.cancel()
@@ -215,6 +220,8 @@ class IngestEndpoint:
                 answer(_perhaps(result.failure.what))  # a sender need not know the topic
                 return
             self.figures.acknowledged(self._loop.time() - began)
+            if tallying is not None:
+                tallying.answered(good.times_ms, came_ms, time.time_ns() // 10**6)
             self.figures.events += len(good.values)
             self.figures.bytes += size
             self.figures.dead += len(letters)
@@ -225,7 +232,8 @@ class IngestEndpoint:
         )
         wants_origins = b"return=representation" in request.headers.get(b"prefer", b"")
         whole = Written(len(events.values), written, with_origins=wants_origins)
-        self._writer.write(self.plan.topic, good, whole)
+        reports = () if tallying is None else tallying.reports_of(good.times_ms, came_ms, whole)
+        self._writer.write(self.plan.topic, good, whole, reports)
         if self.plan.dlq is not None and letters:
             self._writer.write_letters(self.plan.dlq, letters, whole)
 

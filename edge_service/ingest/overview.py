@@ -147,6 +147,7 @@ class Overview:
         scheme = "http" if entry.tls is None else "https"
         host = address.listen.rpartition(":")[0]
         warnings = [f"{which} {what}" for which, what in hanging.items()]
+        warnings += sorted({warning for report in serving for warning in report.warnings})
         if state is RouteState.running:
             warnings += [f"process {number} is started again: it {ended}" for number, ended in moment.why_ended.items()]
         return RouteStatus(

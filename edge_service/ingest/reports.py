@@ -1,7 +1,7 @@
 """What a process of ingest says about itself, also to another process."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -19,6 +19,8 @@ class EntryReport:
     trouble: str | None
     """Why nothing can be written, or nobody be known."""
     figures: Figures
+    warnings: Sequence[str] = ()
+    """What does not keep events from being written."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,10 @@ class ProcessReport:
         return json.dumps(
             {
                 "state": self.state,
-                "entries": {name: [each.trouble, each.figures.to_wire()] for name, each in self.entries.items()},
+                "entries": {
+                    name: [each.trouble, each.figures.to_wire(), list(each.warnings)]
+                    for name, each in self.entries.items()
+                },
                 "other": self.other,
             }
         ).encode()
@@ -44,6 +49,9 @@ class ProcessReport:
         data = json.loads(wire)
         return cls(
             ProcessState(data["state"]),
-            {name: EntryReport(trouble, Figures.from_wire(f)) for name, (trouble, f) in data["entries"].items()},
+            {
+                name: EntryReport(trouble, Figures.from_wire(figures), warnings)
+                for name, (trouble, figures, warnings) in data["entries"].items()
+            },
             {listen: {int(status): n for status, n in answers.items()} for listen, answers in data["other"].items()},
         )

@@ -19,12 +19,15 @@ from edge_service.ingest.reports import EntryReport, ProcessReport, ProcessState
 from edge_service.ingest.senders import Senders
 from edge_service.ingest.serving import Certificates, Serving, certificates_of
 from edge_service.ingest.site import Site
+from edge_service.ingest.tallying import Tallying
 from edge_service.ingest.tenants import KnownTenants, TenantRows, Tenants
 from edge_service.ingest.watching import MOST_BYTES, TopicState, TopicWatch
 from enrich.base.errors import ConfigError
 from enrich.config import Ingest, Pipeline, Role
-from enrich.kafka import librdkafka_settings
+from enrich.kafka import Topics, librdkafka_settings, new_admin_client
 from enrich.service.program import exit_after
+from enrich.tally import NodeKind
+from enrich.tally.writing import Tallies
 
 _log = logging.getLogger("enrich.ingest")
 
@@ -39,6 +42,8 @@ _STOP_S = 26.0
 """If stopping takes longer, something hangs: exit anyway."""
 _MOST_DESCRIPTORS = 65_536
 _BATCH_BYTES = 1_000_000
+_TALLY_EVERY_S = 1.0
+_KAFKA_DEADLINE_S = 10.0
 
 Report = Callable[[ProcessReport], None]
 
@@ -64,8 +69,11 @@ class Worker:
         self._failure: ConfigError | None = None
         self._has_worked = False
         """Whether all topics could be written to, once."""
+        self._tallies = _tallies_of(pipeline)
         self._stopping = asyncio.Event()
         self._looked = asyncio.Event()
+        self._is_answered = asyncio.Event()
+        """No request is under way any more, and none comes."""
 
     def run(self, parent: int | None = None) -> None:
         """Until SIGTERM or SIGINT. Raises ConfigError for what keeps it from starting.
@@ -99,6 +107,7 @@ class Worker:
             for address in self._addresses:
                 await self._listen(address, certificates[address.listen])
             self._state = ProcessState.serving
+            self._telling = self._loop.create_task(self._tell_tallies())
             while not self._stopping.is_set():
                 self._tell()
                 await _within(self._stopping.wait(), _REPORT_EVERY_S)
@@ -111,6 +120,7 @@ class Worker:
             watch.stop()
             for tenants in self._tenants.values():
                 tenants.close()
+            await asyncio.to_thread(self._tallies.close)
 
     def stop(self) -> None:
         """Answers what is under way, and ends."""
@@ -131,7 +141,26 @@ class Worker:
         cut = await asyncio.gather(*(serving.stop(patience_s) for serving in self._servings.values()))
         if sum(cut):
             _log.warning("%d connections were cut off: they were not done after %g s", sum(cut), patience_s)
+        self._is_answered.set()
+        await self._telling
         self._tell()
+
+    async def _tell_tallies(self) -> None:
+        """Once a second, and a last time when all requests are answered."""
+        while not self._is_answered.is_set():
+            await _within(self._is_answered.wait(), _TALLY_EVERY_S)
+            await self._tell_what_came()
+
+    async def _tell_what_came(self) -> None:
+        told = [(each, each.taken()) for e in self._endpoints.values() if (each := e.tallying) is not None]
+
+        def report() -> None:
+            for tallying, some in told:
+                tallying.report(some, waits=is_last)
+
+        is_last = self._is_answered.is_set()
+        if told:
+            await asyncio.to_thread(report)
 
     # What is served.
 
@@ -148,6 +177,7 @@ class Worker:
                 self._loop,
                 bodies=bodies_of(entry, self._schemas),
                 senders=self._senders(entry),
+                tallying=self._tallying(name, entry),
             )
         self._apply()
 
@@ -159,6 +189,10 @@ class Worker:
         # Before the sender is to blame for being slow.
         patience_s = min(entry.deadline.total_seconds(), entry.body_deadline.total_seconds() * 0.8)
         return Tenants(self._tenants[entry.tenants], entry.topic, self._loop, patience_s)
+
+    def _tallying(self, name: str, entry: Ingest) -> Tallying | None:
+        reporter = self._tallies.reporter(NodeKind.ingest, name)
+        return None if reporter is None else Tallying(entry.topic, reporter)
 
     def _schemas(self) -> Any:
         from enrich.codecs import schemas_of  # late: other formats do not need it
@@ -231,7 +265,7 @@ class Worker:
         entry, endpoint = self._entries[name], self._endpoints[name]
         serving = self._servings.get(entry.listen)
         endpoint.figures.open = 0 if serving is None else len(serving.open)
-        return EntryReport(self._trouble(entry, endpoint), endpoint.figures.copied())
+        return EntryReport(self._trouble(entry, endpoint), endpoint.figures.copied(), self._tallies.warnings)
 
     def _trouble(self, entry: Ingest, endpoint: IngestEndpoint) -> str | None:
         if not self._topics:
@@ -241,6 +275,16 @@ class Worker:
             if trouble is not None:
                 return str(trouble)
         return None if entry.tenants is None else self._tenants[entry.tenants].trouble
+
+
+def _tallies_of(pipeline: Pipeline) -> Tallies:
+    common = librdkafka_settings(pipeline.kafka, Role.common)
+    producer = librdkafka_settings(pipeline.kafka, Role.producer)
+
+    def topics() -> Topics:
+        return Topics(new_admin_client(common), _KAFKA_DEADLINE_S)
+
+    return Tallies(pipeline.name, pipeline.tallies_topic, producer, topics)
 
 
 def _allow_many_connections() -> None:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from tests.support.seed import random_source
 from tests.support.waiting import GUARD_S, wait_until
@@ -53,6 +53,9 @@ class Senders:
         for thread in self._threads:
             thread.join(GUARD_S)
 
+    def event(self, one: int) -> dict[str, Any]:
+        return {"id": one}
+
     def until_acknowledged(self, more: int) -> None:
         """Waits until so many more events are."""
         wanted = len(self.acknowledged) + more
@@ -79,7 +82,7 @@ class Senders:
                     ids = list(itertools.islice(self._ids, _EVENTS))
                 began = time.time()
                 self.began |= dict.fromkeys(ids, began)
-                body = json.dumps([{"id": one} for one in ids])
+                body = json.dumps([self.event(one) for one in ids])
                 connection.request("POST", "/v1/plays", body, {"content-type": "application/json"})
                 answer = connection.getresponse()
                 answer.read()
