@@ -46,21 +46,28 @@ def depths(values: pa.BinaryArray) -> Indexes:
     """How many brackets are open at once at most, outside of strings. Of what is no JSON it is some number."""
     data, starts, ends = extents(values)
     begin = int(starts[0])
-    content, starts, ends = data[begin : int(ends[-1])], starts - begin, ends - begin
-    quotes = np.flatnonzero(content == ord('"'))
-    quotes = quotes[~are_escaped(quotes, np.flatnonzero(content == ord("\\")))]
+    content, starts = data[begin : int(ends[-1])], starts - begin
     without_case = content | 0x20  # [ and { become the same, and so do ] and }
-    brackets = np.flatnonzero((without_case == ord("{")) | (without_case == ord("}")))
-    rows = np.searchsorted(starts, brackets, "right") - 1
+    marks = np.flatnonzero((content == ord('"')) | (without_case == ord("{")) | (without_case == ord("}")))
+    kinds = content[marks]
+    is_quote = kinds == ord('"')
+    is_quote[is_quote] = ~are_escaped(marks[is_quote], np.flatnonzero(content == ord("\\")))
+    first = np.searchsorted(marks, starts)
     # Counted from the start of each value: one that ends inside of a string must not turn the next one inside out.
-    quotes_before = np.searchsorted(quotes, brackets) - np.searchsorted(quotes, starts)[rows]
-    steps = np.where(quotes_before % 2 == 0, (content[brackets] & 2).astype(np.int64) - 1, 0)
-    open_now = np.cumsum(steps)
-    first = np.searchsorted(brackets, starts)
-    before = np.concatenate([[0], open_now])[first]
-    deepest = np.zeros(len(values), np.int64)
-    np.maximum.at(deepest, rows, open_now - before[rows])
-    return deepest
+    quotes = _since(np.cumsum(is_quote), first)
+    steps = np.where((kinds == ord('"')) | (quotes % 2 == 1), 0, (kinds & 2).astype(np.int64) - 1)
+    open_now = _since(np.cumsum(steps), first)
+    found = np.zeros(len(values), np.int64)
+    has_marks = np.diff(first, append=len(marks)) > 0
+    if has_marks.any():
+        found[has_marks] = np.maximum.reduceat(open_now, first[has_marks])
+    return found
+
+
+def _since(sums: Indexes, first: Indexes) -> Indexes:
+    """Running sums that begin anew at these places."""
+    before = np.concatenate([[0], sums])[first]
+    return np.asarray(sums - np.repeat(before, np.diff(first, append=len(sums))), np.int64)
 
 
 def are_escaped(quotes: Indexes, backslashes: Indexes) -> npt.NDArray[np.bool_]:

@@ -1,4 +1,5 @@
 """Values of events in columns: their fields are read, members are added and replaced, values become JSON text.
 
-It may use `task` and the codecs, and knows no Spark.
+`fields` reads, and calls `alone` (with `places`, `fitting`, `maps`) and `one_by_one` for what Arrow's parser cannot read. `text`
+writes values, `splicing` and `replacing` put them into events. It may use `task` and the codecs, and knows no Spark.
 """

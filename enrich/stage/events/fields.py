@@ -25,11 +25,6 @@ class EventFields:
         one_by_one = OneByOne(fields)
         self._decoder = JsonDecoder(fields, _WithOddFields(fields, one_by_one) if len(fields) else one_by_one)
 
-    @staticmethod
-    def can_read_alone(kind: pa.DataType) -> bool:
-        """Whether a field of this type can be a key without Spark's conversion."""
-        return bool(pa.types.is_string(kind) or pa.types.is_integer(kind))
-
     def read(self, values: pa.BinaryArray) -> tuple[Mask, pa.StructArray]:
         """Which events are usable, that is one JSON object in UTF-8, and the fields of the usable ones."""
         decoded = self._decoder.decode(values)
