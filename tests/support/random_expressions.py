@@ -97,6 +97,28 @@ def _arithmetic(kind: str, *signs: str) -> list[Make]:
     ]
 
 
+_PATTERNS = [
+    *["yyyy-MM-dd HH:mm:ss", "yyyy-MM-dd'T'HH:mm:ss", "yyyy-MM-dd'T'HH:mm:ss.SSSXXX", "yyyy-MM-dd", "dd/MM/yyyy HH:mm"],
+    *[
+        "yyyy-MM-dd HH:mm:ss.SSSSSS",
+        "yyyy-MM-dd'T'HH:mm:ss'Z'",
+        "yyyy-MM-dd HH:mm:ssXXX",
+        "yyyyMMdd",
+        "MM-yyyy",
+        "yyyy-M-d",
+    ],
+    *["yyyy.MM.dd HH", "yyyy-MM-dd HH:mm:ss.S", "yyyy-MM-dd HH:mm:ss.SSSSSSSSS"],
+]
+
+
+def _to_timestamp(writer: Expressions, depth: int) -> str:
+    pattern = writer.source.choice(_PATTERNS)
+    text = writer.of("string", depth) if writer.source.random() < 0.3 else writer.source.choice(["z", "u"])
+    if writer.source.random() < 0.5:
+        text = f"replace({text}, ' ', 'T')" if "'T'" in pattern else f"replace({text}, 'T', ' ')"
+    return f'to_timestamp({text}, "{pattern}")'
+
+
 def _date_trunc(writer: Expressions, depth: int) -> str:
     unit = writer.source.choice(
         ["year", "MONTH", "mm", "week", "Day", "hour", "minute", "second", "millisecond", "quarter"]
@@ -217,8 +239,14 @@ FORMS: Mapping[str, Sequence[Make]] = {
         *(_template(f"timestamp_{unit}({{}})", "bigint") for unit in ("seconds", "millis", "micros")),
         _template("timestamp_seconds({})", "int"),
         _date_trunc,
+        *[_to_timestamp] * 4,
     ],
-    "date": [*_chosen("date"), *_cast_from("date", "string", "timestamp")],
+    "date": [
+        *_chosen("date"),
+        *_cast_from("date", "string", "timestamp"),
+        _template("to_date({})", "string"),
+        _template("to_date({}, 'yyyy-MM-dd')", "string"),
+    ],
     "binary": [*_chosen("binary"), *_cast_from("binary", "string")],
 }
 

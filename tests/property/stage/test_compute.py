@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from enrich.stage.compute.kernels import KERNELS
 from enrich.stage.compute.kernels.text import TEXT
+from enrich.stage.compute.nodes import Call
 from tests.support.odd_columns import odd_rows
 from tests.support.random_expressions import Expressions
-from tests.support.seed import rounds
+from tests.support.seed import random_source, rounds
 from tests.support.spark_answers import SparkAnswers
 
 EXPRESSIONS, ROWS = rounds(40, 100), rounds(200, 400)
@@ -39,6 +40,74 @@ def test_random_expressions_have_the_answers_of_spark(answers, seed):
 def test_they_are_those_of_the_code_that_spark_generates(answers, seed):
     source = random.Random(seed)
     answers.require_same(odd_rows(source, ROWS), random_texts(source, rounds(15, 40)), in_java=True)
+
+
+EVERY = [
+    *["S", "device.DEEP.x", "nvl(s, 'x')", "nullif(s, w)", "i BETWEEN b AND 100", "nvl2(s, i, l)", "zeroifnull(i)"],
+    *["o AND r", "o OR r", "NOT o", "s IS NULL", "d IS NOT NULL", "coalesce(s, w, 'x')", "if(o, s, w)", "s <=> w"],
+    *[
+        "CASE WHEN o THEN i WHEN r THEN j END",
+        "s = w",
+        "s < w",
+        "d <= e",
+        "f > d",
+        "d >= e",
+        "m > p",
+        "t < v",
+        "y < X'62'",
+    ],
+    *[
+        "w IN ('a', 'yes')",
+        "w NOT IN ('a', NULL)",
+        "d IN (e, 1.5, NULL)",
+        "i IN (j, 1)",
+        "named_struct('a', s, 'b', i + 1)",
+    ],
+    *["lower(s)", "upper(s)", "trim(s)", "ltrim(s)", "rtrim(s)", "s || w", "concat_ws(w, s, u, z)", "length(s)"],
+    *["substring(s, -2, 1)", "left(s, 2)", "right(s, 1)", "replace(s, 'a', 'bc')"],
+    *["startswith(s, 'a')", "endswith(s, 'b')", "contains(s, 'Σ')", "s LIKE 'a%'", "s LIKE '%_b%'", "s LIKE 'x\\\\_y'"],
+    *["CAST(l AS int)", "CAST(l AS float)", "CAST(l AS boolean)", "CAST(l AS string)", "CAST(l AS timestamp)"],
+    *["CAST(l AS decimal(10,2))", "CAST(d AS float)", "CAST(d AS bigint)", "CAST(f AS smallint)", "CAST(d AS boolean)"],
+    *["CAST(p AS decimal(10,2))", "CAST(p AS int)", "CAST(p AS double)", "CAST(q AS boolean)", "CAST(p AS string)"],
+    *["CAST(o AS string)", "CAST(o AS int)", "CAST(o AS double)", "CAST(NULL AS int)", "CAST(u AS bigint)"],
+    *["CAST(u AS tinyint)", "CAST(w AS boolean)", "CAST(u AS double)", "CAST(u AS float)", "CAST(u AS decimal(10,2))"],
+    *["CAST(z AS date)", "CAST(t AS bigint)", "CAST(t AS double)", "CAST(t AS date)", "CAST(t AS string)"],
+    *["CAST(a AS timestamp)", "CAST(a AS string)", "t > '2020-01-01'", "to_date(z)", "to_date(z, 'yyyy-MM-dd')"],
+    *["to_timestamp(z, 'yyyy-MM-dd HH:mm:ss')", "to_timestamp(z, \"yyyy-MM-dd'T'HH:mm:ss.SSSXXX\")"],
+    *[
+        "i + j",
+        "l - k",
+        "h * h",
+        "m + q",
+        "m * q",
+        "d / e",
+        "l div k",
+        "i % j",
+        "d % e",
+        "-b",
+        "abs(i)",
+        "-m",
+        "abs(d)",
+    ],
+    *["timestamp_seconds(l)", "timestamp_millis(l)", "timestamp_micros(l)"],
+    *["unix_seconds(t)", "unix_millis(t)", "unix_micros(t)"],
+    *(f"date_trunc('{unit}', t)" for unit in ("year", "quarter", "month", "week", "day", "hour", "minute", "second")),
+    *(f"{part}(t)" for part in ("year", "month", "day", "hour", "minute", "second")),
+]
+
+
+def functions(node):
+    if isinstance(node, Call):
+        return {node.function}.union(*map(functions, node.arguments))
+    return set()
+
+
+@pytest.mark.parametrize("in_java", [False, True], ids=["trees", "generated code"])
+def test_every_function_of_the_workers_has_the_answers_of_spark(answers, in_java):
+    found = [answers.compiled(text) for text in EVERY]
+    assert [text for text, each in zip(EVERY, found, strict=True) if each is None] == []
+    assert set(KERNELS) - set().union(*(functions(each.root) for each in found)) == set()
+    answers.require_same(odd_rows(random_source("every function"), rounds(600, 20_000)), EVERY, in_java=in_java)
 
 
 WRONG = {

@@ -5,6 +5,7 @@ and no Spark: whoever calls them has checked the types.
 from collections.abc import Mapping
 
 from enrich.stage.compute.kernels.arithmetic import ARITHMETIC
+from enrich.stage.compute.kernels.calendar import CALENDAR
 from enrich.stage.compute.kernels.case import CASE
 from enrich.stage.compute.kernels.casts import CASTS
 from enrich.stage.compute.kernels.comparing import COMPARISONS
@@ -25,6 +26,7 @@ KERNELS: Mapping[str, Kernel] = {
     **ARITHMETIC,
     **DECIMALS,
     **TIMES,
+    **CALENDAR,
 }
 
 __all__ = ["KERNELS"]

@@ -18,11 +18,6 @@ _MOST_DIGITS = 18
 """So many digits fit into 64 bits, whatever they are."""
 
 
-def _all_null(call: Call, values: Sequence[Value]) -> Value:
-    value = values[0]
-    return pa.nulls(len(value), call.kind) if isinstance(value, pa.Array) else pa.scalar(None, call.kind)
-
-
 def _converted(call: Call, values: list[pa.Array]) -> pa.Array:
     """By the rules of the processor: wrapped around, or rounded to the nearest."""
     with np.errstate(all="ignore"):
@@ -90,7 +85,6 @@ def _read_boolean(_: Call, values: list[pa.Array]) -> pa.Array:
 
 
 CASTS: Mapping[str, Kernel] = {
-    "all_null": _all_null,
     "wrapped": on_columns(_converted),
     "converted": on_columns(_converted),
     "cut": on_columns(_cut),

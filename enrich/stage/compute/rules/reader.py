@@ -2,7 +2,9 @@
 
 from collections.abc import Callable, Mapping
 
-from enrich.stage.compute.nodes import Field, Node
+from enrich.stage.compute.compiled import Compiled
+from enrich.stage.compute.kinds import DATE, TIME, is_simple
+from enrich.stage.compute.nodes import Call, Constant, Field, Node
 from enrich.stage.compute.tree import NotHere, Tree
 
 Rule = Callable[["Reader", Tree, bool], Node]
@@ -23,7 +25,7 @@ class Reader:
         rule = self._rules.get(tree.name)
         if rule is None:
             raise tree.refused()
-        return rule(self, tree, may_fail)
+        return _folded(rule(self, tree, may_fail))
 
     def field(self, tree: Tree) -> Field:
         found = self._fields.get(tree.java.exprId().id())
@@ -37,3 +39,13 @@ class Reader:
 
     def shared(self, number: int) -> Tree:
         return self._shared[number]
+
+
+def _folded(node: Node) -> Node:
+    """The value of a call of constants, computed once. Rules then see that it is one."""
+    if not isinstance(node, Call) or not is_simple(node.kind):
+        return node
+    if not all(isinstance(argument, Constant) for argument in node.arguments):
+        return node
+    value = Compiled("", node).evaluate({}, 1)[0]
+    return Constant(value.value if node.kind in (TIME, DATE) else value.as_py(), node.kind)

@@ -1,12 +1,17 @@
 """Fields, constants, objects, and what stands for something else."""
 
+import re
+
 import pyarrow as pa
 
-from enrich.stage.compute.kinds import kind_named
+from enrich.stage.compute.kinds import TIME, kind_named
 from enrich.stage.compute.nodes import Call, Constant, Field, Node
 from enrich.stage.compute.rules.casts import cast
 from enrich.stage.compute.rules.reader import Reader, Rule
 from enrich.stage.compute.tree import NotHere, Tree
+
+_WHOLE_DATE = re.compile(r"\s*[+-]?\d{4}")
+"""A time without a date is today's, whichever day that is."""
 
 
 def _field(reader: Reader, tree: Tree, _: bool) -> Node:
@@ -63,6 +68,8 @@ def _cast(reader: Reader, tree: Tree, may_fail: bool) -> Node:
         return node
     if pa.types.is_null(node.kind) or (isinstance(node, Constant) and node.value is None):
         return Constant(None, tree.kind)
+    if tree.kind == TIME and isinstance(node, Constant) and _WHOLE_DATE.match(str(node.value)):
+        return Constant(tree.java.eval(None), TIME)
     function = cast(node, tree.kind)
     if function is None:
         raise NotHere(f"workers have no cast from {tree.children[0].type_name} to {tree.type_name}")
@@ -75,7 +82,7 @@ STRUCTURE: dict[str, Rule] = {
     "Literal": _literal,
     "TypedNullLiteral": _null,
     **dict.fromkeys(("Nvl", "Nvl2", "NullIf", "Between", "ZeroIfNull", "NullIfZero"), _inside),
-    **dict.fromkeys(("Left", "Right"), _replaced),
+    **dict.fromkeys(("Left", "Right", "ParseToTimestamp", "ParseToDate"), _replaced),
     "With": _with,
     "CommonExpressionRef": _reference,
     "CreateNamedStruct": _object,

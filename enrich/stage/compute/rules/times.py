@@ -3,9 +3,10 @@
 import pyarrow as pa
 
 from enrich.stage.compute.kernels.times import UNITS
-from enrich.stage.compute.kinds import DATE, LONG, TIME, one_of
+from enrich.stage.compute.kinds import DATE, LONG, TEXT, TIME, one_of
 from enrich.stage.compute.nodes import Call, Constant, Field, Node
 from enrich.stage.compute.rules.forms import children, known, strict
+from enrich.stage.compute.rules.patterns import pattern_regex
 from enrich.stage.compute.rules.reader import Reader, Rule
 from enrich.stage.compute.tree import NotHere, Tree
 
@@ -40,6 +41,17 @@ def _fails(function: str) -> Rule:
     return checked
 
 
+def _read(reader: Reader, tree: Tree, may_fail: bool) -> Node:
+    text, pattern_node = children(reader, tree, one_of(TEXT), may_fail=may_fail)
+    pattern = known(tree, pattern_node, "pattern")
+    regex = None if pattern is None else pattern_regex(pattern)
+    if regex is None or tree.kind != TIME:
+        raise NotHere(f"workers do not know the pattern `{pattern}`")
+    if not may_fail:
+        raise NotHere("`to_timestamp` fails for large years, and then the whole is null, not this part")
+    return Call("time_of_text", (text,), TIME, (regex,))
+
+
 def _calendar(rule: Rule) -> Rule:
     def checked(reader: Reader, tree: Tree, may_fail: bool) -> Node:
         node = rule(reader, tree, may_fail)
@@ -51,7 +63,7 @@ def _calendar(rule: Rule) -> Rule:
 
 
 def _truncated(reader: Reader, tree: Tree, may_fail: bool) -> Node:
-    unit, time = children(reader, tree, one_of(pa.string()), one_of(TIME), may_fail=may_fail)
+    unit, time = children(reader, tree, one_of(TEXT), one_of(TIME), may_fail=may_fail)
     name = str(known(tree, unit, "unit")).upper()
     return Call("truncated", (time,), TIME, (name,)) if name in UNITS else Constant(None, TIME)
 
@@ -68,6 +80,7 @@ TIME_RULES: dict[str, Rule] = {
     "UnixMillis": strict("millis_of_time", one_of(TIME), kind=LONG),
     "UnixMicros": strict("micros_of_time", one_of(TIME), kind=LONG),
     "TruncTimestamp": _calendar(_truncated),
+    "GetTimestamp": _read,
     "Hour": _part("hour", TIME),
     "Minute": _part("minute", TIME),
     "Second": _part("second", TIME),
