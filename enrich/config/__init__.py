@@ -14,7 +14,8 @@ from enrich.config.sections.kafka.client_settings import ClientSettings, Role
 from enrich.config.sections.kafka.section import KafkaSection, Mechanism, Protocol, Registry, Security
 from enrich.config.sections.pipeline import Pipeline
 from enrich.config.sections.stages.routes import Route
-from enrich.config.sections.stages.stage import Lookup, OnMiss, Profile, Replay, Sink, Source, Stage, Writeback
+from enrich.config.sections.stages.source import Source
+from enrich.config.sections.stages.stage import Lookup, OnMiss, Profile, Replay, Sink, Stage, Writeback
 from enrich.config.sections.sync.section import Sync
 from enrich.config.sections.sync.sources import FileOrigin, FileType, Origin, PostgresOrigin, SyncSource
 from enrich.config.sections.sync.targets import Delete, Output, PostgresTarget, RedisForm, RedisTarget, Target

@@ -238,7 +238,7 @@ def _target(pipeline: Pipeline) -> Target:
 
 def _make_topics(pipeline: Pipeline, topics: Topics) -> None:
     stage = pipeline.stages[_STAGE_NAME]
-    for topic in (stage.source.topic, *stage.outputs, str(stage.dlq)):
+    for topic in (*stage.source.all_topics, *stage.outputs, str(stage.dlq)):
         topics.create(topic, partitions=_PARTITIONS)
     for table in pipeline.tables.values():
         topics.create(str(table.topic), partitions=_PARTITIONS, config=COMPACTED)

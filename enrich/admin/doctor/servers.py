@@ -9,7 +9,7 @@ from confluent_kafka import KafkaError, Message
 from enrich.admin.cluster import Cluster
 from enrich.admin.doctor.groups import of_groups
 from enrich.admin.doctor.verdict import Verdict, bad, good, warning
-from enrich.admin.topics.actual import actual_topics
+from enrich.admin.topics.actual import actual_topics, matching_topics
 from enrich.admin.topics.checking import check_topic
 from enrich.admin.topics.notes import CLOCK_KEY, NOTES_TOPIC, read_notes
 from enrich.admin.topics.planning import as_others_are, needed
@@ -78,13 +78,19 @@ def _only(settings: object) -> str | None:
 
 
 def _of_topics(cluster: Cluster, pipeline: Pipeline) -> Iterator[Verdict]:
-    wanted = wanted_topics(pipeline)
     try:
+        existing = matching_topics(pipeline, cluster)
+        wanted = wanted_topics(pipeline, existing)
         actual, notes = actual_topics(cluster, needed(wanted)), read_notes(cluster)
     except EnrichError as error:
         yield bad("topics", error.what, error.next_step)
         return
     findings = 0
+    for name, stage in pipeline.stages.items():
+        if stage.source.topic_pattern is not None and not any(map(stage.source.reads, existing)):
+            findings += 1
+            what = f"stage {name}: there is no topic of the pattern {stage.source.topic_pattern} that this user may see"
+            yield bad("topics", what, "make one, or correct topic_pattern: the stage does not start without one")
     for name, topic in as_others_are(wanted, actual).items():
         checked = check_topic(cluster, topic, actual.get(name), notes.get(name), deep=False)
         findings += len(checked.findings)

@@ -2,7 +2,7 @@
 
 from enrich.admin.rejected.letter import Letter
 from enrich.codecs import Piece, pieces_of, schemas_of
-from enrich.config import Columns, Pipeline, Source, SyncWriteback, Table
+from enrich.config import Pipeline, Source, SyncWriteback, Table
 
 
 def decoded_pieces(pipeline: Pipeline, letter: Letter) -> list[Piece]:
@@ -18,10 +18,11 @@ def _section(pipeline: Pipeline, letter: Letter) -> Table | SyncWriteback | None
     if letter.stage in routes:
         return routes[letter.stage]
     stage = pipeline.stages.get(letter.stage)
-    return None if stage is None else _as_table(stage.source)
+    return None if stage is None else _as_table(stage.source, letter.topic)
 
 
-def _as_table(source: Source) -> Table | None:
-    if not isinstance(source.schema_, Columns):
+def _as_table(source: Source, topic: str) -> Table | None:
+    columns = (source.schemas or {}).get(topic, source.columns)
+    if columns is None:
         return None
-    return Table.model_validate({"topic": source.topic, "format": str(source.format), "columns": str(source.schema_)})
+    return Table.model_validate({"topic": topic, "format": str(source.format), "columns": str(columns)})

@@ -11,6 +11,7 @@ from enrich.admin.cluster import Cluster
 from enrich.admin.rights import needs
 from enrich.admin.topics.uses import Right
 from enrich.base.errors import ConfigError, EnrichError
+from enrich.config import Pipeline
 from enrich.kafka.clients.errors import kafka_errors
 
 
@@ -40,6 +41,14 @@ class Actual:
     @property
     def replication(self) -> int:
         return min((partition.replicas for partition in self.partitions), default=0)
+
+
+def matching_topics(pipeline: Pipeline, cluster: Cluster) -> Collection[str]:
+    """The existing topics that match the pattern of a stage's source. Asks for them only if there is a pattern."""
+    sources = [stage.source for stage in pipeline.stages.values() if stage.source.topic_pattern is not None]
+    if not sources:
+        return []
+    return [name for name in cluster.topics.names("") if any(source.reads(name) for source in sources)]
 
 
 def actual_topics(cluster: Cluster, names: Collection[str]) -> dict[str, Actual]:

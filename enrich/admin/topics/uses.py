@@ -1,6 +1,6 @@
 """Who uses which topic, and what for, by the configuration."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
@@ -54,9 +54,10 @@ class Used:
     """Somebody outside was told that its records are safe."""
 
 
-def uses_of(pipeline: Pipeline) -> Iterator[Used]:
+def uses_of(pipeline: Pipeline, existing: Collection[str] = ()) -> Iterator[Used]:
+    """`existing`: the topics that there are, of which patterns choose."""
     yield from _of_tables(pipeline)
-    yield from _of_stages(pipeline)
+    yield from _of_stages(pipeline, existing)
     yield from _of_sync(pipeline)
     yield from _of_ingest(pipeline)
     yield from _of_expel(pipeline)
@@ -72,10 +73,11 @@ def _of_tables(pipeline: Pipeline) -> Iterator[Used]:
             yield Used(table.topic, Use.table, f"table {name}", READS, form, table.history, any_policy)
 
 
-def _of_stages(pipeline: Pipeline) -> Iterator[Used]:
+def _of_stages(pipeline: Pipeline, existing: Collection[str]) -> Iterator[Used]:
     for name, stage in pipeline.stages.items():
         source = _format(str(stage.source.format), stage.source.framing)
-        yield Used(stage.source.topic, Use.events, f"source of stage {name}", READS, source)
+        for topic in stage.source.all_topics or filter(stage.source.reads, existing):
+            yield Used(topic, Use.events, f"source of stage {name}", READS, source)
         if stage.sink is not None:
             yield Used(stage.sink.topic, Use.events, f"sink of stage {name}", WRITES, str(stage.sink.format))
         for route in stage.routes:

@@ -1,6 +1,6 @@
 """The topics that a pipeline needs and their settings, derived from the configuration."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
@@ -55,10 +55,10 @@ class Wanted:
         return "compact" in self.settings.get("cleanup.policy", "")
 
 
-def wanted_topics(pipeline: Pipeline) -> dict[str, Wanted]:
-    """All topics that the configuration names, by name."""
+def wanted_topics(pipeline: Pipeline, existing: Collection[str] = ()) -> dict[str, Wanted]:
+    """All topics that the configuration names, by name, and of the existing ones those that its patterns match."""
     by_topic: dict[str, list[Used]] = {}
-    for used in uses_of(pipeline):
+    for used in uses_of(pipeline, existing):
         by_topic.setdefault(used.topic, []).append(used)
     return {name: _wanted(pipeline, name, uses) for name, uses in sorted(by_topic.items())}
 

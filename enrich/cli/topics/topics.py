@@ -151,12 +151,14 @@ def describe(
 def _start(config: Path, names: list[str] | None, deadline: float) -> Any:
     """The cluster, and the wanted topics with these names."""
     from enrich.admin.cluster import Cluster
+    from enrich.admin.topics.actual import matching_topics
     from enrich.admin.topics.wanted import wanted_topics
     from enrich.base.errors import ConfigError
     from enrich.config import load
 
     pipeline = load(config)
-    wanted = wanted_topics(pipeline)
+    cluster = Cluster(pipeline.kafka, deadline)
+    wanted = wanted_topics(pipeline, matching_topics(pipeline, cluster))
     for name in names or ():
         if name not in wanted:
             raise ConfigError(
@@ -165,7 +167,7 @@ def _start(config: Path, names: list[str] | None, deadline: float) -> Any:
                 next_step=f"choose from {', '.join(wanted) or 'none: it has no topics'}",
             )
     chosen = {name: wanted[name] for name in names} if names else wanted
-    return Cluster(pipeline.kafka, deadline), chosen
+    return cluster, chosen
 
 
 def _ask() -> None:

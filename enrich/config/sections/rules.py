@@ -48,12 +48,16 @@ def _topic_rules(pipeline: Pipeline) -> Iterator[Finding]:
 
 def _own_topics(stage: Stage, here: Path) -> Iterator[Finding]:
     topics: list[tuple[str, Path, str | None]] = [
-        ("source", (*here, "source", "topic"), stage.source.topic),
+        *(("source", _source_path(stage, here), topic) for topic in stage.source.all_topics),
         *(("sink" if stage.sink else "routes", _output_path(stage, here), topic) for topic in stage.outputs),
         ("dlq", (*here, "dlq"), stage.dlq),
         ("writeback", (*here, "writeback", "topic"), stage.writeback.topic if stage.writeback else None),
     ]
+    pattern = stage.source.topic_pattern
     for index, (_, path, topic) in enumerate(topics):
+        if pattern is not None and topic is not None and stage.source.reads(topic):
+            message = f"{topic} is one of the topics {pattern} of the source: the stage would read what it writes"
+            yield Finding(path, message, about=(_source_path(stage, here),))
         for other, other_path, other_topic in topics[:index]:
             if topic is not None and topic == other_topic:
                 so = "the stage would read what it writes" if other == "source" else "it would hold two kinds of record"
@@ -65,6 +69,11 @@ def _output_path(stage: Stage, here: Path) -> Path:
     return (*here, "routes") if stage.sink is None else (*here, "sink", "topic")
 
 
+def _source_path(stage: Stage, here: Path) -> Path:
+    ways = ("topic", "topics", "topic_pattern")
+    return (*here, "source", next((way for way in ways if getattr(stage.source, way) is not None), "topic"))
+
+
 def _circles(pipeline: Pipeline) -> Iterator[list[str]]:
     """The first cycle of stages, each of which reads what the next one writes."""
     writers: dict[str, list[str]] = {}
@@ -73,7 +82,13 @@ def _circles(pipeline: Pipeline) -> Iterator[list[str]]:
             writers.setdefault(topic, []).append(name)
     before = {
         # A stage that reads its own sink is reported elsewhere.
-        name: [writer for writer in writers.get(stage.source.topic, ()) if writer != name]
+        name: [
+            writer
+            for topic, names in writers.items()
+            if stage.source.reads(topic)
+            for writer in names
+            if writer != name
+        ]
         for name, stage in pipeline.stages.items()
     }
     try:

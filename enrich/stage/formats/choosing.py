@@ -2,7 +2,7 @@
 
 from enrich.base.errors import ConfigError
 from enrich.codecs.avro.schemas.registry import Registry, access_of
-from enrich.config import AvroSchema, Columns, Framing, Pipeline, Source, to_wire
+from enrich.config import AvroSchema, Framing, Pipeline, Source, to_wire
 from enrich.stage.formats.avro_events import AvroEvents
 from enrich.stage.formats.event_format import EventFormat
 from enrich.stage.formats.json_events import JsonEvents
@@ -13,8 +13,8 @@ from enrich.stage.steps.reading import Bodies
 def event_format(pipeline: Pipeline, source: Source) -> EventFormat:
     """Asks the registry if the section has no schema. Raises ConfigError for a format that stages cannot read, and
     Unreachable if the registry does not answer."""
-    if str(source.format) == "json" and isinstance(source.schema_, Columns):
-        return JsonEvents(source.schema_)
+    if source.columns is not None:
+        return JsonEvents(source.columns)
     if str(source.format) in ("string", "bytes"):
         return PlainEvents(is_text=str(source.format) == "string")
     schema = str(source.schema_) if isinstance(source.schema_, AvroSchema) else None
@@ -24,5 +24,6 @@ def event_format(pipeline: Pipeline, source: Source) -> EventFormat:
         raise ConfigError("events with a registry's framing need a registry", next_step="set kafka.registry.url")
     if schema is None:
         # The latest schema at the start of the stage is the reader schema until the stage ends, also for newer events.
-        _, schema = Registry(access_of(pipeline.kafka.registry)).latest(f"{source.topic}-value")
+        (topic,) = source.all_topics  # the configuration refuses several topics without a schema for all
+        _, schema = Registry(access_of(pipeline.kafka.registry)).latest(f"{topic}-value")
     return AvroEvents(Bodies(schema, to_wire(pipeline)))

@@ -2,7 +2,7 @@
 `enrich.kafka.writing.dead_letters` makes in Python, with a longer key, or fail a stage that has no DLQ."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import Column
@@ -25,11 +25,17 @@ class Sender:
 
     pipeline: str
     stage: str
-    source_id: str
+    source_ids: Mapping[str, str]
+    """The ids of the topics of events, as far as they are part of the keys."""
 
     @property
-    def name(self) -> str:
-        return "/".join(part for part in (f"{self.pipeline}.{self.stage}", self.source_id) if part)
+    def names(self) -> Sequence[Column]:
+        """The parts of a key that name the sender."""
+        stage = sql.lit(f"{self.pipeline}.{self.stage}")
+        if not self.source_ids:
+            return [stage]
+        pairs = [sql.lit(text) for each in self.source_ids.items() for text in each]
+        return [stage, sql.create_map(*pairs)[sql.col(KAFKA.topic)]]
 
 
 def dead_letter(
@@ -45,7 +51,7 @@ def dead_letter(
     return Row(
         wanted=wanted,
         topic=sql.lit(topic),
-        key=sql.concat_ws("/", place(), sql.lit(sender.name)).cast("binary"),
+        key=sql.concat_ws("/", place(), *sender.names).cast("binary"),
         value=sql.substring(_value(), sql.lit(1), sql.least(room, sql.lit(LARGEST_VALUE))),
         headers=_headers(sender.stage, reason, decided, theirs),
     )

@@ -62,10 +62,11 @@ class StagePlan:
         name: str,
         limits: Limits | None = None,
         source: SourceVersions | None = None,
-        source_id: str = "",
+        source_ids: Mapping[str, str] | None = None,
     ) -> None:
-        """`source` is needed for a write-back that declares no version. `source_id`: the id of the topic of events."""
-        self._sender = Sender(pipeline.name, name, source_id)
+        """`source` is needed for a write-back that declares no version. `source_ids`: the ids of the topics of
+        events."""
+        self._sender = Sender(pipeline.name, name, source_ids or {})
         self._stage = pipeline.stages[name]
         self._limits = limits or Limits()
         self._format = event_format(pipeline, self._stage.source)

@@ -5,9 +5,11 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 
 from enrich.base.errors import ConfigError, WouldLoseData
 from enrich.stage.progress.group import StageProgress
+from enrich.stage.progress.source_topics import Position
 
 _log = logging.getLogger(__name__)
 
@@ -42,15 +44,15 @@ class From:
 
 def starting_options(
     stage: str,
-    topic: str,
-    partitions: list[int],
+    topics: Mapping[str, list[int]],
     *,
     has_progress: bool,
     progress: StageProgress,
     chosen: From | None,
-    kept: Callable[[Mapping[int, int]], None] = lambda _: None,
+    kept: Callable[[Position], None] = lambda _: None,
 ) -> dict[str, str]:
-    """Options for Spark's Kafka source. `kept`: raises WouldLoseData if the brokers lost events after these offsets.
+    """Options for Spark's Kafka source. `topics`: their partitions. `kept`: raises WouldLoseData if the brokers lost
+    events after these offsets.
 
     Raises WouldLoseData if the stage ran before and its checkpoint is gone, and ConfigError if there is both a
     checkpoint and a choice.
@@ -63,7 +65,7 @@ def starting_options(
                 next_step="leave --from out; or delete the checkpoint first, if events may be repeated or left out",
             )
         return {"startingOffsets": "earliest"}  # Spark continues from the checkpoint
-    committed = progress.committed(topic, partitions)
+    committed = _found(progress.committed, topics)
     if chosen is None:
         if committed:
             raise WouldLoseData(
@@ -72,7 +74,8 @@ def starting_options(
                 next_step="restore the checkpoint, or choose where to go on: --from group (nothing is left out, some "
                 "events may be repeated), earliest, latest or a time",
             )
-        if progress.committed_before(topic, partitions)[0]:
+        # Earlier releases read one topic only.
+        if len(topics) == 1 and any(progress.committed_before(*each)[0] for each in topics.items()):
             _log.warning(
                 "the stage begins with the oldest event; but the group of earlier releases has offsets of this topic: "
                 "if it was this stage's, and not another pipeline's, start from them instead",
@@ -85,15 +88,24 @@ def starting_options(
         return {"startingOffsets": str(chosen.word)}
     group = chosen.group or progress.group
     if chosen.group is not None:
-        committed = progress.committed_by(group, topic, partitions)
+        committed = _found(partial(progress.committed_by, group), topics)
     if not committed:
         raise ConfigError(
-            f"the group {group} has no offsets of {topic}",
+            f"the group {group} has no offsets of {', '.join(topics)}",
             where="--from group",
             next_step="choose earliest, latest, a time, or the group that has them: --from group:NAME "
             f"(earlier releases used {progress.older_group}, for all pipelines)",
         )
     kept(committed)
     # -2: Spark's number for the oldest event, of a partition for which the group has no offset.
-    offsets = {str(partition): committed.get(partition, -2) for partition in partitions}
-    return {"startingOffsets": json.dumps({topic: offsets})}
+    offsets = {
+        topic: {str(partition): committed.get(topic, {}).get(partition, -2) for partition in partitions}
+        for topic, partitions in topics.items()
+    }
+    return {"startingOffsets": json.dumps(offsets)}
+
+
+def _found(committed: Callable[[str, list[int]], dict[int, int]], topics: Mapping[str, list[int]]) -> Position:
+    """The committed offsets, without the topics that have none."""
+    offsets = {topic: committed(topic, partitions) for topic, partitions in topics.items()}
+    return {topic: each for topic, each in offsets.items() if each}

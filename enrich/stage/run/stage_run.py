@@ -22,12 +22,14 @@ from enrich.service.page import Page, serve_page
 from enrich.stage.measure.counting import StageCounts
 from enrich.stage.measure.metrics import StageMetrics
 from enrich.stage.plan.plan import StagePlan
+from enrich.stage.progress.added_topics import enter_added
 from enrich.stage.progress.checkpoint import Checkpoint, choose_file_manager
 from enrich.stage.progress.drivers import at_work, is_at_work, wait_for_others
 from enrich.stage.progress.group import StageProgress, ends_of, group_of
 from enrich.stage.progress.pinning import PinBook, TableEnds
-from enrich.stage.progress.source_topic import SourceTopic, SourceWatch, position_of
+from enrich.stage.progress.source_topics import Position, SourceTopics, position_of, require_kept
 from enrich.stage.progress.source_versions import source_versions
+from enrich.stage.progress.source_watch import SourceWatch
 from enrich.stage.progress.starting import From, starting_options
 from enrich.stage.run.draining import drain, stop_now
 from enrich.stage.run.life import Happening, Phase, new_life
@@ -35,7 +37,7 @@ from enrich.stage.run.preload import preload
 from enrich.stage.run.stopping import StopOrder
 from enrich.stage.run.topics import checked_topics
 from enrich.stage.run.writing import PinnedBatches, StreamedBatches, Writing
-from enrich.stage.spark.profiles import StageSettings, sink_options, source_options
+from enrich.stage.spark.profiles import StageSettings, sink_options, source_options, subscription
 from enrich.stage.task.failures import from_report
 
 _log = logging.getLogger(__name__)
@@ -64,7 +66,7 @@ class _Parts:
     """What a run consists of, once everything is checked."""
 
     checkpoint: Checkpoint
-    source: SourceTopic
+    source: SourceTopics
     topics: Topics
     progress: StageProgress
     starting: Mapping[str, str]
@@ -124,33 +126,33 @@ class StageRun:
     def _start(self, held: ExitStack) -> _Parts:
         """Checks everything that can be checked while another driver may still run."""
         spark, stage = self._spark, self._stage
-        topic_id, partitions, limits = checked_topics(self._pipeline, self._name, self._connection)
+        found = checked_topics(self._pipeline, self._name, self._connection)
         choose_file_manager(spark, stage.checkpoint)
         checkpoint = Checkpoint(spark, stage.checkpoint)
-        source = SourceTopic(stage.source.topic, topic_id)
-        source.require_known_to(checkpoint, accepts_another=self._options.accept_new_source)
+        accepts = self._options.accept_new_source
+        source = SourceTopics(found.ids).continued(checkpoint, stage.source.reads, accepts_another=accepts)
         topics = Topics(new_admin_client(self._connection), deadline_s=_PATIENCE_S)
-        written = partial(topics.written_offsets, source.topic)
 
-        def require_kept(position: Mapping[int, int]) -> None:
-            if position:
-                source.require_kept(position, topics.start_offsets(source.topic), written())
+        def require_all_kept(position: Position) -> None:
+            for topic, offsets in position.items():
+                require_kept(topic, offsets, topics.start_offsets(topic), topics.written_offsets(topic))
 
-        require_kept(position_of(checkpoint, source.topic))
+        require_all_kept(position_of(checkpoint))
         progress = held.enter_context(closing(StageProgress(self._connection, self._pipeline.name, self._name)))
         starting = starting_options(
             self._name,
-            source.topic,
-            partitions,
+            found.partitions,
             has_progress=checkpoint.has_progress(),
             progress=progress,
             chosen=self._options.start,
-            kept=require_kept,
+            kept=require_all_kept,
         )
         versions = None
         if stage.writeback is not None and stage.writeback.version is None:
-            versions = source_versions(source.topic, topic_id, len(partitions), checkpoint, progress, written)
-        plan = StagePlan(spark, self._pipeline, self._name, limits, versions, topic_id)
+            ((topic, topic_id),) = source.ids.items()  # the configuration refuses several
+            written = partial(topics.written_offsets, topic)
+            versions = source_versions(topic, topic_id, len(found.partitions[topic]), checkpoint, progress, written)
+        plan = StagePlan(spark, self._pipeline, self._name, found.limits, versions, source.ids_in_letters)
         metrics = StageMetrics(
             self._pipeline.name, self._name, plan.spec.lookups, _processes(spark), [each.name for each in stage.routes]
         )
@@ -173,9 +175,9 @@ class StageRun:
         parts.progress.take_over()
         wait_for_others(parts.checkpoint, parts.order.is_given)
         held.enter_context(at_work(parts.checkpoint))
+        enter_added(parts.checkpoint, parts.source.ids.keys(), parts.topics.start_offsets)
         parts.source.keep_with(parts.checkpoint)
-        position = position_of(parts.checkpoint, parts.source.topic)
-        parts.progress.reached({parts.source.topic: position} if position else {})
+        parts.progress.reached(position_of(parts.checkpoint))
         parts.order.forget_old()
 
     def _run(self, parts: _Parts, held: ExitStack) -> bool:
@@ -186,7 +188,8 @@ class StageRun:
             server = serve_page(stage.metrics_address, stage.metrics_port, self._page(parts), next_step)
             if server is not None:
                 held.callback(server.close)
-        watch = held.enter_context(closing(SourceWatch(parts.source, parts.topics)))
+        matches = None if stage.source.topic_pattern is None else stage.source.reads
+        watch = held.enter_context(closing(SourceWatch(parts.source, parts.topics, matches)))
         spark.streams.addListener(counts)
         query = self._started_query(parts)
         _log.info("the stage runs", extra={"stage": self._name, "joined_by": parts.plan.joined_by})
@@ -218,7 +221,7 @@ class StageRun:
         events = (
             self._spark.readStream.format("kafka")
             .options(**source_options(self._pipeline.kafka), **self._settings.source, **parts.starting)
-            .option("subscribe", stage.source.topic)
+            .options(**subscription(stage.source))
             .option("failOnDataLoss", "true")
             .option("includeHeaders", "true")
             .option("groupIdPrefix", group_of(self._pipeline.name, self._name))
@@ -235,12 +238,15 @@ class StageRun:
     def _supervise(self, query: StreamingQuery, parts: _Parts, watch: SourceWatch) -> None:
         """Until the query fails, another driver takes over, the source is another topic, or a person asks for the end;
         then it has drained."""
-        asked = 0.0
+        asked, known = 0.0, parts.source
         try:
             while not query.awaitTermination(_LOOK_EVERY_S):  # type: ignore[arg-type] # fractions are fine
                 if time.monotonic() - asked >= _ASK_EVERY_S:
                     asked = time.monotonic()
                     watch.require_same()
+                    if watch.known is not known:
+                        known = watch.known
+                        known.keep_with(parts.checkpoint)
                     parts.progress.reached(ends_of(query.lastProgress))
                 if parts.order.is_given():
                     self._life.happens(Happening.STOP)

@@ -1,13 +1,14 @@
 """Checks a stage's topics before it starts: they exist, and this user may use them; and how large records may be."""
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from confluent_kafka import TopicCollection
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._acl import AclOperation
 
-from enrich.base.errors import ConfigError
-from enrich.config import Pipeline
+from enrich.base.errors import ConfigError, EnrichError
+from enrich.config import Pipeline, Source
 from enrich.kafka import Connection, Topics, new_admin_client
 from enrich.kafka.clients.errors import kafka_errors
 from enrich.stage.plan.plan import Limits
@@ -17,14 +18,26 @@ _LARGEST_REQUEST = 1_048_576
 """Default of the Java producer's `max.request.size`."""
 
 
-def checked_topics(pipeline: Pipeline, stage: str, connection: Connection) -> tuple[str, list[int], Limits]:
-    """Id and partitions of the source, and the largest records of the other topics. Raises ConfigError, naming the
-    topic."""
+@dataclass(frozen=True)
+class CheckedTopics:
+    """What a stage finds at its start."""
+
+    ids: Mapping[str, str]
+    """Of the topics of events."""
+    partitions: Mapping[str, list[int]]
+    """Of the same."""
+    limits: Limits
+    """The largest records of the other topics."""
+
+
+def checked_topics(pipeline: Pipeline, stage: str, connection: Connection) -> CheckedTopics:
+    """Raises ConfigError, naming the topic."""
     section = pipeline.stages[stage]
     admin = new_admin_client(connection)
     topics = Topics(admin, deadline_s=_PATIENCE_S)
-    topic_id, partitions = topics.identity(section.source.topic)
-    _require(admin, section.source.topic, AclOperation.READ, f"stages.{stage}.source")
+    sources = _sources(topics, section.source, f"stages.{stage}.source")
+    for topic in sources:
+        _require(admin, topic, AclOperation.READ, f"stages.{stage}.source")
     at = f"stages.{stage}.{'sink' if section.sink else 'routes'}"
     for topic in section.outputs:
         _require(admin, topic, AclOperation.WRITE, at)
@@ -36,7 +49,25 @@ def checked_topics(pipeline: Pipeline, stage: str, connection: Connection) -> tu
     if section.writeback is not None:
         _require(admin, section.writeback.topic, AclOperation.WRITE, f"stages.{stage}.writeback")
         limits = replace(limits, writeback=min(request, _largest(topics, section.writeback.topic)))
-    return topic_id, partitions, limits
+    ids = {topic: topic_id for topic, (topic_id, _) in sources.items()}
+    return CheckedTopics(ids, {topic: partitions for topic, (_, partitions) in sources.items()}, limits)
+
+
+def _sources(topics: Topics, source: Source, where: str) -> Mapping[str, tuple[str, list[int]]]:
+    """Id and partitions of each topic of events."""
+    names = source.all_topics or [name for name in topics.names("") if source.reads(name)]
+    if not names:
+        raise ConfigError(
+            f"there is no topic of the pattern {source.topic_pattern} that this user may see",
+            where=f"{where}.topic_pattern",
+            next_step="make a topic, correct the pattern, or grant DESCRIBE",
+        )
+    found = {}
+    for name, each in topics.identities(names).items():
+        if isinstance(each, EnrichError):
+            raise each
+        found[name] = each
+    return found
 
 
 def _require(admin: AdminClient, topic: str, operation: AclOperation, where: str) -> None:

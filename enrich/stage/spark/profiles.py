@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from enrich.base.errors import ConfigError
-from enrich.config import KafkaSection, Profile, Replay, Role, Stage
+from enrich.config import KafkaSection, Profile, Replay, Role, Source, Stage
 from enrich.kafka import spark_options
 
 _LARGEST, _SMALLEST = "maxOffsetsPerTrigger", "minOffsetsPerTrigger"
@@ -44,7 +44,8 @@ _OF_FILES = (
 _REFUSED = {
     "failOnDataLoss": "events that the brokers lost must not go unnoticed",
     "startingOffsets": "use --from at a start without a checkpoint",
-    "subscribe": "the topic is set by `source`",
+    "subscribe": "the topics are set by `source`",
+    "subscribePattern": "the topics are set by `source`",
     "checkpointLocation": "the path is set by `checkpoint`",
 }
 
@@ -95,6 +96,13 @@ def stage_settings(stage: Stage, where: str = "stage") -> StageSettings:
 def source_options(kafka: KafkaSection) -> Mapping[str, str]:
     """Options for the connection of Spark's Kafka source."""
     return {**spark_options(kafka, Role.consumer), "kafka.isolation.level": "read_committed"}
+
+
+def subscription(source: Source) -> Mapping[str, str]:
+    """Which topics Spark reads. Without the anchors it would take a pattern for a part of the name."""
+    if source.topic_pattern is not None:
+        return {"subscribePattern": f"^(?:{source.topic_pattern})$"}
+    return {"subscribe": ",".join(source.all_topics)}
 
 
 def sink_options(kafka: KafkaSection, profile: Profile) -> Mapping[str, str]:

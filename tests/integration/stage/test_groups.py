@@ -18,7 +18,7 @@ def started(cluster, topic):
     def start(pipeline, chosen=None):
         with closing(StageProgress(cluster.connection, pipeline, "enrich")) as progress:
             parsed = None if chosen is None else From.parse(chosen)
-            return starting_options("enrich", topic, [0], has_progress=False, progress=progress, chosen=parsed)
+            return starting_options("enrich", {topic: [0]}, has_progress=False, progress=progress, chosen=parsed)
 
     return start
 

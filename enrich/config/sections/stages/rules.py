@@ -7,12 +7,12 @@ from enrich.config.messages.problems import Finding, Path
 from enrich.config.messages.words import Wrong, hint
 from enrich.config.sections.kafka.section import KafkaSection
 from enrich.config.sections.stages.routes import DROP, route_rules
+from enrich.config.sections.stages.source_rules import source_rules
 from enrich.config.sections.stages.stage import Lookup, OnMiss, Replay, Stage
-from enrich.config.sections.tables.rules import encoding_rules, replayable
+from enrich.config.sections.tables.rules import replayable
 from enrich.config.sections.tables.table import KeyKind, Table
 from enrich.config.types.column_types import Simple
 from enrich.config.types.columns import Columns
-from enrich.config.types.encoding import Format
 from enrich.config.types.values import fit
 
 LINEAGE = "_lineage"
@@ -24,10 +24,7 @@ _VERSION_TYPES = ("tinyint", "smallint", "int", "bigint", "date", "timestamp")
 
 def stage_rules(stage: Stage, here: Path, kafka: KafkaSection, tables: Mapping[str, Table]) -> Iterator[Finding]:
     source = (*here, "source")
-    yield from encoding_rules(stage.source, source, kafka)
-    if stage.source.format == Format.json and stage.source.schema_ is None:
-        message = 'needed with format: json, for the fields that expressions use: "user_id string, ts timestamp"'
-        yield Finding((*source, "schema"), message, about=(source,))
+    yield from source_rules(stage.source, source, kafka)
     yield from _field_rules(stage, here)
     yield from _as_rules(stage, here)
     for index, lookup in enumerate(stage.lookups):
@@ -71,6 +68,13 @@ def _field_rules(stage: Stage, here: Path) -> Iterator[Finding]:
                 "whose offsets do not order them; name the field that does, or leave `key` out for the event's own key"
             )
             yield Finding((*writeback, "version"), message, about=((*writeback, "version"), (*writeback, "key")))
+        elif not stage.source.is_one_topic:
+            message = (
+                "needed, since the source has several topics, whose offsets do not order the records of a key: "
+                "name the field that does"
+            )
+            about = tuple((*here, "source", way) for way in ("topics", "topic_pattern"))
+            yield Finding((*writeback, "version"), message, about=((*writeback, "version"), *about))
     expressions += [((*here, "normalize", name), text, ()) for name, text in stage.normalize.items()]
     for path, expression, types in expressions:
         yield from _plain_field(stage, (*here, "source"), path, expression, types)
@@ -87,9 +91,9 @@ def _plain_field(stage: Stage, source: Path, path: Path, expression: str, types:
     if name.casefold() not in [known.casefold() for known in names]:
         yield Finding(path, f"the source has no field {name}{hint(name, names, 'fields')}", about=(source,))
         return
-    schema = stage.source.schema_
-    is_declared = isinstance(schema, Columns) and not found["more"] and name not in stage.normalize
-    column = schema.find(name, ignore_case=True) if is_declared and isinstance(schema, Columns) else None
+    schema = stage.source.columns
+    is_declared = schema is not None and not found["more"] and name not in stage.normalize
+    column = schema.find(name, ignore_case=True) if is_declared and schema is not None else None
     if types and column is not None and not (isinstance(column.type, Simple) and column.type.name in types):
         wanted = "a timestamp" if len(types) == 1 else "a whole number, a date or a timestamp"
         yield Finding(path, f"{name} is declared {column.type}, and {wanted} is needed here", about=(source,))

@@ -1,15 +1,13 @@
 """The section `stages`: each a spark-submit job that reads events, joins them with tables and writes them on."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
-from enrich.config.messages.words import Wrong
 from enrich.config.sections.stages.routes import DROP, Route
-from enrich.config.types.columns import Columns, parse_columns
-from enrich.config.types.encoding import AvroSchema, Encoded, Format
+from enrich.config.sections.stages.source import Source
 from enrich.config.types.fields import (
     Between,
     Expressions,
@@ -54,28 +52,6 @@ class Replay(StrEnum):
 
 class SinkFormat(StrEnum):
     json = "json"
-
-
-class Source(Encoded):
-    """The topic of events."""
-
-    topic: Topic
-    """The topic that the events come from."""
-
-    @classmethod
-    def schema_parser(cls, encoding: Format) -> Callable[[str], Columns]:
-        if encoding == Format.json:
-            return parse_columns
-        raise Wrong(f"only for format: json or avro, and the format is {encoding}; the event has the field `value`")
-
-    @property
-    def fields(self) -> tuple[str, ...] | None:
-        """The names that expressions can use; None when only the registry knows them."""
-        if isinstance(self.schema_, Columns):
-            return self.schema_.names
-        if isinstance(self.schema_, AvroSchema):
-            return self.schema_.fields
-        return ("value",) if self.format in (Format.bytes, Format.string) else None
 
 
 class Lookup(Section):
@@ -144,7 +120,7 @@ class Stage(Section):
     derived: ClassVar = {"checkpoint": "checkpoint"}
 
     source: Source
-    """The topic of events."""
+    """Where the events come from."""
     normalize: Mapping[Identifier, Text] = {}
     """Fields that get another value before anything else: Spark SQL expressions over the fields as they came."""
     lookups: tuple[Lookup, ...] = ()

@@ -8,7 +8,7 @@ from confluent_kafka import TopicPartition
 from enrich.base.errors import WouldLoseData
 from enrich.kafka import new_admin_client
 from enrich.stage.plan.plan import StagePlan
-from enrich.stage.progress.source_topic import NAME
+from enrich.stage.progress.source_topics import NAME
 from enrich.stage.progress.starting import From
 from tests.integration.stage.test_life import Run, running, until_all
 from tests.support.stage_frames import source_of
@@ -116,7 +116,7 @@ def test_letters_of_two_stages_and_of_two_topics_of_one_name_have_keys_of_their_
         world.stage(stage, [], topics="all")
 
     def keys(stage, source_id):
-        plan = StagePlan(spark, world.pipeline, stage, source_id=source_id)
+        plan = StagePlan(spark, world.pipeline, stage, source_ids={"events": source_id, "others": "no-id"})
         return [bytes(row.key).decode() for row in plan.records(source_of(spark, [b"no json"])).collect()]
 
     name = world.document["name"]

@@ -1,0 +1,181 @@
+"""The topics, by id, to which a checkpoint's offsets belong. If a topic was recreated or truncated the same offsets are
+other events, and Spark would continue silently. So each start checks it, and a running stage once a second
+(source_watch.py)."""
+
+import json
+import logging
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from enrich.base.errors import WouldLoseData
+
+_log = logging.getLogger(__name__)
+
+NAME = "enrich-source"
+"""The text in the checkpoint that names the topics."""
+_FRESH_START = "to read it from its beginning, move the checkpoint away and start with --from earliest"
+_ACCEPT = "if it holds the same events at the same offsets, as after a move of the cluster: --accept-new-source"
+_WITHOUT_IT = (
+    "to leave it out with what was not read of it, move the checkpoint away and start with --from group: the other "
+    "topics go on where they are"
+)
+
+
+class Texts(Protocol):
+    """The part of a checkpoint that is needed here."""
+
+    def batches(self, name: str) -> list[int]: ...
+    def read(self, name: str) -> str | None: ...
+    def write(self, name: str, text: str) -> None: ...
+
+
+Position = Mapping[str, Mapping[int, int]]
+"""Topic -> partition -> offset."""
+
+
+@dataclass(frozen=True)
+class SourceTopics:
+    """The topics of a source, each of them one among all that have had its name."""
+
+    ids: Mapping[str, str]
+    """By topic."""
+    found_late: frozenset[str] = frozenset()
+    """Topics that Spark found while the stage ran. The keys of their dead letters do not have the id, which the plan
+    of the running query could not know: they stay as they are, or a repeated letter would be another one."""
+
+    @property
+    def ids_in_letters(self) -> Mapping[str, str]:
+        return {topic: topic_id for topic, topic_id in self.ids.items() if topic not in self.found_late}
+
+    def to_text(self) -> str:
+        if len(self.ids) == 1 and not self.found_late:
+            # As earlier releases write it, so that they can continue.
+            ((topic, topic_id),) = self.ids.items()
+            return json.dumps({"topic": topic, "topic_id": topic_id})
+        return json.dumps({"topics": dict(sorted(self.ids.items())), "found_late": sorted(self.found_late)})
+
+    @classmethod
+    def from_text(cls, text: str) -> "SourceTopics":
+        content = json.loads(text)
+        if "topic" in content:
+            return cls({str(content["topic"]): str(content["topic_id"])})
+        return cls(dict(content["topics"]), frozenset(content["found_late"]))
+
+    def continued(
+        self, checkpoint: Texts, reads: Callable[[str], bool], *, accepts_another: bool = False
+    ) -> "SourceTopics":
+        """These topics with what the checkpoint knows of them. `reads`: whether the source reads a topic of this name.
+
+        Raises WouldLoseData if the checkpoint's offsets are those of other topics.
+        """
+        if not checkpoint.batches("offsets"):
+            return self
+        text, read = checkpoint.read(NAME), position_of(checkpoint).keys()
+        known = SourceTopics({}) if text is None else SourceTopics.from_text(text)
+        self._require_none_removed(known.ids.keys() | read, reads)
+        if text is None:
+            extra = {"topics": sorted(self.ids), "topic_ids": [self.ids[topic] for topic in sorted(self.ids)]}
+            _log.warning(
+                "the checkpoint does not name the topic of its offsets yet; from now on it names those of the stage",
+                extra=extra,
+            )
+            return self
+        again = sorted(topic for topic in known.ids if known.ids[topic] != self.ids[topic])
+        if again and not accepts_another:
+            raise recreated(again[0])
+        if again:
+            _log.warning("the stage continues in other topics of these names", extra={"topics": again})
+        added = sorted(self.ids.keys() - known.ids.keys() - read)
+        if added:
+            _log.info("the source has further topics, which are read from their beginning", extra={"topics": added})
+        # A topic that was read, but not named: the stage was killed before it could.
+        late = (known.found_late | (read - known.ids.keys())) - set(again)
+        return SourceTopics(self.ids, frozenset(late & self.ids.keys()))
+
+    def with_late(self, ids: Mapping[str, str]) -> "SourceTopics":
+        """With topics that were found while the stage runs."""
+        return SourceTopics({**ids, **self.ids}, self.found_late | (ids.keys() - self.ids.keys()))
+
+    def keep_with(self, checkpoint: Texts) -> None:
+        """Records in the checkpoint that its offsets are those of these topics."""
+        if checkpoint.read(NAME) != self.to_text():
+            checkpoint.write(NAME, self.to_text())
+
+    def _require_none_removed(self, known: Collection[str], reads: Callable[[str], bool]) -> None:
+        removed = sorted(set(known) - self.ids.keys())
+        if not removed:
+            return
+        if any(reads(topic) for topic in removed):
+            raise deleted(next(topic for topic in removed if reads(topic)))
+        one = len(removed) == 1
+        what = f"the topic{'' if one else 's'} {', '.join(removed)}, which the stage does not read any more"
+        give_back = f"give the stage its topic{'' if one else 's'} again"
+        remaining = self.ids.keys() & set(known)
+        raise WouldLoseData(
+            f"the checkpoint has offsets of {what}",
+            where=f"topic {removed[0]}",
+            next_step=f"{give_back}, or, {_WITHOUT_IT if remaining else _FRESH_START}",
+        )
+
+
+def require_kept(topic: str, position: Mapping[int, int], first: Mapping[int, int], ends: Mapping[int, int]) -> None:
+    """Raises WouldLoseData if the brokers no longer have all events of the topic from this position on.
+
+    `first`, `ends`: the partitions' current start and end offsets.
+    """
+    for partition, offset in sorted(position.items()):
+        where = f"topic {topic}, partition {partition}, offset {offset}"
+        if partition not in ends or offset > ends[partition]:
+            end = f"ends at {ends[partition]}" if partition in ends else "is not there"
+            raise WouldLoseData(
+                f"the checkpoint lies beyond the topic's end: the partition {end}; it was recreated, or lost events",
+                where=where,
+                next_step=_FRESH_START,
+            )
+        if offset < first[partition]:
+            raise WouldLoseData(
+                f"the brokers have deleted {first[partition] - offset} events that were not read yet: "
+                f"the partition begins at {first[partition]}",
+                where=where,
+                next_step=f"give the topic a longer retention; {_FRESH_START}",
+            )
+
+
+def recreated(topic: str) -> WouldLoseData:
+    return WouldLoseData(
+        "the topic was deleted and recreated: at the checkpoint's offsets it has other events",
+        where=f"topic {topic}",
+        next_step=f"{_FRESH_START}; {_ACCEPT}",
+    )
+
+
+def deleted(topic: str) -> WouldLoseData:
+    return WouldLoseData(
+        "the topic, which the checkpoint has offsets of, was deleted",
+        where=f"topic {topic}",
+        next_step=_WITHOUT_IT,
+    )
+
+
+def position_of(checkpoint: Texts) -> Position:
+    """The first offsets that the next start reads, as Spark recorded them. Empty if they are unknown."""
+    planned, done = checkpoint.batches("offsets"), checkpoint.batches("commits")
+    if not planned:
+        return {}
+    last = planned[-1]
+    if last in done:
+        text = checkpoint.read(f"offsets/{last}")
+    else:
+        # The batch will be repeated: it starts where the one before it ended, the first at the initial offsets.
+        text = checkpoint.read(f"offsets/{last - 1}" if last else "sources/0/0")
+    return _offsets_in(text or "")
+
+
+def _offsets_in(text: str) -> Position:
+    lines = [line for line in text.splitlines() if line.startswith("{")]
+    content = json.loads(lines[-1]) if lines else {}
+    return {
+        topic: {int(partition): int(offset) for partition, offset in partitions.items()}
+        for topic, partitions in content.items()
+    }
