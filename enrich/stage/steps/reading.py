@@ -65,8 +65,9 @@ class ReadPlain:
         usable = pc.fill_null(pc.greater(pc.binary_length(values), 0), False)
         if self.is_text:
             usable = pc.and_(usable, _are_text(values))
-        kept = pc.if_else(usable, values, pa.scalar(None, values.type))
-        return {USABLE: usable, self.name: kept.cast(self.makes[self.name])}
+        # What is no text must not stand below a null: not all that reads columns looks at their nulls first.
+        kept = pc.if_else(usable, values, pa.scalar(b"", values.type)).cast(self.makes[self.name])
+        return {USABLE: usable, self.name: pc.if_else(usable, kept, pa.scalar(None, kept.type))}
 
 
 @dataclass(frozen=True)

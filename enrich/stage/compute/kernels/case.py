@@ -5,7 +5,7 @@ end: there it takes some newer letters and marks for none. Python has the rule w
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 
 import polars as pl
@@ -49,20 +49,22 @@ def _lower(_: Call, values: list[pa.Array]) -> pa.Array:
         # No other mapping looks at the letters around: with the small sigmas in place, the rest is as without any.
         chosen = [_with_small_sigmas(text) for text in column.filter(has_sigma).to_pylist()]
         column = pc.replace_with_mask(column, has_sigma, pa.array(chosen, pa.string()))
-    return _from_polars(pl.Series("", column).str.to_lowercase())
+    return _by_polars(column, lambda texts: texts.str.to_lowercase())
 
 
 def _upper(_: Call, values: list[pa.Array]) -> pa.Array:
     column = values[0]
-    return pc.ascii_upper(column) if _is_ascii(column) else _from_polars(pl.Series("", column).str.to_uppercase())
+    return pc.ascii_upper(column) if _is_ascii(column) else _by_polars(column, lambda texts: texts.str.to_uppercase())
 
 
 def _is_ascii(column: pa.StringArray) -> bool:
     return pc.all(pc.string_is_ascii(column)).as_py() is not False
 
 
-def _from_polars(series: pl.Series) -> pa.StringArray:
-    return series.to_arrow().cast(pa.string())
+def _by_polars(column: pa.StringArray, change: Callable[[pl.Series], pl.Series]) -> pa.StringArray:
+    # Polars also reads what stands below a null, and panics if that is no text.
+    changed = change(pl.Series("", pc.fill_null(column, ""))).to_arrow().cast(pa.string())
+    return pc.if_else(column.is_valid(), changed, pa.scalar(None, pa.string())) if column.null_count else changed
 
 
 def _with_small_sigmas(text: str) -> str:
