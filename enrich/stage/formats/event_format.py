@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 from pyspark.sql.types import StructType
 
-from enrich.kafka.identity import ORIGIN
+from enrich.kafka.identity import EVENT_TIME, ORIGIN
 from enrich.stage.steps.step import Step
 
 
@@ -39,7 +39,7 @@ HEADERS_TYPE = "array<struct<key:string,value:binary>>"
 
 
 OVERHEAD = 512
-"""Bytes of a record beside its key, value and the event's headers; with the header that `with_origin` adds."""
+"""Bytes of a record beside its key, value and the event's headers; with the headers that `with_identity` adds."""
 
 
 def bytes_beside_value() -> Column:
@@ -60,13 +60,25 @@ def place() -> Column:
     )
 
 
-def with_origin() -> Column:
-    """The event's headers with its origin: its own place, unless it brings one from an earlier node. No lambda, as in
-    `bytes_beside_value`."""
+def with_identity(time_ms: Column) -> Column:
+    """The event's headers with its origin, which is its own place, and its time, unless it brings them from an earlier
+    node. No lambda, as in `bytes_beside_value`."""
     headers = sql.col(KAFKA.headers)
-    own = sql.array(sql.struct(sql.lit(ORIGIN).alias("key"), place().cast("binary").alias("value")))
-    theirs = sql.coalesce(headers, sql.array().cast(HEADERS_TYPE))
-    return sql.when(sql.array_contains(headers["key"], ORIGIN), headers).otherwise(sql.concat(theirs, own))
+    none = sql.array().cast(HEADERS_TYPE)
+    both = {ORIGIN: place(), EVENT_TIME: time_ms.cast("string")}
+    own = {
+        name: sql.array(sql.struct(sql.lit(name).alias("key"), value.cast("binary").alias("value")))
+        for name, value in both.items()
+    }
+    missing = [sql.when(sql.array_contains(headers["key"], name), none).otherwise(one) for name, one in own.items()]
+    return sql.when(headers.isNull(), sql.concat(*own.values())).otherwise(sql.concat(headers, *missing))
+
+
+def header(name: str) -> Column:
+    """The value of the event's first header of this name; null if it has none. No lambda, for the same reason."""
+    headers = sql.col(KAFKA.headers)
+    at = sql.array_position(headers["key"], name)
+    return sql.get(headers["value"], (at - 1).cast("int"))
 
 
 def missing() -> Column:

@@ -18,14 +18,13 @@ from enrich.stage.plan.routing import Routing, routing
 from enrich.stage.steps.computing import Compute, fields_of
 from enrich.stage.steps.looking_up import LookUp
 from enrich.stage.steps.routes import TakeRoutes
+from enrich.stage.steps.tallying import FindTimes, NoteArrival
 from enrich.stage.steps.whole import WriteWhole
-from enrich.stage.task.columns import TIMESTAMP
+from enrich.stage.task.columns import TIME, TIMESTAMP
 from enrich.stage.task.fate import Fate
 from enrich.stage.task.freshness import freshness_rules
 from enrich.stage.task.lookups import stage_lookups
 from enrich.stage.task.spec import TaskSpec
-
-_TIME = "_time"
 
 
 @dataclass(frozen=True)
@@ -87,6 +86,7 @@ def stage_parts(
 ) -> StageParts:
     """`most_bytes`: the largest record of each output. `others`: fields that are needed for something else. Raises
     ConfigError for expressions that cannot work."""
+    tallies = pipeline.tallies_topic is not None
     stage, where, form = pipeline.stages[name], f"stages.{name}.", fields.form
     lookups = stage_lookups(pipeline, stage.lookups)
     rules = freshness_rules(pipeline, (lookup.table for lookup in lookups))
@@ -99,19 +99,24 @@ def stage_parts(
         repeatable = stage.replay == Replay.deterministic
         ways = routing(spark, stage.routes, stage.otherwise, schema, most_bytes, where, repeatable=repeatable)
     on_routes = () if ways is None else (name for name in ways.needs if name in fields.schema.names)
-    parts: list[Part] = [form.read(fields.to_read([*asked.needs, *others, *on_routes]))]
+    parts: list[Part] = [NoteArrival()] if tallies else []
+    parts.append(form.read(fields.to_read([*asked.needs, *others, *on_routes])))
     if fields.normalize:
         parts.append(fields.normalizing())
     parts.append(BySpark(asked.by_spark, fields.expressions.fields(asked.by_spark)))
     if asked.computed:
         parts.append(Compute(asked.computed))
+    if tallies:
+        parts.append(FindTimes(stage.event_time is not None))
     if lookups:
         parts.append(LookUp(spec, asked.keys, asked.time))
     if ways is None or not all(route.selects for route in ways.specs):
         written = form.written_fields
         if written is not None:
             written = (*written, *(each for each in fields.normalize if each not in written))
-        parts.append(WriteWhole([each.name for each in lookups], stage.lineage, list(fields.normalize), written))
+        most = most_bytes[stage.outputs[0]] if ways is None else None
+        names = [each.name for each in lookups]
+        parts.append(WriteWhole(names, stage.lineage, list(fields.normalize), written, most))
     if ways is not None:
         rest = Fate.DLQ if stage.otherwise == DLQ else Fate.DROP
         parts += [ways.evaluated, TakeRoutes(ways.specs, rest, bool(lookups))]
@@ -146,8 +151,8 @@ def _asked(expressions: Expressions, spec: TaskSpec, stage: Stage, where: str) -
     if stage.event_time is not None:
         column = expressions.time(Expression(stage.event_time, f"{where}event_time"))
         if spec.needs_times:
-            time = _TIME
-            wanted[_TIME] = stage.event_time, column
+            time = TIME
+        wanted[TIME] = stage.event_time, column
     plain = [name for name in wanted if name in expressions.names]
     computed: dict[str, Compiled] = {}
     by_spark: dict[str, Column] = {}

@@ -5,10 +5,12 @@ from dataclasses import dataclass, field
 
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as sql
+from pyspark.sql.pandas.types import from_arrow_type
 
 from enrich.config import OnMiss, Pipeline
+from enrich.kafka.identity import EVENT_TIME, ORIGIN
 from enrich.stage.formats.choosing import event_format
-from enrich.stage.formats.event_format import KAFKA, bytes_beside_value, with_origin
+from enrich.stage.formats.event_format import HEADERS_TYPE, KAFKA, bytes_beside_value, header, with_identity
 from enrich.stage.measure.counting import observed
 from enrich.stage.plan.dead_letters import Sender, dead_letter, failure_row
 from enrich.stage.plan.expressions import Expressions
@@ -18,21 +20,30 @@ from enrich.stage.plan.parts import StageFields, stage_parts
 from enrich.stage.plan.rows import Alternatives, Row, fanned_out
 from enrich.stage.plan.writeback import RECORD, WritebackRows, writeback_rows
 from enrich.stage.progress.source_versions import SourceVersions
+from enrich.stage.steps.tallying import RECORD as TALLY_RECORD
+from enrich.stage.steps.tallying import TallyEvents
 from enrich.stage.task.columns import (
     BESIDE,
+    FAILED,
+    ORIGIN_HEADER,
     OUTPUT,
     PROBLEM,
     PROBLEM_ROUTE,
     RECORDS,
     ROUTE_REPORT,
     ROUTED,
+    TALLIES,
+    TIME,
+    TIME_HEADER,
     USABLE,
 )
+from enrich.stage.task.columns import EVENT_TIME as EVENT_TIME_MS
 from enrich.stage.task.fate import Fate
 from enrich.stage.task.pin import Pin
 from enrich.stage.task.spec import OUTCOME, TaskSpec
 
 _ROUTE_RECORD = "_route_record"
+_TALLY = "_tally"
 _IS_OUTPUT = "_is_output"
 _IS_DEAD = "_is_dead"
 
@@ -79,7 +90,17 @@ class StagePlan:
         parts = stage_parts(spark, pipeline, name, fields, outputs, needed)
         self._parts = list(parts.parts)
         if self._writeback is not None:
-            self._parts += [BySpark(asked, needed), BySpark(self._writeback.record, [*asked])]
+            failed = {FAILED: self._writeback.problem.isNotNull()}
+            self._parts += [
+                BySpark(asked, needed),
+                BySpark(self._writeback.record, [*asked]),
+                BySpark(failed, [RECORD]),
+            ]
+        self._tallies = pipeline.tallies_topic
+        if self._tallies is not None:
+            routes = [route.name for route in self._stage.routes]
+            may_fail = self._writeback is not None
+            self._parts.append(TallyEvents(pipeline.name, name, routes, bool(self._stage.lookups), may_fail))
         self._spec = parts.spec
         self._routing = parts.routing
         self._reasons = parts.reasons
@@ -98,17 +119,22 @@ class StagePlan:
     def records(self, source: DataFrame, pin: Pin | None = None, observation: Observation | None = None) -> DataFrame:
         """The columns topic, key, value and headers for Spark's Kafka sink, from the columns of its Kafka source. With
         a pin the tables answer as of its offsets."""
-        events = KAFKA.of(source)
+        events = KAFKA.of(source).select("*", bytes_beside_value().alias(BESIDE))
         wanted = {*KAFKA.columns, USABLE}
         if self._routing is None:
             wanted.add(OUTPUT)
         else:
-            events = events.select("*", bytes_beside_value().alias(BESIDE))
             wanted |= {RECORDS, ROUTED, PROBLEM, PROBLEM_ROUTE, ROUTE_REPORT}
+        if self._tallies is not None:
+            origin, time = header(ORIGIN).alias(ORIGIN_HEADER), header(EVENT_TIME).alias(TIME_HEADER)
+            events = events.select("*", origin, time)
+            wanted |= {TALLIES, EVENT_TIME_MS}
+        elif self._stage.event_time is not None:
+            wanted.add(TIME)
         if self._stage.lookups:
             wanted |= {f"_{name}" for name in OUTCOME}
         if self._writeback is not None:
-            wanted.add(RECORD)
+            wanted |= {RECORD, FAILED}
         made = applied(events, self._parts, wanted, pin)
         fates = {"dropped": self._is_dropped(), "dead_letters": sql.col(_IS_DEAD)}
         if self._writeback is not None:
@@ -132,15 +158,25 @@ class StagePlan:
         return events.select(*columns, *routes).drop(OUTPUT)
 
     def _fanned_out(self, events: DataFrame) -> DataFrame:
-        letter = self._letter()
+        letter, tallies = self._letter(), list[Row]()
+        if self._tallies is not None:
+            # Null for the event itself, and the reports that it carries.
+            own = sql.array(sql.lit(None).cast(from_arrow_type(TALLY_RECORD)))
+            each = sql.when(sql.col(TALLIES).isNull(), own).otherwise(sql.concat(own, sql.col(TALLIES)))
+            events = events.select("*", sql.explode(each).alias(_TALLY)).drop(TALLIES)
+            tallies.append(self._tally(self._tallies))
+        is_event = sql.col(_TALLY).isNull() if tallies else sql.lit(True)
         if self._routing is None:
             each_makes_one = self._writeback is None and not self._drops
-            return fanned_out(events, [[self._output(), letter], *self._written_back()], each_makes_one=each_makes_one)
-        # A record of a route, or null for the event itself: then it is a dead letter, or is written back.
-        listed = sql.when(sql.col(_IS_OUTPUT), sql.col(RECORDS))
+            rows = [[*tallies, self._output(), letter], *self._written_back(is_event)]
+            return fanned_out(events, rows, each_makes_one=each_makes_one)
+        # A record of a route, or null: then the event is a dead letter, or makes none.
+        listed = sql.when(sql.col(_IS_OUTPUT) & is_event, sql.col(RECORDS))
         exploded = events.select("*", sql.explode_outer(listed).alias(_ROUTE_RECORD)).drop(RECORDS)
-        row = self._routing.row(sql.col(_ROUTE_RECORD).isNotNull(), sql.col(_ROUTE_RECORD))
-        return fanned_out(exploded, [[row, letter]])
+        record = sql.col(_ROUTE_RECORD)
+        return fanned_out(
+            exploded, [[*tallies, self._routing.row(record.isNotNull(), record, self._identity()), letter]]
+        )
 
     def _output(self) -> Row:
         return Row(
@@ -148,8 +184,23 @@ class StagePlan:
             topic=sql.lit(self._stage.outputs[0]),
             key=sql.col(KAFKA.key),
             value=sql.col(KAFKA.value),
-            headers=with_origin(),
+            headers=self._identity(),
         )
+
+    @staticmethod
+    def _tally(topic: str) -> Row:
+        report = sql.col(_TALLY)
+        none = sql.lit(None).cast(HEADERS_TYPE)
+        return Row(report.isNotNull(), sql.lit(topic), report["key"], report["value"], none)
+
+    def _identity(self) -> Column:
+        """The event's headers, with its origin and its time."""
+        time_ms = sql.unix_millis(KAFKA.timestamp)
+        if self._tallies is not None:
+            time_ms = sql.col(EVENT_TIME_MS)
+        elif self._stage.event_time is not None:
+            time_ms = sql.coalesce(sql.unix_millis(TIME), time_ms)
+        return with_identity(time_ms)
 
     def _letter(self) -> Row:
         is_dead = sql.col(_IS_DEAD)
@@ -166,8 +217,8 @@ class StagePlan:
             return None
         return writeback_rows(section, expressions, source, self._limits.writeback, where)
 
-    def _written_back(self) -> Sequence[Alternatives]:
-        return [] if self._writeback is None else [[self._writeback.row(sql.col(_IS_OUTPUT))]]
+    def _written_back(self, is_event: Column) -> Sequence[Alternatives]:
+        return [] if self._writeback is None else [[self._writeback.row(sql.col(_IS_OUTPUT) & is_event)]]
 
     def _is(self, fate: Fate) -> Column:
         return self._outcome.fate() == fate if self._stage.lookups else sql.lit(fate == Fate.FORWARD)
@@ -186,9 +237,8 @@ class StagePlan:
         """Whether all records of the event can be written. Otherwise none of them is, so that it can be replayed."""
         if self._routing is not None:
             return sql.col(USABLE) & self._is(Fate.FORWARD) & (sql.col(ROUTED) == Fate.FORWARD)
-        most = self._limits.of(self._stage.outputs[0])
-        fits = sql.coalesce(sql.length(OUTPUT) + bytes_beside_value() <= most, sql.lit(False))
-        return fits if self._writeback is None else fits & self._writeback.problem.isNull()
+        is_there = sql.col(OUTPUT).isNotNull()
+        return is_there if self._writeback is None else is_there & ~sql.col(FAILED)
 
     def _reason(self) -> Column:
         reason = sql.when(~sql.col(USABLE), self._format.reason())

@@ -11,7 +11,7 @@ from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StringTy
 from enrich.base.errors import ConfigError
 from enrich.config import Route
 from enrich.stage.compute import Compiled, NotCompiled
-from enrich.stage.formats.event_format import HEADERS_TYPE, KAFKA, with_origin
+from enrich.stage.formats.event_format import HEADERS_TYPE, KAFKA
 from enrich.stage.plan.expressions import Expression, Expressions
 from enrich.stage.plan.operators import BySpark
 from enrich.stage.plan.rows import Row
@@ -36,9 +36,9 @@ class Routing:
     reasons: Mapping[str, str]
     """Why Spark evaluates some expressions."""
 
-    def row(self, wanted: Column, record: Column) -> Row:
-        """The row of a record that workers made, a struct of `TakeRoutes`."""
-        return Row(wanted, record["topic"], self._key(record), record["value"], self._headers(record))
+    def row(self, wanted: Column, record: Column, identity: Column) -> Row:
+        """The row of a record that workers made, a struct of `TakeRoutes`. `identity`: the headers of the event."""
+        return Row(wanted, record["topic"], self._key(record), record["value"], self._headers(record, identity))
 
     def _key(self, record: Column) -> Column:
         own = [index for index, spec in enumerate(self.specs) if spec.has_key]
@@ -46,11 +46,10 @@ class Routing:
             return sql.col(KAFKA.key)
         return sql.when(record["route"].isin(own), record[KEY]).otherwise(sql.col(KAFKA.key))
 
-    def _headers(self, record: Column) -> Column:
+    def _headers(self, record: Column, identity: Column) -> Column:
         if not any(spec.headers for spec in self.specs):
-            return with_origin()
-        own = sql.coalesce(record["headers"], sql.array().cast(HEADERS_TYPE))
-        return sql.concat(with_origin(), own)
+            return identity
+        return sql.concat(identity, sql.coalesce(record["headers"], sql.array().cast(HEADERS_TYPE)))
 
 
 def routing(

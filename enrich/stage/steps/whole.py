@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from enrich.stage.steps.step import Columns, Work
-from enrich.stage.task.columns import FATE, LINEAGES, OUTPUT, USABLE, VALUE
+from enrich.stage.task.columns import BESIDE, FATE, LINEAGES, OUTPUT, USABLE, VALUE
 from enrich.stage.task.fate import Fate, Mask
 from enrich.stage.task.pin import Pin
 from enrich.stage.task.spec import LINEAGE
@@ -21,20 +21,29 @@ class WriteWhole:
     normalized: Sequence[str]
     fields: Sequence[str] | None
     """All fields, which become a JSON object; None for JSON events, whose bytes stay as they are."""
+    most_bytes: int | None
+    """The largest record of the output; None: whoever takes the event on looks at that."""
 
     @property
     def needs(self) -> Collection[str]:
         fates = [FATE] if self.lookups else []
         lineages = [LINEAGES.of(name) for name in self.lookups] if self.has_lineage else []
         content = [VALUE, *self.normalized] if self.fields is None else self.fields
-        return [USABLE, *fates, *content, *self.lookups, *lineages]
+        beside = [] if self.most_bytes is None else [BESIDE]
+        return [USABLE, *fates, *content, *self.lookups, *lineages, *beside]
 
     @property
     def makes(self) -> Mapping[str, pa.DataType]:
         return {OUTPUT: pa.binary()}
 
     def begin(self, pin: Pin | None) -> Work:  # noqa: ARG002 - it reads no table
-        return lambda columns: {OUTPUT: self._written(columns)}
+        return lambda columns: {OUTPUT: self._fitting(self._written(columns), columns)}
+
+    def _fitting(self, written: pa.BinaryArray, columns: Columns) -> pa.BinaryArray:
+        if self.most_bytes is None:
+            return written
+        fits = pc.less_equal(pc.add(pc.binary_length(written), columns[BESIDE]), self.most_bytes)
+        return written if pc.all(fits).as_py() else pc.if_else(fits, written, pa.scalar(None, written.type))
 
     def _written(self, columns: Columns) -> pa.BinaryArray:
         # Imported in the worker only: the driver writes no JSON.

@@ -1,0 +1,247 @@
+"""Tallies of a stage's events: which came, what became of each, and how late they were. Written beside the stage's
+records, so that Spark records a batch as done only when they are written, too."""
+
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from enrich.stage.steps.step import Columns, Work
+from enrich.stage.steps.whole import forwarded
+from enrich.stage.task.columns import (
+    EVENT_TIME,
+    FAILED,
+    FATE,
+    OFFSET,
+    ORIGIN_HEADER,
+    OUTPUT,
+    PARTITION,
+    RECORDS,
+    ROUTED,
+    TALLIES,
+    TIME,
+    TIME_HEADER,
+    TIMESTAMP,
+    TOPIC,
+    USABLE,
+)
+from enrich.stage.task.fate import Fate, Mask
+from enrich.stage.task.pin import Pin
+
+if TYPE_CHECKING:
+    from enrich.tally import Origins, Tally
+
+_CAME = "_came_ms"
+_ORIGIN = r"^(?P<topic>[A-Za-z0-9._-]{1,249})/(?P<partition>[0-9]{1,9})/(?P<offset>[0-9]{1,18})$"
+RECORD = pa.struct([pa.field("key", pa.binary()), pa.field("value", pa.binary())])
+
+Numbers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class NoteArrival:
+    """The first step: when a batch came to its worker."""
+
+    needs: Collection[str] = (OFFSET,)
+
+    @property
+    def makes(self) -> Mapping[str, pa.DataType]:
+        return {_CAME: pa.int64()}
+
+    def begin(self, pin: Pin | None) -> Work:  # noqa: ARG002 - it reads no table
+        return lambda columns: {_CAME: pa.repeat(time.time_ns() // 10**6, len(columns[OFFSET]))}
+
+
+@dataclass(frozen=True)
+class FindTimes:
+    """When each event happened: its header says so, else the stage's `event_time`, else its record."""
+
+    is_declared: bool
+
+    @property
+    def needs(self) -> Collection[str]:
+        return [TIME_HEADER, TIMESTAMP, *([TIME] if self.is_declared else [])]
+
+    @property
+    def makes(self) -> Mapping[str, pa.DataType]:
+        return {EVENT_TIME: pa.int64()}
+
+    def begin(self, pin: Pin | None) -> Work:  # noqa: ARG002 - it reads no table
+        from stores.keys import milliseconds
+
+        def find(columns: Columns) -> Columns:
+            times = milliseconds(columns[TIMESTAMP])
+            if self.is_declared:
+                times = pc.coalesce(milliseconds(columns[TIME]), times)
+            headers = columns[TIME_HEADER]
+            if headers.null_count < len(headers):
+                texts = _text(headers)
+                known = pc.fill_null(pc.match_substring_regex(texts, r"^-?[0-9]{1,18}$"), False)
+                times = pc.if_else(known, _number(texts, known), times)
+            # One that came without a time has none to be late by.
+            return {EVENT_TIME: pc.fill_null(times, 0)}
+
+        return find
+
+
+@dataclass(frozen=True)
+class TallyEvents:
+    """The last step. A batch's report is in its first row."""
+
+    pipeline: str
+    stage: str
+    routes: Sequence[str]
+    """Empty: there is one output."""
+    has_lookups: bool
+    may_fail: bool
+    """Whether there is the column `FAILED`."""
+
+    @property
+    def needs(self) -> Collection[str]:
+        fates = [FATE] if self.has_lookups else []
+        ends = [RECORDS, ROUTED] if self.routes else [OUTPUT]
+        failed = [FAILED] if self.may_fail else []
+        return [USABLE, _CAME, TOPIC, PARTITION, OFFSET, ORIGIN_HEADER, EVENT_TIME, *fates, *ends, *failed]
+
+    @property
+    def makes(self) -> Mapping[str, pa.DataType]:
+        return {TALLIES: pa.list_(RECORD)}
+
+    def begin(self, pin: Pin | None) -> Work:  # noqa: ARG002 - it reads no table
+        # Imported in the worker only: the driver tells nothing.
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        query = None if context is None else context.getLocalProperty("sql.streaming.queryId")
+
+        def tally(columns: Columns) -> Columns:
+            count = len(columns[USABLE])
+            records = self._records(columns, query or "no-query") if count else []
+            first = pa.array([records], pa.list_(RECORD))[:count]
+            return {TALLIES: pa.concat_arrays([first, pa.nulls(count - len(first), first.type)])}
+
+        return tally
+
+    def _records(self, columns: Columns, query: str) -> Sequence[Mapping[str, bytes]]:
+        from enrich.tally import Node, NodeKind, Report, encoded, key_of
+        from enrich.tally.origins import Read
+
+        node = Node(self.pipeline, NodeKind.stage, self.stage)
+        went_ms = time.time_ns() // 10**6
+        offsets = columns[OFFSET].to_numpy()
+        made = []
+        for (topic, partition), places in _by_place(columns):
+            # By these a repeated batch says the same id again: what it says counts once.
+            reporter, sequence = f"{query}/{topic}/{partition}", int(offsets[places].min())
+            reads = [Read(topic, partition, sequence, int(offsets[places].max()) + 1)]
+            tallies = list(self._tallies(columns, places, went_ms))
+            report = Report(node, reporter, sequence, went_ms, tallies, reads)
+            made += [{"key": key_of(report), "value": content} for content in encoded(report)]
+        return made
+
+    def _tallies(self, columns: Columns, places: Numbers, went_ms: int) -> Iterator["Tally"]:
+        from enrich.tally import Lags, Tally
+
+        names, partitions, offsets = _origins(columns, places)
+        times = columns[EVENT_TIME].to_numpy()[places]
+        is_dropped, is_dead = (mask[places] for mask in self._fates(columns))
+        came_ms = columns[_CAME].to_numpy()[places]
+        lags = Lags.of(times, came_ms, went_ms)
+        taken = {route: mask[places] for route, mask in self._taken(columns).items()}
+        minutes = times // 60_000
+        for minute in np.unique(minutes).tolist():
+            own = minutes == minute
+
+            def some(mask: Mask, own: Mask = own) -> "Origins":
+                return _set(names, partitions, offsets, own & mask)
+
+            went = ~is_dropped & ~is_dead
+            sets = (some(own), some(went), some(is_dropped), some(is_dead))
+            yield Tally("", minute, *sets, lag=lags.of_minute(minute))
+            for route, mask in taken.items():
+                if (own & mask).any():
+                    yield Tally(route, minute, went=some(mask))
+
+    def _fates(self, columns: Columns) -> tuple[Mask, Mask]:
+        """Which events are dropped, and which are dead."""
+        left, usable = forwarded(columns), np.asarray(columns[USABLE].to_numpy(zero_copy_only=False), np.bool_)
+        dropped = usable & (columns[FATE].to_numpy() == Fate.DROP) if self.has_lookups else np.zeros(len(usable), bool)
+        if self.routes:
+            routed = columns[ROUTED].to_numpy()
+            dropped = dropped | (left & (routed == Fate.DROP))
+            return dropped, ~dropped & ~(left & (routed == Fate.FORWARD))
+        whole = left & ~np.asarray(columns[OUTPUT].is_null().to_numpy(zero_copy_only=False), np.bool_)
+        if self.may_fail:
+            whole = whole & ~np.asarray(columns[FAILED].to_numpy(zero_copy_only=False), np.bool_)
+        return dropped, ~dropped & ~whole
+
+    def _taken(self, columns: Columns) -> Mapping[str, Mask]:
+        """Which events took each route."""
+        if not self.routes:
+            return {}
+        records = columns[RECORDS]
+        parents = pc.list_parent_indices(records).to_numpy()
+        routes = records.flatten().field("route").to_numpy()
+        whole = columns[ROUTED].to_numpy() == Fate.FORWARD
+        masks = {}
+        for index, route in enumerate(self.routes):
+            mask = np.zeros(len(records), np.bool_)
+            mask[parents[routes == index]] = True
+            masks[route] = mask & whole
+        return masks
+
+
+def _by_place(columns: Columns) -> Iterator[tuple[tuple[str, int], Numbers]]:
+    """The events of each partition that is in the batch: mostly there is one."""
+    topics, partitions = columns[TOPIC].dictionary_encode(), columns[PARTITION].to_numpy()
+    codes = topics.indices.to_numpy().astype(np.int64) << 32 | partitions
+    for code in np.unique(codes).tolist():
+        yield (topics.dictionary[code >> 32].as_py(), code & 0xFFFFFFFF), np.flatnonzero(codes == code)
+
+
+def _origins(columns: Columns, places: Numbers) -> tuple[Sequence[str], Sequence[Numbers], Numbers]:
+    """Topics, codes of topic and partition, and offsets of where the events came in: their headers say so, else it is
+    their own place."""
+    rows = pa.array(places)
+    topics, partitions, offsets = (columns[name].take(rows) for name in (TOPIC, PARTITION, OFFSET))
+    headers = columns[ORIGIN_HEADER].take(rows)
+    if headers.null_count < len(headers):
+        found = pc.extract_regex(_text(headers), _ORIGIN)
+        known = found.is_valid()
+        topics = pc.if_else(known, found.field("topic"), topics)
+        partitions = pc.if_else(known, _number(found.field("partition"), known), partitions.cast(pa.int64()))
+        offsets = pc.if_else(known, _number(found.field("offset"), known), offsets)
+    coded = topics.dictionary_encode()
+    return (
+        coded.dictionary.to_pylist(),
+        [coded.indices.to_numpy().astype(np.int64), partitions.cast(pa.int64()).to_numpy()],
+        offsets.to_numpy(),
+    )
+
+
+def _text(headers: pa.BinaryArray) -> pa.StringArray:
+    try:
+        return headers.cast(pa.string())
+    except pa.ArrowInvalid:  # not UTF-8: anybody may write into a topic
+        return pa.array([None if h is None else h.decode("ascii", "replace") for h in headers.to_pylist()], pa.string())
+
+
+def _number(texts: pa.StringArray, known: pa.BooleanArray) -> pa.Int64Array:
+    return pc.if_else(known, texts, "0").cast(pa.int64())
+
+
+def _set(names: Sequence[str], codes: Sequence[Numbers], offsets: Numbers, mask: Mask) -> "Origins":
+    from enrich.tally import Origins
+
+    found = Origins()
+    topics, partitions = codes[0][mask], codes[1][mask]
+    chosen = offsets[mask]
+    both = topics << 32 | partitions
+    for code in np.unique(both).tolist():
+        found |= Origins.of_offsets(names[code >> 32], code & 0xFFFFFFFF, chosen[both == code])
+    return found
