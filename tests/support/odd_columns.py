@@ -243,6 +243,11 @@ def _micros(source: random.Random) -> int:
     )
 
 
+def _far(source: random.Random) -> int:
+    """Times that expressions make of numbers, but not the very first ones."""
+    return source.choice([_micros(source), source.randrange(-(2**63) + 10**14, 2**63), 2**63 - 1])
+
+
 def _date(source: random.Random) -> date:
     return date.fromordinal(source.choice([1, date.max.toordinal(), 719_163, source.randint(1, date.max.toordinal())]))
 
@@ -272,4 +277,4 @@ _BY_TYPE: dict[str, Callable[[random.Random], Any]] = {
     str(TIME): _micros,
     "date32[day]": _date,
 }
-_BY_NAME: dict[str, Callable[[random.Random], Any]] = {"w": plain_text, "u": number_text, "z": time_text}
+_BY_NAME: dict[str, Callable[[random.Random], Any]] = {"w": plain_text, "u": number_text, "z": time_text, "v": _far}

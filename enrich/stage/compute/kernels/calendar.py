@@ -4,14 +4,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from enrich.stage.compute.kernels.civil import Whole, days_of, exists
 from enrich.stage.compute.kernels.values import Bits, Kernel, on_columns
 from enrich.stage.compute.nodes import Call
 
-_Whole = npt.NDArray[np.int64]
 _MICROS = 1_000_000
 _DAY = 86_400
 _BLANK = r"[\x00-\x20\x7f]*"
@@ -20,8 +19,6 @@ _DATE = (
     rf"(?:-(?P<month>[0-9]{{1,2}})(?:-(?P<day>[0-9]{{1,2}})(?:[ T].*)?)?)?{_BLANK}$"
 )
 _LAST_YEAR, _LAST_HOURS = 999_999_999, 18 * 3600
-_DAYS = np.array([0, 31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
-_FEBRUARY = 2
 
 
 def _date(call: Call, values: list[pa.Array]) -> pa.Array:
@@ -30,8 +27,8 @@ def _date(call: Call, values: list[pa.Array]) -> pa.Array:
     parts = pc.extract_regex(column, _DATE)
     year = _signed(parts, _part(parts, "year"))
     month, day = _part(parts, "month", 1), _part(parts, "day", 1)
-    days = _days(year, month, day)
-    is_wrong = ~_exists(year, month, day) | (days != days.astype(np.int32)) | _missing(parts)
+    days = days_of(year, month, day)
+    is_wrong = ~exists(year, month, day) | (days != days.astype(np.int32)) | _missing(parts)
     return pa.array(np.where(is_wrong, 0, days).astype(np.int32), pa.int32(), mask=is_wrong).cast(call.kind)
 
 
@@ -42,7 +39,7 @@ def _time(call: Call, values: list[pa.Array]) -> pa.Array:
     year = _signed(parts, digits)
     month, day = _part(parts, "month", 1), _part(parts, "day", 1)
     hour, minute, second = (_part(parts, name) for name in ("hour", "minute", "second"))
-    is_wrong = _missing(parts) | ~_exists(year, month, day) | (hour > 23) | (minute > 59) | (second > 59)
+    is_wrong = _missing(parts) | ~exists(year, month, day) | (hour > 23) | (minute > 59) | (second > 59)
     length = pc.coalesce(pc.binary_length(_text(parts, "year")), 0).to_numpy(zero_copy_only=False)
     # A year of four digits has no plus, a longer one has a sign.
     is_wrong |= np.where(length > 4, _equals(parts, "sign", ""), _equals(parts, "sign", "+"))
@@ -50,7 +47,7 @@ def _time(call: Call, values: list[pa.Array]) -> pa.Array:
     offset = 3600 * _part(parts, "offset_hour") + 60 * _part(parts, "offset_minute")
     is_wrong |= (offset > _LAST_HOURS) | (_part(parts, "offset_minute") > 59)
     offset = np.where(_equals(parts, "offset_sign", "-"), -offset, offset)
-    seconds = _days(year, month, day) * _DAY + hour * 3600 + minute * 60 + second - offset
+    seconds = days_of(year, month, day) * _DAY + hour * 3600 + minute * 60 + second - offset
     fraction = _fraction(parts)
     # Spark fails for times that 64 bits do not have.
     most, least = divmod(np.iinfo(np.int64).max, _MICROS), divmod(np.iinfo(np.int64).min, _MICROS)
@@ -72,21 +69,21 @@ def _text(parts: pa.StructArray, name: str) -> Any:
     return pc.struct_field(parts, name) if name in _names(parts) else pa.nulls(len(parts), pa.string())
 
 
-def _part(parts: pa.StructArray, name: str, otherwise: int = 0) -> _Whole:
+def _part(parts: pa.StructArray, name: str, otherwise: int = 0) -> Whole:
     """The number; `otherwise` for one that is not there. More than ten digits are as good as ten."""
     digits = pc.utf8_ltrim(_text(parts, name), "0")
     was_there = pc.greater(pc.binary_length(_text(parts, name)), 0)
     digits = pc.if_else(pc.greater(pc.binary_length(digits), 10), "9999999999", digits)
     digits = pc.if_else(pc.equal(digits, ""), "0", digits)
     found = pc.if_else(pc.coalesce(was_there, pa.scalar(False)), digits, str(otherwise))
-    whole: _Whole = found.cast(pa.int64()).to_numpy(zero_copy_only=False)
+    whole: Whole = found.cast(pa.int64()).to_numpy(zero_copy_only=False)
     return whole
 
 
-def _fraction(parts: pa.StructArray) -> _Whole:
+def _fraction(parts: pa.StructArray) -> Whole:
     """Microseconds: further digits are cut."""
     digits = pc.utf8_slice_codeunits(pc.coalesce(_text(parts, "fraction"), pa.scalar("")), start=0, stop=6)
-    whole: _Whole = pc.utf8_rpad(digits, 6, "0").cast(pa.int64()).to_numpy(zero_copy_only=False)
+    whole: Whole = pc.utf8_rpad(digits, 6, "0").cast(pa.int64()).to_numpy(zero_copy_only=False)
     return whole
 
 
@@ -95,23 +92,8 @@ def _equals(parts: pa.StructArray, name: str, text: str) -> Bits:
     return np.asarray(same.to_numpy(zero_copy_only=False), np.bool_)
 
 
-def _signed(parts: pa.StructArray, year: _Whole) -> _Whole:
+def _signed(parts: pa.StructArray, year: Whole) -> Whole:
     return np.where(_equals(parts, "sign", "-"), -year, year)
-
-
-def _exists(year: _Whole, month: _Whole, day: _Whole) -> Bits:
-    is_leap = ((year % 4 == 0) & (year % 100 != 0)) | (year % 400 == 0)
-    is_month = (month >= 1) & (month <= 12)
-    last = _DAYS[np.where(is_month, month, 0)] - ((month == _FEBRUARY) & ~is_leap)
-    return np.asarray(is_month & (day >= 1) & (day <= last), np.bool_)
-
-
-def _days(year: _Whole, month: _Whole, day: _Whole) -> _Whole:
-    """Days since 1970, by the calendar that is counted back for ever."""
-    # Years begin in March, so that the leap day is the last one.
-    shifted = year - (month <= _FEBRUARY)
-    in_year = (153 * ((month + 9) % 12) + 2) // 5 + day - 1
-    return 365 * shifted + shifted // 4 - shifted // 100 + shifted // 400 + in_year - 719_468
 
 
 CALENDAR: Mapping[str, Kernel] = {"date_of_text": on_columns(_date), "time_of_text": on_columns(_time)}

@@ -3,19 +3,16 @@
 import pyarrow as pa
 
 from enrich.stage.compute.kinds import BOOLEAN, DATE, TEXT, TIME, Group
-from enrich.stage.compute.nodes import Node
-from enrich.stage.compute.rules.times import is_calendar
 
 
-def cast(node: Node, target: pa.DataType) -> str | None:
+def cast(origin: pa.DataType, target: pa.DataType) -> str | None:
     """The kernel that casts so, or None."""
     for is_origin, is_target, function in _CASTS:
-        if is_origin(node.kind) and is_target(target):
-            return function if function not in _OF_CALENDAR or is_calendar(node) else None
+        if is_origin(origin) and is_target(target):
+            return function
     return None
 
 
-_OF_CALENDAR = frozenset({"printed_date", "printed_time"})
 _whole, _floating, _decimal = pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal
 _boolean, _text, _time, _date = BOOLEAN.equals, TEXT.equals, TIME.equals, DATE.equals
 _CASTS: tuple[tuple[Group, Group, str], ...] = (

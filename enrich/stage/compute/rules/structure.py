@@ -4,10 +4,11 @@ import re
 
 import pyarrow as pa
 
-from enrich.stage.compute.kinds import TIME, kind_named
+from enrich.stage.compute.kinds import DATE, TIME, kind_named
 from enrich.stage.compute.nodes import Call, Constant, Field, Node
 from enrich.stage.compute.rules.casts import cast
 from enrich.stage.compute.rules.reader import Reader, Rule
+from enrich.stage.compute.rules.times import is_near
 from enrich.stage.compute.tree import NotHere, Tree
 
 _WHOLE_DATE = re.compile(r"\s*[+-]?\d{4}")
@@ -70,7 +71,9 @@ def _cast(reader: Reader, tree: Tree, may_fail: bool) -> Node:
         return Constant(None, tree.kind)
     if tree.kind == TIME and isinstance(node, Constant) and _WHOLE_DATE.match(str(node.value)):
         return Constant(tree.java.eval(None), TIME)
-    function = cast(node, tree.kind)
+    if node.kind == DATE and tree.kind == TIME and not may_fail and not is_near(node):
+        raise NotHere("a cast to timestamp fails for large dates, and then the whole is null, not this part")
+    function = cast(node.kind, tree.kind)
     if function is None:
         raise NotHere(f"workers have no cast from {tree.children[0].type_name} to {tree.type_name}")
     return Call(function, (node,), tree.kind)

@@ -4,29 +4,22 @@ import pyarrow as pa
 
 from enrich.stage.compute.kernels.times import UNITS
 from enrich.stage.compute.kinds import DATE, LONG, TEXT, TIME, one_of
-from enrich.stage.compute.nodes import Call, Constant, Field, Node
+from enrich.stage.compute.nodes import Call, Constant, Node
 from enrich.stage.compute.rules.forms import children, known, strict
 from enrich.stage.compute.rules.patterns import pattern_regex
 from enrich.stage.compute.rules.reader import Reader, Rule
 from enrich.stage.compute.tree import NotHere, Tree
 
-_KEEP = frozenset({"coalesce", "choose", "truncated", "date_of_time", "time_of_date"})
+_KEEP = frozenset({"coalesce", "choose", "truncated", "time_of_date", "date_of_time"})
 
 
-def is_calendar(node: Node) -> bool:
-    """Whether its times have years of four digits, as all times of events have; numbers may make others."""
+def is_near(node: Node) -> bool:
+    """Whether its times and dates lie some years within those that 64 bits have. Those of fields do: readers know four
+    digits of years, and what replaces a field has no reason to lie at an end of time. Numbers and text become any."""
     if not isinstance(node, Call):
-        return isinstance(node, Field) or node.value is None or _has_four_digits(node)
+        return True
     times = [argument for argument in node.arguments if argument.kind in (TIME, DATE)]
-    return node.function in _KEEP and all(map(is_calendar, times))
-
-
-_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
-
-
-def _has_four_digits(node: Constant) -> bool:
-    day = node.value // 86_400_000_000 if node.kind == TIME else node.value
-    return bool(_FIRST_DAY <= day <= _LAST_DAY)
+    return node.function in _KEEP and all(map(is_near, times))
 
 
 def _fails(function: str) -> Rule:
@@ -52,24 +45,18 @@ def _read(reader: Reader, tree: Tree, may_fail: bool) -> Node:
     return Call("time_of_text", (text,), TIME, (regex,))
 
 
-def _calendar(rule: Rule) -> Rule:
-    def checked(reader: Reader, tree: Tree, may_fail: bool) -> Node:
-        node = rule(reader, tree, may_fail)
-        if isinstance(node, Call) and not is_calendar(node.arguments[0]):
-            raise NotHere(f"the time in `{tree.java.sql()}` may have a year that no time of an event has")
-        return node
-
-    return checked
-
-
 def _truncated(reader: Reader, tree: Tree, may_fail: bool) -> Node:
     unit, time = children(reader, tree, one_of(TEXT), one_of(TIME), may_fail=may_fail)
     name = str(known(tree, unit, "unit")).upper()
-    return Call("truncated", (time,), TIME, (name,)) if name in UNITS else Constant(None, TIME)
+    if name not in UNITS:
+        return Constant(None, TIME)
+    if not may_fail and not is_near(time):
+        raise NotHere("`date_trunc` fails for the first times of all, and then the whole is null, not this part")
+    return Call("truncated", (time,), TIME, (name,))
 
 
 def _part(function: str, kind: pa.DataType) -> Rule:
-    return _calendar(strict(function, one_of(kind), kind=pa.int32()))
+    return strict(function, one_of(kind), kind=pa.int32())
 
 
 TIME_RULES: dict[str, Rule] = {
@@ -79,7 +66,7 @@ TIME_RULES: dict[str, Rule] = {
     "UnixSeconds": strict("seconds_of_time", one_of(TIME), kind=LONG),
     "UnixMillis": strict("millis_of_time", one_of(TIME), kind=LONG),
     "UnixMicros": strict("micros_of_time", one_of(TIME), kind=LONG),
-    "TruncTimestamp": _calendar(_truncated),
+    "TruncTimestamp": _truncated,
     "GetTimestamp": _read,
     "Hour": _part("hour", TIME),
     "Minute": _part("minute", TIME),
