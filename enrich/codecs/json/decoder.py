@@ -17,7 +17,7 @@ _FEWEST_BYTES_FAST = 2**14
 # A batch is tried again without its bad values as long as a try decodes so many rows on average; with more bad values,
 # about 1 in 200, the strict parser is faster.
 _TRIES_TO_START = 8
-_FEWEST_A_TRY = 200
+_FEWEST_A_TRY = 100
 # A batch with a bad value at an unknown row is split into so many parts.
 _PARTS = 4
 
