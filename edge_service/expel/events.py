@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import IntEnum
 
 from confluent_kafka import Message
 
@@ -36,8 +36,12 @@ class Lease:
         """Events that are being sent, or written to another topic."""
 
 
-class Became(Enum):
+class Became(IntEnum):
     went, waits, dead = range(3)
+
+
+NO_TIME = -(2**62)
+"""In place of an event time that is not known: whole columns of them are looked at."""
 
 
 class Event:
@@ -75,7 +79,7 @@ class Event:
         self.origin_of: bytes | None = None
         """Topic and partition of its origin; with `origin` the place by which it came into the pipeline."""
         self.origin = self.offset
-        self.event_time_ms: int | None = None
+        self.event_time_ms = NO_TIME
         self.became = Became.went
         """What was done with it, once it is settled."""
         if message.headers():
@@ -90,7 +94,8 @@ class Event:
             if name == ORIGIN and (found := origin_of(content)) is not None:
                 self.origin_of, self.origin = found
             elif name == EVENT_TIME:
-                self.event_time_ms = event_time_of(content)
+                time_ms = event_time_of(content)
+                self.event_time_ms = NO_TIME if time_ms is None else time_ms
 
     def _take_place(self, headers: Mapping[str, bytes]) -> None:
         place = place_of(headers)

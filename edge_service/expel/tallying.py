@@ -1,11 +1,13 @@
 """What a route says of its events: which it delivered, which wait in a retry topic, which are dead letters."""
 
 import time
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
-from edge_service.expel.events import Became, Event
+import numpy as np
+import numpy.typing as npt
+
+from edge_service.expel.events import NO_TIME, Became, Event
 from enrich.delivery.plan import Advance
 from enrich.tally import Lags, Origins, Tally
 from enrich.tally.origins import Place, Read, bitmap_of
@@ -26,7 +28,9 @@ class Tallying:
     # With the sink's lock.
 
     def note(self, events: Sequence[Event], now_s: float) -> None:
-        self._noted.append((events, now_s))
+        """The same was done with all of them."""
+        if events:
+            self._noted.append((events, now_s))
 
     def take(self) -> None:
         """What is noted is now in the positions that are committed next."""
@@ -44,44 +48,63 @@ class Tallying:
             self._reporter.is_said()
 
 
-def tallies_of(settled: Iterable[Settled], since_1970_s: float) -> Sequence[Tally]:
-    """`since_1970_s`: what the loop's clock has to be moved by."""
-    offsets: dict[Became, defaultdict[bytes, list[int]]] = {one: defaultdict(list) for one in Became}
-    times: dict[tuple[bool, bool], list[tuple[int, int, float, float]]] = defaultdict(list)
-    for events, went_s in settled:
-        for event in events:
-            became = event.became
-            offsets[became][event.origin_place].append(event.origin)
-            came, left = event.is_first_read, became is Became.went
-            if came or left:  # of one that comes back the arrival was told before
-                time_ms = event.event_time_ms
-                row = (0, 0) if time_ms is None else (time_ms, 1)
-                times[came, left].append((*row, event.came_s, went_s))
-    sets = {became: _origins(by_place) for became, by_place in offsets.items()}
-    went, waits, dead = sets[Became.went], sets[Became.waits], sets[Became.dead]
+def tallies_of(settled: Sequence[Settled], since_1970_s: float) -> Sequence[Tally]:
+    """`since_1970_s`: what the loop's clock has to be moved by. In columns: a look at each event costs as much as it
+    takes to send one."""
+    events = [event for some, _ in settled for event in some]
+    if not events:
+        return []
+    counts = [len(some) for some, _ in settled]
+    became = np.repeat(np.array([some[0].became for some, _ in settled]), counts)
+    went_ms = np.repeat(_ms([went_s for _, went_s in settled], since_1970_s), counts)
+    came_ms = _ms([event.came_s for event in events], since_1970_s)
+    times = np.array([event.event_time_ms for event in events], np.int64)
+    # Of one that comes back the arrival was told before.
+    came = np.array([event.lease.route_topic is None for event in events])
+    went = became == Became.went
+    known = times != NO_TIME
     lags = Lags()
-    for (came, left), rows in times.items():
-        lags += _lags(rows, since_1970_s, came=came, went=left)
+    for chosen, has_come, has_gone in (
+        (came & went, True, True),
+        (came & ~went, True, False),
+        (~came & went, False, True),
+    ):
+        if chosen.any():
+            came_then, went_then = (
+                column[chosen] if has else None for column, has in ((came_ms, has_come), (went_ms, has_gone))
+            )
+            lags += Lags.of(times[chosen], came_then, went_then, known[chosen])
+    sets = _sets(events, became)
     of_lags = [Tally(minute=minute, lag=lag) for minute, lag in lags.by_minute.items() if minute is not None]
-    whole = Tally(came=went | waits | dead, went=went, waiting=waits, dead=dead, lag=lags.of_minute(None))
-    return [whole, *of_lags] if whole.came else []
+    all_of_them = sets[Became.went] | sets[Became.waits] | sets[Became.dead]
+    whole = Tally(
+        came=all_of_them,
+        went=sets[Became.went],
+        waiting=sets[Became.waits],
+        dead=sets[Became.dead],
+        lag=lags.of_minute(None),
+    )
+    return [whole, *of_lags]
 
 
-def _origins(by_place: Mapping[bytes, list[int]]) -> Origins:
-    return Origins({_place(place): bitmap_of(offsets) for place, offsets in by_place.items()})
+def _ms(moments_s: Sequence[float], since_1970_s: float) -> npt.NDArray[np.int64]:
+    return np.rint((np.array(moments_s) + since_1970_s) * 1000).astype(np.int64)
 
 
-@cache
+def _sets(events: Sequence[Event], became: npt.NDArray[np.int64]) -> Mapping[Became, Origins]:
+    offsets = np.array([event.origin for event in events], np.int64)
+    places = [event.origin_of or event.origin_place for event in events]
+    numbers = {place: number for number, place in enumerate(set(places))}
+    place_of = np.array([numbers[place] for place in places]) if len(numbers) > 1 else np.zeros(len(places), np.int64)
+    found: dict[Became, Origins] = {}
+    for one in Became:
+        mine = became == one
+        by_place = {_place(name): offsets[mine & (place_of == number)] for name, number in numbers.items()}
+        found[one] = Origins({place: bitmap_of(some) for place, some in by_place.items()})
+    return found
+
+
+@lru_cache(10_000)
 def _place(place: bytes) -> Place:
     topic, _, partition = place.decode().rpartition("/")
     return topic, int(partition)
-
-
-def _lags(rows: list[tuple[int, int, float, float]], since_1970_s: float, *, came: bool, went: bool) -> Lags:
-    times, known, came_s, went_s = zip(*rows, strict=True)
-    return Lags.of(
-        times,
-        [round((each + since_1970_s) * 1000) for each in came_s] if came else None,
-        [round((each + since_1970_s) * 1000) for each in went_s] if went else None,
-        [each == 1 for each in known],
-    )

@@ -30,17 +30,15 @@ class _Places:
         self.ranges: list[tuple[int, int, int]] = []
         self.partition = self.start = self.following = _UNKNOWN
 
-    def note(self, partition: int, offset: int) -> None:
-        if offset == self.following and partition == self.partition:
-            self.following += 1
-            return
+    def begin(self, partition: int, offset: int) -> None:
+        """Another range."""
         self.close()
         self.partition, self.start, self.following = partition, offset, offset + 1
 
     def close(self) -> None:
         if self.partition != _UNKNOWN:
             self.ranges.append((self.partition, self.start, self.following - 1))
-            self.partition = _UNKNOWN
+            self.partition = self.following = _UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +62,10 @@ class Tallying:
     def reports_of(self, times_ms: Sequence[int | None], came_ms: int, written: Written) -> Sequence[Report]:
         """Of each event the delivery report that notes its place, and tells `written`."""
         arrival = minute_of(came_ms)
+        known = [time_ms for time_ms in times_ms if time_ms is not None]
+        first, last = (minute_of(min(known)), minute_of(max(known))) if known else (arrival, arrival)
+        if first == last and (len(known) == len(times_ms) or first == arrival):
+            return [self._report_of(first, arrival, written)] * len(times_ms)
         minutes = [arrival if time_ms is None else minute_of(time_ms) for time_ms in times_ms]
         by_minute = {minute: self._report_of(minute, arrival, written) for minute in set(minutes)}
         return [by_minute[minute] for minute in minutes]
@@ -74,7 +76,10 @@ class Tallying:
         def reported(error: KafkaError | None, message: Message) -> None:
             if error is None:
                 places = self._told.places.get(minute) or self._places(minute, arrival)
-                places.note(message.partition() or 0, message.offset() or 0)
+                if message.offset() == places.following and message.partition() == places.partition:
+                    places.following += 1
+                else:
+                    places.begin(message.partition() or 0, message.offset() or 0)
             delivered(error, message)
 
         return reported

@@ -8,7 +8,8 @@ ORIGIN = "enrich.origin"
 EVENT_TIME = "enrich.event_time"
 """When it happened, in ms since 1970, as text."""
 
-_ORIGIN = re.compile(rb"([A-Za-z0-9._-]{1,249}/[0-9]{1,10})/([0-9]{1,19})")
+# A place has one name only: no zeros before its numbers.
+_ORIGIN = re.compile(rb"([A-Za-z0-9._-]{1,249}/(?:0|[1-9][0-9]{0,9}))/(0|[1-9][0-9]{0,18})")
 _TIME = re.compile(rb"-?[0-9]{1,18}")
 _MOST_OFFSET = 2**63 - 1
 _MOST_PARTITION = 2**31 - 1

@@ -315,5 +315,5 @@ def _histogram(reader: Reader) -> Histogram:
     start, clamped = reader.number(BUCKETS), reader.number()
     if start + length > BUCKETS:
         raise reader.malformed(f"a histogram has {start + length} buckets")
-    counts = np.array([reader.number(2**53) for _ in range(length)], np.int64)
+    counts = np.array(reader.numbers(length, 2**53), np.int64)
     return Histogram.trimmed(start, counts, clamped)

@@ -33,7 +33,7 @@ class Gathered:
     def size(self) -> int:
         """About how many bytes it takes in memory."""
         return sum(
-            _size_of(some)
+            size_of(some)
             for tally in self._tallies.values()
             for some in (tally.came, tally.went, tally.dropped, tally.dead, tally.waiting)
         )
@@ -62,7 +62,7 @@ def together(one: Tally, other: Tally) -> Tally:
     )
 
 
-def _size_of(origins: Origins) -> int:
+def size_of(origins: Origins) -> int:
     size = 0
     for some in origins.by_place.values():
         known = some.get_statistics()

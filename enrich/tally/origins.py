@@ -67,7 +67,7 @@ class Origins:
         by_place = {**self.by_place}
         for place, some in other.by_place.items():
             mine = by_place.get(place)
-            by_place[place] = some if mine is None else mine | some
+            by_place[place] = some if mine is None else _joined(mine, some)
         return Origins(by_place)
 
     def __and__(self, other: "Origins") -> "Origins":
@@ -89,6 +89,14 @@ class Origins:
                     return
                 left -= 1
                 yield topic, partition, first, last
+
+
+def _joined(one: BitMap64, other: BitMap64) -> BitMap64:
+    both = one | other
+    # What came in disorder is a range in the end, or nearly one, which then takes few bytes again.
+    if both and len(both) * 8 > (both.max() - both.min()) * 7:
+        both.run_optimize()
+    return both
 
 
 def bitmap_of(offsets: Sequence[int] | np.ndarray) -> BitMap64:
