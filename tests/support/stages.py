@@ -237,8 +237,11 @@ class Load:
             with suppress(Retryable):
                 if self.sent - self._world.records(self._stage) < self.largest_backlog - 200:
                     ids = range(self.sent, self.sent + 200)
-                    self._world.send(self._stage, [{"id": number, "user_id": self._user(number)} for number in ids])
+                    self._produce([{"id": number, "user_id": self._user(number)} for number in ids])
                     self.sent += 200
+
+    def _produce(self, events: Sequence[Mapping[str, Any]]) -> None:
+        self._world.send(self._stage, events)
 
 
 class RunningStage:

@@ -52,6 +52,8 @@ class Used:
     """It needs at least as many partitions as that topic."""
     is_acknowledged: bool = False
     """Somebody outside was told that its records are safe."""
+    is_only_found: bool = False
+    """A pattern matches it. Its settings are not this pipeline's to change."""
 
 
 def uses_of(pipeline: Pipeline, existing: Collection[str] = ()) -> Iterator[Used]:
@@ -76,8 +78,12 @@ def _of_tables(pipeline: Pipeline) -> Iterator[Used]:
 def _of_stages(pipeline: Pipeline, existing: Collection[str]) -> Iterator[Used]:
     for name, stage in pipeline.stages.items():
         source = _format(str(stage.source.format), stage.source.framing)
-        for topic in stage.source.all_topics or filter(stage.source.reads, existing):
-            yield Used(topic, Use.events, f"source of stage {name}", READS, source)
+        by = f"source of stage {name}"
+        for topic in stage.source.all_topics:
+            yield Used(topic, Use.events, by, READS, source)
+        if stage.source.topic_pattern is not None:
+            for topic in filter(stage.source.reads, existing):
+                yield Used(topic, Use.events, by, READS, is_only_found=True)
         if stage.sink is not None:
             yield Used(stage.sink.topic, Use.events, f"sink of stage {name}", WRITES, str(stage.sink.format))
         for route in stage.routes:

@@ -69,6 +69,9 @@ def wishes_for(pipeline: Pipeline, topic: str) -> TopicWishes:
 
 
 def _wanted(pipeline: Pipeline, name: str, uses: list[Used]) -> Wanted:
+    if all(used.is_only_found for used in uses) and name not in pipeline.topics:
+        rights = frozenset[Right]().union(*(used.rights for used in uses))
+        return Wanted(name, uses[0].use, tuple(used.by for used in uses), {}, rights)
     wishes = wishes_for(pipeline, name)
     use = next(kind for kind in Use if any(used.use is kind for used in uses))
     if use is Use.holds:

@@ -36,6 +36,9 @@ def _topic_rules(pipeline: Pipeline) -> Iterator[Finding]:
     for name, stage in pipeline.stages.items():
         here = ("stages", name)
         yield from _own_topics(stage, here)
+        if pipeline.tallies_topic is not None and stage.source.reads(pipeline.tallies_topic):
+            message = f"{pipeline.tallies_topic} is the topic of tallies: the stage would read what it writes"
+            yield Finding(_source_path(stage, here), message)
         if stage.dlq in tables:
             table = tables[stage.dlq]
             message = f"{stage.dlq} is the topic of the table {table}: dead letters would become its rows"

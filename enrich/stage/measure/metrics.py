@@ -54,7 +54,7 @@ class StageMetrics(Collector):
         self._batch_seconds = 0.0
         self._ages: dict[str, float] = {}
         self._memory: dict[str, int] = {}
-        self._behind: int | None = None
+        self._behind: Mapping[str, int] = {}
         self._ended_s: float | None = None
         self._lag_in, self._lag_out = Recent(), Recent()
         self._registry = CollectorRegistry()
@@ -130,8 +130,8 @@ class StageMetrics(Collector):
                 found[lookup.name, lookup.table, policy, status] = self._statuses[index, status]
         labels = ("lookup", "table", "on_miss", "status")
         yield self._counter("lookups", "Rows looked up, by what was found.", found, *labels)
-        if self._behind is not None:
-            yield self._gauge("events_behind", "Events of the source that are not read yet.", {(): self._behind})
+        behind: Values = {(topic,): events for topic, events in self._behind.items()}
+        yield self._gauge("events_behind", "Events of the source that are not read yet.", behind, "topic")
 
     def _tables(self) -> Iterator[Metric]:
         yield self._counter("lookup_seconds", "Time of workers in look-ups.", {(): self._seconds["took"]})
@@ -178,14 +178,14 @@ def _greatest(given: Any) -> dict[str, Any]:
     return found
 
 
-def _behind(progress: StreamingQueryProgress) -> int | None:
-    """Events between the end of the batch and the end of the topic at that time."""
-    behind = None
+def _behind(progress: StreamingQueryProgress) -> Mapping[str, int]:
+    """By topic, events between the end of the batch and the end of the topic at that time."""
+    behind: Counter[str] = Counter()
     for source in progress.sources:
         ends = offsets_in(source.endOffset)
         for topic, newest in offsets_in(source.latestOffset).items():
             done = ends.get(topic, {})
-            behind = (behind or 0) + sum(max(0, end - done.get(p, 0)) for p, end in newest.items())
+            behind[topic] += sum(max(0, end - done.get(p, 0)) for p, end in newest.items())
     return behind
 
 

@@ -12,6 +12,7 @@ from enrich.kafka.records import headers_of, key_of
 from enrich.stage.progress.source_topics import NAME
 from enrich.stage.progress.starting import From
 from tests.integration.stage.test_life import Run, running, until_all
+from tests.integration.stage.test_metrics import free_port, scraped
 from tests.integration.stage.test_source_topics import delete_up_to, refused, run_until
 from tests.support.waiting import wait_until
 
@@ -59,10 +60,17 @@ def test_all_topics_of_a_list_come_out_in_one_and_fields_that_a_topic_lacks_are_
     topics = [world.topic("plays"), world.topic("ads")]
     schemas = {topics[0]: "user_id string", topics[1]: "user_id string, ad string"}
     source = {"topics": topics, "format": "json", "schemas": schemas}
-    stage = world.stage("enrich", lookups, source=source)
+    port = free_port()
+    stage = world.stage("enrich", lookups, source=source, metrics_port=port)
     send(world, "plays", range(10))
     send(world, "ads", range(10, 15), ad="x")
-    run_until(spark, world, stage, 15)
+    with running(spark, world, stage) as run:
+        until_all(world, stage, 15, run)
+        wait_until(lambda: scraped(port)[1].get(("enrich_stage_events_total",)) == 15, what="the metrics")
+        behind = {key[1:]: value for key, value in scraped(port)[1].items() if key[0] == "enrich_stage_events_behind"}
+        assert behind == {(topic,): 0 for topic in topics}
+        run.stop.set()
+        assert run.end() is None
     told = {event["id"]: (event["user"], event["sold"]) for event in world.output(stage)}
     free = {"plan": "free"}
     assert told == {number: (free, None if number < 10 else {"price": 5}) for number in range(15)}

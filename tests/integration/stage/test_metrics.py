@@ -69,6 +69,7 @@ class Seen:
         ports = free_port(), free_port()
         world.document["agent"] = {"metrics_port": ports[1]}
         stage = world.stage("enrich", LOOKUPS, metrics_port=ports[0])
+        self.topic = world.topic("enrich.in")
         self.sent_s = time.time()
         world.send(stage, EVENTS)
         with running_stage(world, stage, log_format="json") as running:
@@ -123,7 +124,7 @@ def test_the_counts_are_exact(seen):
         ("last", "dlq", "hit", "users"): 10,
         ("last", "dlq", "deleted", "users"): 1,
     }
-    assert seen.samples["enrich_stage_events_behind",] == 0
+    assert seen.samples["enrich_stage_events_behind", seen.topic] == 0
 
 
 def test_the_lags_are_ages_of_the_events_in_their_order(seen):

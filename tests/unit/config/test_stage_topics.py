@@ -181,6 +181,13 @@ def test_the_fields_of_all_topics_are_there_and_null_where_a_topic_lacks_them():
     assert source.all_topics == ("plays", "ads")
 
 
+def test_a_stage_does_not_read_tallies():
+    (message,) = told(changed((SOURCE, pattern("plays.tal.*")), ("tallies", True)))
+    assert (
+        message == f"{SOURCE}.topic_pattern: plays.tallies is the topic of tallies: the stage would read what it writes"
+    )
+
+
 def test_stages_that_feed_each_other_by_a_list_or_a_pattern_are_told():
     other = {"source": pattern("plays.enr.*"), "sink": {"topic": "ads"}}
     (message,) = told(changed((SOURCE, several()), ("stages.back", other)))
