@@ -12,6 +12,7 @@ from enrich.config import Pipeline, Source
 from enrich.kafka import Connection, Topics, new_admin_client
 from enrich.kafka.clients.errors import kafka_errors
 from enrich.stage.plan.plan import Limits
+from enrich.tally.writing import PARTITIONS, TOPIC_SETTINGS
 
 _PATIENCE_S = 30
 _LARGEST_REQUEST = 1_048_576
@@ -49,6 +50,9 @@ def checked_topics(pipeline: Pipeline, stage: str, connection: Connection) -> Ch
     if section.writeback is not None:
         _require(admin, section.writeback.topic, AclOperation.WRITE, f"stages.{stage}.writeback")
         limits = replace(limits, writeback=min(request, _largest(topics, section.writeback.topic)))
+    if pipeline.tallies_topic is not None:
+        topics.ensure(pipeline.tallies_topic, partitions=PARTITIONS, config=TOPIC_SETTINGS)
+        _require(admin, pipeline.tallies_topic, AclOperation.WRITE, f"stages.{stage}")
     ids = {topic: topic_id for topic, (topic_id, _) in sources.items()}
     return CheckedTopics(ids, {topic: partitions for topic, (_, partitions) in sources.items()}, limits)
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from enrich.tally import Merged, Node, NodeKind, Origins, decoded
 from tests.support.processes import kill, python_workers
 from tests.support.seed import random_source, rounds
 from tests.support.stages import PINNABLE, Load, running_stage
@@ -24,9 +25,30 @@ def more(world, stage, number, running):
     running.wait_until(lambda: world.records(stage) >= before + number, what="further output")
 
 
+def assert_told(world, stage):
+    """The union of the tallies is what a plain consumer finds: nothing missing, nothing invented."""
+    merged = Merged()
+    for message in world.cluster.messages(str(world.pipeline.tallies_topic)):
+        merged.take(decoded(message.value()))
+    said = merged.of(Node(world.pipeline.name, NodeKind.stage, stage))
+    topic = world.topic(f"{stage}.in")
+    came = Origins.of_ranges((topic, p, 0, end - 1) for p, end in world.cluster.topics.end_offsets(topic).items())
+    went = {dict(message.headers())["enrich.origin"] for message in world.cluster.messages(world.topic(f"{stage}.out"))}
+    dead = {b"/".join(message.key().split(b"/")[:3]) for message in world.dead_letters(stage)}
+    assert said.came == came
+    assert origins_of(said.went) == went
+    assert origins_of(said.dead) == dead
+
+
+def origins_of(origins):
+    ranges = origins.ranges()
+    return {b"%s/%d/%d" % (t.encode(), p, offset) for t, p, first, last in ranges for offset in range(first, last + 1)}
+
+
 @pytest.mark.parametrize("replay", REPLAYS)
 def test_no_acknowledged_event_is_missing_after_kills_of_driver_worker_and_agent(world, replay):
     world.users(**PINNABLE)
+    world.document["tallies"] = True
     stage = world.stage("enrich", [LOOKUP], replay=replay, **REPLAYS[replay])
     source = random_source(f"stage kills, {replay}")
     kills = {"driver": 0, "worker": 0, "agent": 0}
@@ -54,5 +76,6 @@ def test_no_acknowledged_event_is_missing_after_kills_of_driver_worker_and_agent
     repeating = kills["driver"] + kills["worker"]
     assert max(each.total() for each in copies.values()) <= 1 + repeating
     assert sum(each.total() - 1 for each in copies.values()) <= LARGEST_REPEAT[replay] * repeating
+    assert_told(world, stage)
     if replay == "deterministic":
         assert all(len(values) == 1 for values in copies.values()), "copies of an event differ"
