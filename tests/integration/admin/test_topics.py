@@ -159,3 +159,20 @@ def test_the_topics_of_a_route_take_what_its_topic_takes_and_keep_it_for_as_long
     assert left.returncode == 0, left.stdout
     checked = enrich("topics", "check", "-c", config)
     assert checked.returncode == 0, checked.stdout
+
+
+def test_topics_that_a_stage_finds_by_a_pattern_are_known_and_left_as_they_are(write_config, cluster, name):
+    base = name.split("[")[0]
+    stage = f"source: {{topic_pattern: '{base}\\.raw\\.[a-z]+', format: string}}, sink: {{topic: {base}.out}}"
+    config = write_config(f"stages:\n  s: {{{stage}}}\ntopics:\n  '*': {{retention: 1h, partitions: 2}}\n")
+    assert enrich("topics", "apply", "--yes", "-c", config).returncode == 0
+    (told,) = [each for each in lines(enrich("doctor", "-c", config, "--json")) if each["check"] == "topics"]
+    assert (told["level"], "no topic of the pattern" in told["what"]) == ("bad", True)
+    for topic in ("raw.a", "raw.b", "raw.b.c"):
+        cluster.topics.create(f"{base}.{topic}", partitions=1)
+    described = lines(enrich("topics", "describe", "-c", config, "--json"))
+    assert [each["topic"] for each in described] == [f"{base}.out", f"{base}.raw.a", f"{base}.raw.b"]
+    assert lines(enrich("topics", "plan", "-c", config, "--json"))[-1]["to_do"] == 0
+    assert enrich("topics", "check", f"{base}.raw.a", "-c", config).returncode == 0
+    (told,) = [each for each in lines(enrich("doctor", "-c", config, "--json")) if each["check"] == "topics"]
+    assert told["level"] == "good"
