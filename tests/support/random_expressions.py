@@ -25,7 +25,7 @@ class Expressions:
 
     def two(self, depth: int) -> tuple[str, str]:
         """Two expressions that Spark compares: mostly of one type."""
-        kind = self.source.choice([*FORMS])
+        kind = self.source.choice(_VALUES)
         likes = next((group for group in _ALIKE if kind in group), (kind,))
         other = self.source.choice(likes) if self.source.random() < 0.2 else kind
         return self.of(kind, depth), self.of(other, depth)
@@ -52,7 +52,7 @@ def _compared(writer: Expressions, depth: int) -> str:
 
 
 def _in(writer: Expressions, depth: int) -> str:
-    kind = writer.source.choice([*FORMS])
+    kind = writer.source.choice(_VALUES)
     leaf = LEAVES[kind]
     others = [writer.source.choice(leaf)(writer, 0) for _ in range(writer.source.choice([1, 2, 3, 12]))]
     if writer.source.random() < 0.3:
@@ -65,7 +65,7 @@ def _null_test(writer: Expressions, depth: int) -> str:
 
 
 def _between(writer: Expressions, depth: int) -> str:
-    kind = writer.source.choice([*FORMS])
+    kind = writer.source.choice(_VALUES)
     return f"({writer.of(kind, depth)} BETWEEN {writer.of(kind, 0)} AND {writer.of(kind, 0)})"
 
 
@@ -153,8 +153,12 @@ LEAVES: Mapping[str, Sequence[Make]] = {
     "decimal": _names("m", "q", "p", "n", "1.5", "0.00", "100", "-12345678.99"),
     "timestamp": _names("t", "v", "TIMESTAMP '2024-02-29 12:30:00.5'", "TIMESTAMP '1969-12-31 23:59:59.999999'"),
     "date": _names("a", "c", "DATE '2024-02-29'", "DATE '0001-01-01'"),
+    "object": [lambda writer, _: f"struct({writer.of('timestamp', 0)} AS t, {writer.of('bigint', 0)} AS n)"],
     "binary": _names("y", "X'6162'"),
 }
+
+_VALUES = [kind for kind in LEAVES if kind != "object"]
+"""What can be compared."""
 
 FORMS: Mapping[str, Sequence[Make]] = {
     "string": [
@@ -176,6 +180,7 @@ FORMS: Mapping[str, Sequence[Make]] = {
     ],
     "boolean": [
         *_chosen("boolean"),
+        _template("({} BETWEEN {} AND {})", "timestamp", "timestamp", "timestamp"),
         *_cast_from("boolean", "string", *_NUMBERS),
         *[_compared] * 6,
         *[_in] * 3,
@@ -246,6 +251,11 @@ FORMS: Mapping[str, Sequence[Make]] = {
         *_cast_from("date", "string", "timestamp"),
         _template("to_date({})", "string"),
         _template("to_date({}, 'yyyy-MM-dd')", "string"),
+    ],
+    "object": [
+        _template("struct({} AS a, {} AS b)", "timestamp", "string"),
+        _template("named_struct('x', {}, 'y', {}, 'z', {})", "boolean", "date", "decimal"),
+        _template("struct({} AS inner)", "object"),
     ],
     "binary": [*_chosen("binary"), *_cast_from("binary", "string")],
 }

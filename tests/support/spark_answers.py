@@ -94,6 +94,12 @@ def _first(ours: pa.Array, theirs: pa.Array) -> int | None:
 
 def _told(column: pa.Array) -> np.ndarray:
     """Each value as something that equals only itself: a number by its bits, and all NaN alike."""
+    if pa.types.is_struct(column.type):
+        parts = zip(*map(_told, column.flatten()), strict=True)
+        told = [part if is_valid else None for part, is_valid in zip(parts, column.is_valid().to_pylist(), strict=True)]
+        found = np.empty(len(column), object)
+        found[:] = told
+        return found
     if pa.types.is_floating(column.type):
         return np.array([None if value is None else value.hex() for value in column.to_pylist()], object)
     if pa.types.is_timestamp(column.type):

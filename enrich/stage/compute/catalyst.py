@@ -41,7 +41,7 @@ class Compiler:
         if self._unusual:
             return NotCompiled(text, f"Spark evaluates `{text}`, since {self._unusual[0]} is set to another value")
         try:
-            root = Reader(RULES, self._fields).read(Tree(plan.expressions().apply(0).child()), may_fail=True)
+            root = Reader(RULES, self._fields).whole(Tree(plan.expressions().apply(0).child()))
         except NotHere as error:
             return NotCompiled(text, f"Spark evaluates `{text}`, since {error}")
         return Compiled(text, root)

@@ -56,6 +56,10 @@ def one_of(*kinds: pa.DataType) -> Group:
     return lambda kind: kind in kinds
 
 
+def is_any(_: pa.DataType) -> bool:
+    return True
+
+
 def is_simple(kind: pa.DataType) -> bool:
     """Values of which one can be chosen."""
     return kind in _SIMPLE.values() or pa.types.is_decimal(kind)

@@ -44,6 +44,7 @@ def test_they_are_those_of_the_code_that_spark_generates(answers, seed):
 
 EVERY = [
     *["S", "device.DEEP.x", "nvl(s, 'x')", "nullif(s, w)", "i BETWEEN b AND 100", "nvl2(s, i, l)", "zeroifnull(i)"],
+    *["device IS NULL", "tags IS NOT NULL"],
     *["o AND r", "o OR r", "NOT o", "s IS NULL", "d IS NOT NULL", "coalesce(s, w, 'x')", "if(o, s, w)", "s <=> w"],
     *[
         "CASE WHEN o THEN i WHEN r THEN j END",
@@ -90,6 +91,8 @@ EVERY = [
         "abs(d)",
     ],
     *["timestamp_seconds(l)", "timestamp_millis(l)", "timestamp_micros(l)"],
+    *["struct(timestamp_millis(l) AS m, lower(s) AS s)", "coalesce(to_timestamp(z, 'yyyy-MM-dd'), t)"],
+    *["timestamp_millis(l) BETWEEN t AND v", "coalesce(date_trunc('week', timestamp_micros(l)), t)"],
     *["unix_seconds(t)", "unix_millis(t)", "unix_micros(t)"],
     *(f"date_trunc('{unit}', t)" for unit in ("year", "quarter", "month", "week", "day", "hour", "minute", "second")),
     *(f"{part}(t)" for part in ("year", "month", "day", "hour", "minute", "second")),

@@ -163,6 +163,14 @@ def test_times_too_large_for_milliseconds_are_null():
     assert found == [datetime(1970, 1, 1, 0, 0, 1, 500_000, UTC), None, None]
 
 
+def test_a_part_that_fails_makes_the_whole_null_and_a_part_that_is_null_does_not():
+    time = Call("millis_as_time", (N,), TIME)
+    parts = pa.struct([("at", TIME), ("n", pa.int64())])
+    root = Call("unless", (Call("object", (time, N), parts), Call("failed", (time, N), BOOLEAN)), parts)
+    found = values(root, n=pa.array([0, 2**62, None]))
+    assert found == [{"at": datetime(1970, 1, 1, tzinfo=UTC), "n": 0}, None, {"at": None, "n": None}]
+
+
 def test_times_are_read_by_patterns():
     regex = pattern_regex("yyyy-MM-dd'T'HH:mm:ss.SSSXXX")
     given = text("2024-02-29t10:00:00.5+01:30", "2023-02-29T10:00:00.5Z", "2024-02-29T10:00:00.1234Z", None)

@@ -34,7 +34,21 @@ def _date(call: Call, values: list[pa.Array]) -> pa.Array:
 
 def _time(call: Call, values: list[pa.Array]) -> pa.Array:
     """`options`: the pattern, as a regular expression whose groups have the names of the parts of a time."""
-    parts = pc.extract_regex(values[0], call.options[0])
+    seconds, fraction, is_time = _parsed(values[0], call.options[0])
+    is_wrong = ~is_time | _is_far(seconds, fraction)
+    found = np.where(is_wrong, 0, seconds) * _MICROS + fraction
+    return pa.array(found, pa.int64(), mask=is_wrong).cast(call.kind)
+
+
+def _far_time(call: Call, values: list[pa.Array]) -> pa.Array:
+    """Where a text has a time that 64 bits do not have: there Spark fails. The text stands behind the time itself."""
+    seconds, fraction, is_time = _parsed(values[1], call.options[0])
+    return pa.array(is_time & _is_far(seconds, fraction))
+
+
+def _parsed(column: pa.StringArray, regex: str) -> tuple[Whole, Whole, Bits]:
+    """Seconds, microseconds, and whether there is a time at all."""
+    parts = pc.extract_regex(column, regex)
     digits = _part(parts, "year")
     year = _signed(parts, digits)
     month, day = _part(parts, "month", 1), _part(parts, "day", 1)
@@ -48,13 +62,13 @@ def _time(call: Call, values: list[pa.Array]) -> pa.Array:
     is_wrong |= (offset > _LAST_HOURS) | (_part(parts, "offset_minute") > 59)
     offset = np.where(_equals(parts, "offset_sign", "-"), -offset, offset)
     seconds = days_of(year, month, day) * _DAY + hour * 3600 + minute * 60 + second - offset
-    fraction = _fraction(parts)
-    # Spark fails for times that 64 bits do not have.
+    return seconds, _fraction(parts), ~is_wrong
+
+
+def _is_far(seconds: Whole, fraction: Whole) -> Bits:
     most, least = divmod(np.iinfo(np.int64).max, _MICROS), divmod(np.iinfo(np.int64).min, _MICROS)
-    is_wrong |= (seconds > most[0]) | ((seconds == most[0]) & (fraction > most[1]))
-    is_wrong |= (seconds < least[0]) | ((seconds == least[0]) & (fraction < least[1]))
-    found = np.where(is_wrong, 0, seconds) * _MICROS + fraction
-    return pa.array(found, pa.int64(), mask=is_wrong).cast(call.kind)
+    is_late = (seconds > most[0]) | ((seconds == most[0]) & (fraction > most[1]))
+    return np.asarray(is_late | (seconds < least[0]) | ((seconds == least[0]) & (fraction < least[1])), np.bool_)
 
 
 def _names(parts: pa.StructArray) -> set[str]:
@@ -96,4 +110,8 @@ def _signed(parts: pa.StructArray, year: Whole) -> Whole:
     return np.where(_equals(parts, "sign", "-"), -year, year)
 
 
-CALENDAR: Mapping[str, Kernel] = {"date_of_text": on_columns(_date), "time_of_text": on_columns(_time)}
+CALENDAR: Mapping[str, Kernel] = {
+    "date_of_text": on_columns(_date),
+    "time_of_text": on_columns(_time),
+    "far_time_of_text": on_columns(_far_time),
+}

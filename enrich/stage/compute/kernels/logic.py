@@ -44,6 +44,18 @@ def _choose(call: Call, values: Sequence[Value]) -> Value:
     return chosen
 
 
+def _failed(_: Call, values: Sequence[Value]) -> Value:
+    """The answers of a function that has some for all arguments but null, and the arguments."""
+    answers, *arguments = values
+    return reduce(pc.and_, map(pc.is_valid, arguments), pc.is_null(answers))
+
+
+def _unless(call: Call, values: Sequence[Value]) -> Value:
+    """The first, null where one of the others is true."""
+    value, *failures = values
+    return pc.if_else(reduce(pc.or_, failures), pa.scalar(None, call.kind), value)
+
+
 def _object(call: Call, values: list[pa.Array]) -> pa.Array:
     return pa.StructArray.from_arrays(values, fields=list(call.kind))
 
@@ -56,5 +68,7 @@ LOGIC: Mapping[str, Kernel] = {
     "is_not_null": _is_not_null,
     "coalesce": _coalesce,
     "choose": _choose,
+    "failed": _failed,
+    "unless": on_columns(_unless),
     "object": on_columns(_object),
 }

@@ -2,9 +2,10 @@
 
 import pyarrow as pa
 
-from enrich.stage.compute.kinds import BOOLEAN, is_comparable, is_simple, one_of
+from enrich.stage.compute.kinds import BOOLEAN, is_any, is_comparable, is_simple, one_of
 from enrich.stage.compute.nodes import Call, Constant, Node
 from enrich.stage.compute.rules.forms import alike, children, lenient, strict
+from enrich.stage.compute.rules.position import Position
 from enrich.stage.compute.rules.reader import Reader, Rule
 from enrich.stage.compute.tree import NotHere, Tree
 
@@ -17,8 +18,8 @@ def _compared(function: str) -> Rule:
     return alike(strict(function, is_comparable, kind=BOOLEAN))
 
 
-def _in(reader: Reader, tree: Tree, _: bool) -> Node:
-    nodes = children(reader, tree, is_comparable)
+def _in(reader: Reader, tree: Tree, position: Position) -> Node:
+    nodes = children(reader, tree, position.of_first, is_comparable)
     value, *others = nodes
     if any(other.kind != value.kind for other in others):
         raise tree.refused()
@@ -32,8 +33,8 @@ def _in(reader: Reader, tree: Tree, _: bool) -> Node:
     return Call("one_of", (value,), BOOLEAN, (*some, len(some) < len(constants)))
 
 
-def _choice(reader: Reader, tree: Tree, _: bool) -> Node:
-    nodes = tuple(reader.read(child) for child in tree.children)
+def _choice(reader: Reader, tree: Tree, position: Position) -> Node:
+    nodes = children(reader, tree, position.of_first, is_simple)
     conditions = nodes[0 : len(nodes) - 1 : 2]
     values = [*nodes[1::2], *nodes[len(nodes) - len(nodes) % 2 :]]
     kind = values[0].kind
@@ -47,8 +48,8 @@ LOGIC_RULES: dict[str, Rule] = {
     "And": lenient("and", _boolean),
     "Or": lenient("or", _boolean),
     "Not": strict("not", _boolean),
-    "IsNull": lenient("is_null", is_simple, kind=BOOLEAN),
-    "IsNotNull": lenient("is_not_null", is_simple, kind=BOOLEAN),
+    "IsNull": lenient("is_null", is_any, kind=BOOLEAN),
+    "IsNotNull": lenient("is_not_null", is_any, kind=BOOLEAN),
     "Coalesce": alike(lenient("coalesce", is_simple)),
     "If": _choice,
     "CaseWhen": _choice,

@@ -5,6 +5,7 @@ import pyarrow as pa
 from enrich.stage.compute.kinds import DOUBLE, LONG, is_number, one_of
 from enrich.stage.compute.nodes import Call, Node
 from enrich.stage.compute.rules.forms import alike, children, strict
+from enrich.stage.compute.rules.position import Position
 from enrich.stage.compute.rules.reader import Reader, Rule
 from enrich.stage.compute.tree import Tree
 
@@ -21,10 +22,10 @@ def _negatable(kind: pa.DataType) -> bool:
 def _usual(rule: Rule) -> Rule:
     """The rule, but not for `try_add` and the like."""
 
-    def checked(reader: Reader, tree: Tree, may_fail: bool) -> Node:
+    def checked(reader: Reader, tree: Tree, position: Position) -> Node:
         if not tree.is_usual():
             raise tree.refused()
-        return rule(reader, tree, may_fail)
+        return rule(reader, tree, position)
 
     return checked
 
@@ -32,8 +33,8 @@ def _usual(rule: Rule) -> Rule:
 def _exact(function: str) -> Rule:
     """Also of decimals, as long as Spark's type for the result has all of its digits."""
 
-    def rule(reader: Reader, tree: Tree, may_fail: bool) -> Node:
-        nodes = children(reader, tree, _any_number, may_fail=may_fail)
+    def rule(reader: Reader, tree: Tree, position: Position) -> Node:
+        nodes = children(reader, tree, position, _any_number)
         left, right = (node.kind for node in nodes)
         kind = tree.kind
         if pa.types.is_decimal(left) and pa.types.is_decimal(right):

@@ -3,12 +3,16 @@
 from collections.abc import Callable, Mapping
 
 from enrich.stage.compute.compiled import Compiled
-from enrich.stage.compute.kinds import DATE, TIME, is_simple
+from enrich.stage.compute.kinds import BOOLEAN, DATE, TIME, is_simple
 from enrich.stage.compute.nodes import Call, Constant, Field, Node
+from enrich.stage.compute.rules.position import Position
 from enrich.stage.compute.tree import NotHere, Tree
 
-Rule = Callable[["Reader", Tree, bool], Node]
-"""Translates one expression. The last argument is `may_fail`, see `Reader.read`. Raises NotHere."""
+Rule = Callable[["Reader", Tree, Position], Node]
+"""Translates one expression. Raises NotHere."""
+
+_CALLED = {"GetTimestamp": "to_timestamp"}
+"""Where Spark's own name is none that users know."""
 
 
 class Reader:
@@ -17,15 +21,30 @@ class Reader:
     def __init__(self, rules: Mapping[str, Rule], fields: Mapping[int, Field]) -> None:
         self._rules = rules
         self._fields = fields
-        self._shared: dict[int, Tree] = {}
+        self._shared: dict[int, Tree | Node] = {}
+        self._failures: list[Node] = []
 
-    def read(self, tree: Tree, *, may_fail: bool = False) -> Node:
-        """`may_fail`: where the whole expression is null if this is null. Only there a function may fail: elsewhere the
-        failure, which makes the whole null, would look like a null value. Raises NotHere."""
+    def whole(self, tree: Tree) -> Node:
+        """An expression from its root. Raises NotHere."""
+        root = self.read(tree, Position.NULLING)
+        return Call("unless", (root, *self._failures), root.kind) if self._failures else root
+
+    def read(self, tree: Tree, position: Position) -> Node:
+        """A part of it. Raises NotHere."""
         rule = self._rules.get(tree.name)
         if rule is None:
             raise tree.refused()
-        return _folded(rule(self, tree, may_fail))
+        return _folded(rule(self, tree, position))
+
+    def failing(self, tree: Tree, call: Call, failed: str, position: Position) -> Call:
+        """A call that fails for some values, for which it says null. `failed`: the function of the same arguments that
+        says for which. Raises NotHere where a failure could not be told."""
+        if position is Position.SOMETIMES:
+            name = _CALLED.get(tree.name) or tree.java.prettyName()
+            raise NotHere(f"`{name}` can fail, and stands where it is evaluated for some events only")
+        if position is Position.ALWAYS:
+            self._failures.append(Call(failed, (call, *call.arguments), BOOLEAN, call.options))
+        return call
 
     def field(self, tree: Tree) -> Field:
         found = self._fields.get(tree.java.exprId().id())
@@ -37,8 +56,12 @@ class Reader:
         """Remembers what references with this number stand for."""
         self._shared[number] = tree
 
-    def shared(self, number: int) -> Tree:
-        return self._shared[number]
+    def shared(self, number: int, position: Position) -> Node:
+        """What a reference stands for. Spark computes it once, so the first reference decides whether it may fail."""
+        found = self._shared[number]
+        if isinstance(found, Tree):
+            found = self._shared[number] = self.read(found, position)
+        return found
 
 
 def _folded(node: Node) -> Node:

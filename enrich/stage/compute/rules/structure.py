@@ -7,6 +7,7 @@ import pyarrow as pa
 from enrich.stage.compute.kinds import DATE, TIME, kind_named
 from enrich.stage.compute.nodes import Call, Constant, Field, Node
 from enrich.stage.compute.rules.casts import cast
+from enrich.stage.compute.rules.position import Position
 from enrich.stage.compute.rules.reader import Reader, Rule
 from enrich.stage.compute.rules.times import is_near
 from enrich.stage.compute.tree import NotHere, Tree
@@ -15,68 +16,69 @@ _WHOLE_DATE = re.compile(r"\s*[+-]?\d{4}")
 """A time without a date is today's, whichever day that is."""
 
 
-def _field(reader: Reader, tree: Tree, _: bool) -> Node:
+def _field(reader: Reader, tree: Tree, _: Position) -> Node:
     return reader.field(tree)
 
 
-def _inner_field(reader: Reader, tree: Tree, _: bool) -> Node:
-    outer = reader.read(tree.children[0])
+def _inner_field(reader: Reader, tree: Tree, _: Position) -> Node:
+    outer = reader.read(tree.children[0], Position.SOMETIMES)
     if not isinstance(outer, Field):
         raise NotHere(f"workers read fields only of the event's objects, not of `{tree.children[0].java.sql()}`")
     inner = outer.kind.field(tree.java.ordinal())
     return Field((*outer.path, inner.name), inner.type)
 
 
-def _literal(_: Reader, tree: Tree, __: bool) -> Node:
+def _literal(_: Reader, tree: Tree, __: Position) -> Node:
     return tree.constant()
 
 
-def _null(_: Reader, tree: Tree, __: bool) -> Node:
+def _null(_: Reader, tree: Tree, __: Position) -> Node:
     return Constant(None, tree.kind)
 
 
-def _inside(reader: Reader, tree: Tree, may_fail: bool) -> Node:
+def _inside(reader: Reader, tree: Tree, position: Position) -> Node:
     """A function that Spark replaces by others: its only child is what replaces it."""
-    return reader.read(tree.children[0], may_fail=may_fail)
+    return reader.read(tree.children[0], position)
 
 
-def _replaced(reader: Reader, tree: Tree, may_fail: bool) -> Node:
-    return reader.read(Tree(tree.java.replacement()), may_fail=may_fail)
+def _replaced(reader: Reader, tree: Tree, position: Position) -> Node:
+    return reader.read(Tree(tree.java.replacement()), position)
 
 
-def _with(reader: Reader, tree: Tree, may_fail: bool) -> Node:
+def _with(reader: Reader, tree: Tree, position: Position) -> Node:
     """An expression that uses others, defined behind it, several times."""
     body, *definitions = tree.children
     for definition in definitions:
         reader.share(definition.java.id().id(), definition.children[0])
-    return reader.read(body, may_fail=may_fail)
+    return reader.read(body, position)
 
 
-def _reference(reader: Reader, tree: Tree, may_fail: bool) -> Node:
-    return reader.read(reader.shared(tree.java.id().id()), may_fail=may_fail)
+def _reference(reader: Reader, tree: Tree, position: Position) -> Node:
+    return reader.shared(tree.java.id().id(), position)
 
 
-def _object(reader: Reader, tree: Tree, _: bool) -> Node:
-    nodes = tuple(reader.read(child) for child in tree.children[1::2])
+def _object(reader: Reader, tree: Tree, position: Position) -> Node:
+    nodes = tuple(reader.read(child, position.of_first) for child in tree.children[1::2])
     return Call("object", nodes, kind_named(str(tree.java.dataType().json())))
 
 
-def _cast(reader: Reader, tree: Tree, may_fail: bool) -> Node:
+def _cast(reader: Reader, tree: Tree, position: Position) -> Node:
     if not tree.is_usual():
         raise tree.refused()
-    node = reader.read(tree.children[0], may_fail=may_fail)
+    node = reader.read(tree.children[0], position)
     if node.kind == tree.kind:
         return node
     if pa.types.is_null(node.kind) or (isinstance(node, Constant) and node.value is None):
         return Constant(None, tree.kind)
     if tree.kind == TIME and isinstance(node, Constant) and _WHOLE_DATE.match(str(node.value)):
         return Constant(tree.java.eval(None), TIME)
-    if node.kind == DATE and tree.kind == TIME and not may_fail and not is_near(node):
-        raise NotHere("a cast to timestamp fails for large dates, and then the whole is null, not this part")
     function = cast(node.kind, tree.kind)
     if function is None:
         raise NotHere(f"workers have no cast from {tree.children[0].type_name} to {tree.type_name}")
-    return Call(function, (node,), tree.kind)
+    call = Call(function, (node,), tree.kind)
+    if node.kind == DATE and tree.kind == TIME and not is_near(node):
+        return reader.failing(tree, call, "failed", position)
+    return call
 
 
 STRUCTURE: dict[str, Rule] = {

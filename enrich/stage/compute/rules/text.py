@@ -7,6 +7,7 @@ import pyarrow as pa
 from enrich.stage.compute.kinds import BOOLEAN, TEXT, one_of
 from enrich.stage.compute.nodes import Call, Constant, Node
 from enrich.stage.compute.rules.forms import children, known, lenient, strict
+from enrich.stage.compute.rules.position import Position
 from enrich.stage.compute.rules.reader import Reader, Rule
 from enrich.stage.compute.tree import NotHere, Tree
 
@@ -14,8 +15,8 @@ _text = one_of(TEXT)
 _ESCAPE = "\\"
 
 
-def _substring(reader: Reader, tree: Tree, may_fail: bool) -> Node:
-    text, *places = children(reader, tree, _text, one_of(pa.int32()), may_fail=may_fail)
+def _substring(reader: Reader, tree: Tree, position: Position) -> Node:
+    text, *places = children(reader, tree, position, _text, one_of(pa.int32()))
     position, length = (known(tree, place, "position and length") for place in places)
     if position is None or length is None:
         return Constant(None, TEXT)
@@ -23,16 +24,16 @@ def _substring(reader: Reader, tree: Tree, may_fail: bool) -> Node:
 
 
 def _matched(function: str) -> Rule:
-    def rule(reader: Reader, tree: Tree, may_fail: bool) -> Node:
-        text, part = children(reader, tree, _text, may_fail=may_fail)
+    def rule(reader: Reader, tree: Tree, position: Position) -> Node:
+        text, part = children(reader, tree, position, _text)
         pattern = known(tree, part, "part that is looked for")
         return Constant(None, BOOLEAN) if pattern is None else Call(function, (text,), BOOLEAN, (pattern,))
 
     return rule
 
 
-def _like(reader: Reader, tree: Tree, may_fail: bool) -> Node:
-    text, pattern_node = children(reader, tree, _text, may_fail=may_fail)
+def _like(reader: Reader, tree: Tree, position: Position) -> Node:
+    text, pattern_node = children(reader, tree, position, _text)
     pattern = known(tree, pattern_node, "pattern")
     if pattern is None:
         return Constant(None, BOOLEAN)
@@ -69,8 +70,8 @@ def _regex(parts: list[str]) -> str:
     return r"(?s)\A" + "".join(_WILD.get(part) or re.escape(part[-1]) for part in parts) + r"\z"
 
 
-def _replace(reader: Reader, tree: Tree, may_fail: bool) -> Node:
-    text, *others = children(reader, tree, _text, may_fail=may_fail)
+def _replace(reader: Reader, tree: Tree, position: Position) -> Node:
+    text, *others = children(reader, tree, position, _text)
     pattern, replacement = (known(tree, other, "part and its replacement") for other in others)
     if pattern is None or replacement is None:
         return Constant(None, TEXT)

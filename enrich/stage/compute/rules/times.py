@@ -7,6 +7,7 @@ from enrich.stage.compute.kinds import DATE, LONG, TEXT, TIME, one_of
 from enrich.stage.compute.nodes import Call, Constant, Node
 from enrich.stage.compute.rules.forms import children, known, strict
 from enrich.stage.compute.rules.patterns import pattern_regex
+from enrich.stage.compute.rules.position import Position
 from enrich.stage.compute.rules.reader import Reader, Rule
 from enrich.stage.compute.tree import NotHere, Tree
 
@@ -26,33 +27,29 @@ def _fails(function: str) -> Rule:
     """A function that fails for numbers that are too large."""
     rule = strict(function, one_of(pa.int8(), pa.int16(), pa.int32(), LONG), kind=TIME)
 
-    def checked(reader: Reader, tree: Tree, may_fail: bool) -> Node:
-        if not may_fail:
-            raise NotHere(f"`{tree.java.prettyName()}` may fail, and then the whole is null, not this part")
-        return rule(reader, tree, may_fail)
+    def failing(reader: Reader, tree: Tree, position: Position) -> Node:
+        call = rule(reader, tree, position)
+        return reader.failing(tree, call, "failed", position) if isinstance(call, Call) else call
 
-    return checked
+    return failing
 
 
-def _read(reader: Reader, tree: Tree, may_fail: bool) -> Node:
-    text, pattern_node = children(reader, tree, one_of(TEXT), may_fail=may_fail)
+def _read(reader: Reader, tree: Tree, position: Position) -> Node:
+    text, pattern_node = children(reader, tree, position, one_of(TEXT))
     pattern = known(tree, pattern_node, "pattern")
     regex = None if pattern is None else pattern_regex(pattern)
     if regex is None or tree.kind != TIME:
         raise NotHere(f"workers do not know the pattern `{pattern}`")
-    if not may_fail:
-        raise NotHere("`to_timestamp` fails for large years, and then the whole is null, not this part")
-    return Call("time_of_text", (text,), TIME, (regex,))
+    return reader.failing(tree, Call("time_of_text", (text,), TIME, (regex,)), "far_time_of_text", position)
 
 
-def _truncated(reader: Reader, tree: Tree, may_fail: bool) -> Node:
-    unit, time = children(reader, tree, one_of(TEXT), one_of(TIME), may_fail=may_fail)
+def _truncated(reader: Reader, tree: Tree, position: Position) -> Node:
+    unit, time = (reader.read(child, position) for child in tree.children)
     name = str(known(tree, unit, "unit")).upper()
     if name not in UNITS:
         return Constant(None, TIME)
-    if not may_fail and not is_near(time):
-        raise NotHere("`date_trunc` fails for the first times of all, and then the whole is null, not this part")
-    return Call("truncated", (time,), TIME, (name,))
+    call = Call("truncated", (time,), TIME, (name,))
+    return call if is_near(time) else reader.failing(tree, call, "failed", position)
 
 
 def _part(function: str, kind: pa.DataType) -> Rule:
