@@ -1,6 +1,7 @@
 """Chooses the format of a source's events from its section of the configuration."""
 
 from enrich.base.errors import ConfigError
+from enrich.codecs.avro.schemas.merging import merged
 from enrich.codecs.avro.schemas.registry import Registry, access_of
 from enrich.config import AvroSchema, Framing, Pipeline, Source, to_wire
 from enrich.stage.formats.avro_events import AvroEvents
@@ -24,6 +25,7 @@ def event_format(pipeline: Pipeline, source: Source) -> EventFormat:
         raise ConfigError("events with a registry's framing need a registry", next_step="set kafka.registry.url")
     if schema is None:
         # The latest schema at the start of the stage is the reader schema until the stage ends, also for newer events.
-        (topic,) = source.all_topics  # the configuration refuses several topics without a schema for all
-        _, schema = Registry(access_of(pipeline.kafka.registry)).latest(f"{topic}-value")
+        registry = Registry(access_of(pipeline.kafka.registry))
+        latest = {topic: registry.latest(f"{topic}-value")[1] for topic in source.all_topics}
+        schema = merged(latest) if len(latest) > 1 else latest[source.all_topics[0]]
     return AvroEvents(Bodies(schema, to_wire(pipeline)))

@@ -98,6 +98,26 @@ def test_events_and_rows_by_a_registry_that_only_the_agent_asks(spark, world, ad
     assert asked[str(older)] == asked[str(newer)] == 1
 
 
+def test_topics_with_schemas_of_their_own_are_read_as_one(spark, world, addresses):
+    users_in_avro(world, addresses.registry_url)
+    stage = world.stage("enrich", [{"table": "users", "key": "user_id", "as": "user"}])
+    topics = [world.topic("plays"), world.topic("ads")]
+    world.document["stages"][stage]["source"] = {"topics": topics, "format": "avro"}
+    ad = {"type": "record", "name": "Ad", "fields": [*PLAY["fields"], {"name": "price", "type": "int"}]}
+    ids = [
+        register(addresses.registry_url, f"{topic}-value", each) for topic, each in zip(topics, (PLAY, ad), strict=True)
+    ]
+    events = [framed(ids[0], PLAY, {"user_id": "ann"}), framed(ids[1], ad, {"user_id": "ann", "price": 5})]
+    made = [json.loads(row.value) for row in records(spark, world, stage, events).collect()]
+    assert sorted(made, key=str) == [
+        {"user_id": "ann", "price": 5, "user": {"plan": "free"}},
+        {"user_id": "ann", "price": None, "user": {"plan": "free"}},
+    ]
+    register(addresses.registry_url, f"{topics[1]}-value", {**ad, "fields": [{"name": "user_id", "type": "bytes"}]})
+    with pytest.raises(ConfigError, match="user_id has different types"):
+        records(spark, world, stage, events)
+
+
 def test_schemas_survive_the_agent_and_errors_arrive_as_they_were(world, addresses):
     known = register(addresses.registry_url, "any", PLAY)
     users_in_avro(world, addresses.registry_url)

@@ -110,10 +110,10 @@ REFUSED: list[Refused] = [
         "not with a pattern, whose topics are not known: give one `schema` for all",
     ),
     (
-        "avro has one schema for several topics",
-        [(SOURCE, {"topics": ["a", "b"], "format": "avro"}), ("kafka.registry.url", "http://r")],
+        "avro has one schema for a pattern",
+        [(SOURCE, {"topic_pattern": "a|b", "format": "avro"}), ("kafka.registry.url", "http://r")],
         f"{SOURCE}.schema",
-        "needed with several topics: the schema that their events are read as, since the registry has one for each",
+        "needed with a pattern: the schema that all events are read as, since the topics are not known",
     ),
     (
         "schemas are for json",

@@ -20,10 +20,8 @@ def source_rules(source: Source, here: Path, kafka: KafkaSection) -> Iterator[Fi
     elif source.format == Format.json and source.schema_ is None:
         message = 'needed with format: json, for the fields that expressions use: "user_id string, ts timestamp"'
         yield Finding((*here, "schema"), message, about=(here,))
-    elif source.format == Format.avro and not source.is_one_topic and source.schema_ is None and source.file is None:
-        message = (
-            "needed with several topics: the schema that their events are read as, since the registry has one for each"
-        )
+    elif source.format == Format.avro and source.topic_pattern and source.schema_ is None and source.file is None:
+        message = "needed with a pattern: the schema that all events are read as, since the topics are not known"
         yield Finding((*here, "schema"), message, about=(here,))
 
 
