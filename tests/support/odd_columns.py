@@ -13,6 +13,8 @@ import pyarrow as pa
 
 TIME = pa.timestamp("us", "UTC")
 _DEEP = pa.struct([("x", pa.float64()), ("name", pa.string())])
+_TAGS = pa.list_(pa.field("element", pa.string()))
+_WHOLE = pa.list_(pa.field("element", pa.int32()))
 _DEVICE = pa.struct([("id", pa.string()), ("n", pa.int32()), ("Deep", _DEEP)])
 SCHEMA = pa.schema(
     [
@@ -26,7 +28,7 @@ SCHEMA = pa.schema(
             ("n", pa.decimal128(18, 0)),
         ],
         *[("o", pa.bool_()), ("r", pa.bool_()), ("t", TIME), ("v", TIME), ("a", pa.date32()), ("c", pa.date32())],
-        *[("y", pa.binary()), ("device", _DEVICE), ("tags", pa.list_(pa.string()))],
+        *[("y", pa.binary()), ("device", _DEVICE), ("tags", _TAGS), ("whole", _WHOLE)],
     ]
 )
 
@@ -257,7 +259,7 @@ def _value(source: random.Random, kind: pa.DataType) -> Any:
         inner = [kind.field(index) for index in range(kind.num_fields)]
         return {each.name: None if source.random() < 0.1 else _value(source, each.type) for each in inner}
     if pa.types.is_list(kind):
-        return [odd_text(source) for _ in range(source.randrange(3))]
+        return [None if source.random() < 0.2 else _value(source, kind.value_type) for _ in range(source.randrange(4))]
     if pa.types.is_integer(kind):
         return odd_whole(source, kind.bit_width)
     if pa.types.is_decimal(kind):

@@ -20,13 +20,15 @@ _SETTINGS = {
     "spark.sql.icu.caseMappings.enabled": "TRUE",
 }
 """With other values the same expressions have other answers."""
+_LANGUAGES = frozenset({"az", "el", "hy", "lt", "tr"})
+"""Their letters change case by rules of their own."""
 
 
 class Compiler:
     """Compiles expressions over one schema."""
 
     def __init__(self, spark: SparkSession, schema: StructType) -> None:
-        self._unusual = [name for name, value in _SETTINGS.items() if str(spark.conf.get(name)).upper() != value]
+        self._unusual = _unusual(spark)
         self._empty = spark.createDataFrame([], schema)
         attributes = self._analyzed(self._empty).output()
         # By number: two names may differ in case only, and an expression may write a name in another case.
@@ -39,16 +41,27 @@ class Compiler:
         """Raises what Spark raises for an expression that it cannot read."""
         plan = self._analyzed(self._empty.select(sql.expr(text).alias("it")))
         if self._unusual:
-            return NotCompiled(text, f"Spark evaluates `{text}`, since {self._unusual[0]} is set to another value")
+            return NotCompiled(text, f"Spark evaluates `{text}`, since {self._unusual} is set to another value")
         try:
             root = Reader(RULES, self._fields).whole(Tree(plan.expressions().apply(0).child()))
         except NotHere as error:
             return NotCompiled(text, f"Spark evaluates `{text}`, since {error}")
+        except RecursionError:
+            return NotCompiled(text, f"Spark evaluates `{text}`, since it is nested too deeply")
         return Compiled(text, root)
 
     @staticmethod
     def _analyzed(selected: Any) -> Any:
         return selected._jdf.queryExecution().analyzed()
+
+
+def _unusual(spark: SparkSession) -> str | None:
+    """The first setting that has another value than those for which our answers are Spark's."""
+    for name, value in _SETTINGS.items():
+        if str(spark.conf.get(name)).upper() != value:
+            return name
+    jvm: Any = spark._jvm
+    return "the language of the JVM" if jvm.java.util.Locale.getDefault().getLanguage() in _LANGUAGES else None
 
 
 def compile_expression(spark: SparkSession, schema: StructType, text: str) -> Compiled | NotCompiled:

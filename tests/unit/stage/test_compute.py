@@ -158,6 +158,17 @@ def test_division_by_zero_is_null_and_the_smallest_number_wraps_around():
     assert values(Call("remainder", fields, pa.int64()), l=left, r=right) == [1, -1, None, 0]
 
 
+def test_lists_are_those_of_their_own_rows():
+    offsets, items = pa.array([0, 1, 3, 5, 6, 7], pa.int32()), text("before", "a", "b", "a", None, None, "a")
+    mask = pa.array([False, False, True, False, False])  # the null list has items all the same
+    tags = pa.ListArray.from_arrays(offsets, items, mask=mask).slice(1)
+    field = Field(("tags",), tags.type)
+    contains = Call("list_contains", (field, Constant("a", TEXT)), BOOLEAN)
+    assert values(contains, tags=tags) == [True, None, None, True]
+    assert values(Call("item", (field,), TEXT, (-2,)), tags=tags) == ["a", None, None, None]
+    assert values(Call("size", (field,), pa.int32(), (-1,)), tags=tags) == [2, -1, 1, 1]
+
+
 def test_times_too_large_for_milliseconds_are_null():
     found = values(Call("millis_as_time", (N,), TIME), n=pa.array([1500, 2**62, None]))
     assert found == [datetime(1970, 1, 1, 0, 0, 1, 500_000, UTC), None, None]

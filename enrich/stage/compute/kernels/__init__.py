@@ -10,6 +10,7 @@ from enrich.stage.compute.kernels.case import CASE
 from enrich.stage.compute.kernels.casts import CASTS
 from enrich.stage.compute.kernels.comparing import COMPARISONS
 from enrich.stage.compute.kernels.decimals import DECIMALS
+from enrich.stage.compute.kernels.lists import LISTS
 from enrich.stage.compute.kernels.logic import LOGIC
 from enrich.stage.compute.kernels.reading import READING
 from enrich.stage.compute.kernels.text import TEXT
@@ -27,6 +28,7 @@ KERNELS: Mapping[str, Kernel] = {
     **DECIMALS,
     **TIMES,
     **CALENDAR,
+    **LISTS,
 }
 
 __all__ = ["KERNELS"]

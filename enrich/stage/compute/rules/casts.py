@@ -34,6 +34,7 @@ _CASTS: tuple[tuple[Group, Group, str], ...] = (
     (_boolean, _whole, "from_boolean"),
     (_boolean, _floating, "from_boolean"),
     (_text, _whole, "whole_number"),
+    (_text, pa.types.is_binary, "printed"),
     (_text, _date, "date_of_text"),
     (_text, _boolean, "read_boolean"),
     (_text, _floating, "floating_of_text"),
