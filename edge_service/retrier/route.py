@@ -83,6 +83,7 @@ class RetryRoute:
             self._reporter = self._reporter or self._clients.tallies.reporter(NodeKind.retrier, self.name)
             tallying = Tallying(self._reporter)
             work = _Work(self._plan, self._clients, reading, self._meter, self._clock, tallying)
+            held.callback(tallying.close)
             held.callback(work.close)
             while not stopping.is_set():
                 self._shown = work.turn()

@@ -36,6 +36,10 @@ class Tallying:
         if self._reporter is not None:
             self._reporter.is_said()
 
+    def close(self) -> None:
+        """Waits a moment for what is not acknowledged."""
+        self.is_committed_next()
+
     def ended(self, messages: Sequence[Message]) -> None:
         """These are forwarded."""
         if self._reporter is None:

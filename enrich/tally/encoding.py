@@ -6,6 +6,7 @@ A sparse set takes what Roaring makes of it, a range a few bytes. Sets that foll
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from enum import IntFlag
+from functools import reduce
 
 import numpy as np
 from pyroaring import BitMap64
@@ -182,6 +183,8 @@ def _write_lag(out: Written, lag: Lag) -> None:
 
 
 def _split(report: Report, tallies: Sequence[Tally], most: int) -> Iterator[Sequence[Tally]]:
+    if not tallies:
+        return
     if len(_encoded(replace(report, tallies=tallies, reads=()))) <= most:
         yield tallies
     elif len(tallies) > 1:
@@ -189,24 +192,27 @@ def _split(report: Report, tallies: Sequence[Tally], most: int) -> Iterator[Sequ
         yield from _split(report, tallies[:middle], most)
         yield from _split(report, tallies[middle:], most)
     else:
-        for half in _halves(tallies[0]):
+        halves = _halves(tallies[0])
+        if not halves:  # nothing that could be divided is so long: whoever takes it may take it as it is
+            yield tallies
+        for half in halves:
             yield from _split(report, [half], most)
 
 
 def _halves(tally: Tally) -> Sequence[Tally]:
-    """The first has the lower half of the offsets and the lags, the second the rest."""
+    """The first has the lower half of the origins, and the lags, the second the rest. None if there are not two."""
     sets = (tally.came, tally.went, tally.dropped, tally.dead, tally.waiting)
-    if sum(map(len, sets)) <= 1:  # nothing that could be halved is so long
-        raise ValueError("a tally of one origin is longer than a record may be")
-    middles: dict[Place, int] = {}
-    for some in sets:
-        for place, bitmap in some.by_place.items():
-            middles[place] = max(middles.get(place, 0), bitmap[len(bitmap) // 2])
-    if len(middles) > 1:  # some of the places
-        chosen = set(sorted(middles)[: len(middles) // 2])
+    every = reduce(Origins.__or__, sets)
+    if len(every) < 2:
+        return []
+    places = sorted(every.by_place)
+    if len(places) > 1:
+        chosen = set(places[: len(places) // 2])
         lower = [Origins({p: b for p, b in some.by_place.items() if p in chosen}) for some in sets]
     else:
-        lower = [some & Origins.of_ranges([(*place, 0, at - 1) for place, at in middles.items()]) for some in sets]
+        bitmap = every.by_place[places[0]]
+        below = Origins({places[0]: bitmap[: len(bitmap) // 2]})  # as a range it might take all memory
+        lower = [some & below for some in sets]
     upper = [some - low for some, low in zip(sets, lower, strict=True)]
     return [
         Tally(tally.route, tally.minute, *_five(lower), tally.lag),

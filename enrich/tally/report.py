@@ -58,9 +58,9 @@ class Report:
     node: Node
     reporter: str
     """Who says it: a run of a program, with an id that no other has; or whatever gives the same sequence to the same
-    batch for ever, such as a stage's checkpoint."""
+    events for ever, such as a stage's query and a partition."""
     sequence: int
-    """Rises from report to report. Of a stage, the number of the batch."""
+    """Rises from report to report. Of a stage, the first offset."""
     at_ms: int
     """When it was made, on the reporter's clock."""
     tallies: Sequence[Tally] = ()

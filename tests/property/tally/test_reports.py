@@ -61,10 +61,10 @@ def union(some: "list[Origins]") -> Origins:
     return Origins.of_ranges(one for each in some for one in each.ranges())
 
 
-@given(st.lists(reports, min_size=1, max_size=3).map(with_own_ids), st.integers(200, 600))
-@settings(max_examples=rounds(30, 500))
+@given(st.lists(reports, min_size=1, max_size=2).map(with_own_ids), st.sampled_from([1, 200, 400]))
+@settings(max_examples=rounds(15, 500))
 def test_the_parts_of_a_long_report_say_what_the_whole_would(some, most):
-    parts = [decoded(content) for report in some for content in encoded(report, most + 4_000)]
+    parts = [decoded(content) for report in some for content in encoded(report, most)]
     assert merged(parts) == merged(some)
 
 
