@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from enrich.stage.compute import NotCompiled
 from enrich.stage.compute.kernels import KERNELS
 from enrich.stage.compute.kernels.text import TEXT
 from enrich.stage.compute.nodes import Call
@@ -92,12 +93,52 @@ EVERY = [
     ],
     *["timestamp_seconds(l)", "timestamp_millis(l)", "timestamp_micros(l)"],
     *["struct(timestamp_millis(l) AS m, lower(s) AS s)", "coalesce(to_timestamp(z, 'yyyy-MM-dd'), t)"],
+    *["timestamp_millis(l) > t AND o", "timestamp_millis(l) < v OR i IN (1, j)", "struct(i % unix_millis(t) AS r)"],
     *["timestamp_millis(l) BETWEEN t AND v", "coalesce(date_trunc('week', timestamp_micros(l)), t)"],
     *["size(tags)", "tags[0]", "element_at(tags, -1)", "array_contains(tags, s)", "CAST(s AS binary)"],
     *["unix_seconds(t)", "unix_millis(t)", "unix_micros(t)"],
     *(f"date_trunc('{unit}', t)" for unit in ("year", "quarter", "month", "week", "day", "hour", "minute", "second")),
     *(f"{part}(t)" for part in ("year", "month", "day", "hour", "minute", "second")),
 ]
+
+
+REFUSED = [
+    *[
+        "CAST(d AS string)",
+        "CAST(z AS timestamp)",
+        "to_timestamp(z)",
+        "t > '12:30'",
+        "CAST(y AS string)",
+        "s RLIKE 'a'",
+    ],
+    *[
+        "m / q",
+        "p + 1",
+        "-p",
+        "d IN (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)",
+        "try_add(i, j)",
+        "try_cast(d AS int)",
+        "rand()",
+    ],
+    *[
+        "current_timestamp()",
+        "s LIKE w",
+        "s LIKE 'a!%' ESCAPE '!'",
+        "trim(BOTH 'a' FROM s)",
+        "to_timestamp(z, 'yyyyMMdd')",
+    ],
+    # A failure would not be told from a null, or Spark does not look at what fails.
+    *["if(o, timestamp_millis(l), t)", "coalesce(t, timestamp_millis(l))", "o OR timestamp_millis(l) > t"],
+    *["timestamp_millis(l) > t AND false", "timestamp_millis(l) IS NULL", "element_at(tags, 0)"],
+    *["struct(unix_millis(timestamp_millis(l)) % i AS r)", "timestamp_millis(l) > t OR (o IS NULL OR o IS NOT NULL)"],
+]
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_what_cannot_be_equal_is_left_to_spark(answers, text):
+    found = answers.compiler.compile(text)
+    assert isinstance(found, NotCompiled)
+    assert found.reason.startswith(f"Spark evaluates `{text}`, since ")
 
 
 def functions(node):

@@ -35,10 +35,20 @@ def strict(function: str, *groups: Group, kind: pa.DataType | None = None, count
 
 
 def lenient(function: str, *groups: Group, kind: pa.DataType | None = None) -> Rule:
-    """A function that may have a value although one of its arguments is null."""
+    """A function that may have a value although one of its arguments is null, and always looks at the first."""
 
     def rule(reader: Reader, tree: Tree, position: Position) -> Node:
         nodes = children(reader, tree, position.of_first, *groups)
+        return Call(function, nodes, kind or nodes[0].kind)
+
+    return rule
+
+
+def replaceable(function: str, *groups: Group, kind: pa.DataType | None = None) -> Rule:
+    """The same for a function that Spark's optimizer may replace by a constant, so that it looks at nothing."""
+
+    def rule(reader: Reader, tree: Tree, _: Position) -> Node:
+        nodes = children(reader, tree, Position.SOMETIMES, *groups)
         return Call(function, nodes, kind or nodes[0].kind)
 
     return rule

@@ -4,7 +4,7 @@ import pyarrow as pa
 
 from enrich.stage.compute.kinds import BOOLEAN, is_any, is_comparable, is_simple, one_of
 from enrich.stage.compute.nodes import Call, Constant, Node
-from enrich.stage.compute.rules.forms import alike, children, lenient, strict
+from enrich.stage.compute.rules.forms import alike, children, lenient, replaceable, strict
 from enrich.stage.compute.rules.position import Position
 from enrich.stage.compute.rules.reader import Reader, Rule
 from enrich.stage.compute.tree import NotHere, Tree
@@ -16,6 +16,39 @@ _boolean = one_of(BOOLEAN)
 
 def _compared(function: str) -> Rule:
     return alike(strict(function, is_comparable, kind=BOOLEAN))
+
+
+_NEVER_NULL = frozenset({"is_null", "is_not_null", "same", "coalesce", "choose", "concat_with", "size", "object"})
+"""Functions that have a value for nulls. Of such the optimizer makes constants: `x IS NULL OR x IS NOT NULL`."""
+
+
+def _joined(function: str) -> Rule:
+    """AND and OR. The left side is looked at for all events, unless the right side is a constant for the optimizer."""
+
+    def rule(reader: Reader, tree: Tree, position: Position) -> Node:
+        left, right = tree.children
+        failures = reader.failures
+        nodes = (reader.read(left, position.of_first), reader.read(right, Position.SOMETIMES))
+        if reader.failures > failures and _may_be_constant(nodes[1]):
+            raise NotHere(f"a part of `{tree.java.sql()}` can fail, and Spark may not look at it")
+        return Call(function, nodes, BOOLEAN) if all(map(_boolean, (node.kind for node in nodes))) else _refuse(tree)
+
+    return rule
+
+
+def _may_be_constant(node: Node) -> bool:
+    if isinstance(node, Call):
+        return node.function in _NEVER_NULL or any(map(_may_be_constant, _columns(node)))
+    return isinstance(node, Constant)
+
+
+def _columns(node: Call) -> list[Node]:
+    """The arguments that are no constants; all if they all are."""
+    return [each for each in node.arguments if not isinstance(each, Constant)] or list(node.arguments)
+
+
+def _refuse(tree: Tree) -> Node:
+    raise tree.refused()
 
 
 def _in(reader: Reader, tree: Tree, position: Position) -> Node:
@@ -33,8 +66,9 @@ def _in(reader: Reader, tree: Tree, position: Position) -> Node:
     return Call("one_of", (value,), BOOLEAN, (*some, len(some) < len(constants)))
 
 
-def _choice(reader: Reader, tree: Tree, position: Position) -> Node:
-    nodes = children(reader, tree, position.of_first, is_simple)
+def _choice(reader: Reader, tree: Tree, _: Position) -> Node:
+    # The optimizer drops conditions of which both ways lead to the same.
+    nodes = children(reader, tree, Position.SOMETIMES, is_simple)
     conditions = nodes[0 : len(nodes) - 1 : 2]
     values = [*nodes[1::2], *nodes[len(nodes) - len(nodes) % 2 :]]
     kind = values[0].kind
@@ -45,16 +79,16 @@ def _choice(reader: Reader, tree: Tree, position: Position) -> Node:
 
 
 LOGIC_RULES: dict[str, Rule] = {
-    "And": lenient("and", _boolean),
-    "Or": lenient("or", _boolean),
+    "And": _joined("and"),
+    "Or": _joined("or"),
     "Not": strict("not", _boolean),
-    "IsNull": lenient("is_null", is_any, kind=BOOLEAN),
-    "IsNotNull": lenient("is_not_null", is_any, kind=BOOLEAN),
+    "IsNull": replaceable("is_null", is_any, kind=BOOLEAN),
+    "IsNotNull": replaceable("is_not_null", is_any, kind=BOOLEAN),
     "Coalesce": alike(lenient("coalesce", is_simple)),
     "If": _choice,
     "CaseWhen": _choice,
     "EqualTo": _compared("equal"),
-    "EqualNullSafe": alike(lenient("same", is_comparable, kind=BOOLEAN)),
+    "EqualNullSafe": alike(replaceable("same", is_comparable, kind=BOOLEAN)),
     "LessThan": _compared("less"),
     "LessThanOrEqual": _compared("less_equal"),
     "GreaterThan": _compared("greater"),

@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from enrich.stage.compute.kinds import DOUBLE, LONG, is_number, one_of
+from enrich.stage.compute.kinds import DOUBLE, LONG, Group, is_number, one_of
 from enrich.stage.compute.nodes import Call, Node
 from enrich.stage.compute.rules.forms import alike, children, strict
 from enrich.stage.compute.rules.position import Position
@@ -28,6 +28,12 @@ def _usual(rule: Rule) -> Rule:
         return rule(reader, tree, position)
 
     return checked
+
+
+def _divided(function: str, group: Group) -> Rule:
+    """Spark looks at the divisor first, and no further if that is null or zero."""
+    rule = alike(strict(function, group))
+    return lambda reader, tree, position: rule(reader, tree, position.of_others)
 
 
 def _exact(function: str) -> Rule:
@@ -59,9 +65,9 @@ NUMBER_RULES: dict[str, Rule] = {
     "Add": _usual(_exact("add")),
     "Subtract": _usual(_exact("subtract")),
     "Multiply": _usual(_exact("multiply")),
-    "Divide": _usual(alike(strict("divide", one_of(DOUBLE)))),
-    "IntegralDivide": _usual(alike(strict("quotient", one_of(LONG)))),
-    "Remainder": _usual(alike(strict("remainder", is_number))),
+    "Divide": _usual(_divided("divide", one_of(DOUBLE))),
+    "IntegralDivide": _usual(_divided("quotient", one_of(LONG))),
+    "Remainder": _usual(_divided("remainder", is_number)),
     "UnaryMinus": strict("negate", _negatable),
     "Abs": strict("absolute", _negatable),
 }

@@ -36,6 +36,11 @@ class Reader:
             raise tree.refused()
         return _folded(rule(self, tree, position))
 
+    @property
+    def failures(self) -> int:
+        """How many functions that can fail were found so far, of those whose failures have to be remembered."""
+        return len(self._failures)
+
     def failing(self, tree: Tree, call: Call, failed: str, position: Position) -> Call:
         """A call that fails for some values, for which it says null. `failed`: the function of the same arguments that
         says for which. Raises NotHere where a failure could not be told."""
