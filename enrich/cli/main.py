@@ -9,7 +9,7 @@ import typer
 
 from enrich.base.exits import DONE, outcome
 from enrich.base.logs import LogFormat, LogLevel, setup_logs
-from enrich.cli import config, demo, dev, doctor, sink
+from enrich.cli import config, demo, dev, doctor, init, sink
 from enrich.cli.rejected import dlq, quarantine
 from enrich.cli.services import agent, expel, ingest, retrier, sync
 from enrich.cli.stage import package, run, stop
@@ -31,6 +31,7 @@ _FIRST, _BEFORE, _RUN = "A first look", "Before you deploy", "Run"
 _TABLES, _REJECTED = "Topics and tables", "What could not be processed"
 
 app.command("demo", rich_help_panel=_FIRST)(demo.demo)
+app.command("init", rich_help_panel=_FIRST)(init.init)
 app.add_typer(dev.app, name="dev", rich_help_panel=_FIRST)
 app.command("doctor", rich_help_panel=_BEFORE)(doctor.doctor)
 app.command("package", rich_help_panel=_BEFORE)(package.package)
