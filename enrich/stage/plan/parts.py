@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import Column, SparkSession
-from pyspark.sql.pandas.types import from_arrow_type
+from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
 from pyspark.sql.types import StructField, StructType
 
 from enrich.config import Pipeline, Replay, Stage, to_wire
@@ -14,7 +14,7 @@ from enrich.stage.compute import Compiled, NotCompiled
 from enrich.stage.formats.event_format import EventFormat
 from enrich.stage.plan.expressions import Expression, Expressions
 from enrich.stage.plan.operators import BySpark, Part
-from enrich.stage.plan.routing import Routing, routing
+from enrich.stage.plan.routing import Routing, require_json, routing
 from enrich.stage.steps.computing import Compute, fields_of
 from enrich.stage.steps.looking_up import LookUp
 from enrich.stage.steps.routes import TakeRoutes
@@ -111,9 +111,16 @@ def stage_parts(
     if lookups:
         parts.append(LookUp(spec, asked.keys, asked.time))
     if ways is None or not all(route.selects for route in ways.specs):
+        for lookup in lookups:
+            require_json(lookup.kind, f"the rows of {lookup.table}", f"{where}lookups")
         written = form.written_fields
         if written is not None:
             written = (*written, *(each for each in fields.normalize if each not in written))
+        for column in fields.schema:
+            if column.name in (fields.normalize if written is None else written):
+                require_json(
+                    to_arrow_type(column.dataType, timezone="UTC"), f"the field {column.name}", f"{where}source"
+                )
         most = most_bytes[stage.outputs[0]] if ways is None else None
         names = [each.name for each in lookups]
         parts.append(WriteWhole(names, stage.lineage, list(fields.normalize), written, most))

@@ -4,13 +4,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
+import pyarrow as pa
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as sql
+from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StringType, StructField, StructType
 
 from enrich.base.errors import ConfigError
 from enrich.config import Route
 from enrich.stage.compute import Compiled, NotCompiled
+from enrich.stage.events.text import can_write
 from enrich.stage.formats.event_format import HEADERS_TYPE, KAFKA
 from enrich.stage.plan.expressions import Expression, Expressions
 from enrich.stage.plan.operators import BySpark
@@ -126,6 +129,8 @@ def _checked(expressions: Expressions, route: Route, at: str) -> Mapping[str, tu
     texts: dict[str, tuple[str, str]] = {}
     if route.select is not None:
         texts[SELECTED] = _of_type(expressions, _VALUES, "an object, a map, a list", route.select, f"{at}.select")
+        kind = expressions.kind(Expression(route.select, f"{at}.select"))
+        require_json(to_arrow_type(kind, timezone="UTC"), f"`{route.select}`", f"{at}.select")
     if route.topic_of is not None:
         texts[TOPIC] = _of_type(expressions, (StringType,), "", route.topic_of, f"{at}.topic_of")
     if route.key is not None:
@@ -135,6 +140,16 @@ def _checked(expressions: Expressions, route: Route, at: str) -> Mapping[str, tu
     for index, (name, text) in enumerate(route.headers.items()):
         texts[header_name(index)] = _of_type(expressions, _TEXTS, "", text, f"{at}.headers.{name}")
     return texts
+
+
+def require_json(kind: pa.DataType, what: str, where: str) -> None:
+    """Raises ConfigError for a type that JSON has no form for."""
+    if not can_write(kind):
+        raise ConfigError(
+            f"{what} would be written as JSON, which has no form for {kind}",
+            where=where,
+            next_step="JSON has no maps whose keys are bytes, lists or objects: select other columns, or cast the keys",
+        )
 
 
 def _of_type(
