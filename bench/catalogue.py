@@ -130,6 +130,12 @@ BENCHMARKS = {
             },
         ),
         Benchmark(
+            "stage_routes",
+            "five routes over 2 M events beside one route and beside Kafka Streams; what tallies cost",
+            _later("stage_routes"),
+            {"vs_one_route": (">=", 0.75), "vs_kafka_streams": (">=", 1.5), "tally_cost": ("<", 0.03)},
+        ),
+        Benchmark(
             "stage_latency",
             "from the producer to a consumer of the enriched event at 20 K events/s, beside a UDF that does nothing",
             _later("stage_latency"),

@@ -1,5 +1,5 @@
 """The Kafka Streams peers: one restores a topic into its RocksDB (`store_bootstrap`), one joins events with it
-(`stage_peers`).
+(`stage_peers`), and one sends these on routes, too (`stage_routes`).
 
 Its archives are locked in bench/jars.lock, apart from the product's: `python -m bench.kafka_streams` locks them anew.
 """
@@ -23,7 +23,7 @@ _SET = "streams"
 _COORDINATES = ("org.apache.kafka:kafka-streams:4.3.1", "org.slf4j:slf4j-nop:1.7.36")
 _LOCK = Path(__file__).with_name("jars.lock")
 _SOURCES = Path(__file__).with_name("streams")
-_RESTORE, _ENRICH = "RestoreGlobalTable", "EnrichWithGlobalTable"
+_RESTORE, _ENRICH, _ROUTE = "RestoreGlobalTable", "EnrichWithGlobalTable", "RouteWithGlobalTable"
 _THREADS = "1"
 """Two were slower, with the broker on the same two cores."""
 
@@ -50,7 +50,7 @@ class StreamsApp:
         java = find_java()
         archives = [str(path) for path in JarCache(cache_folder(), read_lock(_LOCK)).paths(_SET)]
         class_path = ":".join([*archives, str(folder)])
-        sources = [str(_SOURCES / f"{name}.java") for name in (_RESTORE, _ENRICH)]
+        sources = [str(path) for path in sorted(_SOURCES.glob("*.java"))]
         compiler = [str(java), "-m", "jdk.compiler/com.sun.tools.javac.Main"]
         subprocess.run([*compiler, "-cp", class_path, "-d", str(folder), *sources], check=True)
         return cls(java, class_path, folder)
@@ -73,7 +73,15 @@ class StreamsApp:
         return restored
 
     def joining(self, bootstrap_servers: str, table_topic: str) -> "StreamsJoin":
-        command = [str(self.java), "-Xmx2g", "-XX:+UseParallelGC", "-cp", self.class_path, _ENRICH]
+        """The events have one way out."""
+        return self._running(_ENRICH, bootstrap_servers, table_topic)
+
+    def routing(self, bootstrap_servers: str, table_topic: str) -> "StreamsJoin":
+        """The events take the routes of `bench.routed`."""
+        return self._running(_ROUTE, bootstrap_servers, table_topic)
+
+    def _running(self, program: str, bootstrap_servers: str, table_topic: str) -> "StreamsJoin":
+        command = [str(self.java), "-Xmx2g", "-XX:+UseParallelGC", "-cp", self.class_path, program]
         return StreamsJoin([*command, bootstrap_servers, str(self.folder / "state"), table_topic, _THREADS])
 
 
@@ -84,10 +92,10 @@ class StreamsJoin:
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self._passes = 0
 
-    def begin(self, events: str, output: str, dead_letters: str) -> None:
+    def begin(self, events: str, dead_letters: str, *outputs: str) -> None:
         """Returns once the table is restored and events are read."""
         self._passes += 1
-        self._tell(f"join-{self._passes} {events} {output} {dead_letters}", "running")
+        self._tell(" ".join([f"join-{self._passes}", events, dead_letters, *outputs]), "running")
 
     def end(self) -> None:
         self._tell("", "ended")

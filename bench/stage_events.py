@@ -68,6 +68,16 @@ class Events:
         padding = "x" * self.bytes_each
         return [f'{text}{padding[:size]}"}}'.encode() for text, size in zip(head.to_pylist(), room, strict=True)]
 
+    def pieces(self) -> Iterator[tuple[int, int]]:
+        """The numbers of the events that are made at once."""
+        for first, last in self._halves:
+            for start in range(first, last, _AT_A_TIME):
+                yield start, min(start + _AT_A_TIME, last)
+
+    @property
+    def _halves(self) -> Sequence[tuple[int, int]]:
+        return [(0, self.count // 2), (self.count // 2, self.count)]
+
     def _drawn(self, seed: int, count: int) -> npt.NDArray[np.int64]:
         random = np.random.default_rng(seed)
         if self.skewed:
@@ -78,9 +88,8 @@ class Events:
         """Makes the topic with all events, by two processes."""
         _topics(bootstrap_servers).create(self.topic, partitions=PARTITIONS)
         command = [sys.executable, "-m", "bench.stage_events"]
-        halves = [(0, self.count // 2), (self.count // 2, self.count)]
-        running = [subprocess.Popen(command, stdin=subprocess.PIPE, text=True) for _ in halves]
-        for process, (first, last) in zip(running, halves, strict=True):
+        running = [subprocess.Popen(command, stdin=subprocess.PIPE, text=True) for _ in self._halves]
+        for process, (first, last) in zip(running, self._halves, strict=True):
             if process.stdin is not None:
                 process.stdin.write(json.dumps([bootstrap_servers, asdict(self), first, last]))
                 process.stdin.close()
@@ -122,7 +131,7 @@ def check_output(
     `objects`: the name of the object that was looked up by `key_0`, by `key_1`, ...
     """
     checked = 0
-    for message in _sampled(bootstrap_servers, topic):
+    for message in sampled(bootstrap_servers, topic):
         event = json.loads(message.value() or b"")
         for index, name in enumerate(objects):
             key = event[f"key_{index}"]
@@ -133,7 +142,7 @@ def check_output(
         raise AssertionError(f"there is nothing in {topic}")
 
 
-def _sampled(bootstrap_servers: str, topic: str) -> Iterator[Message]:
+def sampled(bootstrap_servers: str, topic: str) -> Iterator[Message]:
     """Records of the beginning, the middle and the end of each partition."""
     connection = {"bootstrap.servers": bootstrap_servers}
     consumer = new_store_consumer(connection)

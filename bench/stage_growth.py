@@ -4,6 +4,7 @@ of executors and with deterministic replay. Besides figures it writes bench/plot
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from bench.harness import Figures, machine, say
 from bench.stage_events import PARTITIONS, Events, check_output, scaled
@@ -109,7 +110,7 @@ def _point(
     name: str,
     events: Events,
     lookups: Sequence[str],
-    **section: str,
+    **section: Any,
 ) -> Point:
     """Of two passes the second: the first one warms up."""
     for _ in range(2):

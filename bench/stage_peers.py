@@ -117,7 +117,7 @@ class _Peers:
     def streams(self, events: Events) -> Pass:
         world = self._world
         name = world.stage(events, _TABLES[:1], "throughput")
-        self._streams.begin(events.topic, world.output_of(name), world.dead_letters_of(name))
+        self._streams.begin(events.topic, world.dead_letters_of(name), world.output_of(name))
         done = world.measured(name, events.count, self._streams.cpu_seconds)
         self._streams.end()
         self._checked(name, _TABLES[:1], row_of_key)

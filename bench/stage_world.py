@@ -5,7 +5,7 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +15,7 @@ from bench.agents import remove_agent, start_agent
 from bench.harness import family_cpu_seconds, say
 from bench.metadata import COLUMNS, fill
 from bench.stage_events import PARTITIONS, Events
+from enrich.base.errors import EnrichError
 from enrich.config import Pipeline, load
 from enrich.dev import Addresses, temporary_stack
 from enrich.host.ipc.store_paths import paths_of
@@ -80,19 +81,30 @@ class StageWorld:
         header = living_agent(paths_of(self.pipeline))
         return 0.0 if header is None else family_cpu_seconds(header.pid)
 
-    def stage(self, events: Events, lookups: Sequence[str], profile: str, **section: Any) -> str:
-        """Adds a stage that never ran, over the tables of these names; returns its name."""
+    def stage(
+        self,
+        events: Events,
+        lookups: Sequence[str],
+        profile: str,
+        routes: Sequence[Mapping[str, str]] = (),
+        **section: Any,
+    ) -> str:
+        """Adds a stage that never ran, over the tables of these names; returns its name. `routes`: without their
+        topics, and none if there is one output for all."""
         name = f"pass{len(self.document['stages'])}"
-        output, letters = self.output_of(name), self.dead_letters_of(name)
-        for topic in (output, letters):
+        letters = self.dead_letters_of(name)
+        outputs = [self.output_of(name, route["name"]) for route in routes] or [self.output_of(name)]
+        for topic in (*outputs, letters):
             self.topics.create(topic, partitions=PARTITIONS)
+            self.topics.end_offsets(topic)  # has patience with a broker that does not know it yet
+        ways = [{**route, "topic": topic} for route, topic in zip(routes, outputs, strict=False)]
         self.document["stages"][name] = {
             "source": {"topic": events.topic, "format": "json", "schema": events.schema},
             "lookups": [
                 {"table": table, "key": f"key_{index}", "as": as_}
                 for index, (table, as_) in enumerate(zip(lookups, self.objects_of(lookups), strict=True))
             ],
-            "sink": {"topic": output},
+            **({"routes": ways} if routes else {"sink": {"topic": outputs[0]}}),
             "dlq": letters,
             "profile": profile,
             "checkpoint": str(self.folder / "checkpoints" / name),
@@ -107,8 +119,13 @@ class StageWorld:
         return ["user"] if len(lookups) == 1 else [f"joined_{index}" for index in range(len(lookups))]
 
     @staticmethod
-    def output_of(stage: str) -> str:
-        return f"{stage}.out"
+    def output_of(stage: str, route: str = "out") -> str:
+        return f"{stage}.{route}"
+
+    def outputs_of(self, stage: str) -> list[str]:
+        """In the order of its routes."""
+        section = self.document["stages"][stage]
+        return [way["topic"] for way in section.get("routes") or [section["sink"]]]
 
     @staticmethod
     def dead_letters_of(stage: str) -> str:
@@ -116,35 +133,50 @@ class StageWorld:
 
     def forget(self, stage: str) -> None:
         """Its output is no longer needed."""
-        for topic in (self.output_of(stage), self.dead_letters_of(stage)):
+        for topic in (*self.outputs_of(stage), self.dead_letters_of(stage)):
             self.topics.delete(topic)
 
     def measured(
-        self, stage: str, count: int, used: Callable[[], float], look: Callable[[], None] = lambda: None
+        self,
+        stage: str,
+        count: int,
+        used: Callable[[], float],
+        look: Callable[[], None] = lambda: None,
+        records: int | None = None,
     ) -> Pass:
-        """Waits until the output has so many records. Raises RuntimeError when it does not come to that."""
-        output = self.output_of(stage)
-        first = self._reached(output, count * _COUNTED_FROM, look)
+        """Waits until the outputs have the records of so many events, `records` if that is another number. Raises
+        RuntimeError when it does not come to that."""
+        outputs, wanted = self.outputs_of(stage), count if records is None else records
+        first = self._reached(outputs, wanted * _COUNTED_FROM, look)
         began, used_before = time.perf_counter(), used()
-        last = self._reached(output, count, look)
-        result = Pass(last - first, time.perf_counter() - began, used() - used_before)
-        if last != count or self._records(self.dead_letters_of(stage)):
-            raise RuntimeError(f"{count} events made {last} records, and dead letters perhaps")
+        last = self._reached(outputs, wanted, look)
+        result = Pass((last - first) * count / wanted, time.perf_counter() - began, used() - used_before)
+        if last != wanted or self._records([self.dead_letters_of(stage)]):
+            raise RuntimeError(f"{count} events made {last} records instead of {wanted}, and dead letters perhaps")
         return result
 
-    def _reached(self, topic: str, count: float, look: Callable[[], None]) -> int:
+    def _reached(self, topics: Collection[str], count: float, look: Callable[[], None]) -> int:
         end = time.monotonic() + _DEADLINE_S
         while True:
-            there = self._records(topic)
+            there = self._records(topics)
             if there >= count:
                 return there
             look()
             if time.monotonic() > end:
-                raise RuntimeError(f"{there} of {count:g} records in {topic} after {_DEADLINE_S} s")
+                raise RuntimeError(f"{there} of {count:g} records in {', '.join(topics)} after {_DEADLINE_S} s")
             time.sleep(_LOOK_EVERY_S)
 
-    def _records(self, topic: str) -> int:
-        return sum(self.topics.end_offsets(topic).values())
+    def _records(self, topics: Collection[str]) -> int:
+        return sum(self.records_of(topics).values())
+
+    def records_of(self, topics: Collection[str]) -> Mapping[str, int]:
+        """How many records each topic has, asked for at once: looking takes time of the broker."""
+        found = {}
+        for topic, ends in self.topics.ends(topics).items():
+            if isinstance(ends, EnrichError):
+                raise ends
+            found[topic] = sum(ends.offsets.values())
+        return found
 
     def _all_mapped(self) -> bool:
         tables = table_stats(self.pipeline, list(self.document["tables"]), os.getpid)
