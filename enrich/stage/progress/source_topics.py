@@ -14,6 +14,8 @@ _log = logging.getLogger(__name__)
 
 NAME = "enrich-source"
 """The text in the checkpoint that names the topics."""
+BEGINNING = "sources/0/0"
+"""Spark's record of the offsets at which a query begins, written before its first batch."""
 _FRESH_START = "to read it from its beginning, move the checkpoint away and start with --from earliest"
 _ACCEPT = "if it holds the same events at the same offsets, as after a move of the cluster: --accept-new-source"
 _WITHOUT_IT = (
@@ -71,7 +73,7 @@ class SourceTopics:
         """
         if not checkpoint.batches("offsets"):
             return self
-        text, read = checkpoint.read(NAME), position_of(checkpoint).keys()
+        text, read = checkpoint.read(NAME), last_planned(checkpoint).keys()
         known = SourceTopics({}) if text is None else SourceTopics.from_text(text)
         self._require_none_removed(known.ids.keys() | read, reads)
         if text is None:
@@ -158,6 +160,12 @@ def deleted(topic: str) -> WouldLoseData:
     )
 
 
+def last_planned(checkpoint: Texts) -> Position:
+    """Where the last batch ends, done or not. It has all topics that Spark knows."""
+    planned = checkpoint.batches("offsets")
+    return offsets_in(checkpoint.read(f"offsets/{planned[-1]}") or "") if planned else {}
+
+
 def position_of(checkpoint: Texts) -> Position:
     """The first offsets that the next start reads, as Spark recorded them. Empty if they are unknown."""
     planned, done = checkpoint.batches("offsets"), checkpoint.batches("commits")
@@ -168,11 +176,12 @@ def position_of(checkpoint: Texts) -> Position:
         text = checkpoint.read(f"offsets/{last}")
     else:
         # The batch will be repeated: it starts where the one before it ended, the first at the initial offsets.
-        text = checkpoint.read(f"offsets/{last - 1}" if last else "sources/0/0")
-    return _offsets_in(text or "")
+        text = checkpoint.read(f"offsets/{last - 1}" if last else BEGINNING)
+    return offsets_in(text or "")
 
 
-def _offsets_in(text: str) -> Position:
+def offsets_in(text: str) -> Position:
+    """The offsets in a record of Spark's."""
     lines = [line for line in text.splitlines() if line.startswith("{")]
     content = json.loads(lines[-1]) if lines else {}
     return {

@@ -175,7 +175,8 @@ class StageRun:
         parts.progress.take_over()
         wait_for_others(parts.checkpoint, parts.order.is_given)
         held.enter_context(at_work(parts.checkpoint))
-        enter_added(parts.checkpoint, parts.source.ids.keys(), parts.topics.start_offsets)
+        is_pinned = self._stage.replay == Replay.deterministic
+        enter_added(parts.checkpoint, parts.source.ids.keys(), parts.topics.start_offsets, is_pinned=is_pinned)
         parts.source.keep_with(parts.checkpoint)
         parts.progress.reached(position_of(parts.checkpoint))
         parts.order.forget_old()

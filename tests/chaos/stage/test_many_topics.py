@@ -1,9 +1,11 @@
-"""kill -9 of the driver and of workers of a stage with several topics, one of which comes while it runs."""
+"""kill -9 of the driver and of workers of a stage with several topics. One of them comes while it runs, or is added
+when it was killed: then its oldest events are gone."""
 
 import json
 
 import pytest
 
+from tests.integration.stage.test_source_topics import delete_up_to
 from tests.support.processes import kill, python_workers
 from tests.support.stages import Load, running_stage
 from tests.support.waiting import wait_until
@@ -28,6 +30,14 @@ def more(world, stage, number, running):
     running.wait_until(lambda: world.records(stage) >= before + number, what="further output")
 
 
+def lose_oldest(world, topic):
+    """Its first events, in every partition, as retention deletes them."""
+    world.cluster.produce(topic, [(b"%d" % number, b"{}") for number in range(100)])
+    ends = world.cluster.topics.end_offsets(topic)
+    assert all(ends.values())
+    delete_up_to(world, topic, ends)
+
+
 @pytest.mark.parametrize("way", ["topics", "topic_pattern"])
 def test_no_event_of_any_topic_is_missing_after_kills_of_driver_and_worker(world, way):
     world.users()
@@ -46,6 +56,7 @@ def test_no_event_of_any_topic_is_missing_after_kills_of_driver_and_worker(world
             more(world, stage, 500, running)
             if way == "topics":
                 source["topics"].append(world.topic("plays.c"))
+                lose_oldest(world, later)
                 world.stage("enrich", [lookup], source={**source, **SCHEMA})
             else:
                 world.topic("plays.c")
