@@ -192,7 +192,7 @@ FORMS: Mapping[str, Sequence[Make]] = {
         _template("({} OR {})", "boolean", "boolean"),
         _template("(NOT {})", "boolean"),
         _template("array_contains(tags, {})", "string"),
-        lambda writer, _: f"array_contains(whole, {writer.source.choice(['i', 'j', '1', 'NULL'])})",
+        lambda writer, _: f"array_contains(whole, {writer.source.choice(['i', 'j', '1', '300 - i'])})",
         _template("startswith({}, {})", "string", "string"),
         _template("endswith({}, {})", "string", "string"),
         _template("contains({}, {})", "string", "string"),

@@ -9,9 +9,10 @@ import pyarrow as pa
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sql
-from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
 
 from enrich.stage.compute import Compiled, Compiler, NotCompiled
+from enrich.stage.compute.kinds import all_nullable
 from enrich.stage.plan.tried import classes_of, tried
 from tests.support.odd_columns import SCHEMA
 
@@ -44,27 +45,31 @@ class SparkAnswers:
             return None
         return found
 
-    def of(self, columns: Mapping[str, pa.Array], texts: Sequence[str], *, in_java: bool = False) -> pa.Table:
+    def of(self, columns: Mapping[str, pa.Array], found: Sequence[Compiled], *, in_java: bool = False) -> pa.Table:
         """Spark's own answers, one column for each expression. `in_java`: by code that Spark generates, as in a stage;
         without it, Spark evaluates the same expressions as trees, which spares the compilation."""
         self._spark.conf.set("spark.sql.execution.arrow.localRelationThreshold", "0b" if in_java else "48MB")
         frame = self._spark.createDataFrame(pa.table(dict(columns), schema=SCHEMA), self._schema)
-        return frame.select(*(self._column(frame, text).alias(str(n)) for n, text in enumerate(texts))).toArrow()
+        return frame.select(*(self._column(frame, each).alias(str(n)) for n, each in enumerate(found))).toArrow()
 
-    def _column(self, frame, text):
-        if not _FAILS.search(text):
-            return sql.expr(text)  # if it failed all the same, the whole would
-        plan = frame.select(sql.expr(text).alias("it"))._jdf.queryExecution().analyzed()
-        return tried(self._spark, sql.expr(text), classes_of(plan))
+    def _column(self, frame, each):
+        column = sql.expr(each.text)
+        if not _FAILS.search(each.text):
+            return column  # if it failed all the same, the whole would
+        plan = frame.select(column.alias("it"))._jdf.queryExecution().analyzed()
+        attempt = tried(self._spark, column, classes_of(plan))
+        # PySpark refuses a null object that has a constant in it, since that is NOT NULL.
+        return attempt.cast(from_arrow_type(each.kind)) if pa.types.is_struct(each.kind) else attempt
 
     def require_same(self, columns: Mapping[str, pa.Array], texts: Sequence[str], *, in_java: bool = False) -> int:
         """Compares all that workers evaluate, and says how many that are."""
         found = [each for each in map(self.compiled, texts) if each is not None]
         count = len(next(iter(columns.values())))
-        spark = self.of(columns, [each.text for each in found], in_java=in_java)
+        spark = self.of(columns, found, in_java=in_java)
         wrong = []
         for number, each in enumerate(found):
             ours, theirs = each.evaluate(columns, count), spark.column(number).combine_chunks()
+            theirs = theirs.cast(all_nullable(theirs.type))
             text = difference(ours, theirs, each)
             if text:
                 used = {path[0] for path in each.fields}

@@ -39,8 +39,19 @@ def simple_kind(name: str) -> pa.DataType | None:
 
 
 def kind_of(spark_type: DataType) -> pa.DataType:
-    """Any type of a schema."""
-    return simple_kind(spark_type.simpleString()) or to_arrow_type(spark_type, timezone="UTC")
+    """Any type of a schema. What is NOT NULL for Spark may be null: events break promises, and expressions fail."""
+    return simple_kind(spark_type.simpleString()) or all_nullable(to_arrow_type(spark_type, timezone="UTC"))
+
+
+def all_nullable(kind: pa.DataType) -> pa.DataType:
+    """The type without NOT NULL inside of it."""
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(field.name, all_nullable(field.type)) for field in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(pa.field(kind.value_field.name, all_nullable(kind.value_type)))
+    if pa.types.is_map(kind):
+        return pa.map_(kind.key_type, all_nullable(kind.item_type))
+    return kind
 
 
 def kind_named(json: str) -> pa.DataType:

@@ -33,7 +33,9 @@ def random_texts(source, count):
 @given(st.integers(0, 2**32))
 def test_random_expressions_have_the_answers_of_spark(answers, seed):
     source = random.Random(seed)
-    answers.require_same(odd_rows(source, ROWS), random_texts(source, EXPRESSIONS))
+    texts = random_texts(source, EXPRESSIONS)
+    # Most of them are compared: the others have a part that workers leave to Spark.
+    assert answers.require_same(odd_rows(source, ROWS), texts) > len(texts) / 2
 
 
 @settings(max_examples=rounds(1, 30))
@@ -92,7 +94,11 @@ EVERY = [
         "abs(d)",
     ],
     *["timestamp_seconds(l)", "timestamp_millis(l)", "timestamp_micros(l)"],
-    *["struct(timestamp_millis(l) AS m, lower(s) AS s)", "coalesce(to_timestamp(z, 'yyyy-MM-dd'), t)"],
+    *[
+        "struct(timestamp_millis(l) AS m, lower(s) AS s)",
+        "struct(timestamp_millis(l) AS m, 'a' AS constant)",
+        "coalesce(to_timestamp(z, 'yyyy-MM-dd'), t)",
+    ],
     *["timestamp_millis(l) > t AND o", "timestamp_millis(l) < v OR i IN (1, j)", "struct(i % unix_millis(t) AS r)"],
     *["timestamp_millis(l) BETWEEN t AND v", "coalesce(date_trunc('week', timestamp_micros(l)), t)"],
     *["size(tags)", "tags[0]", "element_at(tags, -1)", "array_contains(tags, s)", "CAST(s AS binary)"],
