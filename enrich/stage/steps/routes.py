@@ -138,10 +138,10 @@ class TakeRoutes:
         if self.rest == Fate.DLQ:
             problems.of_all(np.flatnonzero(untaken), None, "it takes none of the stage's routes")
         has_problem = problems.is_one
-        whole = [(index, one.without(has_problem)) for index, one in taken]
+        whole = [(index, one.without(has_problem)) for index, one in sorted(taken, key=lambda each: each[0])]
         records, made = self._records(whole, count)
         routed = np.where(has_problem, Fate.DLQ, np.where(left & ~made, Fate.DROP, Fate.FORWARD)).astype(np.int8)
-        counts = {self.routes[index].name: len(np.unique(one.parents)) for index, one in whole}
+        counts = {self.routes[index].name: one.events for index, one in whole}
         report = pa.array([json.dumps(counts)][:count], pa.string())
         return {
             RECORDS: records,
@@ -152,11 +152,12 @@ class TakeRoutes:
         }
 
     def _records(self, taken: Sequence[tuple[int, "_Taken"]], count: int) -> tuple[pa.ListArray, Mask]:
-        """The records of each event, in the order of the routes; and which events make some."""
+        """The records of each event, in the order in which the routes are given; and which events make some."""
         kind = self._record
         parents = np.concatenate([one.parents for _, one in taken])
         routes = np.concatenate([np.full(len(one.parents), index, np.int8) for index, one in taken])
-        order = pa.array(np.lexsort((np.arange(len(parents)), routes, parents)))
+        # The records of each route are in the order of events already, so that a stable sort only joins them.
+        order = pa.array(np.argsort(parents, kind="stable"))
         names = [each.name for each in kind]
         parts: dict[str, pa.Array] = {"route": pa.array(routes)}
         for name in names[1:]:
@@ -176,11 +177,16 @@ class _Taken:
     asked: Places
     """The events that take it, also those that make no record."""
     parents: Places
-    """The event of each record."""
+    """The event of each record, ascending."""
     values: pa.BinaryArray
     topics: pa.StringArray
     keys: pa.BinaryArray | None
     headers: pa.ListArray | None
+
+    @property
+    def events(self) -> int:
+        """How many events make a record."""
+        return int(np.count_nonzero(np.diff(self.parents))) + 1 if len(self.parents) else 0
 
     def part(self, name: str) -> pa.Array:
         found = {"topic": self.topics, "value": self.values, "key": self.keys, "headers": self.headers}[name]
@@ -205,6 +211,8 @@ class _Problems:
         self._reasons: dict[int, tuple[str | None, str]] = {}
 
     def of_all(self, places: Places, route: str | None, reason: str) -> None:
+        if not len(places):
+            return
         for place in places[~self.is_one[places]].tolist():
             self._reasons.setdefault(place, (route, reason))
         self.is_one[places] = True
@@ -216,8 +224,11 @@ class _Problems:
         sizes = _sizes(taken.values) + _sizes(taken.keys) + beside[taken.parents]
         if taken.headers is not None:
             sizes = sizes + _header_sizes(taken.headers)
-        largest = pa.array([most_bytes[topic] for topic in taken.route.topics])
-        room = largest.take(pc.fill_null(pc.index_in(taken.topics, pa.array(taken.route.topics)), 0)).to_numpy()
+        if taken.route.chooses_topic:
+            largest = pa.array([most_bytes[topic] for topic in taken.route.topics])
+            room = largest.take(pc.fill_null(pc.index_in(taken.topics, pa.array(taken.route.topics)), 0)).to_numpy()
+        else:
+            room = most_bytes[taken.route.topics[0]]
         self.of_all(taken.parents[sizes > room], route, TOO_LARGE)
 
     def reasons(self) -> pa.StringArray:
