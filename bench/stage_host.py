@@ -18,9 +18,9 @@ from unittest.mock import patch
 
 from bench.harness import family_cpu_seconds
 from bench.stage_contenders import OURS, WITH_TABLES, lookups_by
-from enrich.config import load
+from enrich.config import KafkaSection, Profile, load
 from enrich.stage.run.stage_run import RunOptions, StageRun
-from enrich.stage.spark.profiles import stage_settings
+from enrich.stage.spark.profiles import sink_options, stage_settings
 from enrich.stage.spark.session import stage_session
 
 _START_S, _STOP_S = 300, 120
@@ -116,11 +116,18 @@ def main() -> None:
             held.enter_context(lookups_by(asked["lookups"], asked["where"]))
             if asked["lookups"] not in WITH_TABLES:
                 held.enter_context(patch("enrich.stage.run.stage_run.preload"))
+            held.enter_context(patch("enrich.stage.run.stage_run.sink_options", _forgetful))
             settings = stage_settings(pipeline.stages[name])
             StageRun(spark, pipeline, name, settings, RunOptions(), stop).run()
         said.write("done\n")
         said.flush()
     spark.stop()
+
+
+def _forgetful(kafka: KafkaSection, profile: Profile) -> Mapping[str, str]:
+    """All stages of this process share a producer, which would ask for the deleted topics of those before for minutes,
+    each second, and complain at length."""
+    return {**sink_options(kafka, profile), "kafka.metadata.max.idle.ms": "5000"}
 
 
 def _wait_for_stop(stop: threading.Event) -> None:
