@@ -31,6 +31,12 @@ class SourceWatch:
         """All topics that have been found so far."""
         return self._known
 
+    def known_now(self) -> SourceTopics:
+        """The same after a new check, if the brokers answer."""
+        with suppress(EnrichError):
+            self._look()
+        return self._known
+
     def require_same(self) -> None:
         """By the last check. Raises WouldLoseData."""
         if self._problem is not None:

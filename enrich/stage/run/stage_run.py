@@ -252,6 +252,8 @@ class StageRun:
                 if parts.order.is_given():
                     self._life.happens(Happening.STOP)
                     drain(query)
+                    # A topic that the last batches were the first to read must not be taken for another one later.
+                    watch.known_now().keep_with(parts.checkpoint)
                     parts.progress.reached(ends_of(query.lastProgress))
                     parts.progress.commit()
                     self._life.happens(Happening.DRAINED)

@@ -172,6 +172,12 @@ def test_topics_of_a_pattern_are_read_also_those_that_come_while_the_stage_runs_
     with running(spark, world, stage) as run:
         until_ids(world, stage, range(25), run)
         wait_until(lambda: len(world.dead_letters(stage)) == 3, what="the dead letters")
+        # The last batches are the first that read it.
+        send(world, "plays.d", range(25, 30))
+        until_ids(world, stage, range(30), run)
+        run.stop.set()
+        assert run.end() is None
+    assert world.cluster.topics.topic_id(world.topic("plays.d")) in (checkpoint / NAME).read_text()
     assert committed(world, stage, "plays.a", "plays.b", "plays.c") == ends(world, "plays.a", "plays.b", "plays.c")
     sender = f"{world.document['name']}.{stage}"
     ids = {name: world.cluster.topics.topic_id(world.topic(name)) for name in ("plays.b", "plays.c")}

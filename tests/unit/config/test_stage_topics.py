@@ -181,6 +181,36 @@ def test_the_fields_of_all_topics_are_there_and_null_where_a_topic_lacks_them():
     assert source.all_topics == ("plays", "ads")
 
 
+def test_a_pattern_matches_no_topic_of_the_pipeline_that_has_no_events():
+    other = {"source": {"topic": "x", "format": "string"}, "sink": {"topic": "y"}, "dlq": "plays.other.dead"}
+    route = {"topic": "z", "to": {"http": {"url": "https://h/"}}, "retries": ["30s"]}
+    back = {"topic": "plays.b", "format": "json", "columns": "c int", "to": {"redis": {"url": "redis://h"}}}
+    changes: Changes = [
+        (SOURCE, pattern("(?:plays|users)\\.[a-z]+[0-9._a-z]*", format="string", schema=ABSENT)),
+        ("stages.enrich.sink.topic", "out"),
+        ("stages.enrich.dlq", "dead"),
+        ("stages.enrich.lookups", []),
+        ("stages.enrich.event_time", ABSENT),
+        ("stages.other", other),
+        ("ingest", {"in": {"topic": "plays.raw", "path": "/i", "format": "json", "invalid": "dlq"}}),
+        ("expel", {"acme": route}),
+        ("sync", {"writeback": {"back": {**back, "retries": ["1m"]}}}),
+        ("tallies", False),
+    ]
+    messages = told(changed(*changes))
+    assert all(message.startswith(f"{SOURCE}.topic_pattern: matches ") for message in messages)
+    assert {message.split()[2].rstrip(",") for message in messages} == {
+        "users.v1",
+        "plays.other.dead",
+        "plays.in.dlq",
+        "plays.acme.dlq",
+        "plays.acme.retry_in.30s",
+        "plays.acme.retry_out",
+        "plays.back.dlq",
+        "plays.back.retry.1m",
+    }
+
+
 def test_a_stage_does_not_read_tallies():
     (message,) = told(changed((SOURCE, pattern("plays.tal.*")), ("tallies", True)))
     assert (
