@@ -133,39 +133,20 @@ class TallyEvents:
 
         node = Node(self.pipeline, NodeKind.stage, self.stage)
         went_ms = time.time_ns() // 10**6
-        offsets = columns[OFFSET].to_numpy()
+        offsets, events = columns[OFFSET].to_numpy(), self._events(columns)
         made = []
         for (topic, partition), places in _by_place(columns):
             # By these a repeated batch says the same id again: what it says counts once.
             reporter, sequence = f"{query}/{topic}/{partition}", int(offsets[places].min())
             reads = [Read(topic, partition, sequence, int(offsets[places].max()) + 1)]
-            tallies = list(self._tallies(columns, places, went_ms))
-            report = Report(node, reporter, sequence, went_ms, tallies, reads)
+            report = Report(node, reporter, sequence, went_ms, [*_tallies(events.at(places), went_ms)], reads)
             made += [{"key": key_of(report), "value": content} for content in encoded(report)]
         return made
 
-    def _tallies(self, columns: Columns, places: Numbers, went_ms: int) -> Iterator["Tally"]:
-        from enrich.tally import Lags, Tally
-
-        names, partitions, offsets = _origins(columns, places)
-        times = columns[EVENT_TIME].to_numpy()[places]
-        is_dropped, is_dead = (mask[places] for mask in self._fates(columns))
-        came_ms = columns[_CAME].to_numpy()[places]
-        lags = Lags.of(times, came_ms, went_ms)
-        taken = {route: mask[places] for route, mask in self._taken(columns).items()}
-        minutes = times // 60_000
-        for minute in np.unique(minutes).tolist():
-            own = minutes == minute
-
-            def some(mask: Mask, own: Mask = own) -> "Origins":
-                return _set(names, partitions, offsets, own & mask)
-
-            went = ~is_dropped & ~is_dead
-            sets = (some(own), some(went), some(is_dropped), some(is_dead))
-            yield Tally("", minute, *sets, lag=lags.of_minute(minute))
-            for route, mask in taken.items():
-                if (own & mask).any():
-                    yield Tally(route, minute, went=some(mask))
+    def _events(self, columns: Columns) -> "_Events":
+        is_dropped, is_dead = self._fates(columns)
+        times, came_ms = columns[EVENT_TIME].to_numpy(), columns[_CAME].to_numpy()
+        return _Events(_Places.of(columns), times, came_ms, is_dropped, is_dead, self._taken(columns))
 
     def _fates(self, columns: Columns) -> tuple[Mask, Mask]:
         """Which events are dropped, and which are dead."""
@@ -185,43 +166,117 @@ class TallyEvents:
         if not self.routes:
             return {}
         records = columns[RECORDS]
-        parents = pc.list_parent_indices(records).to_numpy()
-        routes = records.flatten().field("route").to_numpy()
-        whole = columns[ROUTED].to_numpy() == Fate.FORWARD
-        masks = {}
-        for index, route in enumerate(self.routes):
-            mask = np.zeros(len(records), np.bool_)
-            mask[parents[routes == index]] = True
-            masks[route] = mask & whole
-        return masks
+        parents = np.repeat(np.arange(len(records)), np.diff(records.offsets.to_numpy()))
+        taken = np.zeros((len(self.routes), len(records)), np.bool_)
+        taken[records.flatten().field("route").to_numpy(), parents] = True
+        return dict(zip(self.routes, taken & (columns[ROUTED].to_numpy() == Fate.FORWARD), strict=True))
 
 
-def _by_place(columns: Columns) -> Iterator[tuple[tuple[str, int], Numbers]]:
+@dataclass(frozen=True)
+class _Events:
+    """What became of the events of a batch, or of some."""
+
+    origins: "_Places"
+    times_ms: Numbers
+    came_ms: Numbers
+    is_dropped: Mask
+    is_dead: Mask
+    taken: Mapping[str, Mask]
+    """By route."""
+
+    def at(self, places: slice | Numbers) -> "_Events":
+        return _Events(
+            self.origins.at(places),
+            self.times_ms[places],
+            self.came_ms[places],
+            self.is_dropped[places],
+            self.is_dead[places],
+            {route: mask[places] for route, mask in self.taken.items()},
+        )
+
+
+def _tallies(events: _Events, went_ms: int) -> Iterator["Tally"]:
+    from enrich.tally import Lags, Tally
+
+    is_gone = ~events.is_dropped & ~events.is_dead
+    lags = Lags.of(events.times_ms, events.came_ms, went_ms)
+    for minute, own in _by_minute(events.times_ms):
+        masks = (own, own & is_gone, own & events.is_dropped, own & events.is_dead)
+        came, went, dropped, dead = (events.origins.set_of(mask) for mask in masks)
+        yield Tally("", minute, came, went, dropped, dead, lag=lags.of_minute(minute))
+        for route, mask in events.taken.items():
+            some = own & mask
+            if some.any():
+                yield Tally(route, minute, went=events.origins.set_of(some))
+
+
+def _by_place(columns: Columns) -> Iterator[tuple[tuple[str, int], slice | Numbers]]:
     """The events of each partition that is in the batch: mostly there is one."""
     topics, partitions = columns[TOPIC].dictionary_encode(), columns[PARTITION].to_numpy()
+    if len(topics.dictionary) == 1 and partitions.min() == partitions.max():
+        yield (topics.dictionary[0].as_py(), int(partitions[0])), slice(None)
+        return
     codes = topics.indices.to_numpy().astype(np.int64) << 32 | partitions
     for code in np.unique(codes).tolist():
         yield (topics.dictionary[code >> 32].as_py(), code & 0xFFFFFFFF), np.flatnonzero(codes == code)
 
 
-def _origins(columns: Columns, places: Numbers) -> tuple[Sequence[str], Sequence[Numbers], Numbers]:
-    """Topics, codes of topic and partition, and offsets of where the events came in: their headers say so, else it is
-    their own place."""
-    rows = pa.array(places)
-    topics, partitions, offsets = (columns[name].take(rows) for name in (TOPIC, PARTITION, OFFSET))
-    headers = columns[ORIGIN_HEADER].take(rows)
-    if headers.null_count < len(headers):
-        found = pc.extract_regex(_text(headers), _ORIGIN)
-        known = found.is_valid()
-        topics = pc.if_else(known, found.field("topic"), topics)
-        partitions = pc.if_else(known, _number(found.field("partition"), known), partitions.cast(pa.int64()))
-        offsets = pc.if_else(known, _number(found.field("offset"), known), offsets)
-    coded = topics.dictionary_encode()
-    return (
-        coded.dictionary.to_pylist(),
-        [coded.indices.to_numpy().astype(np.int64), partitions.cast(pa.int64()).to_numpy()],
-        offsets.to_numpy(),
-    )
+def _by_minute(times: Numbers) -> Iterator[tuple[int, Mask]]:
+    minutes = times // 60_000
+    if minutes.min() == minutes.max():
+        yield int(minutes[0]), np.ones(len(minutes), np.bool_)
+        return
+    for minute in np.unique(minutes).tolist():
+        yield minute, minutes == minute
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Where the events came in: their headers say so, else it is their own place."""
+
+    topics: Sequence[str]
+    codes: Numbers
+    """Of topic and partition."""
+    offsets: Numbers
+
+    @classmethod
+    def of(cls, columns: Columns) -> "_Places":
+        topics, partitions, offsets = (columns[name] for name in (TOPIC, PARTITION, OFFSET))
+        headers = columns[ORIGIN_HEADER]
+        if headers.null_count < len(headers):
+            found = pc.extract_regex(_text(headers), _ORIGIN)
+            known = found.is_valid()
+            topics = pc.if_else(known, found.field("topic"), topics)
+            partitions = pc.if_else(known, _number(found.field("partition"), known), partitions.cast(pa.int64()))
+            offsets = pc.if_else(known, _number(found.field("offset"), known), offsets)
+        coded = topics.dictionary_encode()
+        codes = coded.indices.to_numpy().astype(np.int64) << 32 | partitions.cast(pa.int64()).to_numpy()
+        return cls(coded.dictionary.to_pylist(), codes, offsets.to_numpy())
+
+    def at(self, places: slice | Numbers) -> "_Places":
+        return _Places(self.topics, self.codes[places], self.offsets[places])
+
+    def set_of(self, mask: Mask) -> "Origins":
+        from enrich.tally import Origins
+
+        found, codes, chosen = Origins(), self.codes[mask], self.offsets[mask]
+        if not len(codes):
+            return found
+        first = int(codes[0])
+        if (codes == first).all():
+            return self._in_one(first, chosen)
+        for code in np.unique(codes).tolist():
+            found |= self._in_one(code, chosen[codes == code])
+        return found
+
+    def _in_one(self, code: int, offsets: Numbers) -> "Origins":
+        from enrich.tally import Origins
+
+        topic, partition = self.topics[code >> 32], code & 0xFFFFFFFF
+        # Mostly all events of a piece of the partition, in order: a range takes a hundredth of the time.
+        if (np.diff(offsets) == 1).all():
+            return Origins.of_ranges([(topic, partition, int(offsets[0]), int(offsets[-1]))])
+        return Origins.of_offsets(topic, partition, offsets)
 
 
 def _text(headers: pa.BinaryArray) -> pa.StringArray:
@@ -233,15 +288,3 @@ def _text(headers: pa.BinaryArray) -> pa.StringArray:
 
 def _number(texts: pa.StringArray, known: pa.BooleanArray) -> pa.Int64Array:
     return pc.if_else(known, texts, "0").cast(pa.int64())
-
-
-def _set(names: Sequence[str], codes: Sequence[Numbers], offsets: Numbers, mask: Mask) -> "Origins":
-    from enrich.tally import Origins
-
-    found = Origins()
-    topics, partitions = codes[0][mask], codes[1][mask]
-    chosen = offsets[mask]
-    both = topics << 32 | partitions
-    for code in np.unique(both).tolist():
-        found |= Origins.of_offsets(names[code >> 32], code & 0xFFFFFFFF, chosen[both == code])
-    return found
