@@ -27,6 +27,8 @@ _TIMES = {
 CSV_TYPES = (*_NUMBERS, *_TIMES)
 JSON_TYPES = tuple(_TIMES)
 """Of texts in JSON, which is no text where it means a number."""
+# What values in topics may have: docs/formats.md.
+_FIRST_YEAR, _LAST_YEAR = 1, 9999
 _PATTERNS = _NUMBERS | _TIMES
 
 
@@ -57,4 +59,7 @@ def _all_fit(kind: str, values: pa.StringArray) -> bool:
         read = as_wanted(pa.record_batch([values], names=["value"]), schema).column(0)
     except pa.ArrowInvalid:
         return False
+    if kind in _TIMES:
+        years = pc.min_max(pc.year(read))
+        return bool(years["min"].as_py() >= _FIRST_YEAR and years["max"].as_py() <= _LAST_YEAR)
     return kind != "double" or bool(pc.all(pc.is_finite(read)).as_py())
