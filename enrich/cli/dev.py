@@ -147,7 +147,7 @@ def _show_addresses(addresses: "Addresses", directory: Path) -> None:
     for name, address in addresses.running().items():
         console.print(f"[bold]{name:<24}[/] {address}")  # no table: it would fold addresses, which people copy
     option = _option(directory)
-    console.print(f"[dim]next: enrich demo · enrich dev status{option} · enrich dev down{option}[/]")
+    console.print(f"[dim]next: enrich init · enrich demo · enrich dev status{option} · enrich dev down{option}[/]")
 
 
 def _show_status(servers: "list[ServerStatus]") -> None:

@@ -178,6 +178,7 @@ def _decided(choices: "Choices", config: Path) -> dict[str, object]:
         "topic": choices.rows,
         "as": choices.object,
         "key": list(choices.key),
+        "key_kind": "cidr" if choices.is_cidr else "exact",
         "columns": {column.name: column.type for column in choices.columns},
         "rows": choices.metadata.rows,
     }

@@ -41,6 +41,11 @@ class Choices:
         """Of a row's value. The key is the record's own, unless a file of JSON has it as a number."""
         return tuple(one for one in self.metadata.columns if one.name not in self.key or not self._is_text(one.name))
 
+    @property
+    def is_cidr(self) -> bool:
+        """The keys are networks, and events have addresses."""
+        return len(self.key) == 1 and self.metadata.column(self.key[0]).are_networks
+
     def type_of(self, index: int) -> str:
         """Of an event's field. As text, ids match in events that have them as numbers, and in those that do not; only
         in a composite key a number is another key than its text."""
@@ -105,7 +110,7 @@ def event_fields(text: str, key: tuple[str, ...]) -> tuple[str, ...]:
             next_step="name one field for each column, in the same order, separated by commas",
         )
     for field in fields:
-        if not all(field.split(".")):
+        if not all(field.split(".")) or not field.isprintable():
             raise ConfigError(f"{shown(field)} names no field", where="--event-key", next_step="such as device.id")
         longer = next((other for other in fields if other.startswith(f"{field}.")), None)
         if longer is not None:

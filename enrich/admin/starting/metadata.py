@@ -31,6 +31,7 @@ class Found:
     name: str
     type: str
     has_values: bool
+    are_networks: bool = False
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,8 @@ def read_metadata(path: Path) -> Metadata:
     where = f"file {shortened(str(path))}"
     form = ENDINGS.get(path.suffix.lower())
     with _refused(where):
+        if not _is_text(path):
+            raise ConfigError("the file's name is not UTF-8", where=where, next_step="rename it")
         if path.is_dir() or not path.exists():
             what = "this is a directory" if path.is_dir() else "there is no such file"
             raise ConfigError(what, where=where, next_step=f"files here: {_neighbours(path)}")
@@ -141,7 +144,8 @@ def _guessed(
             if name in guesses:
                 guesses[name].see(values)
     types |= {name: guess.type for name, guess in guesses.items()}
-    return tuple(Found(name, kind, name in filled) for name, kind in types.items()), rows
+    networks = {name for name, guess in guesses.items() if guess.are_networks}
+    return tuple(Found(name, kind, name in filled, name in networks) for name, kind in types.items()), rows
 
 
 def _header(path: Path, where: str) -> list[str]:
@@ -211,6 +215,14 @@ def _check_text(path: Path, where: str) -> None:
             if not block:
                 return
             line += block.count(b"\n")
+
+
+def _is_text(path: Path) -> bool:
+    """Whether a configuration file can name it: it is UTF-8 itself."""
+    try:
+        return bool(str(path).encode())
+    except UnicodeEncodeError:
+        return False
 
 
 def _neighbours(path: Path) -> str:

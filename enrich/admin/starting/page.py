@@ -27,7 +27,8 @@ def page_of(choices: Choices, file: Path) -> str:
     except ConfigProblems as found:
         problem = found.problems[0]
         raise ConfigError(
-            f"the file would not be good: {problem.key}: {problem.message}", next_step="choose another value for it"
+            f"the file would not be good: {problem.key or 'its text'}: {problem.message}",
+            next_step="choose another value for it",
         ) from None
     return text
 
@@ -69,7 +70,7 @@ state_dir: ./state
 # rows locally, so that no event waits for the network: docs/local-store.md
 tables:
   {_word(choices.table)}:
-    topic: {_word(choices.rows)}
+    topic: {_word(choices.rows)}{_kind(choices)}
     format: json                # a record's value: one object with the columns. Or avro, string, bytes: docs/formats.md
     # Guessed from the {rows}; correct what you know better: a record that does not fit
     # its column is never joined, `enrich quarantine list` shows it. Types: docs/configuration.md#columns{unknown}
@@ -110,6 +111,12 @@ def _brokers(choices: Choices) -> str:
         about = 'The brokers to ask first. "${BROKERS}" would take them from the environment'
     servers = json.dumps(choices.brokers, ensure_ascii=False)  # may have variables
     return f"# {about}. Logins: docs/configuration.md#kafka\nkafka:\n  bootstrap_servers: {servers}"
+
+
+def _kind(choices: Choices) -> str:
+    if not choices.is_cidr:
+        return ""
+    return "\n    key: cidr                   # keys are networks: an address finds the longest one that holds it"
 
 
 def _columns(choices: Choices) -> str:

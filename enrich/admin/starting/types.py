@@ -24,6 +24,7 @@ _TIMES = {
     "date": r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$",
     "timestamp": rf"^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}[T ]{_TIME}$",
 }
+_NETWORK = r"^([0-9]{1,3}(\.[0-9]{1,3}){3}|[0-9a-fA-F]*:[0-9a-fA-F:.]*)/[0-9]{1,3}$"
 CSV_TYPES = (*_NUMBERS, *_TIMES)
 JSON_TYPES = tuple(_TIMES)
 """Of texts in JSON, which is no text where it means a number."""
@@ -38,21 +39,28 @@ class Guess:
 
     possible: Sequence[str] = CSV_TYPES
     has_values: bool = field(default=False, init=False)
+    _only_networks: bool = field(default=True, init=False)
 
     def see(self, values: pa.StringArray) -> None:
         if values.null_count == len(values):
             return
         self.has_values = True
         self.possible = [kind for kind in self.possible if _all_fit(kind, values)]
+        self._only_networks = self._only_networks and _match(values, _NETWORK)
 
     @property
     def type(self) -> str:
         return self.possible[0] if self.has_values and self.possible else TEXT
 
+    @property
+    def are_networks(self) -> bool:
+        """Such as 10.0.0.0/8, in which addresses are to be found."""
+        return self.has_values and self._only_networks
+
 
 def _all_fit(kind: str, values: pa.StringArray) -> bool:
     """Whether `enrich table load` would take them all. The pattern alone takes a 31st of February."""
-    if not pc.all(pc.match_substring_regex(values, _PATTERNS[kind])).as_py():
+    if not _match(values, _PATTERNS[kind]):
         return False
     schema = parse_columns(f"value {kind}").arrow
     try:
@@ -63,3 +71,7 @@ def _all_fit(kind: str, values: pa.StringArray) -> bool:
         years = pc.min_max(pc.year(read))
         return bool(years["min"].as_py() >= _FIRST_YEAR and years["max"].as_py() <= _LAST_YEAR)
     return kind != "double" or bool(pc.all(pc.is_finite(read)).as_py())
+
+
+def _match(values: pa.StringArray, pattern: str) -> bool:
+    return bool(pc.all(pc.match_substring_regex(values, pattern)).as_py())

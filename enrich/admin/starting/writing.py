@@ -10,6 +10,10 @@ from enrich.base.errors import ConfigError, WouldLoseData
 def check_place(file: Path, *, force: bool) -> None:
     """Raises WouldLoseData for a file that exists, unless it may be replaced; ConfigError if none can be there."""
     where = str(file)
+    if not where.isprintable():
+        raise ConfigError(
+            "the file's name cannot be printed", where=ascii(where), next_step="choose another by -c FILE"
+        )
     try:
         if file.is_dir():
             raise ConfigError("this is a directory", where=where, next_step="give the file's name, too")

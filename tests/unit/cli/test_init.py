@@ -137,6 +137,14 @@ def test_a_row_never_replaces_a_field_of_the_event(folder):
     assert "the row would replace it" in refused.stderr
 
 
+def test_keys_that_are_networks_are_found_by_addresses(folder):
+    (folder / "nets.csv").write_text("network,country\n10.0.0.0/8,nl\n2001:db8::/32,de\n")
+    assert made("--events", "e", "--rows", "nets.csv", "--key", "network", "--event-key", "ip")["key_kind"] == "cidr"
+    assert load("pipeline.yaml").tables["nets"].key == "cidr"
+    (folder / "nets.csv").write_text("network,country\n10.0.0.0/8,nl\n1/2,de\n")
+    assert made("--force", "--events", "e", "--rows", "nets.csv", "--key", "network")["key_kind"] == "exact"
+
+
 def test_nothing_is_written_over(folder):
     (folder / "pipeline.yaml").write_text("mine")
     refused = enrich("init", *GIVEN)
@@ -190,8 +198,11 @@ def test_a_file_that_cannot_be_used_is_refused_with_what_to_do(folder, name, con
         ((*GIVEN, "--brokers", "nowhere"), "expected servers such as host:9092"),
         ((*GIVEN, "--event-key", "a,b"), "2 fields for it"),
         ((*GIVEN, "--event-key", "a..b"), "names no field"),
+        ((*GIVEN, "--event-key", "a\nb"), "names no field"),
+        ((*GIVEN, "--rows", "\udcff.csv"), "name is not UTF-8"),
         ((*GIVEN, "--key", "plan,plan"), "occurs twice"),
         ((*GIVEN, "--key", "plan,zip", "--event-key", "a,a.b"), "cannot hold a.b and be a key itself"),
+        ((*GIVEN, "-c", "a\nb.yaml"), "name cannot be printed"),
         ((*GIVEN, "-c", "."), "this is a directory"),
         ((*GIVEN, "-c", "no/pipeline.yaml"), "there is no such directory"),
         ((*GIVEN, "-c", "users.csv/pipeline.yaml"), "there is no such directory"),
