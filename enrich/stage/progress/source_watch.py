@@ -3,10 +3,10 @@ topics of its pattern."""
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 
-from enrich.base.errors import EnrichError, Retryable, WouldLoseData
+from enrich.base.errors import ConfigError, EnrichError, Retryable
 from enrich.kafka import Topics
 from enrich.stage.progress.source_topics import SourceTopics, deleted, recreated
 
@@ -16,12 +16,22 @@ _LOOK_EVERY_S = 1.0
 
 
 class SourceWatch:
-    def __init__(self, source: SourceTopics, topics: Topics, matches: Callable[[str], bool] | None = None) -> None:
-        """`matches`: whether a topic is one of the source's pattern, if it has a pattern."""
+    def __init__(
+        self,
+        source: SourceTopics,
+        topics: Topics,
+        matches: Callable[[str], bool] | None = None,
+        outputs: Collection[str] = (),
+    ) -> None:
+        """`matches`: whether a topic is one of the source's pattern, if it has a pattern. `outputs`: topics that the
+        stage writes to. For one that is gone Spark's sink would wait for minutes, and say little."""
         self._known = source
         self._topics = topics
         self._matches = matches
-        self._problem: WouldLoseData | None = None
+        self._outputs = frozenset(outputs)
+        self._gone: frozenset[str] = frozenset()
+        """The outputs that could not be found at the last look."""
+        self._problem: EnrichError | None = None
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._look_on, name="source-watch", daemon=True)
         self._thread.start()
@@ -38,7 +48,7 @@ class SourceWatch:
         return self._known
 
     def require_same(self) -> None:
-        """By the last check. Raises WouldLoseData."""
+        """By the last check. Raises WouldLoseData, and ConfigError for an output that is gone."""
         if self._problem is not None:
             raise self._problem
 
@@ -65,7 +75,7 @@ class SourceWatch:
 
     def _look(self) -> tuple[str, EnrichError] | None:
         """Returns the first known topic that cannot be found, and why."""
-        names = {*self._known.ids}
+        names = {*self._known.ids, *self._outputs}
         if self._matches is not None:
             names |= set(filter(self._matches, self._topics.names("")))
         found = self._topics.identities(sorted(names))
@@ -74,9 +84,23 @@ class SourceWatch:
             if ids.get(topic, topic_id) != topic_id:
                 self._problem = recreated(topic)
                 return None
-        late = ids.keys() - self._known.ids.keys()
+        gone = frozenset(topic for topic in self._outputs if isinstance(found[topic], ConfigError))
+        # Twice in a row: a topic that is being made again is not known for a moment.
+        if lasting := sorted(gone & self._gone):
+            self._problem = _output_gone(lasting[0])
+            return None
+        self._gone = gone
+        late = ids.keys() - self._known.ids.keys() - self._outputs
         if late:
             _log.info("the source has further topics, which are read from their beginning", extra={"topics": [*late]})
             self._known = self._known.with_late({topic: ids[topic] for topic in late})
         missing = ((topic, each) for topic, each in found.items() if isinstance(each, EnrichError))
         return next(((topic, each) for topic, each in missing if topic in self._known.ids), None)
+
+
+def _output_gone(topic: str) -> ConfigError:
+    return ConfigError(
+        "a topic that the stage writes to does not exist any more",
+        where=f"topic {topic}",
+        next_step="make it again (enrich topics apply -c FILE) and start the stage: it goes on with the same events",
+    )

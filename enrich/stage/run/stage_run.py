@@ -190,7 +190,7 @@ class StageRun:
             if server is not None:
                 held.callback(server.close)
         matches = None if stage.source.topic_pattern is None else stage.source.reads
-        watch = held.enter_context(closing(SourceWatch(parts.source, parts.topics, matches)))
+        watch = held.enter_context(closing(SourceWatch(parts.source, parts.topics, matches, stage.outputs)))
         spark.streams.addListener(counts)
         query = self._started_query(parts)
         _log.info("the stage runs", extra={"stage": self._name, "joined_by": parts.plan.joined_by})
