@@ -6,7 +6,7 @@ came, request by request. What follows from them is worked out by another thread
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from confluent_kafka import KafkaError, Message
@@ -45,10 +45,14 @@ class _Places:
 class Told:
     """What was noted since the last time."""
 
-    places: dict[int, _Places]
+    places: dict[int, _Places] = field(default_factory=dict)
     """By minute."""
-    answered: list[tuple[Sequence[int | None], int, int]]
-    """Of each request: event times, when it came, and when it was acknowledged."""
+    times_ms: list[int | None] = field(default_factory=list)
+    """Event times, request by request."""
+    counts: list[int] = field(default_factory=list)
+    """Of each request: how many events it had, when it came, and when it was acknowledged."""
+    came_ms: list[int] = field(default_factory=list)
+    went_ms: list[int] = field(default_factory=list)
 
 
 class Tallying:
@@ -57,11 +61,14 @@ class Tallying:
     def __init__(self, topic: str, reporter: Reporter) -> None:
         self._topic = topic
         self._reporter = reporter
-        self._told = Told({}, [])
+        self._told = Told()
 
     def reports_of(self, times_ms: Sequence[int | None], came_ms: int, written: Written) -> Sequence[Report]:
         """Of each event the delivery report that notes its place, and tells `written`."""
         arrival = minute_of(came_ms)
+        if len(times_ms) == 1:
+            (one,) = times_ms
+            return [self._report_of(arrival if one is None else minute_of(one), arrival, written)]
         known = [time_ms for time_ms in times_ms if time_ms is not None]
         first, last = (minute_of(min(known)), minute_of(max(known))) if known else (arrival, arrival)
         if first == last and (len(known) == len(times_ms) or first == arrival):
@@ -91,10 +98,14 @@ class Tallying:
         return known.setdefault(minute, _Places())
 
     def answered(self, times_ms: Sequence[int | None], came_ms: int, went_ms: int) -> None:
-        self._told.answered.append((times_ms, came_ms, went_ms))
+        told = self._told
+        told.times_ms.extend(times_ms)
+        told.counts.append(len(times_ms))
+        told.came_ms.append(came_ms)
+        told.went_ms.append(went_ms)
 
     def taken(self) -> Told:
-        told, self._told = self._told, Told({}, [])
+        told, self._told = self._told, Told()
         return told
 
     def report(self, told: Told, *, waits: bool = False) -> None:
@@ -117,12 +128,11 @@ def tallies_of(topic: str, told: Told) -> Sequence[Tally]:
 
 
 def _lags(told: Told) -> Lags:
-    if not told.answered:
+    if not told.counts:
         return Lags()
-    counts = [len(times) for times, _, _ in told.answered]
-    came = np.repeat(np.array([came for _, came, _ in told.answered], np.int64), counts)
-    went = np.repeat(np.array([went for _, _, went in told.answered], np.int64), counts)
-    flat = [time_ms for times, _, _ in told.answered for time_ms in times]
-    if None in flat:
-        flat = [arrival if time_ms is None else time_ms for time_ms, arrival in zip(flat, came.tolist(), strict=True)]
-    return Lags.of(np.array(flat, np.int64), came, went)
+    came = np.repeat(np.array(told.came_ms, np.int64), told.counts)
+    went = np.repeat(np.array(told.went_ms, np.int64), told.counts)
+    times: list[int | None] = told.times_ms
+    if None in times:
+        times = [arrival if time_ms is None else time_ms for time_ms, arrival in zip(times, came.tolist(), strict=True)]
+    return Lags.of(np.array(times, np.int64), came, went)

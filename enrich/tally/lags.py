@@ -9,6 +9,9 @@ import numpy.typing as npt
 from enrich.tally.histogram import Histogram
 
 _MINUTE_MS = 60_000
+_MOST_MINUTES = 500
+"""Of one call. Of further ones, those with the fewest events, the times are taken as not known: they are the word of
+senders, and each minute costs as much as hundreds of events."""
 
 Times = npt.NDArray[np.int64]
 NOTHING = Histogram()
@@ -98,6 +101,7 @@ def _groups(times: Times, known: npt.NDArray[np.bool_]) -> Iterator[tuple[int | 
     """The minutes, and which events are of each."""
     if not len(times):
         return
+    known = known & _is_usual(times, known)
     if not known.all():
         yield None, ~known
         if not known.any():
@@ -113,3 +117,13 @@ def _groups(times: Times, known: npt.NDArray[np.bool_]) -> Iterator[tuple[int | 
     found, firsts = np.unique(minutes[order], return_index=True)
     for minute, chosen in zip(found.tolist(), np.split(order, firsts[1:]), strict=True):
         yield int(minute), places[chosen]
+
+
+def _is_usual(times: Times, known: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_] | np.bool_:
+    """Which times are of the minutes with the most events."""
+    minutes = times // _MINUTE_MS
+    found, counts = np.unique(minutes[known], return_counts=True)
+    if len(found) <= _MOST_MINUTES:
+        return np.True_
+    usual = found[np.argsort(-counts, kind="stable")[:_MOST_MINUTES]]
+    return np.isin(minutes, usual)

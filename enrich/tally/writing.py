@@ -8,6 +8,7 @@ import logging
 import threading
 import time
 import uuid
+import weakref
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import partial
@@ -185,11 +186,12 @@ class TallyWriter:
         with self.lock:
             while self.trouble is None and not all(one.is_idle for one in self._reporters) and time.monotonic() < end:
                 self.changed.wait(_TURN_S)
-        self._stopping.set()
+        self.stop()
         self._thread.join(_CLOSE_S)
-        if self._producer is not None:
-            self._producer.purge()
-            self._producer.poll(0)
+
+    def stop(self) -> None:
+        """Its thread ends soon. What is not acknowledged is not written any more."""
+        self._stopping.set()
 
     # Called by reporters.
 
@@ -241,6 +243,9 @@ class TallyWriter:
                 reporters = [*self._reporters]
             for reporter in reporters:
                 reporter.push()
+        if self._producer is not None:
+            self._producer.purge()
+            self._producer.poll(0)
 
     def _look(self) -> None:
         """Makes the topic if it is missing."""
@@ -279,6 +284,8 @@ class Tallies:
         with self._lock:
             if self._writer is None:
                 self._writer = TallyWriter(self._connection, self._pipeline, self._topic, self._topics)
+                # Programs end with their process. Whoever runs routes in another way leaves no thread behind.
+                weakref.finalize(self, self._writer.stop)
         return self._writer.reporter(kind, name)
 
     @property

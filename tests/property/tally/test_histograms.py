@@ -45,6 +45,14 @@ def test_each_duration_is_in_one_bucket(value):
     assert low <= value <= high
 
 
+def test_of_more_minutes_than_anybody_has_only_the_usual_ones_are_told_apart():
+    times = np.r_[np.arange(10_000) * 60_000, np.full(50, 77 * 60_000)]
+    lags = Lags.of(times, times + 5, times + 7)
+    assert len(lags.by_minute) == 501
+    assert lags.of_minute(77).went.count == 51
+    assert sum(lag.took.count for lag in lags.by_minute.values()) == 10_050
+
+
 def test_buckets_follow_each_other_without_holes():
     assert bounds(0) == (0, 0)
     assert bounds(BUCKETS - 1)[1] == MOST_MS

@@ -109,7 +109,9 @@ def test_whatever_is_killed_tallies_say_what_became_of_each_event(
         for message in cluster.messages(world.retry_in(pause)):
             topic, partition, offset = (dict(headers_of(message))["enrich.origin"] or b"").decode().split("/")
             waited.add((topic, int(partition), int(offset)))
-    assert places(tally.waiting) == waited
+    assert places(tally.waiting) <= waited, "invented"
+    # A kill between the copy in a retry topic and its report: the event was read again, and told of then.
+    assert waited <= places(tally.waiting) | places(tally.went) | places(tally.dead)
     forwarded = told_by(cluster, world.name, NodeKind.retrier, "acme")
     assert places(forwarded.went) == places(forwarded.came) == waited
     minutes = {minute_of(EVENT_TIME_MS) + number for number in range(3)}
