@@ -61,13 +61,8 @@ def routes(world: StageWorld) -> list[dict[str, Any]]:
 def world(cluster, tmp_path_factory):
     world = StageWorld(cluster, tmp_path_factory.mktemp("routes"))
     world.table("users", "plan string, region string", {**USERS, "far": {"plan": "pro", "region": "mars"}})
-    for name, more in {
-        "all": {"otherwise": "rest"},
-        "drop": {"otherwise": "drop"},
-        "dlq": {"otherwise": "dlq"},
-        "no-lookups": {"otherwise": "drop"},
-    }.items():
-        stage = world.stage(name, LOOKUPS, topics="all", normalize=NORMALIZE, **more)
+    for name, otherwise in {"all": "rest", "drop": "drop", "dlq": "dlq", "no-lookups": "drop"}.items():
+        stage = world.stage(name, LOOKUPS, topics="all", normalize=NORMALIZE, otherwise=otherwise)
         section = world.document["stages"][stage]
         section["source"]["schema"] = SCHEMA
         del section["sink"]
@@ -83,7 +78,7 @@ def world(cluster, tmp_path_factory):
 class Made:
     """What the model makes of an event: records as topic, key, value, and headers of their own; or a reason."""
 
-    records: list[tuple[str, bytes, Any, Mapping[str, bytes]]] = field(default_factory=list)
+    records: list[tuple[str, bytes | None, Any, Mapping[str, bytes]]] = field(default_factory=list)
     dead: str | None = None
 
 
@@ -91,7 +86,7 @@ def model(number: int, event: Mapping[str, Any], name: str, prefix: str) -> Made
     event = dict(event)
     user_id = event.get("user_id")
     user_id = None if user_id is None else user_id.strip(" ").lower()
-    user = {**USERS, "far": {"plan": "pro", "region": "mars"}}.get(user_id) if name != "no-lookups" else None
+    user = {**USERS, "far": {"plan": "pro", "region": "mars"}}.get(str(user_id)) if name != "no-lookups" else None
     plan, region = (user or {}).get("plan"), (user or {}).get("region")
     device = (event.get("device") or {}).get("id")
     key, made = b"k%d" % number, Made()

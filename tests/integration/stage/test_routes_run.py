@@ -3,6 +3,7 @@
 import json
 import urllib.request
 from collections import Counter
+from typing import Any
 
 from enrich.dev.servers.ports import choose
 from tests.support.stages import StageWorld, running_stage
@@ -11,7 +12,7 @@ from tests.support.waiting import wait_until
 LOOKUP = {"table": "users", "key": "user_id", "as": "user"}
 
 
-def routed(world: StageWorld, routes: list[dict[str, str]], **section: object) -> str:
+def routed(world: StageWorld, routes: list[dict[str, str]], **section: Any) -> str:
     stage = world.stage("enrich", [LOOKUP], **section)
     del world.document["stages"][stage]["sink"]
     world.document["stages"][stage]["routes"] = routes
