@@ -9,39 +9,74 @@ on to it, and fail if one of those topics is not read any more.
 """
 
 import json
+import re
 from collections.abc import Callable, Collection, Mapping
 
-from enrich.base.errors import ConfigError
+from enrich.base.errors import EnrichError, Retryable, WouldLoseData
 from enrich.stage.progress.source_topics import BEGINNING, Position, Texts, last_planned, offsets_in
 
 First = Callable[[str], Mapping[int, int]]
 """The first offsets that the brokers have of a topic."""
+_BEGINS_LATE = re.compile(r"Added partition (\S+)-(\d+) starts from (\d+) instead of 0")
 
 
 def enter_added(checkpoint: Texts, topics: Collection[str], first: First, *, is_pinned: bool) -> None:
     """No other driver may run. `is_pinned`: a batch that is repeated has a pin, which stands for its offsets.
 
-    Raises ConfigError if such a batch has to be repeated: its records must stay as they are.
+    Raises WouldLoseData if such a batch has to be repeated: its records must stay as they are.
     """
     planned = checkpoint.batches("offsets")
     if not planned:
         _correct_beginning(checkpoint, topics, first)
         return
-    firsts = {topic: first(topic) for topic in sorted(set(topics) - last_planned(checkpoint).keys())}
+    end = f"offsets/{planned[-1]}"
+    is_done = planned[-1] in checkpoint.batches("commits")
+    begin = end if is_done else BEGINNING if len(planned) == 1 else f"offsets/{planned[-2]}"
+    text = checkpoint.read(begin)
+    if text is None:
+        return  # Spark says why it cannot go on
+    firsts = {topic: first(topic) for topic in sorted(set(topics) - offsets_in(text).keys())}
     entered = {topic: offsets for topic, offsets in firsts.items() if any(offsets.values())}
     if not entered:
         return
-    if planned[-1] not in checkpoint.batches("commits"):
+    if not is_done:
         if is_pinned:
-            raise ConfigError(
-                "the stage was killed in a batch, which has to be repeated before the topics "
-                f"{', '.join(entered)} can be added, of which the oldest events are deleted",
+            raise WouldLoseData(
+                f"the oldest events of the topics {', '.join(entered)}, which are new, are deleted; to begin with the "
+                "others, the batch that has to be repeated would get other answers than before",
                 where=f"topic {next(iter(entered))}",
-                next_step="run the stage once more without them, and end it by `enrich stop` or SIGTERM",
+                next_step="accept other answers for this one batch: --new-pin",
             )
-        # First: with the other one alone, the next start would take the topics for known ones.
-        _enter(checkpoint, BEGINNING if len(planned) == 1 else f"offsets/{planned[-2]}", entered)
-    _enter(checkpoint, f"offsets/{planned[-1]}", entered)
+        # Before the batch's beginning: with that one alone, the next start would take the topics for known ones.
+        ends = last_planned(checkpoint)
+        _enter(checkpoint, end, {topic: _not_before(each, ends.get(topic, {})) for topic, each in entered.items()})
+    _enter(checkpoint, begin, entered)
+
+
+def _not_before(first: Mapping[int, int], end: Mapping[int, int]) -> Mapping[int, int]:
+    return {partition: max(offset, end.get(partition, 0)) for partition, offset in first.items()}
+
+
+def begins_late(text: str, known: Collection[str]) -> EnrichError | None:
+    """What Spark's message means if it is of a partition that appeared while the query ran, without its oldest events;
+    None for other messages. `known`: the topics that the query began with."""
+    found = _BEGINS_LATE.search(text)
+    if found is None:
+        return None
+    topic, partition, offset = found.groups()
+    where = f"topic {topic}, partition {partition}"
+    if topic in known:
+        return WouldLoseData(
+            f"the brokers have deleted {offset} events of a new partition that were not read yet",
+            where=where,
+            next_step="give the topic a longer retention; to go on with the oldest events that there are, move the "
+            "checkpoint away and start with --from group",
+        )
+    return Retryable(
+        f"the source has a further topic whose oldest {offset} events are deleted: a running query cannot begin there",
+        where=where,
+        next_step="start the stage again: it then begins with the oldest events that there are",
+    )
 
 
 def _correct_beginning(checkpoint: Texts, topics: Collection[str], first: First) -> None:

@@ -22,7 +22,7 @@ from enrich.service.page import Page, serve_page
 from enrich.stage.measure.counting import StageCounts
 from enrich.stage.measure.metrics import StageMetrics
 from enrich.stage.plan.plan import StagePlan
-from enrich.stage.progress.added_topics import enter_added
+from enrich.stage.progress.added_topics import begins_late, enter_added
 from enrich.stage.progress.checkpoint import Checkpoint, choose_file_manager
 from enrich.stage.progress.drivers import at_work, is_at_work, wait_for_others
 from enrich.stage.progress.group import StageProgress, ends_of, group_of
@@ -175,7 +175,7 @@ class StageRun:
         parts.progress.take_over()
         wait_for_others(parts.checkpoint, parts.order.is_given)
         held.enter_context(at_work(parts.checkpoint))
-        is_pinned = self._stage.replay == Replay.deterministic
+        is_pinned = self._stage.replay == Replay.deterministic and not self._options.new_pin
         enter_added(parts.checkpoint, parts.source.ids.keys(), parts.topics.start_offsets, is_pinned=is_pinned)
         parts.source.keep_with(parts.checkpoint)
         parts.progress.reached(position_of(parts.checkpoint))
@@ -262,7 +262,8 @@ class StageRun:
         except StreamingQueryException as error:
             # What Spark says of a topic that was recreated is hard to understand.
             watch.require_same_now()
-            raise parts.writing.failure or from_report(str(error)) from error
+            late = begins_late(str(error), parts.source.ids.keys())
+            raise parts.writing.failure or late or from_report(str(error)) from error
 
 
 def _processes(spark: SparkSession) -> Mapping[str, int]:

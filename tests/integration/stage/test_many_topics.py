@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from enrich.base.errors import ConfigError, WouldLoseData
+from enrich.base.errors import ConfigError, Retryable, WouldLoseData
 from enrich.kafka.records import headers_of, key_of
 from enrich.stage.progress.source_topics import NAME
 from enrich.stage.progress.starting import From
@@ -204,3 +204,20 @@ def test_a_topic_of_a_pattern_that_is_deleted_under_a_running_stage_is_told(spar
         wait_until(lambda: run.error is not None, what="the end of the stage")
     assert isinstance(run.error, WouldLoseData), run.error
     assert (run.error.where, "was deleted" in run.error.what) == (f"topic {world.topic('plays.b')}", True)
+
+
+def test_a_topic_of_a_pattern_that_comes_without_its_oldest_events_is_told_and_read_after_the_next_start(spark, world):
+    stage = read_pattern(world, r"plays\.\w+")
+    # So that Spark waits before it takes the new topic.
+    world.document["stages"][stage]["settings"] = {"minOffsetsPerTrigger": 1_000, "maxTriggerDelay": "8s"}
+    send(world, "plays.a", range(10))
+    with running(spark, world, stage) as run:
+        until_ids(world, stage, range(10), run)
+        send(world, "plays.b", range(100, 130))
+        delete_up_to(world, world.topic("plays.b"), dict.fromkeys([0, 1], 2))
+        wait_until(lambda: run.error is not None, what="the end of the stage")
+    assert isinstance(run.error, Retryable), run.error
+    assert str(run.error.where).startswith(f"topic {world.topic('plays.b')}, partition ")
+    with running(spark, world, stage) as run:
+        until_all(world, stage, 36, run)
+    assert world.ids(stage).total() == 36

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from enrich.base.errors import ConfigError
+from enrich.base.errors import WouldLoseData
 from enrich.stage.progress.added_topics import enter_added
 from enrich.stage.progress.source_topics import offsets_in, position_of
 from tests.unit.stage.test_source_topics import HEAD, Folder
@@ -48,9 +48,17 @@ def test_a_batch_with_a_pin_that_will_be_repeated_stays_as_it_is():
     killed = checkpoint(**{"commits/3": "v1"})
     before = dict(killed)
     enter(killed, ["in", "whole"], is_pinned=True)
-    with pytest.raises(ConfigError, match="the topics cut can be added"):
+    with pytest.raises(WouldLoseData, match=r"of the topics cut, which are new.* --new-pin"):
         enter(killed, is_pinned=True)
     assert killed == before
+
+
+def test_a_topic_that_is_new_in_the_batch_that_will_be_repeated_begins_with_what_is_left():
+    killed = checkpoint(**{"commits/3": "v1"})
+    killed["offsets/4"] = HEAD + '{"in":{"0":9},"cut":{"0":3,"1":5},"whole":{"0":2,"1":2}}'
+    enter(killed)
+    assert offsets_in(killed["offsets/3"]) == {"in": {0: 5}, "cut": {0: 0, 1: 7}}
+    assert offsets_in(killed["offsets/4"]) == {"in": {0: 9}, "cut": {0: 3, 1: 7}, "whole": {0: 2, 1: 2}}
 
 
 def test_a_first_start_enters_nothing():
