@@ -65,13 +65,14 @@ def with_identity(time_ms: Column) -> Column:
     node. No lambda, as in `bytes_beside_value`."""
     headers = sql.col(KAFKA.headers)
     none = sql.array().cast(HEADERS_TYPE)
-    both = {ORIGIN: place(), EVENT_TIME: time_ms.cast("string")}
     own = {
-        name: sql.array(sql.struct(sql.lit(name).alias("key"), value.cast("binary").alias("value")))
-        for name, value in both.items()
+        name: sql.struct(sql.lit(name).alias("key"), value.cast("binary").alias("value"))
+        for name, value in {ORIGIN: place(), EVENT_TIME: time_ms.cast("string")}.items()
     }
-    missing = [sql.when(sql.array_contains(headers["key"], name), none).otherwise(one) for name, one in own.items()]
-    return sql.when(headers.isNull(), sql.concat(*own.values())).otherwise(sql.concat(headers, *missing))
+    missing = [
+        sql.when(sql.array_contains(headers["key"], name), none).otherwise(sql.array(one)) for name, one in own.items()
+    ]
+    return sql.when(headers.isNull(), sql.array(*own.values())).otherwise(sql.concat(headers, *missing))
 
 
 def header(name: str) -> Column:
