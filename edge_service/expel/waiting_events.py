@@ -17,7 +17,7 @@ from enrich.kafka.clients.making import Connection
 from enrich.kafka.groups import committed
 
 _OPEN_S = 90.0
-"""A transaction of a retrier that was killed stays open for a minute, and nothing behind it can be read so long."""
+"""A transaction of a retrier that was killed stays open for up to 20 s, and nothing behind it can be read so long."""
 _BY_ITSELF = "the route begins again by itself, with retry topics that have as many"
 _Events = Mapping[int, list[tuple[bytes, int, int]]]
 
