@@ -90,6 +90,13 @@ class Clients:
     def topics(self) -> Topics:
         return Topics(new_admin_client(self.common), _KAFKA_DEADLINE_S)
 
+    def close(self) -> None:
+        """Once the routes have ended. A program ends with its process; whoever runs routes in another way calls it."""
+        self.holds.close()
+        self.tallies.close()
+        if self._loop is not None:
+            self._loop.close()
+
 
 class ExpelRoute:
     """See `Route`."""
@@ -112,6 +119,10 @@ class ExpelRoute:
     @property
     def name(self) -> str:
         return self._plan.name
+
+    @property
+    def clients(self) -> Clients:
+        return self._clients
 
     def run(self, stopping: threading.Event) -> None:
         while not stopping.is_set():  # more than once if a person resumes it before it has ended for its hold

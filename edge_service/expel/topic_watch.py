@@ -46,26 +46,29 @@ class TopicWatch:
         self._topics = topics
         self._watched: set[Watched] = set()
         self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
+        self._idle = threading.Event()
+        """Set once the last route has ended: then the thread ends, too."""
 
     @contextmanager
     def watching(self, known: Mapping[str, Identity]) -> Iterator[Watched]:
         """`known`: id and partitions of a route's topics as they are now. The first is its own, which others make."""
         watched = Watched(known)
         with self._lock:
+            if not self._watched:
+                self._idle = threading.Event()
+                threading.Thread(target=self._run, args=[self._idle], name="topics", daemon=True).start()
             self._watched.add(watched)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="topics", daemon=True)
-                self._thread.start()
         try:
             yield watched
         finally:
             with self._lock:
                 self._watched.discard(watched)
+                if not self._watched:
+                    self._idle.set()
 
-    def _run(self) -> None:
-        topics, pause = self._topics(), threading.Event()
-        while not pause.wait(_LOOK_EVERY_S):
+    def _run(self, idle: threading.Event) -> None:
+        topics = self._topics()
+        while not idle.wait(_LOOK_EVERY_S):
             with self._lock:
                 watched = list(self._watched)
             names = {topic for each in watched for topic in each.topics}

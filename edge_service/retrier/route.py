@@ -77,6 +77,10 @@ class RetryRoute:
     def name(self) -> str:
         return self._plan.route
 
+    def close(self) -> None:
+        """Once it has ended. A program ends with its process; whoever runs routes in another way calls it."""
+        self._clients.tallies.close()
+
     def run(self, stopping: threading.Event) -> None:
         with ExitStack() as held:
             reading = held.enter_context(closing(Reading(self._clients.consumer, self._plan, self._clock)))

@@ -16,6 +16,7 @@ from typing import Any
 from confluent_kafka.cimpl import NewPartitions
 
 from edge_service.expel.program import routes_of
+from edge_service.expel.route import ExpelRoute
 from enrich.base.errors import EnrichError, Retryable
 from enrich.dev.sink.seen import parse_origins
 from enrich.kafka import DeliveringProducer, new_admin_client, new_group_consumer
@@ -164,7 +165,8 @@ class RunningExpel:
     """The program's routes in threads of this process."""
 
     def __init__(self, world: ExpelWorld) -> None:
-        self.service = Service(routes_of(world.pipeline()), held_s=0.2, most_pause_s=0.5)
+        self._routes = routes_of(world.pipeline())
+        self.service = Service(self._routes, held_s=0.2, most_pause_s=0.5)
         self.error: EnrichError | None = None
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
@@ -189,6 +191,9 @@ class RunningExpel:
         self.service.stop()
         self._thread.join(40)
         assert not self._thread.is_alive()
+        # What all routes share would keep its threads and sockets until the tests' process ends.
+        for clients in {route.clients for route in self._routes if isinstance(route, ExpelRoute)}:
+            clients.close()
 
     def wait_ended(self) -> EnrichError | None:
         wait_until(lambda: not self._thread.is_alive(), what="the end of the service")

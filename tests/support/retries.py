@@ -17,6 +17,7 @@ from typing import Any
 from confluent_kafka import Message
 
 from edge_service.retrier.program import routes_of
+from edge_service.retrier.route import RetryRoute
 from enrich.base.errors import EnrichError
 from enrich.config import Pipeline, load_text
 from enrich.kafka import Admin, DeliveringProducer, new_admin_client
@@ -118,7 +119,8 @@ class Running:
     """The retrier in a thread of this process."""
 
     def __init__(self, world: RetryWorld) -> None:
-        self.service = Service(routes_of(world.pipeline()), held_s=0.2, most_pause_s=0.5)
+        self._routes = routes_of(world.pipeline())
+        self.service = Service(self._routes, held_s=0.2, most_pause_s=0.5)
         self.error: EnrichError | None = None
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
@@ -145,6 +147,9 @@ class Running:
         self.service.stop()
         self._thread.join(30)
         assert not self._thread.is_alive()
+        for route in self._routes:
+            if isinstance(route, RetryRoute):
+                route.close()
 
 
 @contextmanager
