@@ -15,6 +15,7 @@ _RENAMING = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBa
 _RENAME_SAFE = ("file", "hdfs")
 
 STOP_MARKER = "enrich-stop"
+_NOT_FOUND = "FileNotFoundException"
 _EXISTS = "FileAlreadyExistsException"
 
 
@@ -78,8 +79,13 @@ class Checkpoint:
     def stop_marked_at(self) -> int | None:
         """When the marker was written, by the file system's clock; None if there is none."""
         with self._reaching():
-            path = self._path(STOP_MARKER)
-            return int(self._files.getFileStatus(path).getModificationTime()) if self._files.exists(path) else None
+            try:
+                return int(self._files.getFileStatus(self._path(STOP_MARKER)).getModificationTime())
+            except Py4JJavaError as error:
+                # Not asked for beforehand: the stage may delete it at any moment.
+                if error.java_exception.getClass().getSimpleName() == _NOT_FOUND:
+                    return None
+                raise
 
     def request_stop(self) -> None:
         # Written atomically: a stage that sees the marker deletes it at once.
