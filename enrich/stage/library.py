@@ -12,6 +12,7 @@ from enrich.base.errors import ConfigError
 from enrich.config import Lookup, OnMiss, Pipeline
 from enrich.stage.plan.expressions import Expression, Expressions
 from enrich.stage.plan.joining import OURS, joining
+from enrich.stage.plan.operators import quoted
 from enrich.stage.task.fate import Fate
 
 
@@ -54,9 +55,9 @@ def enrich(
     joined = joining(pipeline, chosen, expressions, time, lineage=lineage)
     if not chosen:
         return df
-    theirs = [_quoted(name) for name in df.columns]
+    theirs = [quoted(name) for name in df.columns]
     answered = joined.answered(df, theirs, sql.lit(True))
-    columns = [*(sql.col(name) for name in theirs), *joined.objects()]
+    columns = [*theirs, *joined.objects()]
     if outcome is not None:
         name, _, status = joined.outcome.deciding()
         is_dead = joined.outcome.fate() == Fate.DLQ
@@ -75,11 +76,6 @@ def _lookup(given: Lookup | Mapping[str, Any], index: int) -> Lookup:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"])
         raise ConfigError(f"{key}: {first['msg']}", where=f"lookups[{index}]") from None
-
-
-def _quoted(name: str) -> str:
-    """The column of exactly this name, even if it contains dots or backticks."""
-    return f"`{name.replace('`', '``')}`"
 
 
 def _require_own_columns(df: DataFrame) -> None:

@@ -13,7 +13,6 @@ from enrich.stage.plan.jvm_join import answer_column
 from enrich.stage.plan.outcome import Outcome
 from enrich.stage.task.freshness import freshness_rules
 from enrich.stage.task.lookups import stage_lookups
-from enrich.stage.task.pin import Pin
 from enrich.stage.task.spec import LINEAGE, TaskSpec, lineage_name, object_name
 
 OURS = "_enrich_"
@@ -37,14 +36,14 @@ class Joining:
         keys = {f"{OURS}key_{index}": key for index, key in enumerate(self.keys)}
         return keys if self.time is None else {**keys, TIME: self.time}
 
-    def answered(self, frame: DataFrame, kept: Sequence[str], usable: Column, pin: Pin | None = None) -> DataFrame:
+    def answered(self, frame: DataFrame, kept: Sequence[Column], usable: Column) -> DataFrame:
         """The kept columns with the answers. No policy applies to rows whose `usable` is false. It is never null."""
         if not self.spec.lookups:
             return frame.select(*kept)
         questions = frame.select(*kept, usable.alias(_ASKS), *(c.alias(name) for name, c in self.asked.items()))
         times = None if self.time is None else sql.col(TIME)
         keys = [sql.col(name) for name in self.asked if name != TIME]
-        answer = answer_column(self.spec, sql.col(_ASKS), keys, times, pin)
+        answer = answer_column(self.spec, sql.col(_ASKS), keys, times)
         return questions.select(*kept, answer.alias(ANSWER))
 
     def objects(self) -> list[Column]:
@@ -71,11 +70,16 @@ def joining(
     where: str = "",
 ) -> Joining:
     """`time`: the time of the events. Raises ConfigError, naming the lookup under `where`, for what cannot work."""
-    planned = stage_lookups(pipeline, lookups)
-    rules = freshness_rules(pipeline, (lookup.table for lookup in planned))
-    spec = TaskSpec(to_wire(pipeline), planned, rules, lineage)
+    spec = task_spec(pipeline, lookups, lineage=lineage)
     keys = [
         expressions.key([Expression(text, f"{where}lookups[{index}].key") for text in lookup.keys])
-        for index, lookup in enumerate(planned)
+        for index, lookup in enumerate(spec.lookups)
     ]
     return Joining(spec, keys, time if spec.needs_times else None)
+
+
+def task_spec(pipeline: Pipeline, lookups: Sequence[Lookup], *, lineage: bool) -> TaskSpec:
+    """Raises ConfigError for a table that the pipeline does not have."""
+    planned = stage_lookups(pipeline, lookups)
+    rules = freshness_rules(pipeline, (lookup.table for lookup in planned))
+    return TaskSpec(to_wire(pipeline), planned, rules, lineage)

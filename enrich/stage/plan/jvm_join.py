@@ -1,5 +1,4 @@
-"""The one Python operator of a stage whose expressions Spark evaluates: key columns in, answers out. The payload stays
-in the JVM."""
+"""The one Python operator of users' own jobs: key columns in, answers out. All other columns stay in the JVM."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import cast
@@ -10,37 +9,25 @@ from pyspark.sql import Column
 from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined] # missing in its stubs
 from pyspark.sql.pandas.types import from_arrow_type
 
-from enrich.stage.task.pin import Pin
+from enrich.stage.steps.looking_up import answers_of_task
 from enrich.stage.task.spec import TaskSpec
-from enrich.stage.worker.answers import Answers, Questions
+from enrich.stage.worker.answers import Questions
 
 
-def answer_column(
-    spec: TaskSpec, usable: Column, keys: Sequence[Column], times: Column | None, pin: Pin | None = None
-) -> Column:
+def answer_column(spec: TaskSpec, usable: Column, keys: Sequence[Column], times: Column | None) -> Column:
     """A column of `spec.answer_type`. `usable`: false if an event could not be parsed, never null.
 
     The UDF must be marked nondeterministic, which it is: otherwise Spark pushes down a filter on one of its fields and
     evaluates the UDF once more, at another seq.
     """
     arguments = [usable, *keys] if times is None else [usable, *keys, times]
-    udf = arrow_udf(_answering(spec, len(keys), pin), from_arrow_type(spec.answer_type)).asNondeterministic()
+    udf = arrow_udf(_answering(spec, len(keys)), from_arrow_type(spec.answer_type)).asNondeterministic()
     return cast(Column, udf(*arguments))
 
 
-def task_answers(spec: TaskSpec, pin: Pin | None) -> Answers:
-    """The answers of one task. Called in its worker."""
-    # Imported in the worker only: the driver needs no store.
-    from enrich.stage.worker.task import TaskAnswers
-
-    return TaskAnswers(spec, pin)
-
-
-def _answering(
-    spec: TaskSpec, keys: int, pin: Pin | None
-) -> Callable[[Iterator[tuple[pa.Array, ...]]], Iterator[pa.Array]]:
+def _answering(spec: TaskSpec, keys: int) -> Callable[[Iterator[tuple[pa.Array, ...]]], Iterator[pa.Array]]:
     def answer(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
-        answers = task_answers(spec, pin)
+        answers = answers_of_task(spec, None)
         return (answers.answer(_questions(columns, keys)) for columns in batches)
 
     return answer

@@ -7,7 +7,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as sql
 
 from enrich.stage.task.lookups import StageLookup
-from enrich.stage.task.spec import DECIDED_BY, FATE, OUTCOME, REPORT, STATUS
+from enrich.stage.task.spec import DECIDED_BY, FATE, REPORT, STATUS
 from stores.table import Status
 
 
@@ -20,13 +20,8 @@ class Outcome:
 
     @classmethod
     def in_columns(cls, lookups: Sequence[StageLookup]) -> "Outcome":
-        """For an answer that `apart` has split into columns. Without generated code reading a field of a struct is
-        expensive for Spark, and it would carry the whole struct along."""
+        """For an answer whose parts are columns, as `LookUp` names them."""
         return cls(lookups, lambda name: sql.col(f"_{name}"))
-
-    def apart(self) -> list[Column]:
-        """The columns that `in_columns` reads."""
-        return [self.part(name).alias(f"_{name}") for name in OUTCOME]
 
     def fate(self) -> Column:
         """A number of `Fate`."""

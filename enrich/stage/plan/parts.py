@@ -8,11 +8,12 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
 from pyspark.sql.types import StructField, StructType
 
-from enrich.config import Pipeline, Replay, Stage, to_wire
+from enrich.config import Pipeline, Replay, Stage
 from enrich.config.sections.stages.routes import DLQ
 from enrich.stage.compute import Compiled, NotCompiled
 from enrich.stage.formats.event_format import EventFormat
 from enrich.stage.plan.expressions import Expression, Expressions
+from enrich.stage.plan.joining import task_spec
 from enrich.stage.plan.operators import BySpark, Part
 from enrich.stage.plan.routing import Routing, require_json, routing
 from enrich.stage.steps.computing import Compute, fields_of
@@ -22,8 +23,6 @@ from enrich.stage.steps.tallying import FindTimes, NoteArrival
 from enrich.stage.steps.whole import WriteWhole
 from enrich.stage.task.columns import TIME, TIMESTAMP
 from enrich.stage.task.fate import Fate
-from enrich.stage.task.freshness import freshness_rules
-from enrich.stage.task.lookups import stage_lookups
 from enrich.stage.task.spec import TaskSpec
 
 
@@ -53,12 +52,8 @@ class StageFields:
         self.reasons = {each.text: each.reason for each in compiled.values() if isinstance(each, NotCompiled)}
         """Why Spark evaluates `normalize`, by expression."""
         self._compiled = {name: each for name, each in compiled.items() if isinstance(each, Compiled)}
-        kinds = {name: self._raw.kind(each) for name, each in texts.items()}
-        kept = [field for field in form.schema if field.name not in kinds]
-        changed = [StructField(name, kinds[name]) for name in form.schema.names if name in kinds]
-        added = [StructField(name, kind) for name, kind in kinds.items() if name not in form.schema.names]
-        by_name = {field.name: field for field in (*kept, *changed)}
-        self.schema = StructType([*(by_name[name] for name in form.schema.names), *added])
+        changed = {name: StructField(name, self._raw.kind(each)) for name, each in texts.items()}
+        self.schema = StructType([*({field.name: field for field in form.schema} | changed).values()])
         self.expressions = Expressions(spark, self.schema, repeatable=repeatable)
         """Over the fields as they are once they are normalized."""
         self.form = form
@@ -88,9 +83,8 @@ def stage_parts(
     ConfigError for expressions that cannot work."""
     tallies = pipeline.tallies_topic is not None
     stage, where, form = pipeline.stages[name], f"stages.{name}.", fields.form
-    lookups = stage_lookups(pipeline, stage.lookups)
-    rules = freshness_rules(pipeline, (lookup.table for lookup in lookups))
-    spec = TaskSpec(to_wire(pipeline), lookups, rules, stage.lineage)
+    spec = task_spec(pipeline, stage.lookups, lineage=stage.lineage)
+    lookups = spec.lookups
     asked = _asked(fields.expressions, spec, stage, where)
     ways = None
     if stage.sink is None:
@@ -103,7 +97,7 @@ def stage_parts(
     parts.append(form.read(fields.to_read([*asked.needs, *others, *on_routes])))
     if fields.normalize:
         parts.append(fields.normalizing())
-    parts.append(BySpark(asked.by_spark, fields.expressions.fields(asked.by_spark)))
+    parts.append(asked.by_spark)
     if asked.computed:
         parts.append(Compute(asked.computed))
     if tallies:
@@ -139,7 +133,7 @@ class _Asked:
     time: str | None
     needs: Sequence[str]
     computed: Mapping[str, Compiled]
-    by_spark: Mapping[str, Column]
+    by_spark: BySpark
     reasons: Mapping[str, str]
 
 
@@ -172,5 +166,6 @@ def _asked(expressions: Expressions, spec: TaskSpec, stage: Stage, where: str) -
             computed[name] = compiled
         else:
             by_spark[name], reasons[text] = column, compiled.reason
-    needs = [*plain, *fields_of(computed.values()), *expressions.fields(by_spark)]
-    return _Asked(keys, time, needs, computed, by_spark, reasons)
+    left = BySpark(by_spark, expressions.fields(by_spark))
+    needs = [*plain, *fields_of(computed.values()), *left.needs]
+    return _Asked(keys, time, needs, computed, left, reasons)

@@ -96,8 +96,9 @@ def routing(
                 computed=None if isinstance(computed, NotCompiled) else computed,
             )
         )
-    needs = [*expressions.fields(columns), *(name for spec in specs if spec.computed for name in spec.computed.needs)]
-    return Routing(specs, BySpark(columns, expressions.fields(columns)), list(dict.fromkeys(needs)), reasons)
+    evaluated = BySpark(columns, expressions.fields(columns))
+    needs = [*evaluated.needs, *(name for spec in specs if spec.computed for name in spec.computed.needs)]
+    return Routing(specs, evaluated, list(dict.fromkeys(needs)), reasons)
 
 
 def _compiled(
