@@ -25,6 +25,7 @@ from enrich.kafka.records import headers_of
 from enrich.service.routes import RouteStatus
 from enrich.service.service import Service
 from sync_service.building import routes_of
+from tests.support.beside import beside
 from tests.support.topics import Cluster
 from tests.support.waiting import wait_until
 
@@ -221,19 +222,13 @@ class Running:
 @contextmanager
 def while_doing(something: Callable[[], None]) -> Iterator[None]:
     """Does it again and again in another thread, as long as the block runs."""
-    stopping = threading.Event()
 
-    def repeat() -> None:
+    def repeat(stopping: threading.Event) -> None:
         while not stopping.wait(0.005):
             something()
 
-    thread = threading.Thread(target=repeat)
-    thread.start()
-    try:
+    with beside(repeat):
         yield
-    finally:
-        stopping.set()
-        thread.join()
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from typing import Any
 from confluent_kafka import Message
 
 from enrich.kafka import DeliveringProducer
+from tests.support.beside import beside
 from tests.support.sync import SyncWorld
 from tests.support.waiting import wait_until
 
@@ -19,9 +20,8 @@ GENERATION = 2**40
 @contextmanager
 def load(world: SyncWorld, source: random.Random, keys: int = 300) -> Iterator[None]:
     """Rows, changes and tombstones, about a thousand a second, as long as the block runs."""
-    stopping = threading.Event()
 
-    def produce() -> None:
+    def produce(stopping: threading.Event) -> None:
         number = 0
         with DeliveringProducer(world.cluster.connection) as producer:
             while not stopping.wait(0.02):
@@ -31,13 +31,8 @@ def load(world: SyncWorld, source: random.Random, keys: int = 300) -> Iterator[N
                     value = None if source.random() < 0.2 else json.dumps(row).encode()
                     producer.produce(world.topic, f"k{source.randrange(keys)}".encode(), value)
 
-    thread = threading.Thread(target=produce)
-    thread.start()
-    try:
+    with beside(produce):
         yield
-    finally:
-        stopping.set()
-        thread.join()
 
 
 def expected(world: SyncWorld) -> dict[str, tuple[int, Any, Any]]:

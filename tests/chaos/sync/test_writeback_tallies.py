@@ -8,6 +8,7 @@ from pathlib import Path
 
 from enrich.kafka import DeliveringProducer
 from enrich.tally import Node, NodeKind
+from tests.support.beside import beside
 from tests.support.processes import kill
 from tests.support.seed import rounds
 from tests.support.sync import SHORT_SESSIONS, Program, SyncWorld
@@ -18,9 +19,8 @@ from tests.support.waiting import wait_until
 @contextmanager
 def load(world: SyncWorld) -> Iterator[None]:
     """About a thousand rows a second, of which one in fifty is none."""
-    stopping = threading.Event()
 
-    def produce() -> None:
+    def produce(stopping: threading.Event) -> None:
         number = 0
         with DeliveringProducer(world.cluster.connection) as producer:
             while not stopping.wait(0.02):
@@ -29,13 +29,8 @@ def load(world: SyncWorld) -> Iterator[None]:
                     value = b"no row" if number % 50 == 0 else json.dumps({"plan": f"p{number}", "rps": 1}).encode()
                     producer.produce(world.topic, b"k%d" % (number % 300), value)
 
-    thread = threading.Thread(target=produce)
-    thread.start()
-    try:
+    with beside(produce):
         yield
-    finally:
-        stopping.set()
-        thread.join()
 
 
 def test_all_that_is_committed_was_told_and_in_the_end_everything(world: SyncWorld, tmp_path: Path) -> None:

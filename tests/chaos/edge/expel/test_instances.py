@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from enrich.kafka import DeliveringProducer
+from tests.support.beside import beside
 from tests.support.expel import Endpoint, ExpelProcess, ExpelWorld
 from tests.support.processes import kill
 from tests.support.retries import RetrierProcess
@@ -51,9 +52,8 @@ def start(tmp_path: Path) -> Iterator[Callable[[ExpelWorld], ExpelProcess]]:
 @contextmanager
 def load(world: ExpelWorld, produced: list[int]) -> Iterator[None]:
     """About two thousand events a second as long as the block runs."""
-    stopping = threading.Event()
 
-    def produce() -> None:
+    def produce(stopping: threading.Event) -> None:
         with DeliveringProducer(world.cluster.connection) as producer:
             while not stopping.wait(0.01):
                 for number in range(len(produced), len(produced) + 20):
@@ -61,13 +61,8 @@ def load(world: ExpelWorld, produced: list[int]) -> Iterator[None]:
                     producer.produce(world.topic(), text, text, partition=number % PARTITIONS)
                     produced.append(number)
 
-    thread = threading.Thread(target=produce)
-    thread.start()
-    try:
+    with beside(produce):
         yield
-    finally:
-        stopping.set()
-        thread.join()
 
 
 def at_work(instance: ExpelProcess, more: int = 500) -> None:

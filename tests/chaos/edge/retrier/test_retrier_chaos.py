@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from enrich.kafka import DeliveringProducer
 from enrich.kafka.retries import retry_headers
+from tests.support.beside import beside
 from tests.support.processes import frozen, kill
 from tests.support.retries import RetrierProcess, RetryWorld, Start, event_headers
 from tests.support.seed import random_source, rounds
@@ -18,10 +19,9 @@ PARTITIONS = 4
 @contextmanager
 def load(world: RetryWorld) -> Iterator[None]:
     """About two thousand events a second, of both pauses, as long as the block runs."""
-    stopping = threading.Event()
     source = random_source("load")
 
-    def produce() -> None:
+    def produce(stopping: threading.Event) -> None:
         number = 0
         with DeliveringProducer(world.cluster.connection) as producer:
             while not stopping.wait(0.005):
@@ -36,13 +36,8 @@ def load(world: RetryWorld) -> Iterator[None]:
                         partition=number % PARTITIONS,
                     )
 
-    thread = threading.Thread(target=produce)
-    thread.start()
-    try:
+    with beside(produce):
         yield
-    finally:
-        stopping.set()
-        thread.join()
 
 
 def audit(world: RetryWorld) -> None:

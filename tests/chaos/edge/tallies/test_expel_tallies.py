@@ -11,6 +11,7 @@ from enrich.kafka import DeliveringProducer
 from enrich.kafka.records import headers_of
 from enrich.tally import Node, NodeKind, minute_of
 from tests.chaos.edge.expel.instances import Instances
+from tests.support.beside import beside
 from tests.support.expel import Endpoint, ExpelProcess, ExpelWorld
 from tests.support.processes import kill
 from tests.support.seed import random_source, rounds
@@ -38,9 +39,8 @@ def endpoint() -> Iterator[Endpoint]:
 @contextmanager
 def load(world: ExpelWorld, produced: list[int]) -> Iterator[None]:
     """About a thousand events a second. An event's place follows from its id, and it has an event time."""
-    stopping = threading.Event()
 
-    def produce() -> None:
+    def produce(stopping: threading.Event) -> None:
         with DeliveringProducer(world.cluster.connection) as producer:
             while not stopping.wait(0.02):
                 for number in range(len(produced), len(produced) + 20):
@@ -49,13 +49,8 @@ def load(world: ExpelWorld, produced: list[int]) -> Iterator[None]:
                     producer.produce(world.topic(), text, text, headers=headers, partition=number % PARTITIONS)
                     produced.append(number)
 
-    thread = threading.Thread(target=produce)
-    thread.start()
-    try:
+    with beside(produce):
         yield
-    finally:
-        stopping.set()
-        thread.join()
 
 
 def place_of(world: ExpelWorld, number: int) -> Place:
