@@ -10,7 +10,7 @@ import numpy.typing as npt
 from edge_service.expel.events import NO_TIME, Became, Event
 from enrich.delivery.plan import Advance
 from enrich.tally import Lags, Origins, Tally
-from enrich.tally.origins import Place, Read, bitmap_of
+from enrich.tally.origins import Place, Read
 from enrich.tally.writing import Reporter
 
 Settled = tuple[Sequence[Event], float]
@@ -100,7 +100,7 @@ def _sets(events: Sequence[Event], became: npt.NDArray[np.int64]) -> Mapping[Bec
     for one in Became:
         mine = became == one
         by_place = {_place(name): offsets[mine & (place_of == number)] for name, number in numbers.items()}
-        found[one] = Origins({place: bitmap_of(some) for place, some in by_place.items()})
+        found[one] = Origins.of_places(by_place)
     return found
 
 

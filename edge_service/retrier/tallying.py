@@ -61,10 +61,7 @@ def origins_of(messages: Iterable[Message]) -> Origins:
         else:
             topic, _, partition = origin[0].decode().rpartition("/")
             found[topic, int(partition)].append(origin[1])
-    whole = Origins()
-    for place, offsets in found.items():
-        whole |= Origins.of_offsets(*place, offsets)
-    return whole
+    return Origins.of_places(found)
 
 
 def _reads(messages: Sequence[Message], done: Sequence[TopicPartition]) -> Sequence[Read]:

@@ -96,3 +96,20 @@ def _forbids_nulls_inside(kind: pa.DataType) -> bool:
     # A map's only field is its entries, which are never null.
     inside = [kind.item_field] if pa.types.is_map(kind) else [kind.field(i) for i in range(kind.num_fields)]
     return any(not field.nullable or _forbids_nulls_inside(field.type) for field in inside)
+
+
+def valid_text(values: pa.BinaryArray) -> npt.NDArray[np.bool_]:
+    """Which values are UTF-8. Of nulls it says nothing that counts."""
+    try:
+        values.cast(pa.string())
+    except pa.ArrowInvalid:  # only then one by one
+        return np.array([value is not None and _is_utf8(value) for value in values.to_pylist()])
+    return np.ones(len(values), np.bool_)
+
+
+def _is_utf8(value: bytes) -> bool:
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

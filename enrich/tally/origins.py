@@ -40,6 +40,11 @@ class Origins:
         """In any order, and each as often as you like."""
         return cls({(topic, partition): bitmap_of(offsets)})
 
+    @classmethod
+    def of_places(cls, by_place: Mapping[Place, Sequence[int] | np.ndarray]) -> "Origins":
+        """The same for many places at once."""
+        return cls({place: bitmap_of(offsets) for place, offsets in by_place.items()})
+
     def __len__(self) -> int:
         return sum(map(len, self.by_place.values()))
 

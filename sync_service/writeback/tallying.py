@@ -55,10 +55,7 @@ class Tallying:
                 found[first.topic, first.partition].append(first.offset)
             else:
                 found[message.topic() or "", message.partition() or 0].append(message.offset() or 0)
-        whole = Origins()
-        for place, offsets in found.items():
-            whole |= Origins.of_offsets(*place, offsets)
-        return whole
+        return Origins.of_places(found)
 
 
 def _lags(messages: Iterable[Message], stayed: Collection[int], now_ms: int) -> Iterable[Tally]:

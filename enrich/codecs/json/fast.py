@@ -19,7 +19,7 @@ import pyarrow.json as arrow_json
 
 from enrich.codecs.json.shape import depths
 from enrich.codecs.json.values import converter
-from enrich.codecs.rows import extents, has_forbidden_null
+from enrich.codecs.rows import extents, has_forbidden_null, valid_text
 
 # Python's parser stops at about 1,000 open brackets, Arrow's does not.
 _DEEP = 300
@@ -89,7 +89,7 @@ def plausible(values: pa.BinaryArray) -> npt.NDArray[np.bool_]:
     # A zero byte ends the text for Arrow. Other control characters are space or an error in both parsers.
     positions = np.flatnonzero(content == 0)
     good[np.searchsorted(starts, begin + positions, "right") - 1] = False
-    good &= _valid_text(values)
+    good &= valid_text(values)
     for word in (b"NaN", b"Inf"):  # Arrow accepts `Inf`, which neither JSON nor Python's parser does
         good[np.searchsorted(starts, begin + _positions(content, word), "right") - 1] = False
     if (ends - starts).max(initial=0) > _DEEP:
@@ -107,22 +107,6 @@ def _positions(content: npt.NDArray[np.uint8], word: bytes) -> npt.NDArray[np.in
     for step, byte in enumerate(word[1:], 1):
         positions = positions[content[positions + step] == byte]
     return positions
-
-
-def _valid_text(values: pa.BinaryArray) -> npt.NDArray[np.bool_]:
-    try:
-        values.cast(pa.string())
-    except pa.ArrowInvalid:
-        return np.array([value is not None and _is_utf8(value) for value in values.to_pylist()])
-    return np.ones(len(values), np.bool_)
-
-
-def _is_utf8(value: bytes) -> bool:
-    try:
-        value.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _as_parsed(kind: pa.DataType) -> pa.DataType:

@@ -172,7 +172,10 @@ def list_of_text(what: str) -> BeforeValidator:
 def _as_names(value: object) -> tuple[str, ...]:
     if not isinstance(value, list | tuple) or not value:
         raise Wrong(f"expected a list of names such as [plan, region], got {shown(value) if value else 'nothing'}")
-    names = tuple(as_text(item) for item in value)
+    return each_once(tuple(as_text(item) for item in value))
+
+
+def each_once(names: tuple[str, ...]) -> tuple[str, ...]:
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise Wrong(f"{shown(twice)} occurs twice")

@@ -4,12 +4,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from enrich.codecs import BareAvro, CachedSchemas, FramedAvro
 from enrich.codecs.avro.columns import columns_of
+from enrich.codecs.rows import valid_text
 from enrich.config import Columns as ColumnList
 from enrich.config import from_wire
 from enrich.stage.steps.step import Columns, Work
@@ -64,7 +64,7 @@ class ReadPlain:
         values = columns[VALUE]
         usable = pc.fill_null(pc.greater(pc.binary_length(values), 0), False)
         if self.is_text:
-            usable = pc.and_(usable, _are_text(values))
+            usable = pc.and_(usable, pa.array(valid_text(values)))
         # What is no text must not stand below a null: not all that reads columns looks at their nulls first.
         kept = pc.if_else(usable, values, pa.scalar(b"", values.type)).cast(self.makes[self.name])
         return {USABLE: usable, self.name: pc.if_else(usable, kept, pa.scalar(None, kept.type))}
@@ -115,19 +115,3 @@ def _decoder(bodies: Bodies) -> Decoder:
     from enrich.host.reader.schemas import AgentSchemas
 
     return FramedAvro(columns, CachedSchemas(AgentSchemas(from_wire(bodies.registry_of))), bodies.schema)
-
-
-def _are_text(values: pa.BinaryArray) -> pa.BooleanArray:
-    try:
-        values.cast(pa.string())
-    except pa.ArrowInvalid:  # only then one by one
-        return pa.array([value is None or _is_text(value) for value in values.to_pylist()])
-    return pa.array(np.ones(len(values), np.bool_))
-
-
-def _is_text(value: bytes) -> bool:
-    try:
-        value.decode()
-    except UnicodeDecodeError:
-        return False
-    return True

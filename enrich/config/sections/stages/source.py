@@ -12,7 +12,7 @@ from enrich.config.messages.words import Wrong, shown
 from enrich.config.types.column_types import Column
 from enrich.config.types.columns import ColumnList, Columns, parse_columns
 from enrich.config.types.encoding import AvroSchema, Encoded, Format
-from enrich.config.types.fields import TOPIC_PATTERN, Topic, as_text
+from enrich.config.types.fields import TOPIC_PATTERN, Topic, as_text, each_once
 
 # Of regular expressions, what Java and Python read alike.
 _PIECE = re.compile(r"[A-Za-z0-9_.|)*+?-]|\((?!\?)|\\[.dw-]|\[\^?(?:[A-Za-z0-9._-]|\\[.dw-])+\]|\{\d+(?:,\d*)?\}|\(\?:")
@@ -26,11 +26,7 @@ def _as_topics(value: object) -> tuple[str, ...]:
     for name in value:
         if not isinstance(name, str) or not re.fullmatch(TOPIC_PATTERN, name):
             raise Wrong(f"expected topic names of at most 249 letters, digits, . _ and -, got {shown(name)}")
-    names = tuple(str(name) for name in value)
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise Wrong(f"{shown(twice)} occurs twice")
-    return names
+    return each_once(tuple(str(name) for name in value))
 
 
 def _as_pattern(value: object) -> str:
