@@ -91,7 +91,8 @@ class FindTimes:
 
 @dataclass(frozen=True)
 class TallyEvents:
-    """The last step. A batch's report is in its first row."""
+    """The last step. A batch's first event carries its reports: a list that begins with a null, for the event itself.
+    The other events carry no list."""
 
     pipeline: str
     stage: str
@@ -122,7 +123,7 @@ class TallyEvents:
         def tally(columns: Columns) -> Columns:
             count = len(columns[USABLE])
             records = self._records(columns, query or "no-query") if count else []
-            first = pa.array([records], pa.list_(RECORD))[:count]
+            first = pa.array([[None, *records]], pa.list_(RECORD))[:count]
             return {TALLIES: pa.concat_arrays([first, pa.nulls(count - len(first), first.type)])}
 
         return tally
