@@ -36,22 +36,25 @@ _ACCURACY = 1_000
 
 def observed(
     events: DataFrame,
+    is_event: Column,
     parts: Mapping[str, Column],
     report: Column,
     routes: Column,
     time: Column,
     observation: Observation | None = None,
 ) -> DataFrame:
-    """The same events, counted as they pass: all of them, and for each part those for which it is true. The workers'
+    """The same rows, counted as they pass: all events, and for each part those for which it is true. The workers'
     `report` texts, those of `routes`, and quantiles of the events' times are collected too. The result goes to the
     stream's listener, or to `observation`, for one batch."""
-    counts = [sql.count_if(condition).alias(name) for name, condition in parts.items()]
+    counts = [sql.count_if(is_event & condition).alias(name) for name, condition in parts.items()]
     # Of timestamps, not of numbers: for each number Spark would look up how numbers are compared.
-    times = sql.transform(sql.percentile_approx(time, list(QUANTILES), _ACCURACY), sql.unix_millis).alias(_TIMES)
+    times = sql.transform(
+        sql.percentile_approx(sql.when(is_event, time), list(QUANTILES), _ACCURACY), sql.unix_millis
+    ).alias(_TIMES)
     # Not collect_set: two workers may report the same text.
-    texts = sql.collect_list(report).alias(_REPORTS)
-    taken = sql.collect_list(routes).alias(_ROUTES)
-    return events.observe(observation or _NAME, sql.count(sql.lit(1)).alias("events"), *counts, texts, taken, times)
+    texts = sql.collect_list(sql.when(is_event, report)).alias(_REPORTS)
+    taken = sql.collect_list(sql.when(is_event, routes)).alias(_ROUTES)
+    return events.observe(observation or _NAME, sql.count_if(is_event).alias("events"), *counts, texts, taken, times)
 
 
 class BatchListener(Protocol):

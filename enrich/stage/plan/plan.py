@@ -35,7 +35,6 @@ from enrich.stage.task.columns import (
     TIME_HEADER,
     USABLE,
 )
-from enrich.stage.task.columns import EVENT_TIME as EVENT_TIME_MS
 from enrich.stage.task.fate import Fate
 from enrich.stage.task.pin import Pin
 from enrich.stage.task.spec import OUTCOME, TaskSpec
@@ -97,8 +96,9 @@ class StagePlan:
         self._tallies = pipeline.tallies_topic
         if self._tallies is not None:
             routes = [route.name for route in self._stage.routes]
-            may_fail = self._writeback is not None
-            self._parts.append(TallyEvents(pipeline.name, name, routes, bool(self._stage.lookups), may_fail))
+            may_fail, topics = self._writeback is not None, self._stage.source.all_topics
+            only = topics[0] if len(topics) == 1 else None
+            self._parts.append(TallyEvents(pipeline.name, name, routes, bool(self._stage.lookups), may_fail, only))
         self._spec = parts.spec
         self._routing = parts.routing
         self._reasons = parts.reasons
@@ -126,8 +126,8 @@ class StagePlan:
         if self._tallies is not None:
             origin, time = header(ORIGIN).alias(ORIGIN_HEADER), header(EVENT_TIME).alias(TIME_HEADER)
             events = events.select("*", origin, time)
-            wanted |= {TALLIES, EVENT_TIME_MS}
-        elif self._stage.event_time is not None:
+            wanted.add(TALLIES)
+        if self._stage.event_time is not None:
             wanted.add(TIME)
         if self._stage.lookups:
             wanted |= {f"_{name}" for name in OUTCOME}
@@ -141,7 +141,8 @@ class StagePlan:
         nothing = sql.lit(None).cast("string")
         report = self._outcome.report() if self._stage.lookups else nothing
         routes = nothing if self._routing is None else sql.col(ROUTE_REPORT)
-        counted = observed(judged, fates, report, routes, sql.col(KAFKA.timestamp), observation)
+        with_reports = self._with_reports(judged)
+        counted = observed(with_reports, self._is_event, fates, report, routes, sql.col(KAFKA.timestamp), observation)
         return self._fanned_out(counted)
 
     def _judged(self, events: DataFrame) -> DataFrame:
@@ -155,14 +156,21 @@ class StagePlan:
         routes = [is_output.alias(_IS_OUTPUT), (~is_output & ~self._is_dropped()).alias(_IS_DEAD)]
         return events.select(*columns, *routes).drop(OUTPUT)
 
+    def _with_reports(self, events: DataFrame) -> DataFrame:
+        """The events, and a row for each report that one carries. Most carry no list; they stand once, with a null.
+
+        It comes before the events are counted: there Spark fuses it with what is before, and copies no row for it."""
+        if self._tallies is None:
+            return events
+        return events.select("*", sql.explode_outer(TALLIES).alias(_TALLY)).drop(TALLIES)
+
+    @property
+    def _is_event(self) -> Column:
+        return sql.lit(True) if self._tallies is None else sql.col(_TALLY).isNull()
+
     def _fanned_out(self, events: DataFrame) -> DataFrame:
-        letter, tallies = self._letter(), list[Row]()
-        if self._tallies is not None:
-            # Nearly all events carry no list: they stand once, with a null. So does one that carries reports, besides
-            # once for each of them. A list made here for every event took half a microsecond.
-            events = events.select("*", sql.explode_outer(TALLIES).alias(_TALLY)).drop(TALLIES)
-            tallies.append(self._tally(self._tallies))
-        is_event = sql.col(_TALLY).isNull() if tallies else sql.lit(True)
+        letter, is_event = self._letter(), self._is_event
+        tallies = [] if self._tallies is None else [self._tally(self._tallies)]
         if self._routing is None:
             each_makes_one = self._writeback is None and not self._drops
             rows = [[*tallies, self._output(), letter], *self._written_back(is_event)]
@@ -193,9 +201,7 @@ class StagePlan:
     def _identity(self) -> Column:
         """The event's headers, with its origin and its time."""
         time_ms = sql.unix_millis(KAFKA.timestamp)
-        if self._tallies is not None:
-            time_ms = sql.col(EVENT_TIME_MS)
-        elif self._stage.event_time is not None:
+        if self._stage.event_time is not None:
             time_ms = sql.coalesce(sql.unix_millis(TIME), time_ms)
         return with_identity(time_ms)
 

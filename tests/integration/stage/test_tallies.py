@@ -33,6 +33,11 @@ def world(cluster, tmp_path_factory):
     back = {"topic": world.topic("all.back"), "key": "user_id", "version": "n", "value": "ip"}
     world.stage("back", [USER], topics="all", writeback=back)
     world.document["stages"]["back"]["source"]["schema"] = "user_id string, ip string, n bigint"
+    for name in ("sink", "plain", "routes", "back"):
+        source = world.document["stages"][name]["source"]
+        del source["topic"]
+        # Workers get the topic of each event only where there may be several.
+        source |= {"topics": ["events", "others"]} if name == "routes" else {"topic": "events"}
     yield world
     world.close()
 
