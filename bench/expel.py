@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
@@ -52,22 +53,34 @@ def run() -> Figures:
             batched.append(rate)
             say(f"{singles[-1]:.0f} requests/s, {cpu_single[-1]:.0f} us; {rate:.0f} events/s, {cpu:.1f} us")
             cpu_event.append(cpu)
-        alone = bench.latencies("alone")
-        sick = bench.latencies("sick", kind="sick")
-        beside = bench.latencies("beside", dead=True)
+        quiet = [bench.quiet_round(number) for number in range(ROUNDS)]
         plain = bench.plain()
     return {
         "requests_per_s": statistics.median(singles),
         "cpu_us_per_request": statistics.median(cpu_single),
         "events_per_s": statistics.median(batched),
         "cpu_us_per_event": statistics.median(cpu_event),
-        "added_p50_ms": _quantile(alone, 0.5),
-        "added_p99_ms": _quantile(alone, 0.99),
+        "added_p50_ms": statistics.median(_quantile(each.alone, 0.5) for each in quiet),
+        "added_p99_ms": statistics.median(_quantile(each.alone, 0.99) for each in quiet),
         "broker_p50_ms": _quantile(plain, 0.5),
         "broker_p99_ms": _quantile(plain, 0.99),
-        "retried_ratio": _quantile(sick, 0.95) / _quantile(alone, 0.95),
-        "isolation_ratio": _quantile(beside, 0.95) / _quantile(alone, 0.95),
+        "retried_ratio": statistics.median(each.ratio(each.sick) for each in quiet),
+        "isolation_ratio": statistics.median(each.ratio(each.beside) for each in quiet),
     }
+
+
+@dataclass(frozen=True)
+class _Quiet:
+    """Times of the same load, in ms."""
+
+    alone: Sequence[float]
+    sick: Sequence[float]
+    """Of all but those that were refused once."""
+    beside: Sequence[float]
+    """Of those beside a dead route."""
+
+    def ratio(self, times: Sequence[float]) -> float:
+        return _quantile(times, 0.95) / _quantile(self.alone, 0.95)
 
 
 class _Bench:
@@ -94,6 +107,11 @@ class _Bench:
                 time.sleep(0.02)
             seconds, cpu = time.monotonic() - began_at, cpu_seconds([process.pid]) - cpu_at
         return (events - first) / seconds, cpu / (events - first) * 1e6
+
+    def quiet_round(self, number: int) -> _Quiet:
+        alone = self.latencies(f"alone{number}-")
+        sick = self.latencies(f"sick{number}-", kind="sick")
+        return _Quiet(alone, sick, self.latencies(f"beside{number}-", dead=True))
 
     def latencies(self, name: str, *, dead: bool = False, kind: str = "far") -> list[float]:
         """From the record's time to its receipt less the round trip, in ms, over routes of which one may be dead."""
