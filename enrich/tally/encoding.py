@@ -182,6 +182,21 @@ def _write_lag(out: Written, lag: Lag) -> None:
             out.number(count)
 
 
+def encoded_lag(lag: Lag) -> bytes:
+    """As it is in a tally, alone."""
+    out = Written()
+    _write_lag(out, lag)
+    return bytes(out.content)
+
+
+def decoded_lag(content: bytes) -> Lag:
+    """Raises Malformed for what is none."""
+    reader = Reader(content)
+    lag = _lag(reader)
+    reader.end()
+    return lag
+
+
 def _split(report: Report, tallies: Sequence[Tally], most: int) -> Iterator[Sequence[Tally]]:
     if not tallies:
         return

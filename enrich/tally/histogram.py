@@ -53,6 +53,10 @@ class Histogram:
         first, last = int(filled[0]), int(filled[-1])
         return cls(start + first, counts[first : last + 1].astype(np.int64), clamped)
 
+    def times(self, number: int) -> "Histogram":
+        """As if each duration had been seen so many times as often."""
+        return Histogram(self.start, self.counts * number, self.clamped * number)
+
     @property
     def count(self) -> int:
         return int(self.counts.sum())
@@ -91,6 +95,12 @@ class Histogram:
         bucket = self.start + int(np.searchsorted(np.cumsum(self.counts), rank))
         low, high = bounds(bucket)
         return (low + high) / 2
+
+    @property
+    def sum_ms(self) -> float:
+        """Of all durations, each as the middle of its bucket."""
+        middles = [sum(bounds(self.start + index)) / 2 for index in range(len(self.counts))]
+        return float(np.dot(self.counts, middles))
 
     def above(self, duration_ms: int) -> int:
         """How many were longer, give or take those in the bucket of this duration, which do not count."""

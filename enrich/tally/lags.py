@@ -33,6 +33,14 @@ class Lag:
     took: Histogram = NOTHING
     """From arrival to departure, where the node knows both: no clocks of others have a part in it."""
 
+    @classmethod
+    def of(cls, event_times_ms: Times, came_ms: Times, went_ms: int) -> "Lag":
+        """Of events that all left at one time, whatever their minutes."""
+        late, left = Histogram.of(came_ms - event_times_ms), Histogram.of(went_ms - event_times_ms)
+        is_one = len(came_ms) > 0 and came_ms.min() == came_ms.max()  # mostly they came together
+        took = Histogram.of(went_ms - came_ms[:1]) if is_one else Histogram.of(went_ms - came_ms)
+        return cls(late, left, took.times(len(came_ms)) if is_one else took)
+
     def __add__(self, other: "Lag") -> "Lag":
         return Lag(self.came + other.came, self.went + other.went, self.took + other.took)
 

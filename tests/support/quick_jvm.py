@@ -30,7 +30,7 @@ def _load_what_stages_load(options: str, folder: str) -> None:
     ticks = session.readStream.format("rate-micro-batch").option("rowsPerBatch", 100).load()
     read = sql.from_json(sql.to_json(sql.struct("value")), "value long")
     rows = ticks.select("timestamp", read.value.alias("value")).select("*", same("value").alias("same"))
-    rows = rows.observe("counted", sql.count(sql.lit(1)), sql.percentile_approx("value", 0.5))
+    rows = rows.observe("counted", sql.count(sql.lit(1)), sql.collect_list("same"))
     query = rows.writeStream.format("noop").option("checkpointLocation", f"{folder}/checkpoint").start()
     while not query.lastProgress and query.isActive:
         query.awaitTermination(1)

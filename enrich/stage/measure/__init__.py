@@ -1,4 +1,4 @@
 """What a stage counts and times, exact for each batch, and its metrics.
 
-It may use `task` and `progress`.
+It may use `task`, `progress` and `enrich.tally`.
 """

@@ -1,5 +1,6 @@
 """How many events a stage has read, and what became of them: exact for each batch, from Spark's `observe`."""
 
+import base64
 import json
 import threading
 from collections import Counter
@@ -22,16 +23,13 @@ from pyspark.sql.streaming.listener import (
 )
 
 from enrich.stage.task.report import BatchReport
+from enrich.tally.encoding import decoded_lag
+from enrich.tally.lags import NO_LAG, Lag
 
 _NAME = "enrich"
-_REPORTS, _ROUTES, _TIMES = "reports", "routes", "times"
+_REPORTS, _ROUTES, _LAGS = "reports", "routes", "lags"
 ON_ROUTE = "on_route_"
 """With a route's name: how many events took it."""
-
-QUANTILES = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
-"""Quantiles of the events' times. The oldest come first: quantile 0.05 of the times is quantile 0.95 of the ages."""
-_ACCURACY = 1_000
-"""Of Spark's `percentile_approx`: the error is 1/1,000 of the events. A value ten times as large takes as long."""
 
 
 def observed(
@@ -40,21 +38,19 @@ def observed(
     parts: Mapping[str, Column],
     report: Column,
     routes: Column,
-    time: Column,
+    lags: Column,
     observation: Observation | None = None,
 ) -> DataFrame:
     """The same rows, counted as they pass: all events, and for each part those for which it is true. The workers'
-    `report` texts, those of `routes`, and quantiles of the events' times are collected too. The result goes to the
-    stream's listener, or to `observation`, for one batch."""
+    `report` texts, those of `routes` and of `lags` are collected too. The result goes to the stream's listener, or to
+    `observation`, for one batch."""
     counts = [sql.count_if(is_event & condition).alias(name) for name, condition in parts.items()]
-    # Of timestamps, not of numbers: for each number Spark would look up how numbers are compared.
-    times = sql.transform(
-        sql.percentile_approx(sql.when(is_event, time), list(QUANTILES), _ACCURACY), sql.unix_millis
-    ).alias(_TIMES)
     # Not collect_set: two workers may report the same text.
-    texts = sql.collect_list(sql.when(is_event, report)).alias(_REPORTS)
-    taken = sql.collect_list(sql.when(is_event, routes)).alias(_ROUTES)
-    return events.observe(observation or _NAME, sql.count_if(is_event).alias("events"), *counts, texts, taken, times)
+    texts = [
+        sql.collect_list(sql.when(is_event, text)).alias(name)
+        for name, text in {_REPORTS: report, _ROUTES: routes, _LAGS: lags}.items()
+    ]
+    return events.observe(observation or _NAME, sql.count_if(is_event).alias("events"), *counts, *texts)
 
 
 class BatchListener(Protocol):
@@ -65,7 +61,7 @@ class BatchListener(Protocol):
         progress: StreamingQueryProgress,
         counts: Mapping[str, int],
         tallies: Sequence[BatchReport],
-        times_ms: Sequence[int] | None,
+        lag: Lag,
     ) -> None: ...
 
 
@@ -122,13 +118,14 @@ class StageCounts(StreamingQueryListener):
             found = dict(of_batch) if row is None else row.asDict()
             if not found:
                 return
-            times_ms, reports = found.pop(_TIMES), found.pop(_REPORTS)
+            reports, lags = found.pop(_REPORTS), found.pop(_LAGS)
             for text in found.pop(_ROUTES):
                 for route, count in json.loads(text).items():
                     found[f"{ON_ROUTE}{route}"] = found.get(f"{ON_ROUTE}{route}", 0) + count
             self._totals.update({name: int(count) for name, count in found.items()})
+        lag = sum((decoded_lag(base64.b64decode(text)) for text in lags), start=NO_LAG)
         for listener in self._listeners:
-            listener.batch_done(event.progress, found, [BatchReport.parse(text) for text in reports], times_ms)
+            listener.batch_done(event.progress, found, [BatchReport.parse(text) for text in reports], lag)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
         """Nothing new."""

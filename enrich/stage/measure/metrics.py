@@ -13,20 +13,18 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
-from enrich.stage.measure.counting import ON_ROUTE, QUANTILES
-from enrich.stage.measure.recent import Recent
+from enrich.stage.measure.counting import ON_ROUTE
+from enrich.stage.measure.lags import StageLags
 from enrich.stage.progress.group import offsets_in
 from enrich.stage.task.lookups import StageLookup
 from enrich.stage.task.report import STATUSES, BatchReport
+from enrich.tally.lags import Lag
 
-_SHOWN = (0.5, 0.95, 0.99, 1.0)
 _BUCKETS_S = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 _LABELS = ("pipeline", "stage")
 Values = Mapping[tuple[str, ...], float]
 """By the values of the labels beyond these two."""
 _DROPPED = "Events left out by `on_miss: drop`, or since they take no route."
-_AFTER_SINK = "commitOffsets"
-"""The part of a batch that begins when all of its records are written."""
 
 
 class StageMetrics(Collector):
@@ -56,7 +54,7 @@ class StageMetrics(Collector):
         self._memory: dict[str, int] = {}
         self._behind: Mapping[str, int] = {}
         self._ended_s: float | None = None
-        self._lag_in, self._lag_out = Recent(), Recent()
+        self._lags = StageLags()
         self._registry = CollectorRegistry()
         self._registry.register(self)
 
@@ -68,7 +66,7 @@ class StageMetrics(Collector):
         progress: StreamingQueryProgress,
         counts: Mapping[str, int],
         tallies: Sequence[BatchReport],
-        times_ms: Sequence[int] | None,
+        lag: Lag,
     ) -> None:
         parts_s = {name: ms / 1000 for name, ms in progress.durationMs.items()}
         whole_s = parts_s.pop("triggerExecution", 0.0)
@@ -85,11 +83,11 @@ class StageMetrics(Collector):
             self._batch_seconds += whole_s
             self._behind = _behind(progress)
             self._ended_s = began_s + whole_s
-        if times_ms is not None:
-            written_s = began_s + whole_s - parts_s.get(_AFTER_SINK, 0.0)
-            for recent, at_s in ((self._lag_in, began_s), (self._lag_out, written_s)):
-                ages = [max(0.0, at_s - time_ms / 1000) for time_ms in reversed(times_ms)]
-                recent.add([1 - quantile for quantile in reversed(QUANTILES)], ages, counts["events"])
+        self._lags.add(lag)
+
+    def lags(self) -> Mapping[str, Mapping[str, float | None]]:
+        """How late the events of the last minute were: quantiles, in seconds."""
+        return self._lags.quantiles()
 
     def _add(self, tally: BatchReport) -> None:
         self._seconds.update({"took": tally.took_s, "waited": tally.waited_s})
@@ -97,22 +95,11 @@ class StageMetrics(Collector):
             self._statuses.update({(index, status): n for status, n in zip(STATUSES, numbers, strict=True)})
 
     def collect(self) -> Iterator[Metric]:
-        # Outside of the lock: sorting takes a while.
-        lags = [
-            ("in", "began to be processed", self._lag_in.quantiles(_SHOWN)),
-            ("out", "was written to the sink, at the latest", self._lag_out.quantiles(_SHOWN)),
-        ]
         with self._lock:
             yield from self._events()
             yield from self._tables()
             yield from self._times()
-        for name, text, quantiles in lags:
-            yield self._gauge(
-                f"lag_{name}_seconds",
-                f"How old an event's record was when it {text}; quantiles of the events of the last minute.",
-                {(f"{quantile:g}",): value for quantile, value in quantiles.items()},
-                "quantile",
-            )
+        yield from self._lags.metrics(dict(zip(_LABELS, self._own, strict=True)))
         memory: Values = {(name,): _resident(pid) for name, pid in self._processes.items()}
         yield self._gauge("driver_memory_bytes", "Memory of the driver by process.", memory, "process")
 

@@ -19,7 +19,7 @@ from enrich.stage.plan.routing import Routing, require_json, routing
 from enrich.stage.steps.computing import Compute, fields_of
 from enrich.stage.steps.looking_up import LookUp
 from enrich.stage.steps.routes import TakeRoutes
-from enrich.stage.steps.tallying import FindTimes, NoteArrival
+from enrich.stage.steps.timing import FindTimes, NoteArrival, ReportLags
 from enrich.stage.steps.whole import WriteWhole
 from enrich.stage.task.columns import TIME, TIMESTAMP
 from enrich.stage.task.fate import Fate
@@ -81,7 +81,6 @@ def stage_parts(
 ) -> StageParts:
     """`most_bytes`: the largest record of each output. `others`: fields that are needed for something else. Raises
     ConfigError for expressions that cannot work."""
-    tallies = pipeline.tallies_topic is not None
     stage, where, form = pipeline.stages[name], f"stages.{name}.", fields.form
     spec = task_spec(pipeline, stage.lookups, lineage=stage.lineage)
     lookups = spec.lookups
@@ -93,15 +92,13 @@ def stage_parts(
         repeatable = stage.replay == Replay.deterministic
         ways = routing(spark, stage.routes, stage.otherwise, schema, most_bytes, where, repeatable=repeatable)
     on_routes = () if ways is None else (name for name in ways.needs if name in fields.schema.names)
-    parts: list[Part] = [NoteArrival()] if tallies else []
-    parts.append(form.read(fields.to_read([*asked.needs, *others, *on_routes])))
+    parts: list[Part] = [NoteArrival(), form.read(fields.to_read([*asked.needs, *others, *on_routes]))]
     if fields.normalize:
         parts.append(fields.normalizing())
     parts.append(asked.by_spark)
     if asked.computed:
         parts.append(Compute(asked.computed))
-    if tallies:
-        parts.append(FindTimes(stage.event_time is not None))
+    parts.append(FindTimes(stage.event_time is not None))
     if lookups:
         parts.append(LookUp(spec, asked.keys, asked.time))
     if ways is None or not all(route.selects for route in ways.specs):
@@ -121,6 +118,7 @@ def stage_parts(
     if ways is not None:
         rest = Fate.DLQ if stage.otherwise == DLQ else Fate.DROP
         parts += [ways.evaluated, TakeRoutes(ways.specs, rest, bool(lookups))]
+    parts.append(ReportLags())
     reasons = {**fields.reasons, **asked.reasons, **({} if ways is None else ways.reasons)}
     return StageParts(parts, spec, ways, list(reasons.values()))
 

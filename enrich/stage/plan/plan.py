@@ -23,6 +23,7 @@ from enrich.stage.steps.tallying import TallyEvents
 from enrich.stage.task.columns import (
     BESIDE,
     FAILED,
+    LAG_REPORT,
     ORIGIN_HEADER,
     OUTPUT,
     PROBLEM,
@@ -117,15 +118,15 @@ class StagePlan:
     def records(self, source: DataFrame, pin: Pin | None = None, observation: Observation | None = None) -> DataFrame:
         """The columns topic, key, value and headers for Spark's Kafka sink, from the columns of its Kafka source. With
         a pin the tables answer as of its offsets."""
-        events = KAFKA.of(source).select("*", bytes_beside_value().alias(BESIDE))
-        wanted = {*KAFKA.columns, USABLE}
+        time = header(EVENT_TIME).alias(TIME_HEADER)
+        events = KAFKA.of(source).select("*", bytes_beside_value().alias(BESIDE), time)
+        wanted = {*KAFKA.columns, USABLE, LAG_REPORT}
         if self._routing is None:
             wanted.add(OUTPUT)
         else:
             wanted |= {RECORDS, ROUTED, PROBLEM, PROBLEM_ROUTE, ROUTE_REPORT}
         if self._tallies is not None:
-            origin, time = header(ORIGIN).alias(ORIGIN_HEADER), header(EVENT_TIME).alias(TIME_HEADER)
-            events = events.select("*", origin, time)
+            events = events.select("*", header(ORIGIN).alias(ORIGIN_HEADER))
             wanted.add(TALLIES)
         if self._stage.event_time is not None:
             wanted.add(TIME)
@@ -142,7 +143,7 @@ class StagePlan:
         report = self._outcome.report() if self._stage.lookups else nothing
         routes = nothing if self._routing is None else sql.col(ROUTE_REPORT)
         with_reports = self._with_reports(judged)
-        counted = observed(with_reports, self._is_event, fates, report, routes, sql.col(KAFKA.timestamp), observation)
+        counted = observed(with_reports, self._is_event, fates, report, routes, sql.col(LAG_REPORT), observation)
         return self._fanned_out(counted)
 
     def _judged(self, events: DataFrame) -> DataFrame:

@@ -210,7 +210,7 @@ class StageRun:
     def _page(self, parts: _Parts) -> Page:
         def status() -> Mapping[str, Any]:
             run = {"pipeline": self._pipeline.name, "stage": self._name, "phase": self.phase}
-            return {**run, "joined_by": parts.plan.joined_by, **parts.counts.totals()}
+            return {**run, "joined_by": parts.plan.joined_by, **parts.counts.totals(), **parts.metrics.lags()}
 
         def not_ready() -> Mapping[str, str | None]:
             return {} if self.phase == Phase.RUNNING else {"stage": self.phase}

@@ -12,8 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from enrich.stage.steps.step import Columns, Work
+from enrich.stage.steps.timing import number_of, text_of
 from enrich.stage.steps.whole import forwarded
 from enrich.stage.task.columns import (
+    CAME,
     EVENT_TIME,
     FAILED,
     FATE,
@@ -24,9 +26,6 @@ from enrich.stage.task.columns import (
     RECORDS,
     ROUTED,
     TALLIES,
-    TIME,
-    TIME_HEADER,
-    TIMESTAMP,
     TOPIC,
     USABLE,
 )
@@ -36,58 +35,11 @@ from enrich.stage.task.pin import Pin
 if TYPE_CHECKING:
     from enrich.tally import Origins, Tally
 
-_CAME = "_came_ms"
 _ORIGIN = r"^(?P<topic>[A-Za-z0-9._-]{1,249})/(?P<partition>[0-9]{1,9})/(?P<offset>[0-9]{1,18})$"
 _LOWER = 0xFFFFFFFF
 RECORD = pa.struct([pa.field("key", pa.binary()), pa.field("value", pa.binary())])
 
 Numbers = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class NoteArrival:
-    """The first step: when a batch came to its worker."""
-
-    needs: Collection[str] = (OFFSET,)
-
-    @property
-    def makes(self) -> Mapping[str, pa.DataType]:
-        return {_CAME: pa.int64()}
-
-    def begin(self, pin: Pin | None) -> Work:  # noqa: ARG002 - it reads no table
-        return lambda columns: {_CAME: pa.repeat(time.time_ns() // 10**6, len(columns[OFFSET]))}
-
-
-@dataclass(frozen=True)
-class FindTimes:
-    """When each event happened: its header says so, else the stage's `event_time`, else its record."""
-
-    is_declared: bool
-
-    @property
-    def needs(self) -> Collection[str]:
-        return [TIME_HEADER, TIMESTAMP, *([TIME] if self.is_declared else [])]
-
-    @property
-    def makes(self) -> Mapping[str, pa.DataType]:
-        return {EVENT_TIME: pa.int64()}
-
-    def begin(self, pin: Pin | None) -> Work:  # noqa: ARG002 - it reads no table
-        from stores.keys import milliseconds
-
-        def find(columns: Columns) -> Columns:
-            times = milliseconds(columns[TIMESTAMP])
-            if self.is_declared:
-                times = pc.coalesce(milliseconds(columns[TIME]), times)
-            headers = columns[TIME_HEADER]
-            if headers.null_count < len(headers):
-                texts = _text(headers)
-                known = pc.fill_null(pc.match_substring_regex(texts, r"^-?[0-9]{1,18}$"), False)
-                times = pc.if_else(known, _number(texts, known), times)
-            # One that came without a time has none to be late by.
-            return {EVENT_TIME: pc.fill_null(times, 0)}
-
-        return find
 
 
 @dataclass(frozen=True)
@@ -111,7 +63,7 @@ class TallyEvents:
         fates = [FATE] if self.has_lookups else []
         ends = [RECORDS, ROUTED] if self.routes else [OUTPUT]
         failed = [FAILED] if self.may_fail else []
-        return [USABLE, _CAME, *topics, PARTITION, OFFSET, ORIGIN_HEADER, EVENT_TIME, *fates, *ends, *failed]
+        return [USABLE, CAME, *topics, PARTITION, OFFSET, ORIGIN_HEADER, EVENT_TIME, *fates, *ends, *failed]
 
     @property
     def makes(self) -> Mapping[str, pa.DataType]:
@@ -156,7 +108,7 @@ class TallyEvents:
 
     def _events(self, columns: Columns, own: "_Places") -> "_Events":
         is_dropped, is_dead = self._fates(columns)
-        times, came_ms = columns[EVENT_TIME].to_numpy(), columns[_CAME].to_numpy()
+        times, came_ms = columns[EVENT_TIME].to_numpy(), columns[CAME].to_numpy()
         origins = own.unless_named(columns[ORIGIN_HEADER])
         return _Events(origins, times, came_ms, is_dropped, is_dead, self._taken(columns))
 
@@ -250,11 +202,11 @@ class _Places:
         """Where the events came in: their headers say so, else it is their own place."""
         if headers.null_count == len(headers):
             return self
-        found = pc.extract_regex(_text(headers), _ORIGIN)
+        found = pc.extract_regex(text_of(headers), _ORIGIN)
         known = found.is_valid()
         topics = pc.if_else(known, found.field("topic"), pa.array(self.topics).take(pa.array(self.codes >> 32)))
-        partitions = pc.if_else(known, _number(found.field("partition"), known), pa.array(self.codes & _LOWER))
-        offsets = pc.if_else(known, _number(found.field("offset"), known), pa.array(self.offsets))
+        partitions = pc.if_else(known, number_of(found.field("partition"), known), pa.array(self.codes & _LOWER))
+        offsets = pc.if_else(known, number_of(found.field("offset"), known), pa.array(self.offsets))
         return _Places.of(topics, partitions, offsets)
 
     def apart(self) -> Iterator[tuple[tuple[str, int], slice | Numbers]]:
@@ -292,14 +244,3 @@ class _Places:
         if (np.diff(offsets) == 1).all():
             return Origins.of_ranges([(topic, partition, int(offsets[0]), int(offsets[-1]))])
         return Origins.of_offsets(topic, partition, offsets)
-
-
-def _text(headers: pa.BinaryArray) -> pa.StringArray:
-    try:
-        return headers.cast(pa.string())
-    except pa.ArrowInvalid:  # not UTF-8: anybody may write into a topic
-        return pa.array([None if h is None else h.decode("ascii", "replace") for h in headers.to_pylist()], pa.string())
-
-
-def _number(texts: pa.StringArray, known: pa.BooleanArray) -> pa.Int64Array:
-    return pc.if_else(known, texts, "0").cast(pa.int64())

@@ -18,6 +18,8 @@ TIME = "_time"
 """What the stage's `event_time` says."""
 EVENT_TIME = "_event_time_ms"
 """Never null."""
+CAME = "_came_ms"
+"""When the event came to its worker."""
 USABLE = "_usable"
 """Whether the event could be read. Never null."""
 OUTPUT = "_output"
@@ -37,6 +39,8 @@ FAILED = "_failed"
 TALLIES = "_tallies"
 """Reports for the topic of tallies, on one event of each batch."""
 ROUTE_REPORT = "_route_report"
+LAG_REPORT = "_lag_report"
+"""How late events were, on one event of each batch: base64 of `encoded_lag`."""
 
 
 @dataclass(frozen=True)
