@@ -2,9 +2,12 @@
 
 from collections.abc import Iterable, Sequence
 from typing import Any
+from unittest.mock import patch
 
 from pyspark.sql import DataFrame, SparkSession
 
+from enrich.stage.compute import NotCompiled
+from enrich.stage.plan.expressions import Expressions
 from enrich.stage.plan.plan import Limits, StagePlan
 from enrich.stage.progress.source_versions import SourceVersions
 from tests.support.stages import StageWorld
@@ -73,3 +76,8 @@ def seen(rows: Iterable[Any]) -> dict[int, tuple[str, bytes, dict[str, bytes]]]:
         assert number not in found, "an event has two records"
         found[number] = (row.topic.rpartition(".")[2], bytes(row.value), headers)
     return found
+
+
+def by_spark() -> Any:
+    """Inside the block workers evaluate nothing."""
+    return patch.object(Expressions, "compiled", lambda _, text: NotCompiled(text, f"Spark evaluates `{text}`"))

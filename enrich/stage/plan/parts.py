@@ -90,7 +90,8 @@ def stage_parts(
         objects = [StructField(lookup.name, from_arrow_type(lookup.kind)) for lookup in lookups]
         schema = StructType([*fields.schema, *objects])
         repeatable = stage.replay == Replay.deterministic
-        ways = routing(spark, stage.routes, stage.otherwise, schema, most_bytes, where, repeatable=repeatable)
+        registry = pipeline.kafka.registry
+        ways = routing(spark, stage.routes, stage.otherwise, schema, most_bytes, registry, where, repeatable=repeatable)
     on_routes = () if ways is None else (name for name in ways.needs if name in fields.schema.names)
     parts: list[Part] = [NoteArrival(), form.read(fields.to_read([*asked.needs, *others, *on_routes]))]
     if fields.normalize:

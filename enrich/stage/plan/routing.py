@@ -11,10 +11,14 @@ from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StringType, StructField, StructType
 
 from enrich.base.errors import ConfigError
+from enrich.codecs.avro.writing import AvroWriter
 from enrich.config import Route
+from enrich.config.sections.kafka.section import Registry
+from enrich.config.sections.stages.routes import RecordFormat
 from enrich.stage.compute import Compiled, NotCompiled
 from enrich.stage.events.text import can_write
 from enrich.stage.formats.event_format import HEADERS_TYPE, KAFKA
+from enrich.stage.plan.avro_routes import avro_writers
 from enrich.stage.plan.expressions import Expression, Expressions
 from enrich.stage.plan.operators import BySpark
 from enrich.stage.plan.rows import Row
@@ -61,11 +65,13 @@ def routing(
     otherwise: str,
     schema: StructType,
     most_bytes: Mapping[str, int],
+    registry: Registry | None,
     where: str,
     *,
     repeatable: bool,
 ) -> Routing:
-    """`schema`: of an event with the objects of its lookups. Raises ConfigError for expressions that cannot work."""
+    """`schema`: of an event with the objects of its lookups. `registry`: for routes in avro. Raises ConfigError for
+    expressions that cannot work."""
     specs: list[RouteSpec] = []
     columns: dict[str, Column] = {}
     reasons: dict[str, str] = {}
@@ -76,6 +82,11 @@ def routing(
         if route.explode is not None:
             inner = Expressions(spark, _exploded(schema, route.explode, f"{at}.explode"), repeatable=repeatable)
         texts = _checked(inner, route, at)
+        writers: Mapping[str, AvroWriter] = {}
+        if registry is not None and route.format == RecordFormat.avro:
+            selected, place = texts[SELECTED]
+            kind = to_arrow_type(inner.kind(Expression(selected, place)), timezone="UTC")
+            writers = avro_writers(route, kind, registry, place)
         condition = None if route.when is None else expressions.condition(Expression(route.when, f"{at}.when"))
         computed = _compiled(expressions, inner, route, texts)
         if isinstance(computed, NotCompiled):
@@ -93,6 +104,7 @@ def routing(
                 headers=tuple(route.headers),
                 most_bytes={topic: most_bytes[topic] for topic in route.all_topics},
                 is_condition=route.name != otherwise,
+                writers=writers,
                 computed=None if isinstance(computed, NotCompiled) else computed,
             )
         )
@@ -129,9 +141,7 @@ def _checked(expressions: Expressions, route: Route, at: str) -> Mapping[str, tu
     """The text of each value that a record needs, and where the user wrote it."""
     texts: dict[str, tuple[str, str]] = {}
     if route.select is not None:
-        texts[SELECTED] = _of_type(expressions, _VALUES, "an object, a map, a list", route.select, f"{at}.select")
-        kind = expressions.kind(Expression(route.select, f"{at}.select"))
-        require_json(to_arrow_type(kind, timezone="UTC"), f"`{route.select}`", f"{at}.select")
+        texts[SELECTED] = _selected(expressions, route.select, route.format, f"{at}.select")
     if route.topic_of is not None:
         texts[TOPIC] = _of_type(expressions, (StringType,), "", route.topic_of, f"{at}.topic_of")
     if route.key is not None:
@@ -141,6 +151,21 @@ def _checked(expressions: Expressions, route: Route, at: str) -> Mapping[str, tu
     for index, (name, text) in enumerate(route.headers.items()):
         texts[header_name(index)] = _of_type(expressions, _TEXTS, "", text, f"{at}.headers.{name}")
     return texts
+
+
+def _selected(expressions: Expressions, text: str, form: RecordFormat, where: str) -> tuple[str, str]:
+    kind = expressions.kind(Expression(text, where))
+    if form == RecordFormat.json:
+        found = _of_type(expressions, _VALUES, "an object, a map, a list", text, where)
+        require_json(to_arrow_type(kind, timezone="UTC"), f"`{text}`", where)
+        return found
+    if not isinstance(kind, StructType):
+        raise ConfigError(
+            f"`{text}` is of type {kind.simpleString()}, and a record in avro is an object",
+            where=where,
+            next_step="write struct(...)",
+        )
+    return text, where
 
 
 def require_json(kind: pa.DataType, what: str, where: str) -> None:

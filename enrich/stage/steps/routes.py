@@ -3,6 +3,7 @@
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -29,12 +30,16 @@ from enrich.stage.task.fate import Fate, Mask
 from enrich.stage.task.pin import Pin
 from stores.keys import key_bytes
 
+if TYPE_CHECKING:
+    from enrich.codecs.avro.writing import AvroWriter
+
 Places = npt.NDArray[np.int64]
 
 TOPIC, SELECTED, KEY = "topic", "selected", "key"
 _HEADER = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
 NO_VALUE = "its `select` has no value for the event"
 NO_TOPIC = "its `topic_of` names none of its topics"
+MISFIT = "a value in its `select` does not fit the Avro schema of its topic"
 TOO_LARGE = "the record is too large for its topic"
 
 
@@ -80,6 +85,8 @@ class RouteSpec:
     """False: it takes what no other route takes."""
     computed: Computed | None = None
     """None: Spark has evaluated it."""
+    writers: "Mapping[str, AvroWriter]" = field(default_factory=dict)
+    """How the objects are written for each topic; empty: as JSON."""
 
     @property
     def needs(self) -> Collection[str]:
@@ -182,6 +189,8 @@ class _Taken:
     topics: pa.StringArray
     keys: pa.BinaryArray | None
     headers: pa.ListArray | None
+    misfits: Mask | None = None
+    """The records whose value does not fit the schema of their topic."""
 
     @property
     def events(self) -> int:
@@ -218,6 +227,8 @@ class _Problems:
         self.is_one[places] = True
 
     def note(self, route: str, taken: _Taken, beside: npt.NDArray[np.int64], most_bytes: Mapping[str, int]) -> None:
+        if taken.misfits is not None:
+            self.of_all(taken.parents[taken.misfits], route, MISFIT)
         self.of_all(taken.parents[_nulls(taken.values)], route, NO_VALUE)
         unknown = _nulls(taken.topics)
         self.of_all(taken.parents[unknown], route, NO_TOPIC)
@@ -253,15 +264,19 @@ def _take(route: RouteSpec, columns: Columns, left: Mask) -> _Taken:
         asked, parents, found = _evaluated(route, columns[PARTS.of(route.name)], left)
     else:
         asked, parents, found = _computed(route.computed, columns, left)
-    values = _bytes(found[SELECTED]) if route.selects else columns[OUTPUT].take(pa.array(parents))
     if route.chooses_topic:
         named = found[TOPIC].cast(pa.string())
         topics = pc.if_else(pc.is_in(named, pa.array(route.topics)), named, pa.scalar(None, pa.string()))
     else:
         topics = pa.repeat(pa.scalar(route.topics[0]), len(parents))
+    misfits = None
+    if route.writers:
+        values, misfits = _avro(route.writers, found[SELECTED], topics)
+    else:
+        values = _bytes(found[SELECTED]) if route.selects else columns[OUTPUT].take(pa.array(parents))
     keys = key_bytes(found[KEY]) if route.has_key else None
     headers = _headers(route.headers, found, len(parents)) if route.headers else None
-    return _Taken(route, asked, parents, values, topics, keys, headers)
+    return _Taken(route, asked, parents, values, topics, keys, headers, misfits)
 
 
 def _evaluated(route: RouteSpec, parts: pa.Array, left: Mask) -> tuple[Places, Places, Columns]:
@@ -302,6 +317,19 @@ def _bytes(values: pa.Array) -> pa.BinaryArray:
     if pa.types.is_binary(kind) or pa.types.is_string(kind):
         return values.cast(pa.binary())
     return pc.if_else(values.is_valid(), json_text(values), pa.scalar(None, pa.binary()))
+
+
+def _avro(
+    writers: "Mapping[str, AvroWriter]", objects: pa.StructArray, topics: pa.StringArray
+) -> tuple[pa.BinaryArray, Mask]:
+    """And which objects do not fit the schema of their topic."""
+    # Those that have no topic are told by that.
+    made = pc.if_else(pc.and_(objects.is_valid(), topics.is_null()), b"", pa.scalar(None, pa.binary()))
+    for topic, writer in writers.items():
+        own = pc.fill_null(pc.equal(topics, topic), False)
+        if own.true_count:
+            made = pc.replace_with_mask(made, own, writer.write(objects.filter(own)))
+    return made, _nulls(made) & ~_nulls(objects)
 
 
 def _headers(names: Sequence[str], found: Mapping[str, pa.Array], count: int) -> pa.ListArray:

@@ -1,30 +1,37 @@
-"""Avro by a registry: workers have their schemas from the agent, and nobody else of the host asks for them."""
+"""Avro by a registry: workers have their schemas from the agent, and nobody else of the host asks for them. Routes in
+Avro have theirs from the driver."""
 
+import datetime as dt
 import io
 import json
 import os
 from collections import Counter
+from decimal import Decimal
 from urllib.parse import urlsplit
 
 import fastavro
 import pytest
 
 from enrich.base.errors import BadRecord, ConfigError, Unreachable
+from enrich.codecs.avro.schemas.registry import Registry, RegistryAccess
 from enrich.dev import temporary_stack
 from enrich.host.ipc.store_paths import paths_of
 from enrich.host.reader.schemas import AgentSchemas
 from enrich.host.reader.spawn import living_agent
+from enrich.stage.plan.plan import StagePlan
 from enrich.stage.run import job
 from enrich.stage.run.stage_run import RunOptions
+from enrich.stage.steps.routes import MISFIT, NO_TOPIC
 from tests.integration.codecs.test_registry import register
 from tests.support.processes import kill
-from tests.support.stage_frames import records, seen
+from tests.support.stage_frames import VERSIONS, by_spark, records, seen
 from tests.support.stages import StageWorld
 from tests.support.topics import Cluster
 from tests.support.watched_link import watched_link
 
 USER = {"type": "record", "name": "User", "fields": [{"name": "plan", "type": "string"}]}
 PLAY = {"type": "record", "name": "Play", "fields": [{"name": "user_id", "type": ["null", "string"]}]}
+EVENTS = "user_id string, n bigint, price decimal(9,2), at string, device struct<id:string>"
 NEWER = {**PLAY, "fields": [*PLAY["fields"], {"name": "device", "type": "string", "default": "none"}]}
 
 
@@ -155,3 +162,106 @@ def test_a_registry_that_is_away_is_told_before_spark_starts(world, monkeypatch,
         job.run_stage(world.pipeline, stage, RunOptions())
     (told,) = [vars(record) for record in caplog.records if "wait for the registry" in record.getMessage()]
     assert "the schema registry did not answer" in told["reason"] and "127.0.0.1:1" in told["reason"]
+
+
+def routed(world, name, *routes):
+    """A stage over events in JSON with these routes."""
+    stage = world.stage(name, [])
+    section = world.document["stages"][stage]
+    del section["sink"]
+    section["source"]["schema"] = EVENTS
+    section["routes"] = [{"format": "avro", **route} for route in routes]
+    return stage
+
+
+def made_of(spark, world, stage, *events):
+    return records(spark, world, stage, [json.dumps(each).encode() for each in events]).collect()
+
+
+def newest(url, topic):
+    return Registry(RegistryAccess(url)).latest(f"{topic}-value")
+
+
+def read(url, row):
+    schema_id, schema = newest(url, row.topic)
+    assert bytes(row.value[:5]) == b"\0" + schema_id.to_bytes(4, "big")
+    return fastavro.schemaless_reader(io.BytesIO(row.value[5:]), fastavro.parse_schema(json.loads(schema)))
+
+
+def test_a_route_in_avro_registers_the_schema_of_its_objects_and_keeps_to_it(spark, world, addresses):
+    url, topic = addresses.registry_url, world.topic("avro.plays")
+    select = (
+        "struct(user_id, n, price, to_timestamp(at) AS at, device, array(n, n + 1) AS both, map('n', n) AS named, "
+        "cast(n AS int) AS small)"
+    )
+    stage = routed(world, "routed", {"name": "plays", "select": select, "topic": topic})
+    n = 2**31 - 1
+    event = {
+        "user_id": "ann", "n": n, "price": 1.25, "at": "2026-01-02T03:04:05.678901Z", "device": {"id": "d"},
+    }  # fmt: skip
+    (whole, empty) = made_of(spark, world, stage, event, {})
+    at = dt.datetime(2026, 1, 2, 3, 4, 5, 678901, dt.UTC)
+    assert read(url, whole) == {
+        "user_id": "ann", "n": n, "price": Decimal("1.25"), "at": at, "device": {"id": "d"}, "both": [n, n + 1],
+        "named": {"n": n}, "small": n,
+    }  # fmt: skip
+    assert read(url, empty) == {
+        **dict.fromkeys(["user_id", "n", "price", "at", "device", "small"]), "both": [None, None], "named": {"n": None},
+    }  # fmt: skip
+    first = newest(url, topic)
+    with by_spark():
+        again = made_of(spark, world, stage, event, {})
+    assert newest(url, topic) == first
+    assert [bytes(row.value) for row in again] == [bytes(row.value) for row in (whole, empty)]
+
+
+def test_each_topic_of_a_route_has_its_own_schema_and_what_does_not_fit_one_is_a_dead_letter(spark, world, addresses):
+    url, topics = addresses.registry_url, [world.topic("avro.a"), world.topic("avro.b")]
+    needed = {"type": "record", "name": "Needed", "fields": [{"name": "n", "type": "int"}]}
+    more = {"type": "record", "name": "More", "fields": [
+        {"name": "n", "type": ["null", "long"]}, {"name": "by", "type": "string", "default": "us"},
+    ]}  # fmt: skip
+    for topic, schema in zip(topics, (needed, more), strict=True):
+        register(url, f"{topic}-value", schema)
+    prefix = topics[0][:-1]
+    route = {"name": "n", "select": "struct(n)", "topic_of": f"concat('{prefix}', user_id)", "topics": topics}
+    stage = routed(world, "two", route)
+    given = [{"user_id": "a", "n": 1}, {"user_id": "b", "n": 2**40}, {"user_id": "b"}, {"user_id": "a"},
+             {"user_id": "a", "n": 2**31}, {"user_id": "c", "n": 1}]  # fmt: skip
+    rows = made_of(spark, world, stage, *given)
+    made = [(row.topic.removeprefix(prefix), read(url, row)) for row in rows if row.topic in topics]
+    assert made == [("a", {"n": 1}), ("b", {"n": 2**40, "by": "us"}), ("b", {"n": None, "by": "us"})]
+    headers = [
+        {each.key: bytes(each.value).decode() for each in row.headers} for row in rows if row.topic not in topics
+    ]
+    reasons = [each["enrich.reason"].removeprefix("route n: ") for each in headers]
+    assert sorted(reasons) == sorted([MISFIT, MISFIT, NO_TOPIC])
+    assert {each["enrich.route"] for each in headers} == {"n"}
+
+
+@pytest.mark.parametrize(
+    ("select", "message"),
+    [
+        ("n", "is of type bigint, and a record in avro is an object"),
+        ("struct(n AS other)", "the value has other, and the schema has only n"),
+        ("struct(user_id AS n)", "n is of type string, and the schema has long"),
+    ],
+)
+def test_objects_that_do_not_fit_the_schema_of_a_topic_are_told_at_the_start(spark, world, addresses, select, message):
+    topic = world.topic("avro.wrong")
+    register(addresses.registry_url, f"{topic}-value", {
+        "type": "record", "name": "N", "fields": [{"name": "n", "type": "long"}],
+    })  # fmt: skip
+    stage = routed(world, "wrong", {"name": "n", "select": select, "topic": topic})
+    with pytest.raises(ConfigError, match=message) as raised:
+        StagePlan(spark, world.pipeline, stage, source=VERSIONS)
+    assert raised.value.where == "stages.wrong.routes[0].select"
+
+
+def test_a_type_that_avro_has_no_form_for_is_told_and_nothing_is_registered(spark, world, addresses):
+    topic = world.topic("avro.none")
+    stage = routed(world, "none", {"name": "n", "select": "struct(n AS `a b`)", "topic": topic})
+    with pytest.raises(ConfigError, match="is no name in Avro"):
+        StagePlan(spark, world.pipeline, stage, source=VERSIONS)
+    with pytest.raises(ConfigError, match="is not in the schema registry"):
+        newest(addresses.registry_url, topic)

@@ -6,16 +6,13 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 
 from enrich.base.errors import ConfigError
-from enrich.stage.compute import NotCompiled
-from enrich.stage.plan.expressions import Expressions
 from enrich.stage.plan.plan import Limits, StagePlan
 from tests.support.seed import random_source, rounds
-from tests.support.stage_frames import VERSIONS, origin_of, python_operators, source_of
+from tests.support.stage_frames import VERSIONS, by_spark, origin_of, python_operators, source_of
 from tests.support.stages import USERS, StageWorld
 
 SCHEMA = (
@@ -136,11 +133,6 @@ def events(count: int) -> list[dict[str, Any]]:
         }
         made.append({name: value for name, value in event.items() if source.random() < 0.8})
     return made
-
-
-def by_spark() -> Any:
-    """Inside the block workers evaluate nothing."""
-    return patch.object(Expressions, "compiled", lambda _, text: NotCompiled(text, f"Spark evaluates `{text}`"))
 
 
 def record_of(row: Any, prefix: str) -> tuple[str, bytes | None, Any, Mapping[str, bytes]]:

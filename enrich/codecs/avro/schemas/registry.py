@@ -98,16 +98,33 @@ class Registry:
 
     def latest(self, subject: str) -> tuple[int, str]:
         """The id and the text of the subject's newest schema. Raises ConfigError if it has none."""
-        end = self._clock() + self._deadline_s
-        what = f"subject {subject}"
         try:
-            answer = self._answer(f"/subjects/{quote(subject, safe='')}/versions/latest", what, end)
-            schema_id = answer.get("id")
-            if not isinstance(schema_id, int):
-                raise self._no_registry("a schema without an id")
-            return schema_id, self.get(schema_id)
+            return self._latest(subject)
         except BadRecord as error:
             raise ConfigError(error.what, where=error.where, next_step=f"register a schema for {subject}") from None
+
+    def latest_or_new(self, subject: str, new: Callable[[], str]) -> tuple[int, str]:
+        """The same; if the subject has no schema, registers the one that `new` makes. Raises ConfigError if the
+        registry does not take it."""
+        with suppress(BadRecord):
+            return self._latest(subject)
+        schema = new()
+        what, end = f"a schema for {subject}", self._clock() + self._deadline_s
+        body = json.dumps({"schema": schema}).encode()
+        # If it was registered meanwhile the answer is its id.
+        return self._id(self._answer(f"/subjects/{quote(subject, safe='')}/versions", what, end, body)), schema
+
+    def _latest(self, subject: str) -> tuple[int, str]:
+        end = self._clock() + self._deadline_s
+        answer = self._answer(f"/subjects/{quote(subject, safe='')}/versions/latest", f"subject {subject}", end)
+        schema_id = self._id(answer)
+        return schema_id, self.get(schema_id)
+
+    def _id(self, answer: dict[str, Any]) -> int:
+        schema_id = answer.get("id")
+        if not isinstance(schema_id, int):
+            raise self._no_registry("a schema without an id")
+        return schema_id
 
     def _referenced(self, reference: Any, what: str, end: float) -> tuple[str, list[Any]]:
         try:
@@ -132,8 +149,9 @@ class Registry:
             raise self._no_registry("references that are not a list")
         return references
 
-    def _answer(self, path: str, what: str, end: float) -> dict[str, Any]:
-        status, body = self._ask(path, end)
+    def _answer(self, path: str, what: str, end: float, content: bytes | None = None) -> dict[str, Any]:
+        """With `content` it is posted."""
+        status, body = self._ask(path, end, content)
         try:
             answer = json.loads(body)
         except (ValueError, RecursionError):
@@ -147,6 +165,8 @@ class Registry:
                 where=self._where,
                 next_step="check kafka.registry.username and password, and the user's rights",
             )
+        if status in (HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY) and content is not None:
+            raise ConfigError(f"the schema registry refuses {what}", where=self._where, next_step="register one there")
         if status in (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS) or status >= 500:
             raise Unreachable(f"the schema registry answered with status {status}", where=self._where)
         if status != HTTPStatus.OK or not isinstance(answer, dict):
@@ -160,13 +180,17 @@ class Registry:
             next_step="check kafka.registry.url; it includes the path of the Confluent API",
         )
 
-    def _ask(self, path: str, end: float) -> tuple[int, bytes]:
+    def _ask(self, path: str, end: float, content: bytes | None) -> tuple[int, bytes]:
         # http.client with a connection per request: there are few, and urllib would use HTTP_PROXY.
         try:
             with closing(self._connection(self._left(end))) as connection:
                 connection.connect()
                 sock = connection.sock  # the connection drops it when the response begins
-                connection.request("GET", self._path + path, headers=self._headers)
+                if content is None:
+                    connection.request("GET", self._path + path, headers=self._headers)
+                else:
+                    headers = {**self._headers, "Content-Type": "application/vnd.schemaregistry.v1+json"}
+                    connection.request("POST", self._path + path, content, headers)
                 sock.settimeout(self._left(end))
                 with closing(connection.getresponse()) as response:
                     return response.status, self._body(response, sock, end)

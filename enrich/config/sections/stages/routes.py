@@ -1,14 +1,20 @@
 """The ways out of a stage: which events take which, and what becomes of them on it."""
 
 from collections.abc import Iterator, Mapping
+from enum import StrEnum
 from typing import Annotated
 
 from enrich.config.messages.problems import Finding, Path
 from enrich.config.messages.words import hint
-from enrich.config.types.fields import Expressions, Identifier, Matching, Name, Names, Section, Text, Topic
+from enrich.config.types.fields import Expressions, Identifier, Matching, Name, Names, Section, Text, Topic, one_of
 
 DROP, DLQ = "drop", "dlq"
 _HEADER = Annotated[str, Matching(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", "a name of letters, digits, . _ and -")]
+
+
+class RecordFormat(StrEnum):
+    json = "json"
+    avro = "avro"
 
 
 class Route(Section):
@@ -24,6 +30,9 @@ class Route(Section):
     select: Text | None = None
     """Spark SQL expression for the record's value: an object, map or list becomes JSON, text and bytes stay as they
     are. Default: the whole event with the objects of its lookups."""
+    format: Annotated[RecordFormat, one_of(RecordFormat)] = RecordFormat.json
+    """How the value is encoded: `json`, or `avro` behind the id of its schema; for that `select` makes an object. The
+    schema is the newest of `<topic>-value` in the registry; if there is none the stage registers one as it starts."""
     key: Expressions | None = None
     """Spark SQL expression for the record's key, or a list of them for a composite key. Default: the event's key."""
     topic: Topic | None = None
@@ -51,7 +60,9 @@ class Route(Section):
             yield ("headers", name), text
 
 
-def route_rules(routes: tuple[Route, ...], otherwise: str, here: Path, *, has_dlq: bool) -> Iterator[Finding]:
+def route_rules(
+    routes: tuple[Route, ...], otherwise: str, here: Path, *, has_dlq: bool, has_registry: bool
+) -> Iterator[Finding]:
     """`here`: the stage."""
     seen: dict[str, int] = {}
     for index, route in enumerate(routes):
@@ -63,6 +74,12 @@ def route_rules(routes: tuple[Route, ...], otherwise: str, here: Path, *, has_dl
         if route.name in (DROP, DLQ):
             yield Finding((*at, "name"), f"`otherwise: {route.name}` has a meaning of its own: choose another name")
         yield from _topic_rules(route, at)
+        if route.format == RecordFormat.avro:
+            if route.select is None:
+                yield Finding((*at, "format"), "avro needs `select`: the object that becomes the record", about=(at,))
+            if not has_registry:
+                message = "avro needs a registry: set kafka.registry.url"
+                yield Finding((*at, "format"), message, about=(("kafka", "registry"),))
     at = (*here, "otherwise")
     if otherwise == DROP:
         return

@@ -32,10 +32,10 @@ def stage_rules(stage: Stage, here: Path, kafka: KafkaSection, tables: Mapping[s
         yield from _lookup_rules(stage, here, lookup, at)
         yield from _table_rules(stage, here, lookup, at, tables)
     yield from _replay_rules(stage, here)
-    yield from _output_rules(stage, here)
+    yield from _output_rules(stage, here, has_registry=kafka.registry is not None)
 
 
-def _output_rules(stage: Stage, here: Path) -> Iterator[Finding]:
+def _output_rules(stage: Stage, here: Path, *, has_registry: bool) -> Iterator[Finding]:
     if stage.sink is None and not stage.routes:
         yield Finding((*here, "sink"), "missing: The topic of enriched events, or `routes`.", about=(here,))
     if stage.sink is not None:
@@ -46,7 +46,8 @@ def _output_rules(stage: Stage, here: Path) -> Iterator[Finding]:
     if stage.writeback is not None:
         message = "not beside `routes`: write it back with a route that has `key` and `select`"
         yield Finding((*here, "writeback"), message, about=((*here, "routes"),))
-    yield from route_rules(stage.routes, stage.otherwise, here, has_dlq=stage.dlq is not None)
+    has_dlq = stage.dlq is not None
+    yield from route_rules(stage.routes, stage.otherwise, here, has_dlq=has_dlq, has_registry=has_registry)
 
 
 def _field_rules(stage: Stage, here: Path) -> Iterator[Finding]:
