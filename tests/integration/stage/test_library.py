@@ -1,6 +1,10 @@
 """`enrich(df, ...)`: the lookups of a stage in somebody's own job, as docs/stages.md shows it."""
 
 import re
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -9,6 +13,7 @@ from enrich.base.errors import BadRecord, ConfigError
 from enrich.stage import enrich, failure_of
 from tests.support.stage_frames import python_operators
 from tests.support.stages import StageWorld
+from tests.support.waiting import GUARD_S, wait_until
 
 PAGE = Path(__file__).parents[3] / "docs" / "stages.md"
 LOOKUP = {"table": "users", "key": "user_id", "as": "user", "select": ["plan"]}
@@ -18,6 +23,7 @@ LOOKUP = {"table": "users", "key": "user_id", "as": "user", "select": ["plan"]}
 def world(cluster, tmp_path_factory):
     world = StageWorld(cluster, tmp_path_factory.mktemp("library"))
     world.users()
+    world.table("plans", "plan string", {}, history="1h", freshness={"bound": "2s", "deadline": "30s"})
     yield world
     world.close()
 
@@ -116,3 +122,63 @@ def test_the_example_of_the_page_runs_on_a_stream(spark, world, tmp_path):
     assert query.awaitTermination(60)
     rows = spark.table("page").collect()
     assert {(row.user_id, row.user and row.user.plan) for row in rows} == {("ann", "free"), ("nobody", None)}
+
+
+def test_a_backfill_in_batch_joins_each_row_with_what_was_valid_at_its_time(spark, world, tmp_path):
+    as_of = [{"table": "plans", "key": "user_id", "as": "then", "as_of": True, "on_miss": "wait"}]
+
+    def backfilled(*rows):
+        """In the rows' order: read from files, as a backfill does."""
+        made = spark.createDataFrame([(n, *row) for n, row in enumerate(rows)], "id int, user_id string, at timestamp")
+        made.write.parquet(str(tmp_path / "visits"), mode="overwrite")
+        frame = enrich(spark.read.parquet(str(tmp_path / "visits")), world.pipeline, as_of, event_time="at")
+        return [row.then and row.then.plan for _, row in sorted(by_id(frame).items())]
+
+    def put(plan):
+        """When the version began, in milliseconds."""
+        world.put("plans", {"eve": {"plan": plan}})
+        return max(message.timestamp()[1] for message in world.cluster.messages(world.topic("table.plans")))
+
+    def at(ms):
+        return datetime.fromtimestamp(ms / 1000, UTC)
+
+    assert backfilled(("eve", datetime.now(UTC))) == [None]  # the table is loaded; its history begins here
+    one = put("one")
+    wait_until(lambda: time.time() * 1000 > one + 1, what="another millisecond")
+    two = put("two")
+    rows = [("eve", at(two)), ("eve", at(one)), ("eve", at(two - 1)), ("eve", at(one - 1)), ("nobody", at(two))]
+    assert backfilled(*rows) == ["two", "one", "one", None, None]
+
+
+CELLS = """
+import sys
+from pyspark.sql import SparkSession
+from enrich import enrich, failure_of, load
+spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+here, there = [load(file) for file in FILES]
+visits = spark.createDataFrame([("ann",), ("nobody",)], "user_id string")
+lookup = {"table": "users", "key": "user_id", "as": "user", "select": ["plan"]}
+enrich(visits, here, [{**lookup, "on_miss": "fail"}]).collect()
+print("failed:", failure_of(sys.last_value))
+both = enrich(enrich(visits, here, [lookup]), there, [{**lookup, "as": "other"}])
+[(row.user and row.user.plan, row.other and row.other.plan) for row in both.collect()]
+both = enrich(enrich(visits, here, [lookup]), there, [{**lookup, "as": "other"}])
+[(row.user and row.user.plan, row.other and row.other.plan) for row in both.collect()]
+"""
+
+
+def test_at_a_prompt_a_plain_session_joins_tables_of_two_pipelines_and_goes_on_after_a_failure(
+    cluster, world, tmp_path
+):
+    """As in a notebook: cells that fail, and cells that are run again."""
+    other = StageWorld(cluster, tmp_path)
+    other.table("users", "plan string", {"nobody": {"plan": "elsewhere"}})
+    try:
+        cells = CELLS.replace("FILES", repr([str(world.file), str(other.file)]))
+        prompt = [sys.executable, "-i", "-q", "-"]
+        done = subprocess.run(prompt, input=cells, capture_output=True, text=True, timeout=GUARD_S, check=False)
+    finally:
+        other.close()
+    assert "failed: an event has no row in the table users" in done.stdout, done.stderr[-4000:]
+    assert done.stdout.count("[('free', None), (None, 'elsewhere')]") == 2, done.stderr[-4000:]
+    assert done.returncode == 0
