@@ -14,13 +14,13 @@ from typing import Any
 
 import psycopg
 import redis
-from confluent_kafka import TopicPartition
 from confluent_kafka.cimpl import NewPartitions
 
 from enrich.base.errors import EnrichError, Retryable
 from enrich.config import Pipeline, load_text
 from enrich.dev import Addresses
 from enrich.kafka import new_admin_client, new_group_consumer
+from enrich.kafka.groups import committed
 from enrich.kafka.records import headers_of
 from enrich.service.routes import RouteStatus
 from enrich.service.service import Service
@@ -142,10 +142,11 @@ class SyncWorld:
     def committed(self, route: str = "out") -> dict[int, int]:
         """What the route's group has committed, by partition."""
         group = f"enrich.sync.{self.name}.{route}"
-        places = [TopicPartition(self.topic, number) for number in self.cluster.topics.end_offsets(self.topic)]
-        # The admin client's way of asking ends the process while the group's coordinator moves (librdkafka 2.16).
+        numbers = list(self.cluster.topics.end_offsets(self.topic))
         with closing(new_group_consumer(self.cluster.connection, group)) as consumer:
-            return {place.partition: max(place.offset, 0) for place in consumer.committed(places, timeout=30)}
+            found = committed(consumer, group, self.topic, numbers, deadline_s=60)
+        reached = {place.partition: place.offset for place in found}
+        return {number: max(reached.get(number, 0), 0) for number in numbers}
 
     def everything(self) -> dict[str, tuple[Any, ...]]:
         """Version, plan and rps of every living row, wherever this test has them."""

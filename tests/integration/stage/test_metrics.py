@@ -24,16 +24,22 @@ LOOKUPS: list[dict[str, Any]] = [
     {**USER, "as": "last", "key": "coalesce(nullif(user_id, 'nobody'), 'ann')", "on_miss": "dlq"},
 ]
 PAYLOAD = "the-payload-nobody-may-see"
-AN_HOUR_AGO, TEN_MINUTES_AGO = (
-    (datetime.now(UTC) - timedelta(minutes=minutes)).isoformat(timespec="milliseconds") for minutes in (60, 10)
-)
-EVENTS = [
-    *[{"user_id": "ann", "ip": "bob", "text": PAYLOAD, "ts": AN_HOUR_AGO}] * 5,  # through
-    *[{"user_id": "nobody", "ip": "bob", "text": PAYLOAD, "ts": AN_HOUR_AGO}] * 3,  # through, by default
-    *[{"user_id": "ann", "ip": "nobody", "ts": TEN_MINUTES_AGO}] * 2,  # dropped
-    {"user_id": "gone", "ip": "ann"},  # to the DLQ
-    PAYLOAD.encode(),  # to the DLQ, and never looked up
-]
+
+
+def events():
+    """Of an hour ago, of ten minutes ago, and without a time."""
+    now = datetime.now(UTC)
+    long_ago, ago = ((now - timedelta(minutes=minutes)).isoformat(timespec="milliseconds") for minutes in (60, 10))
+    return [
+        *[{"user_id": "ann", "ip": "bob", "text": PAYLOAD, "ts": long_ago}] * 5,  # through
+        *[{"user_id": "nobody", "ip": "bob", "text": PAYLOAD, "ts": long_ago}] * 3,  # through, by default
+        *[{"user_id": "ann", "ip": "nobody", "ts": ago}] * 2,  # dropped
+        {"user_id": "gone", "ip": "ann"},  # to the DLQ
+        PAYLOAD.encode(),  # to the DLQ, and never looked up
+    ]
+
+
+COUNT = 12
 
 
 def free_port():
@@ -65,7 +71,7 @@ def pages(port):
 
 
 class Seen:
-    """A stage that ran over `EVENTS`, as it was just before it drained."""
+    """A stage that ran over `events`, as it was just before it drained."""
 
     def __init__(self, cluster, folder):
         world = StageWorld(cluster, folder)
@@ -75,13 +81,13 @@ class Seen:
         stage = world.stage("enrich", LOOKUPS, metrics_port=ports[0], event_time="ts")
         self.topic = world.topic("enrich.in")
         self.sent_s = time.time()
-        world.send(stage, EVENTS)
+        world.send(stage, events())
         with running_stage(world, stage, log_format="json") as running:
             world.until(stage, 10)
 
             def all_counted():
                 with suppress(OSError):
-                    return scraped(ports[0])[1].get(("enrich_stage_events_total",)) == len(EVENTS)
+                    return scraped(ports[0])[1].get(("enrich_stage_events_total",)) == COUNT
 
             wait_until(all_counted, what="all events in the metrics")
             self.families, self.samples = scraped(ports[0])
@@ -112,7 +118,7 @@ def test_a_program_that_works_is_healthy_and_ready(seen, program):
 
 def test_the_status_of_stage_and_agent_says_how_they_are(seen):
     stage, agent = seen.pages["stage"]["/status"], seen.pages["agent"]["/status"]
-    assert (stage["stage"], stage["phase"], stage["events"]) == ("enrich", "running", len(EVENTS))
+    assert (stage["stage"], stage["phase"], stage["events"]) == ("enrich", "running", COUNT)
     assert agent["tables"]["users"]["ready"] is True
 
 
@@ -139,11 +145,11 @@ def test_the_counts_are_exact(seen):
 def test_the_lags_are_how_old_events_were_by_their_own_times(seen):
     for way in ("in", "out"):
         assert seen.buckets(f"lag_{way}") == {"300": 2, "1800": 4, "7200": 12, "+Inf": 12}
-        assert seen.samples[f"enrich_stage_lag_{way}_seconds_count",] == len(EVENTS)
+        assert seen.samples[f"enrich_stage_lag_{way}_seconds_count",] == COUNT
         told = seen.pages["stage"]["/status"][f"lag_{way}_s"]
         assert [told[name] == pytest.approx(3600, rel=0.05) for name in ("p50", "p95", "p99")] == [True] * 3
         assert seen.samples[f"enrich_stage_lag_{way}_seconds_sum",] == pytest.approx(8 * 3600 + 2 * 600, rel=0.05)
-    assert seen.samples["enrich_stage_process_seconds_count",] == len(EVENTS)
+    assert seen.samples["enrich_stage_process_seconds_count",] == COUNT
     assert 0 <= seen.pages["stage"]["/status"]["process_s"]["p50"] < seen.looked_s - seen.sent_s + 1
 
 
@@ -184,5 +190,5 @@ def test_the_log_is_json_lines_without_payload(seen):
     ours, sparks = {"time", "level", "logger", "message"}, {"ts", "level", "logger", "msg"}
     assert all(ours <= set(line) or sparks <= set(line) for line in told)
     (drained,) = [line for line in told if line.get("message") == "the stage has drained"]
-    assert (drained["events"], drained["dropped"], drained["dead_letters"]) == (len(EVENTS), 2, 2)
+    assert (drained["events"], drained["dropped"], drained["dead_letters"]) == (COUNT, 2, 2)
     assert PAYLOAD not in seen.log
