@@ -33,6 +33,7 @@ COPY stores stores
 COPY jobs jobs
 COPY sync_service sync_service
 COPY edge_service edge_service
+COPY observe_service observe_service
 RUN pip wheel --no-deps --no-build-isolation --wheel-dir /wheels .
 
 FROM base

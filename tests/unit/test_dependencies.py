@@ -7,7 +7,7 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-OURS = ("edge_service", "enrich", "stores", "sync_service", "jobs")
+OURS = ("edge_service", "enrich", "observe_service", "stores", "sync_service", "jobs")
 OF_THE_STACK = ("enrich/dev/", "enrich/jars/", "enrich/demo/")
 
 

@@ -1,0 +1,82 @@
+"""The ways that events take through a pipeline: from where they come in, hop by hop, to where nobody reads on."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from enrich.config import Pipeline
+from enrich.tally import Node, NodeKind
+
+
+@dataclass(frozen=True)
+class Hop:
+    node: Node
+    route: str = ""
+    """Of a stage: the one that the way takes. Empty: it has only one way out."""
+
+    def __str__(self) -> str:
+        return f"{self.node.name}.{self.route}" if self.route else self.node.name
+
+
+@dataclass(frozen=True)
+class Way:
+    hops: Sequence[Hop]
+    topic: str | None = None
+    """Where ingest writes, if events come in there: an event's origin is its place in this topic."""
+
+    @property
+    def name(self) -> str:
+        return " > ".join(str(hop) for hop in self.hops)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A node, with the topics that it reads and those that it writes by route."""
+
+    node: Node
+    reads: Callable[[str], bool]
+    """Whether it reads the topic."""
+    writes: Sequence[tuple[str, Sequence[str]]]
+    topic: str | None = None
+
+
+def ways_of(pipeline: Pipeline) -> Sequence[Way]:
+    """A stage that reads its own output is followed once."""
+    places = [*_places(pipeline)]
+    written = {topic for place in places for _, topics in place.writes for topic in topics}
+    entries = [place for place in places if _is_entry(place, written)]
+    return [Way(hops, entry.topic) for entry in entries for hops in _from(entry, places, ())]
+
+
+def _is_entry(place: _Place, written: set[str]) -> bool:
+    """Whether events come in there: nobody of the pipeline writes what it reads."""
+    return not any(place.reads(topic) for topic in written)
+
+
+def _places(pipeline: Pipeline) -> Iterator[_Place]:
+    def node(kind: NodeKind, name: str) -> Node:
+        return Node(pipeline.name, kind, name)
+
+    for name, entry in pipeline.ingest.items():
+        yield _Place(node(NodeKind.ingest, name), _nothing, [("", (str(entry.topic),))], str(entry.topic))
+    for name, stage in pipeline.stages.items():
+        writes = [(route.name, route.all_topics) for route in stage.routes] or [("", stage.outputs)]
+        yield _Place(node(NodeKind.stage, name), stage.source.reads, writes)
+    for name, route in pipeline.expel.items():
+        yield _Place(node(NodeKind.expel, name), str(route.topic).__eq__, [("", ())])
+    for name, sink in ({} if pipeline.sync is None else pipeline.sync.writeback).items():
+        yield _Place(node(NodeKind.writeback, name), str(sink.topic).__eq__, [("", ())])
+
+
+def _nothing(topic: str) -> bool:  # noqa: ARG001 - as others have it
+    return False
+
+
+def _from(place: _Place, places: Sequence[_Place], before: tuple[Hop, ...]) -> Iterator[tuple[Hop, ...]]:
+    for route, topics in place.writes:
+        hops = (*before, Hop(place.node, route))
+        seen = {hop.node for hop in hops}
+        following = [each for each in places if each.node not in seen and any(map(each.reads, topics))]
+        if not following:
+            yield hops
+        for each in following:
+            yield from _from(each, places, hops)
