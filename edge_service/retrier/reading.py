@@ -28,7 +28,7 @@ _BACKLOG = Limits(10_000, 4 * 2**20)
 """Of a partition whose records are due. It is reached if they cannot be forwarded."""
 _MOST_BYTES = 16 * 2**20
 """Of all partitions with a backlog: each has its share, and at least one record."""
-_SILENT_S = 60.0
+_SILENT_S = 30.0
 """How long an assigned partition may return nothing. Until a transaction of a killed instance is ended, its group has
 no offsets: 10 s, and up to 10 s more until the brokers look for such transactions."""
 _MISSING = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
