@@ -35,6 +35,10 @@ def serving(answer, *, tls=None):
             self.end_headers()
             self.wfile.write(data)
 
+        def do_POST(self):
+            self.rfile.read(int(self.headers["content-length"]))
+            self.do_GET()
+
         def log_message(self, *args):
             pass
 
@@ -158,3 +162,26 @@ def test_an_address_that_is_none_is_refused_at_start(url):
 def test_files_that_cannot_be_read_are_refused_at_start(name):
     with pytest.raises(ConfigError, match=r"check kafka\.registry\.ca_file"):
         Registry(RegistryAccess("https://host", **{name: "/nowhere.pem"}))
+
+
+NONE = 404, {"error_code": 40401, "message": "Subject not found"}
+
+
+@pytest.mark.parametrize("status", [409, 422])
+def test_a_registry_that_refuses_a_new_schema_says_so(status):
+    def answer(request):
+        return (status, {"error_code": status * 100 + 1}) if request.command == "POST" else NONE
+
+    with serving(answer) as (url, asked), pytest.raises(ConfigError) as raised:
+        Registry(RegistryAccess(url)).latest_or_new("t-value", lambda: SCHEMA)
+    assert f"refuses the schema that the stage made for t-value, with status {status}" in str(raised.value)
+    assert [request.command for request in asked] == ["GET", "POST"]
+
+
+def test_a_subject_with_something_else_than_avro_gets_no_schema_of_ours():
+    def answer(request):
+        return 200, ({"id": 7} if "latest" in request.path else {"schemaType": "PROTOBUF", "schema": "message R {}"})
+
+    with serving(answer) as (url, asked), pytest.raises(ConfigError, match="is of type PROTOBUF, not avro"):
+        Registry(RegistryAccess(url)).latest_or_new("t-value", lambda: SCHEMA)
+    assert {request.command for request in asked} == {"GET"}

@@ -99,26 +99,34 @@ class Registry:
     def latest(self, subject: str) -> tuple[int, str]:
         """The id and the text of the subject's newest schema. Raises ConfigError if it has none."""
         try:
-            return self._latest(subject)
+            schema_id = self._newest(subject)
         except BadRecord as error:
-            raise ConfigError(error.what, where=error.where, next_step=f"register a schema for {subject}") from None
+            raise _no_schema(error, f"register a schema for {subject}") from None
+        return self._of(subject, schema_id)
 
     def latest_or_new(self, subject: str, new: Callable[[], str]) -> tuple[int, str]:
-        """The same; if the subject has no schema, registers the one that `new` makes. Raises ConfigError if the
+        """The same; if there is no such subject, registers the schema that `new` makes. Raises ConfigError if the
         registry does not take it."""
-        with suppress(BadRecord):
-            return self._latest(subject)
-        schema = new()
-        what, end = f"a schema for {subject}", self._clock() + self._deadline_s
-        body = json.dumps({"schema": schema}).encode()
-        # If it was registered meanwhile the answer is its id.
-        return self._id(self._answer(f"/subjects/{quote(subject, safe='')}/versions", what, end, body)), schema
+        try:
+            schema_id = self._newest(subject)
+        except BadRecord:
+            schema = new()
+            what, end = f"the schema that the stage made for {subject}", self._clock() + self._deadline_s
+            body = json.dumps({"schema": schema}).encode()
+            # If it was registered meanwhile the answer is its id.
+            return self._id(self._answer(f"/subjects/{quote(subject, safe='')}/versions", what, end, body)), schema
+        return self._of(subject, schema_id)
 
-    def _latest(self, subject: str) -> tuple[int, str]:
+    def _newest(self, subject: str) -> int:
+        """Raises BadRecord if there is no such subject."""
         end = self._clock() + self._deadline_s
-        answer = self._answer(f"/subjects/{quote(subject, safe='')}/versions/latest", f"subject {subject}", end)
-        schema_id = self._id(answer)
-        return schema_id, self.get(schema_id)
+        return self._id(self._answer(f"/subjects/{quote(subject, safe='')}/versions/latest", f"subject {subject}", end))
+
+    def _of(self, subject: str, schema_id: int) -> tuple[int, str]:
+        try:
+            return schema_id, self.get(schema_id)
+        except BadRecord as error:
+            raise _no_schema(error, f"{subject} needs an avro schema") from None
 
     def _id(self, answer: dict[str, Any]) -> int:
         schema_id = answer.get("id")
@@ -166,7 +174,11 @@ class Registry:
                 next_step="check kafka.registry.username and password, and the user's rights",
             )
         if status in (HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY) and content is not None:
-            raise ConfigError(f"the schema registry refuses {what}", where=self._where, next_step="register one there")
+            raise ConfigError(
+                f"the schema registry refuses {what}, with status {status}",
+                where=self._where,
+                next_step="register a schema that it takes",
+            )
         if status in (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS) or status >= 500:
             raise Unreachable(f"the schema registry answered with status {status}", where=self._where)
         if status != HTTPStatus.OK or not isinstance(answer, dict):
@@ -224,6 +236,10 @@ class Registry:
         if left <= 0:
             raise Unreachable(f"the schema registry did not answer within {self._deadline_s:g} s", where=self._where)
         return left
+
+
+def _no_schema(error: BadRecord, next_step: str) -> ConfigError:
+    return ConfigError(error.what, where=error.where, next_step=next_step)
 
 
 def _tls(access: RegistryAccess) -> ssl.SSLContext:
