@@ -60,6 +60,7 @@ def test_the_wheel_holds_our_rooms_with_their_data_and_nothing_else(tmp_path):
         "enrich",
         "jobs",
         "stores",
+        "observe_service",
         "sync_service",
         about,
     }
