@@ -9,6 +9,17 @@ import pyarrow.compute as pc
 
 _SEVEN = np.uint64(7)
 _INT = np.iinfo(np.int32)
+NOTHING, NULL = pa.scalar(b"", pa.binary()), pa.scalar(None, pa.binary())
+
+
+def joined(*parts: pa.Array | pa.Scalar) -> Any:
+    """The parts concatenated. Null if one of them is."""
+    return pc.binary_join_element_wise(*parts, NOTHING)
+
+
+def null_where(values: pa.Array, made: pa.BinaryArray) -> pa.BinaryArray:
+    """What was made, but null where the values are."""
+    return pc.if_else(values.is_valid(), made, NULL) if values.null_count else made
 
 
 def numbers(values: pa.Array) -> pa.BinaryArray:
@@ -53,13 +64,12 @@ def booleans(values: pa.BooleanArray) -> pa.BinaryArray:
 
 def with_length(values: pa.Array) -> pa.BinaryArray:
     """Text and bytes."""
-    nothing = pa.scalar(b"", pa.binary())
-    return pc.binary_join_element_wise(numbers(pc.binary_length(values)), values.cast(pa.binary()), nothing)
+    return joined(numbers(pc.binary_length(values)), values.cast(pa.binary()))
 
 
 def of_length(size: int) -> Any:
     """Bytes of a `fixed`: null for those of another length."""
-    return lambda values: pc.if_else(pc.equal(pc.binary_length(values), size), values, pa.scalar(None, pa.binary()))
+    return lambda values: pc.if_else(pc.equal(pc.binary_length(values), size), values, NULL)
 
 
 def decimals(values: pa.Decimal128Array) -> pa.BinaryArray:
@@ -102,4 +112,4 @@ def _binary(values: pa.Array, ends: npt.NDArray[Any], content: npt.NDArray[np.ui
     made = pa.BinaryArray.from_buffers(
         pa.binary(), len(values), [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(content))]
     )
-    return pc.if_else(values.is_valid(), made, pa.scalar(None, pa.binary())) if values.null_count else made
+    return null_where(values, made)

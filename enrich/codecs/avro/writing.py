@@ -17,11 +17,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from enrich.codecs.avro.leaf_bytes import (
+    NOTHING,
+    NULL,
     booleans,
     decimals,
     fixed_decimals,
     floats,
+    joined,
     narrow,
+    null_where,
     numbers,
     of_length,
     with_length,
@@ -32,7 +36,6 @@ Write = Callable[[pa.Array], pa.BinaryArray]
 _HEADER = b"\0"
 _END = pa.scalar(b"\0", pa.binary())
 """Of the blocks of a list or map."""
-_NOTHING = pa.scalar(b"", pa.binary())
 
 
 class NoWay(Exception):
@@ -54,7 +57,7 @@ class AvroWriter:
     def write(self, rows: pa.StructArray) -> pa.BinaryArray:
         """The body of each row behind its schema's id. Null for one that is null or does not fit the schema."""
         header = pa.scalar(_HEADER + self.schema_id.to_bytes(4, "big"), pa.binary())
-        return _joined(header, self._write(rows.cast(self.kind)))
+        return joined(header, self._write(rows.cast(self.kind)))
 
     @cached_property
     def _write(self) -> Write:
@@ -112,13 +115,14 @@ class _Schema:
             else:
                 raise NoWay(f"{what} has no {name}, and the schema has no default for it")
 
+        has_columns = any(not isinstance(part, pa.Scalar) for part in parts)
+
         def write(rows: pa.StructArray) -> pa.BinaryArray:
-            if not parts:
-                return _null_where(rows, pa.repeat(_NOTHING, len(rows)))
             # `field`, not `flatten`: what is in a null struct is not looked at.
             each = [part if isinstance(part, pa.Scalar) else part[1](rows.field(part[0])) for part in parts]
-            made = pa.repeat(_joined(*each), len(rows)) if _all_scalars(each) else _joined(*each)
-            return _null_where(rows, made)
+            if not has_columns:
+                each.append(pa.repeat(NOTHING, len(rows)))
+            return null_where(rows, joined(*each))
 
         return write
 
@@ -153,7 +157,7 @@ def _of_branch(index: int, null: int | None, inner: Write) -> Write:
     own = pa.scalar(_branch(index), pa.binary())
 
     def write(values: pa.Array) -> pa.BinaryArray:
-        made = _joined(own, inner(values))
+        made = joined(own, inner(values))
         if null is None or not values.null_count:
             return made
         return pc.if_else(values.is_valid(), made, pa.scalar(_branch(null), pa.binary()))
@@ -176,7 +180,7 @@ def _list(items: Write) -> Write:
 def _map(items: Write) -> Write:
     def write(values: pa.MapArray) -> pa.BinaryArray:
         offsets = values.offsets.to_numpy()
-        return _blocks(values, offsets, _joined(with_length(values.keys), items(values.items)))
+        return _blocks(values, offsets, joined(with_length(values.keys), items(values.items)))
 
     return write
 
@@ -194,9 +198,9 @@ def _blocks(values: pa.Array, offsets: npt.NDArray[np.int32], entries: pa.Binary
     content = entries.buffers()[2] or pa.py_buffer(b"")
     pieces = pa.BinaryArray.from_buffers(pa.binary(), len(values), [None, pa.py_buffer(pieces_at), content])
     counts = (ends - starts).astype(np.int64)
-    headers = pc.if_else(pa.array(counts > 0), numbers(pa.array(counts)), _NOTHING)
+    headers = pc.if_else(pa.array(counts > 0), numbers(pa.array(counts)), NOTHING)
     usable = pa.array(bad[starts] == bad[ends])
-    return _null_where(values, pc.if_else(usable, _joined(headers, pieces, _END), pa.scalar(None, pa.binary())))
+    return null_where(values, pc.if_else(usable, joined(headers, pieces, _END), NULL))
 
 
 def _leaf(schema: Any, kind: pa.DataType) -> Write | None:
@@ -211,7 +215,7 @@ def _leaf(schema: Any, kind: pa.DataType) -> Write | None:
     if form == "enum":
         return _enum(schema["symbols"]) if pa.types.is_string(kind) else None
     found = {
-        "null": (pa.types.is_null, lambda values: pa.repeat(_NOTHING, len(values))),
+        "null": (pa.types.is_null, lambda values: pa.repeat(NOTHING, len(values))),
         "boolean": (pa.types.is_boolean, booleans),
         "float": (pa.types.is_float32, floats),
         "double": (pa.types.is_floating, lambda values: floats(values.cast(pa.float64()))),
@@ -255,16 +259,3 @@ def _decimal(schema: Any, kind: pa.DataType) -> Write | None:
 def _enum(symbols: Sequence[str]) -> Write:
     known = pa.array(symbols, pa.string())
     return lambda values: numbers(pc.index_in(values, known, skip_nulls=True))
-
-
-def _all_scalars(parts: Sequence[Any]) -> bool:
-    return all(isinstance(part, pa.Scalar) for part in parts)
-
-
-def _joined(*parts: pa.Array | pa.Scalar) -> Any:
-    """The parts concatenated. Null if one of them is."""
-    return pc.binary_join_element_wise(*parts, _NOTHING)
-
-
-def _null_where(values: pa.Array, made: pa.BinaryArray) -> pa.BinaryArray:
-    return pc.if_else(values.is_valid(), made, pa.scalar(None, pa.binary())) if values.null_count else made

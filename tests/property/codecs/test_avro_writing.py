@@ -97,3 +97,10 @@ def test_a_type_that_a_schema_cannot_take_is_told_before_anything_is_written(typ
     outer = {"type": "record", "name": "Outer", "fields": [{"name": "v", "type": type_}]}
     with pytest.raises(NoWay, match=message):
         AvroWriter(json.dumps(outer), 7, pa.struct([("v", kind)])).check()
+
+
+def test_a_record_of_nothing_but_defaults_is_written_for_each_row():
+    inner = {"type": "record", "name": "D", "fields": [{"name": "x", "type": "int", "default": 1}]}
+    empty = {"type": "record", "name": "N", "fields": []}
+    kind = pa.struct([("d", pa.struct([])), ("n", pa.struct([]))])
+    assert bytes_of(record(d=inner, n=empty), kind, {"d": {}, "n": {}}, {"d": None, "n": {}}) == [b"\2", None]
