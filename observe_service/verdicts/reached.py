@@ -2,11 +2,25 @@
 
 from collections import deque
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from enrich.tally import Merged, Node, Origins
+from enrich.tally import Node, Origins
+from enrich.tally.origins import Place, Range
 
-Ends = Mapping[tuple[str, int], int]
+Ends = Mapping[Place, int]
 """Of a topic's partition: the offset after its last record."""
+
+_PATIENCE_MS = 120_000
+"""A hole in what a node has read that is not filled by then stays: what it had to say was given up."""
+
+
+@dataclass(frozen=True)
+class Torn:
+    """The node has read on and has not said what became of some records that came in between these times."""
+
+    node: Node
+    after_ms: int
+    until_ms: int
 
 
 class Reached:
@@ -17,28 +31,78 @@ class Reached:
         self._most = most
         self._looks: dict[Node, deque[tuple[int, Ends]]] = {}
         self._until: dict[Node, int] = {}
+        self._passed_ms: dict[Node, int] = {}
+        """When a node had read past the first of its looks, and left a hole."""
+        self.torn: list[Torn] = []
+        self._bases: dict[Node, dict[Place, int]] = {}
+        """Below, all is read. A place that is not in it begins with 0."""
 
     def look(self, node: Node, topics: Sequence[str], at_ms: int, ends: Ends) -> None:
         """`ends`: as they were at this time, or later."""
         own = {place: end for place, end in ends.items() if place[0] in topics}
         looks = self._looks.setdefault(node, deque())
+        if looks and looks[-1][1] == own and len(looks) > 1 and looks[-2][1] == own:
+            looks[-1] = (at_ms, own)  # nothing has come: the first and the last of such looks are enough
+            return
         looks.append((at_ms, own))
         if len(looks) > self._most:
             self._looks[node] = deque(look for index, look in enumerate(looks) if index % 2)
 
-    def until_ms(self, node: Node, merged: Merged) -> int:
+    def begin(self, node: Node, bases: Mapping[Place, int]) -> None:
+        """`bases`: offsets below which records were there before anything that is judged."""
+        self._bases.setdefault(node, {}).update(bases)
+
+    def bases(self, node: Node) -> Mapping[Place, int]:
+        """Below, what a node has read is of no interest any more."""
+        return self._bases.get(node, {})
+
+    def until_ms(self, node: Node, reads: Origins, now_ms: int) -> int:
         """The last look of which the node has read and reported all since. 0: none."""
-        reads, looks = merged.reads.get(node, Origins()), self._looks.get(node, deque())
-        while looks and all(_has_all(reads, place, end) for place, end in looks[0][1].items()):
-            self._until[node] = looks.popleft()[0]
+        looks, bases = self._looks.get(node, deque()), self._bases.setdefault(node, {})
+        while looks:
+            at_ms, ends = looks[0]
+            is_whole = all(_has_all(reads, place, bases.get(place, 0), end) for place, end in ends.items())
+            if not is_whole:
+                if not all(_is_beyond(reads, place, bases.get(place, 0), end) for place, end in ends.items()):
+                    self._passed_ms.pop(node, None)
+                    break
+                if now_ms - self._passed_ms.setdefault(node, now_ms) < _PATIENCE_MS:
+                    break
+                self.torn.append(Torn(node, self._until.get(node, 0), at_ms))
+            self._passed_ms.pop(node, None)
+            self._until[node] = at_ms
+            for place, end in ends.items():
+                bases[place] = max(bases.get(place, 0), end)
+            looks.popleft()
         return self._until.get(node, 0)
 
+    def missing(self, node: Node, reads: Origins, most: int = 16) -> Sequence[Range]:
+        """Of the first look that the node is not past: where nothing was reported yet."""
+        looks, bases = self._looks.get(node), self._bases.get(node, {})
+        if not looks:
+            return []
+        found: list[Range] = []
+        for place, end in looks[0][1].items():
+            base = bases.get(place, 0)
+            if not _has_all(reads, place, base, end):
+                whole = Origins.of_ranges([(*place, base, end - 1)])
+                found += (whole - reads).ranges(most - len(found))
+        return found
 
-def _has_all(reads: Origins, place: tuple[str, int], end: int) -> bool:
-    """A hole is not read: who left it could not say what became of what is in it. What lies before the first that was
-    ever reported was there before tallies were."""
+    def forget_torn(self, before_ms: int) -> None:
+        self.torn = [torn for torn in self.torn if torn.until_ms >= before_ms]
+
+
+def _has_all(reads: Origins, place: Place, base: int, end: int) -> bool:
+    """A hole is not read: who left it could not say what became of what is in it."""
+    if end <= base:
+        return True
     some = reads.by_place.get(place)
-    if some is None or not some:
-        return end == 0
-    first = some.min()
-    return end <= first or some.rank(end - 1) == end - first
+    if some is None:
+        return False
+    return bool(some.rank(end - 1) - (some.rank(base - 1) if base else 0) == end - base)
+
+
+def _is_beyond(reads: Origins, place: Place, base: int, end: int) -> bool:
+    some = reads.by_place.get(place)
+    return end <= base or (some is not None and some.max() >= end - 1)

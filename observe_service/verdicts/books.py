@@ -1,0 +1,76 @@
+"""What the nodes have said of the events that are not judged for good yet."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from enrich.tally import MergedTally, Node, Origins, Report
+from enrich.tally.lags import NO_LAG, Lag
+from enrich.tally.origins import Place
+
+_NOTHING = MergedTally()
+
+
+@dataclass(slots=True)
+class Books:
+    sets: dict[tuple[Node, str], MergedTally] = field(default_factory=dict)
+    """By node and route, of all minutes together: an origin belongs to the minute in which it came in."""
+    lags: dict[tuple[Node, int], MergedTally] = field(default_factory=dict)
+    """By node and minute of event time; only their lags."""
+    reads: dict[Node, Origins] = field(default_factory=dict)
+    """What each node has read, as sets of offsets of the topics that it reads: what is in a hole was not reported."""
+    heard_ms: dict[Node, int] = field(default_factory=dict)
+    """When the brokers had the last word of each node."""
+
+    def take(self, report: Report, at_ms: int, before_ms: Mapping[int, int]) -> None:
+        """`at_ms`: when the brokers had it. `before_ms`: by minute, up to when lags are in a verdict already."""
+        node = report.node
+        for tally in report.tallies:
+            known = self.sets.setdefault((node, tally.route), MergedTally())
+            known.take(replace(tally, lag=NO_LAG), report.reporter, report.sequence)
+            if tally.lag and not tally.route and tally.minute is not None and at_ms > before_ms.get(tally.minute, 0):
+                only = type(tally)(lag=tally.lag)
+                self.lags.setdefault((node, tally.minute), MergedTally()).take(only, report.reporter, report.sequence)
+        if report.reads:
+            ranges = [(read.topic, read.partition, read.first, read.following - 1) for read in report.reads]
+            self.reads[node] = self.reads.get(node, Origins()) | Origins.of_ranges(ranges)
+        self.heard_ms[node] = max(self.heard_ms.get(node, 0), at_ms)
+
+    def of(self, node: Node, route: str = "") -> MergedTally:
+        return self.sets.get((node, route), _NOTHING)
+
+    def lag(self, node: Node, minute: int) -> Lag:
+        return self.lags.get((node, minute), _NOTHING).lag
+
+    def forget(self, origins: Origins) -> None:
+        """They are judged for good."""
+        for known in self.sets.values():
+            for name in _SETS:
+                setattr(known, name, getattr(known, name) - origins)
+
+    def forget_below(self, floors: Mapping[Place, int], but: Origins) -> None:
+        """Of each place what is below: what is said of it now is a repeat. `but`: of these it is not."""
+        for known in self.sets.values():
+            for name in _SETS:
+                some = getattr(known, name)
+                setattr(known, name, above(some, floors) | (some & but))
+
+    def forget_reads(self, node: Node, bases: Mapping[Place, int]) -> None:
+        self.reads[node] = above(self.reads.get(node, Origins()), bases)
+
+    def forget_minutes(self, minutes: Iterable[int]) -> None:
+        gone = set(minutes)
+        for key in [key for key in self.lags if key[1] in gone]:
+            del self.lags[key]
+
+
+_SETS = ("came", "went", "dropped", "dead", "waiting")
+
+
+def above(origins: Origins, floors: Mapping[Place, int]) -> Origins:
+    """Without those below the floor of their place."""
+    found = {**origins.by_place}
+    for place, some in origins.by_place.items():
+        floor = floors.get(place, 0)
+        if some.min() < floor:
+            found[place] = some[some.rank(floor - 1) :]
+    return Origins(found)

@@ -1,0 +1,140 @@
+"""Which events are judged together: those of an entry and a minute that came in time, and those that came late.
+
+By when the brokers had the word of an entry is it decided which, so that every observer decides the same.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from enrich.tally import NO_MINUTE, Node, Origins, minute_of
+from enrich.tally.origins import MOST_OFFSET, Place
+from observe_service.verdicts.books import above
+
+MINUTE_MS = 60_000
+_OLDEST = 1_440
+"""Minutes. What an event says of its time is believed within this before it came, and `_AHEAD` after."""
+_AHEAD = 1
+
+
+class LotKey(NamedTuple):
+    entry: Node
+    minute: int
+    late: int | None
+    """The minute in which it came, if it came late."""
+
+
+@dataclass(slots=True)
+class Lot:
+    key: LotKey
+    due_ms: int
+    """From then on nothing comes to it any more."""
+    first_ms: int
+    """When the brokers had the first word of it."""
+    told: Origins = field(default_factory=Origins)
+    """By the node where they came in."""
+    mentioned: Origins = field(default_factory=Origins)
+    """By the node behind it; the entry may still do so."""
+    untold: Origins = field(default_factory=Origins)
+    """Only the node behind it has said anything: the entry was killed before it could."""
+    misdated: int = 0
+
+    @property
+    def origins(self) -> Origins:
+        return self.told | self.untold
+
+
+class Lots:
+    """Each origin is in one lot at most, whatever is said again."""
+
+    def __init__(self, settle_ms: int) -> None:
+        self._settle_ms = settle_ms
+        self.open: dict[LotKey, Lot] = {}
+        self.judged: dict[tuple[Node, int], set[int | None]] = {}
+        """Lots that are in a verdict already, by entry and minute."""
+        self._placed = Origins()
+        self._floors: dict[Place, int] = {}
+        """All below is placed, too."""
+
+    def due_ms(self, minute: int) -> int:
+        return (minute + 1) * MINUTE_MS + self._settle_ms
+
+    def told(self, entry: Node, minute: int | None, origins: Origins, at_ms: int) -> None:
+        """`at_ms`: when the brokers had it."""
+        fresh = self._fresh(origins)
+        if not fresh:
+            return
+        self._placed |= fresh
+        lot = self._lot(entry, minute, at_ms, len(fresh))
+        if lot is not None:
+            lot.told |= fresh
+
+    def mentioned(self, entry: Node, minute: int | None, origins: Origins, at_ms: int) -> None:
+        """The node behind the entry knows of them. Whether the entry says so itself is seen when they are due."""
+        fresh = self._fresh(origins)
+        lot = self._lot(entry, minute, at_ms, 0) if fresh else None
+        if lot is not None:
+            lot.mentioned |= fresh
+
+    def settle(self, lot: Lot) -> None:
+        """To be called once it is due: what was only mentioned is of this lot now."""
+        if not lot.mentioned:
+            return
+        lot.untold |= self._fresh(lot.mentioned)
+        lot.mentioned = Origins()
+        self._placed |= lot.untold
+
+    def minute_begins(self, entry: Node, minute: int) -> None:
+        """A minute without events has a verdict, too."""
+        key = LotKey(entry, minute, None)
+        if key not in self.open and None not in self.judged.get((entry, minute), ()):
+            self.open[key] = Lot(key, self.due_ms(minute), minute * MINUTE_MS)
+
+    def close(self, lot: Lot) -> None:
+        del self.open[lot.key]
+        self.judged.setdefault((lot.key.entry, lot.key.minute), set()).add(lot.key.late)
+
+    def floors(self) -> Mapping[Place, int]:
+        """Of each place: below it nothing is open. What is placed below is remembered by this number alone."""
+        found = {**self._floors} | {place: some.max() + 1 for place, some in self._placed.by_place.items()}
+        for lot in self.open.values():
+            for origins in (lot.origins, lot.mentioned):
+                for place, some in origins.by_place.items():
+                    found[place] = min(found.get(place, MOST_OFFSET), some.min())
+        self.place_below(found)
+        return found
+
+    def place_below(self, floors: Mapping[Place, int]) -> None:
+        """They are in verdicts already: nothing that is said of them makes a new one."""
+        for place, floor in floors.items():
+            self._floors[place] = max(self._floors.get(place, 0), floor)
+        self._placed = above(self._placed, self._floors)
+
+    def from_ms(self, now_ms: int) -> int:
+        """When the brokers had the first word of anything that is open."""
+        return min((lot.first_ms for lot in self.open.values()), default=now_ms)
+
+    def forget_minutes(self, before: int) -> Iterator[int]:
+        for key in [key for key in self.judged if key[1] < before]:
+            del self.judged[key]
+            yield key[1]
+
+    def _fresh(self, origins: Origins) -> Origins:
+        return above(origins, self._floors) - self._placed
+
+    def _lot(self, entry: Node, minute: int | None, at_ms: int, count: int) -> Lot | None:
+        """None: it is in a verdict already."""
+        came = minute_of(at_ms)
+        is_misdated = minute is not NO_MINUTE and not came - _OLDEST <= minute <= came + _AHEAD
+        minute = came if minute is NO_MINUTE or is_misdated else minute
+        late = came if at_ms > self.due_ms(minute) else None
+        if late in self.judged.get((entry, minute), ()):
+            return None
+        key = LotKey(entry, minute, late)
+        lot = self.open.get(key)
+        if lot is None:
+            due_ms = self.due_ms(minute if late is None else late)
+            lot = self.open[key] = Lot(key, due_ms, at_ms)
+        lot.first_ms = min(lot.first_ms, at_ms)
+        lot.misdated += count if is_misdated else 0
+        return lot

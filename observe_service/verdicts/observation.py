@@ -1,0 +1,356 @@
+"""From what nodes say to verdicts: which lots are due, whether all is said of them, and what has changed.
+
+It waits for nobody and has no clock: it is given reports, the ends of topics and the time.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from enrich.tally import MergedTally, Node, NodeKind, Origins, Report, minute_of
+from enrich.tally.origins import Place, Range
+from enrich.verdict.minute import FATES, MinuteVerdict, State, decoded, encoded
+from observe_service.verdicts.books import Books
+from observe_service.verdicts.judging import AtHop, judged, name_of
+from observe_service.verdicts.lots import MINUTE_MS, Lot, LotKey, Lots
+from observe_service.verdicts.reached import Ends, Reached, Torn
+from observe_service.verdicts.standing import Sla, Standing, Times
+from observe_service.verdicts.ways import Way
+
+_SILENCE_MS = 30_000
+"""A node says something every 10 s."""
+_KEPT_MINUTES = 2_880
+"""For so long the topic of tallies keeps what nodes say."""
+_MOST_FOLLOWED = 1_000
+_MARGIN_MS = 240_000
+"""Beside the first word of what is open: nodes say it at different times."""
+
+
+@dataclass
+class _Progress:
+    """Of a lot on one way."""
+
+    sure_ms: dict[int, int] = field(default_factory=dict)
+    """By hop: when it was seen that the node has said all it can say of the lot."""
+    is_done: bool = False
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Where another observer goes on."""
+
+    from_ms: int
+    """Tallies from then on are needed."""
+    minute: int
+    """Up to this one there are verdicts, open ones among them."""
+    floors: Mapping[Place, int]
+
+
+class Observation:
+    def __init__(self, ways: Sequence[Way], settle_ms: int, sla: Sla) -> None:
+        self.ways = ways
+        self._sla = sla
+        self._by_entry: dict[Node, list[Way]] = {}
+        for way in ways:
+            self._by_entry.setdefault(way.hops[0].node, []).append(way)
+        self._mentioned_by = _followers(ways)
+        self.books, self.reached, self.lots = Books(), Reached(), Lots(settle_ms)
+        self._progress: dict[tuple[LotKey, str], _Progress] = {}
+        self._standing: dict[tuple[str, int], Standing] = {}
+        self._records: dict[tuple[str, int], bytes] = {}
+        """As they were written last. Two days of them as objects would take several times as much."""
+        self._times: dict[tuple[Node, int], Times] = {}
+        """What verdicts of an observer before this one say; what came later is in the books."""
+        self._gone: dict[tuple[Node, int], int] = {}
+        """How many origins of a minute went at a node, in lots that are closed."""
+        self._lags_until: dict[int, int] = {}
+        self._next_minute: int | None = None
+        self._changed = True
+        self._touched: set[tuple[str, int]] = set()
+
+    @property
+    def nodes(self) -> Sequence[Node]:
+        return [*dict.fromkeys(hop.node for way in self.ways for hop in way.hops)]
+
+    # What it is given.
+
+    def begin(self, minute: int) -> None:
+        """The first minute that has a verdict."""
+        self._next_minute = minute if self._next_minute is None else self._next_minute
+
+    def resume(self, checkpoint: Checkpoint) -> None:
+        self.lots.place_below(checkpoint.floors)
+        self._next_minute = checkpoint.minute + 1
+
+    def restore(self, verdict: MinuteVerdict) -> None:
+        """What an observer has written before."""
+        way = next((way for way in self.ways if way.name == verdict.route), None)
+        if way is None or len(way.hops) != len(verdict.hops):
+            return  # the pipeline is another one now
+        key = way.name, verdict.minute
+        self._records[key] = _record(verdict)
+        if verdict.lots:
+            self._lags_until[verdict.minute] = max(self._lags_until.get(verdict.minute, 0), verdict.until_ms)
+            for hop, stood in zip(way.hops, verdict.hops, strict=True):
+                self._times[hop.node, verdict.minute] = Times(stood.lag, stood.duplicates)
+        judged_lots = self.lots.judged.setdefault((way.hops[0].node, verdict.minute), set())
+        judged_lots.update(verdict.lots)
+        if any(verdict.total(fate) for fate in FATES):
+            self._standing[key] = Standing.of(verdict, way, self.books)
+
+    def take(self, report: Report, at_ms: int) -> None:
+        """`at_ms`: when the brokers had it."""
+        self._changed = True
+        self.books.take(report, at_ms, self._lags_until)
+        if report.node in self._by_entry:
+            for tally in report.tallies:
+                if not tally.route:
+                    self.lots.told(report.node, tally.minute, MergedTally().joined(_sets(tally)).known, at_ms)
+        for entry, topic in self._mentioned_by.get(report.node, ()):
+            for tally in report.tallies:
+                if not tally.route:
+                    known = _sets(tally).known
+                    own = Origins({place: some for place, some in known.by_place.items() if place[0] == topic})
+                    self.lots.mentioned(entry, tally.minute, own, at_ms)
+
+    def look(self, at_ms: int, ends: Ends, topics_of: Mapping[Node, Sequence[str]]) -> None:
+        for node in self.nodes:
+            if topics_of.get(node):
+                self.reached.look(node, topics_of[node], at_ms, ends)
+
+    def nothing_there(self, node: Node, ranges: Iterable[Range]) -> None:
+        """Where the node's topics have no records: nobody can read them."""
+        self.books.reads[node] = self.books.reads.get(node, Origins()) | Origins.of_ranges(ranges)
+
+    def not_answering(self, entry: Node, minute: int) -> None:
+        """The node did not answer all this minute long."""
+        for way in self._by_entry.get(entry, ()):
+            self._stand(way, minute).unanswered = name_of(way.hops[0])
+            self._touched.add((way.name, minute))
+
+    # What follows.
+
+    def tick(self, log_ms: int, now_ms: int) -> Sequence[MinuteVerdict]:
+        """Verdicts that are new or have changed. `log_ms`: up to then all that nodes have said was given."""
+        until = self._until(now_ms)
+        self._begin_minutes(log_ms)
+        touched, self._touched = self._touched, set()
+        for lot in [lot for lot in self.lots.open.values() if lot.due_ms <= log_ms]:
+            touched |= self._judge(lot, until, now_ms)
+        touched |= self._follow() if self._changed else set()
+        self._changed = False
+        verdicts = [verdict for key in touched if (verdict := self._written(key, log_ms)) is not None]
+        self._forget(log_ms)
+        return verdicts
+
+    def now(self, now_ms: int) -> Sequence[MinuteVerdict]:
+        """Of the minutes that are not due yet, as far as it is known."""
+        found = []
+        for lot in self.lots.open.values():
+            if lot.key.late is None and lot.due_ms > now_ms:
+                for way in self._by_entry[lot.key.entry]:
+                    standing = Standing.new(way, lot.key.minute)
+                    standing.reason = "events of this minute may still come"
+                    at = judged(way, lot.origins, self.books)
+                    found.append(standing.verdict(self.books, self._sla, self._times_of, at))
+        return found
+
+    def checkpoint(self, log_ms: int) -> Checkpoint:
+        from_ms = min(self.lots.from_ms(log_ms), log_ms) - _MARGIN_MS
+        minute = (self._next_minute or minute_of(log_ms)) - 1
+        is_open = [lot.key.minute for lot in self.lots.open.values() if lot.key.late is None]
+        return Checkpoint(from_ms, min([minute, *(each - 1 for each in is_open)]), self.lots.floors())
+
+    # Steps of a tick.
+
+    def _until(self, now_ms: int) -> Mapping[Node, int]:
+        found: dict[Node, int] = {}
+        for node in self.nodes:
+            found[node] = self.reached.until_ms(node, self.books.reads.get(node, Origins()), now_ms)
+            self.books.forget_reads(node, self.reached.bases(node))
+        return found
+
+    def _begin_minutes(self, log_ms: int) -> None:
+        first = self._next_minute
+        if first is None:
+            return
+        for minute in range(first, minute_of(log_ms) + 1):
+            for entry in self._by_entry:
+                self.lots.minute_begins(entry, minute)
+        self._next_minute = max(first, minute_of(log_ms) + 1)
+
+    def _judge(self, lot: Lot, until: Mapping[Node, int], now_ms: int) -> set[tuple[str, int]]:
+        entry = lot.key.entry
+        self.lots.settle(lot)
+        if lot.untold:  # for all that follows the entry has said them
+            self.books.sets.setdefault((entry, ""), MergedTally()).went |= lot.untold
+            lot.told, lot.untold = lot.told | lot.untold, Origins()
+        if lot.key.late is not None and not lot.origins:
+            del self.lots.open[lot.key]
+            return set()
+        touched: set[tuple[str, int]] = set()
+        for way in self._by_entry[entry]:
+            progress = self._progress.setdefault((lot.key, way.name), _Progress())
+            if progress.is_done:
+                continue
+            touched |= self._judge_way(lot, way, progress, until, now_ms)
+        if all(self._progress[lot.key, way.name].is_done for way in self._by_entry[entry]):
+            self._close(lot)
+        return touched
+
+    def _judge_way(
+        self, lot: Lot, way: Way, progress: _Progress, until: Mapping[Node, int], now_ms: int
+    ) -> set[tuple[str, int]]:
+        at = judged(way, lot.origins, self.books)
+        state, reason = self._state(lot, at, progress, until, now_ms)
+        standing = self._stand(way, lot.key.minute)
+        if state is not State.SETTLED:
+            if lot.key.late is None and (standing.state, standing.reason) != (state, reason):
+                standing.state, standing.reason = state, reason
+                return {(way.name, lot.key.minute)}
+            return set()
+        unknown, why = self._torn(lot, at, progress)
+        standing.add(at, unknown)
+        standing.lots.append(lot.key.late)
+        standing.late += len(lot.origins) if lot.key.late is not None else 0
+        standing.misdated += lot.misdated
+        if lot.key.late is None or unknown:
+            standing.state, standing.reason = (State.UNKNOWN if unknown else State.SETTLED), why
+        progress.is_done = True
+        return {(way.name, lot.key.minute)}
+
+    def _state(
+        self, lot: Lot, at: Sequence[AtHop], progress: _Progress, until: Mapping[Node, int], now_ms: int
+    ) -> tuple[State, str | None]:
+        needed_ms = lot.due_ms
+        for index, each in enumerate(at):
+            node, name = each.hop.node, name_of(each.hop)
+            heard_ms = self.books.heard_ms.get(node, 0)
+            is_silent = now_ms - heard_ms > _SILENCE_MS
+            is_ingest = index == 0 and node.kind is NodeKind.ingest
+            if index not in progress.sure_ms:
+                end_ms = ((lot.key.minute if lot.key.late is None else lot.key.late) + 1) * MINUTE_MS
+                said_all = heard_ms >= end_ms if is_ingest else until.get(node, 0) >= needed_ms
+                if said_all or (index and not each.missing):
+                    progress.sure_ms[index] = now_ms
+            if index in progress.sure_ms:
+                needed_ms = progress.sure_ms[index]
+                continue
+            state = State.UNKNOWN if is_silent else State.OPEN
+            if index == 0:
+                what = "is silent" if is_silent else "is behind"
+                return state, f"{name} {what}: what came in there is not all known"
+            return state, f"{name} {'is silent' if is_silent else 'is behind'}: {len(each.missing):,} events are open"
+        return State.SETTLED, None
+
+    def _torn(self, lot: Lot, at: Sequence[AtHop], progress: _Progress) -> tuple[Origins, str | None]:
+        """What is missing where a node could not say what it had to, and how to call that."""
+        unknown, why = Origins(), None
+        for index, each in enumerate(at):
+            if each.missing and any(_concerns(torn, each, lot, progress.sure_ms[index]) for torn in self.reached.torn):
+                unknown |= each.missing
+                why = f"{name_of(each.hop)} has not said what became of {len(each.missing):,} events"
+        return unknown, why
+
+    def _close(self, lot: Lot) -> None:
+        self.lots.close(lot)
+        remaining = Origins()
+        for way in self._by_entry[lot.key.entry]:
+            del self._progress[lot.key, way.name]
+            remaining |= self._standing[way.name, lot.key.minute].remaining & lot.origins
+        for node in {hop.node for way in self._by_entry[lot.key.entry] for hop in way.hops}:
+            key = node, lot.key.minute
+            self._gone[key] = self._gone.get(key, 0) + len(self.books.of(node).went & lot.origins)
+        self.books.forget(lot.origins - remaining)
+
+    def _follow(self) -> set[tuple[str, int]]:
+        """What became of those that were lost, waiting or dead when their minute was judged."""
+        touched, done = set[tuple[str, int]](), Origins()
+        for key, standing in self._standing.items():
+            if not standing.remaining:
+                continue
+            done |= standing.follow(self.books)
+            touched.add(key)
+        if done:
+            still = Origins()
+            for standing in self._standing.values():
+                still |= standing.remaining & done
+            self.books.forget(done - still)
+        return touched
+
+    def _written(self, key: tuple[str, int], log_ms: int) -> MinuteVerdict | None:
+        standing = self._standing[key]
+        lot = self.lots.open.get(LotKey(standing.way.hops[0].node, standing.minute, None))
+        is_open = lot is not None and None not in standing.lots
+        at = judged(standing.way, lot.origins, self.books) if lot is not None and is_open else []
+        progress = self._progress.get((lot.key, key[0]), _Progress()) if lot is not None else _Progress()
+        verdict = standing.verdict(self.books, self._sla, self._times_of, at, progress.sure_ms)
+        record = _record(verdict)
+        if self._records.get(key) == record:
+            return None
+        self._records[key] = record
+        return replace(verdict, until_ms=log_ms)
+
+    def _times_of(self, node: Node, minute: int) -> Times:
+        before, lag = self._times.get((node, minute), Times()), self.books.lag(node, minute)
+        gone = self._gone.get((node, minute), 0)
+        for lot in self.lots.open.values():
+            if lot.key.minute == minute:
+                gone += len(self.books.of(node).went & lot.origins)
+        return Times(before.lag + lag, before.duplicates + max(0, lag.went.count - gone))
+
+    def _stand(self, way: Way, minute: int) -> Standing:
+        key = way.name, minute
+        standing = self._standing.get(key)
+        if standing is None:
+            record = self._records.get(key)
+            standing = Standing.new(way, minute) if record is None else Standing.of(decoded(record), way, self.books)
+            self._standing[key] = standing
+        return standing
+
+    def _forget(self, log_ms: int) -> None:
+        oldest = minute_of(log_ms) - _KEPT_MINUTES
+        open_minutes = {lot.key.minute for lot in self.lots.open.values()}
+        for key, standing in [*self._standing.items()]:
+            is_over = key[1] < oldest
+            if key[1] not in open_minutes and (is_over or not standing.remaining):
+                del self._standing[key]
+        followed = [key for key in sorted(self._standing, key=lambda key: key[1]) if key[1] not in open_minutes]
+        for key in followed[: max(0, len(followed) - _MOST_FOLLOWED)]:
+            self.books.forget(self._standing.pop(key).remaining)
+        for key in [key for key in self._records if key[1] < oldest]:
+            del self._records[key]
+        gone = [*self.lots.forget_minutes(oldest)]
+        self.books.forget_minutes(gone)
+        for minute in gone:
+            self._lags_until.pop(minute, None)
+        for by_minute in (self._gone, self._times):
+            for old in [key for key in by_minute if key[1] < oldest]:
+                del by_minute[old]
+        self.reached.forget_torn(self.lots.from_ms(log_ms) - MINUTE_MS)
+
+
+def _sets(tally: object) -> MergedTally:
+    merged = MergedTally()
+    for name in ("came", "went", "dropped", "dead", "waiting"):
+        setattr(merged, name, getattr(tally, name))
+    return merged
+
+
+def _followers(ways: Sequence[Way]) -> Mapping[Node, Sequence[tuple[Node, str]]]:
+    """Of each node right behind an ingest entry: the entry, and its topic. One entry for a topic."""
+    found: dict[Node, list[tuple[Node, str]]] = {}
+    seen: set[tuple[Node, str]] = set()
+    for way in ways:
+        if way.topic is not None and len(way.hops) > 1 and (way.hops[1].node, way.topic) not in seen:
+            seen.add((way.hops[1].node, way.topic))
+            found.setdefault(way.hops[1].node, []).append((way.hops[0].node, way.topic))
+    return found
+
+
+def _concerns(torn: Torn, at: AtHop, lot: Lot, sure_ms: int) -> bool:
+    return torn.node == at.hop.node and torn.after_ms <= sure_ms and torn.until_ms >= lot.first_ms - MINUTE_MS
+
+
+def _record(verdict: MinuteVerdict) -> bytes:
+    """The same for verdicts that say the same."""
+    return encoded(replace(verdict, until_ms=0))

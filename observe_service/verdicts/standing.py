@@ -1,0 +1,218 @@
+"""What stands of a minute on one way: counts of what is final, and by name what may still become something else."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
+
+from enrich.tally import MergedTally, Node, Origins
+from enrich.tally.lags import NO_LAG, Lag
+from enrich.verdict.minute import FATES, HopVerdict, MinuteVerdict, State, Up, named, origins_of
+from observe_service.verdicts.books import Books
+from observe_service.verdicts.judging import AtHop, judged
+from observe_service.verdicts.ways import Way
+
+_COUNTS = ("came", "went", "elsewhere", "dropped", "dead", "waiting", "lost", "unknown", "open")
+
+
+@dataclass(frozen=True)
+class Sla:
+    p95_ms: int
+
+
+@dataclass(frozen=True)
+class Times:
+    """Of the events of a minute at one node."""
+
+    lag: Lag = NO_LAG
+    duplicates: int = 0
+
+
+@dataclass
+class Final:
+    """Of one hop: what does not change any more."""
+
+    counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_COUNTS, 0))
+    more: Mapping[str, int] = field(default_factory=dict)
+    """Of those counts: how many once could not be named."""
+
+
+@dataclass
+class Standing:
+    way: Way
+    minute: int
+    final: Sequence[Final]
+    remaining: Origins = field(default_factory=Origins)
+    """Lost, unknown, waiting or dead: they are judged again when something is said of them."""
+    unknown: Origins = field(default_factory=Origins)
+    """Of what is missing: the node could not say what became of it."""
+    lots: list[int | None] = field(default_factory=list)
+    late: int = 0
+    misdated: int = 0
+    state: State = State.OPEN
+    reason: str | None = None
+    unanswered: str | None = None
+
+    @classmethod
+    def new(cls, way: Way, minute: int) -> "Standing":
+        return cls(way, minute, [Final() for _ in way.hops])
+
+    @classmethod
+    def of(cls, verdict: MinuteVerdict, way: Way, books: Books) -> "Standing":
+        """As it stood when the verdict was written; the books are told what it names."""
+        standing = cls.new(way, verdict.minute)
+        standing.lots = [*verdict.lots]
+        standing.late, standing.misdated, standing.unanswered = verdict.late, verdict.misdated, verdict.unanswered
+        standing.state, standing.reason = verdict.state, verdict.reason
+        if not verdict.lots:
+            return standing  # nothing in it is final: it is judged again
+        for index, hop in enumerate(verdict.hops):
+            for fate in FATES:
+                origins = origins_of(hop.names.get(fate, ()))
+                standing._remember(index, fate, origins, books)
+        at = judged(way, standing.remaining, books)
+        for final, hop, now in zip(standing.final, verdict.hops, at, strict=True):
+            counts = _counts(now, standing.unknown)
+            final.counts = {name: getattr(hop, name) - counts[name] for name in _COUNTS}
+            final.more = hop.more
+        return standing
+
+    def _remember(self, index: int, fate: str, origins: Origins, books: Books) -> None:
+        if not origins:
+            return
+        self.remaining |= origins
+        if fate == "unknown":
+            self.unknown |= origins
+        for hop in self.way.hops[:index]:
+            for route in {hop.route, ""}:
+                books.sets.setdefault((hop.node, route), MergedTally()).went |= origins
+        here = books.sets.setdefault((self.way.hops[index].node, ""), MergedTally())
+        if fate == "dead":
+            here.dead |= origins
+        elif fate == "waiting":
+            here.waiting |= origins
+
+    def add(self, at: Sequence[AtHop], unknown: Origins) -> None:
+        """Of a lot that is judged for good."""
+        unresolved = reduce(Origins.__or__, (each.unresolved for each in at))
+        self.remaining |= unresolved
+        self.unknown |= unknown & unresolved
+        for final, each in zip(self.final, at, strict=True):
+            for name, count in _counts(_without(each, unresolved), Origins()).items():
+                final.counts[name] += count
+
+    def follow(self, books: Books) -> Origins:
+        """Takes up what became of those that remained. Returns those that are final now."""
+        if not self.remaining:
+            return self.remaining
+        at = judged(self.way, self.remaining, books)
+        unresolved = reduce(Origins.__or__, (each.unresolved for each in at))
+        done = self.remaining - unresolved
+        if done:
+            for final, each in zip(self.final, at, strict=True):
+                for name, count in _counts(_without(each, unresolved), Origins()).items():
+                    final.counts[name] += count
+            self.remaining, self.unknown = unresolved, self.unknown - done
+        return done
+
+    def verdict(
+        self,
+        books: Books,
+        sla: Sla,
+        times: Callable[[Node, int], Times],
+        at: Sequence[AtHop] = (),
+        sure: Collection[int] = (),
+    ) -> MinuteVerdict:
+        """`at`: what is judged for now, and not final. `sure`: the hops where nothing more will be said of it."""
+        hops: list[HopVerdict] = []
+        remaining = judged(self.way, self.remaining, books)
+        for index, final in enumerate(self.final):
+            parts = [remaining[index], *at[index : index + 1]]
+            counts = [final.counts, *(_counts(part, self.unknown) for part in parts)]
+            undecided = at[index].missing if at and index not in sure else Origins()
+            counts.append({"lost": -len(undecided), "open": len(undecided)})
+            names, more = _names(parts, self.unknown, undecided)
+            hop = self.way.hops[index]
+            late = times(hop.node, self.minute)
+            hops.append(
+                HopVerdict(
+                    hop.node.kind.name,
+                    hop.node.name,
+                    hop.route,
+                    **{name: sum(each.get(name, 0) for each in counts) for name in _COUNTS},
+                    duplicates=late.duplicates,
+                    lag=late.lag,
+                    names=names,
+                    more={fate: more.get(fate, 0) + final.more.get(fate, 0) for fate in FATES},
+                )
+            )
+        verdict = MinuteVerdict(
+            self.way.name,
+            self.minute,
+            self.state,
+            Up.UNKNOWN,
+            hops,
+            self.reason,
+            None,
+            self.late,
+            self.misdated,
+            self.unanswered,
+            tuple(self.lots),
+        )
+        return _with_up(verdict, sla)
+
+
+def _without(at: AtHop, origins: Origins) -> AtHop:
+    if not origins:
+        return at
+    sets = (at.given, at.went, at.dropped, at.dead, at.waiting, at.elsewhere, at.missing)
+    return AtHop(at.hop, *(some - origins for some in sets))
+
+
+def _counts(at: AtHop, unknown: Origins) -> dict[str, int]:
+    not_said = len(at.missing & unknown) if at.missing and unknown else 0
+    return {
+        "came": len(at.given),
+        "went": len(at.went),
+        "elsewhere": len(at.elsewhere),
+        "dropped": len(at.dropped),
+        "dead": len(at.dead),
+        "waiting": len(at.waiting),
+        "lost": len(at.missing) - not_said,
+        "unknown": not_said,
+        "open": 0,
+    }
+
+
+def _names(
+    parts: Sequence[AtHop], unknown: Origins, undecided: Origins
+) -> tuple[dict[str, Sequence[str]], dict[str, int]]:
+    missing = reduce(Origins.__or__, (part.missing for part in parts)) - undecided
+    sets = {
+        "lost": missing - unknown,
+        "unknown": missing & unknown,
+        "waiting": reduce(Origins.__or__, (part.waiting for part in parts)),
+        "dead": reduce(Origins.__or__, (part.dead for part in parts)),
+    }
+    found = {fate: named(some) for fate, some in sets.items() if some}
+    return {fate: names for fate, (names, _) in found.items()}, {fate: more for fate, (_, more) in found.items()}
+
+
+def _with_up(verdict: MinuteVerdict, sla: Sla) -> MinuteVerdict:
+    if verdict.unanswered is not None:
+        return replace(verdict, up=Up.DOWN, why=f"{verdict.unanswered} did not answer")
+    if verdict.state is not State.SETTLED:
+        return verdict
+    lost = verdict.total("lost")
+    if lost:
+        return replace(verdict, up=Up.DOWN, why=f"{lost:,} of {verdict.came:,} events were lost")
+    missing, late = verdict.undelivered, verdict.hops[-1].lag.went
+    expected = verdict.went + missing
+    p95_ms = verdict.quantile_ms(0.95)
+    if p95_ms is None:
+        # There may be no event times at all; then only what did not arrive is against it.
+        if missing and missing > expected * 0.05:
+            return replace(verdict, up=Up.DOWN, why=f"{missing:,} of {expected:,} events were not delivered")
+        return replace(verdict, up=Up.UP)
+    if p95_ms > sla.p95_ms and late:
+        return replace(verdict, up=Up.DOWN, why=f"p95 end to end was {p95_ms / 1000:,.3g} s")
+    return replace(verdict, up=Up.UP)

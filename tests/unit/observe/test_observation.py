@@ -1,0 +1,311 @@
+"""Verdicts beside a plain model of a chain: what is lost is named, and nothing else ever is."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from random import Random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from enrich.tally import Lags, Node, NodeKind, Origins, Report, Tally
+from enrich.tally.origins import Read
+from enrich.verdict import MinuteVerdict, State, Up, decoded, encoded
+from enrich.verdict.minute import origins_of
+from observe_service.verdicts.observation import Observation
+from observe_service.verdicts.standing import Sla
+from observe_service.verdicts.ways import Hop, Way
+
+ENTRY, STAGE = Node("p", NodeKind.ingest, "plays"), Node("p", NodeKind.stage, "prepare")
+EXPEL = Node("p", NodeKind.expel, "acme")
+WAY = Way((Hop(ENTRY), Hop(STAGE, "acme"), Hop(EXPEL)), "plays.raw")
+RAW, OUT = "plays.raw", "plays.acme"
+MINUTE, SETTLE_MS = 100, 60_000
+SAID_MS = MINUTE * 60_000 + 30_000
+DUE_MS = (MINUTE + 1) * 60_000 + SETTLE_MS
+FATES = ("went", "dead", "waiting", "lost", "lost later", "elsewhere", "dropped")
+
+
+def of(offsets: Iterable[int]) -> Origins:
+    return Origins.of_offsets(RAW, 0, sorted(offsets)) if (offsets := list(offsets)) else Origins()
+
+
+@dataclass
+class Chain:
+    """Events are offsets of one partition. Each has a fate; those that a node loses it says nothing of."""
+
+    fates: Sequence[str]
+    reports: list[Report] = field(default_factory=list)
+
+    def having(self, *fates: str) -> list[int]:
+        return [offset for offset, fate in enumerate(self.fates) if fate in fates]
+
+    def said(self) -> list[Report]:
+        everything = of(range(len(self.fates)))
+        self.say(ENTRY, Tally(minute=MINUTE, came=everything, went=everything))
+        in_stage = self.having("went", "dead", "waiting", "lost later", "elsewhere", "dropped")
+        taken = self.having("went", "dead", "waiting", "lost later")
+        dropped, both = of(self.having("dropped")), of([*taken, *self.having("elsewhere")])
+        here = Tally(minute=MINUTE, came=of(in_stage), went=both, dropped=dropped)
+        self.say(STAGE, here, reads=[Read(RAW, 0, 0, len(self.fates))])
+        self.say(STAGE, Tally("acme", MINUTE, went=of(taken)))
+        out = self.having("went", "dead", "waiting")
+        dead, waiting = of(self.having("dead")), of(self.having("waiting"))
+        gone = Tally(came=of(out), went=of(self.having("went")), dead=dead, waiting=waiting)
+        self.say(EXPEL, gone, reads=[Read(OUT, 0, 0, len(taken))])
+        return self.reports
+
+    def say(self, node: Node, *tallies: Tally, reads: Iterable[Read] = ()) -> None:
+        self.reports.append(Report(node, node.name, len(self.reports), SAID_MS, tallies, tuple(reads)))
+
+    def ends(self) -> dict[tuple[str, int], int]:
+        taken = self.having("went", "dead", "waiting", "lost later")
+        return {(RAW, 0): len(self.fates), (OUT, 0): len(taken)}
+
+
+TOPICS = {STAGE: [RAW], EXPEL: [OUT]}
+ALIVE = Report(ENTRY, "alive", 1, 0)
+
+
+class Watched:
+    """An observation with what it has written, as the topic would keep it."""
+
+    def __init__(self) -> None:
+        self.observation = Observation([WAY], SETTLE_MS, Sla(1_000))
+        self.observation.begin(MINUTE)
+        self.written: dict[int, MinuteVerdict] = {}
+
+    def take(self, reports: Iterable[Report], at_ms: int = SAID_MS) -> None:
+        for report in reports:
+            self.observation.take(report, at_ms)
+
+    def settle(self, chain: Chain, at_ms: int = DUE_MS) -> MinuteVerdict:
+        """As time goes on after the minute is due, with nothing new but signs of life."""
+        self.observation.take(ALIVE, at_ms - 1_000)
+        for second in range(1, 5):
+            self.observation.look(at_ms + second * 1_000, chain.ends(), TOPICS)
+            self.tick(at_ms + second * 1_000)
+        return self.written[MINUTE]
+
+    def tick(self, at_ms: int) -> None:
+        for verdict in self.observation.tick(at_ms, at_ms):
+            self.written[verdict.minute] = decoded(encoded(verdict))
+            assert encoded(self.written[verdict.minute]) == encoded(verdict)
+
+    def again(self, at_ms: int) -> "Watched":
+        """Another observer, that goes on where this one was."""
+        other = Watched()
+        other.written = {**self.written}
+        checkpoint = self.observation.checkpoint(at_ms)
+        for verdict in self.written.values():
+            other.observation.restore(verdict)
+        other.observation.resume(checkpoint)
+        return other
+
+
+def lost(verdict: MinuteVerdict) -> Origins:
+    return origins_of(verdict.named("lost")[0])
+
+
+fates = st.lists(st.sampled_from(FATES), min_size=1, max_size=40)
+
+
+def check(found: MinuteVerdict, chain: Chain) -> None:
+    assert found.state is State.SETTLED, found.reason
+    assert lost(found) == of(chain.having("lost", "lost later"))
+    entry, stage, expel = found.hops
+    assert (entry.came, entry.went, entry.lost) == (len(chain.fates), len(chain.fates), 0)
+    assert origins_of(stage.names.get("lost", ())) == of(chain.having("lost"))
+    assert (stage.dropped, stage.elsewhere) == (len(chain.having("dropped")), len(chain.having("elsewhere")))
+    assert origins_of(expel.names.get("dead", ())) == of(chain.having("dead"))
+    assert origins_of(expel.names.get("waiting", ())) == of(chain.having("waiting"))
+    assert found.went == expel.went == len(chain.having("went"))
+
+
+@given(fates, st.randoms(use_true_random=False), st.booleans())
+def test_what_is_lost_is_named_and_all_else_has_its_count(fates: list[str], source: Random, is_replaced: bool) -> None:
+    chain = Chain(fates)
+    again = [*chain.said(), *source.sample(chain.reports, source.randrange(len(chain.reports)))]
+    source.shuffle(again)
+    watched = Watched()
+    watched.take(again)
+    check(watched.settle(chain), chain)
+    if is_replaced:  # the other hears some of it once more
+        watched = watched.again(DUE_MS + 10_000)
+        watched.take(source.sample(again, source.randrange(len(again))))
+        watched.settle(chain, DUE_MS + 20_000)
+        check(watched.written[MINUTE], chain)
+
+
+@given(fates, st.randoms(use_true_random=False), st.integers(0, 5))
+def test_before_all_is_said_nothing_is_named_that_is_not_lost(fates: list[str], source: Random, heard: int) -> None:
+    chain = Chain(fates)
+    watched = Watched()
+    watched.take(source.sample(chain.said(), min(heard, len(chain.reports))))
+    found = watched.settle(chain)
+    assert len(lost(found) - of(chain.having("lost", "lost later"))) == 0
+
+
+@given(fates, st.booleans())
+def test_what_waited_or_was_dead_or_lost_is_taken_up_when_it_goes(fates: list[str], is_replaced: bool) -> None:
+    chain = Chain(fates)
+    watched = Watched()
+    watched.take(chain.said())
+    watched.settle(chain)
+    if is_replaced:
+        watched = watched.again(DUE_MS + 10_000)
+    late = of(chain.having("waiting", "dead", "lost later"))
+    watched.take([Report(EXPEL, "retried", 1, 0, [Tally(went=late)])], DUE_MS + 300_000)
+    watched.tick(DUE_MS + 300_001)
+    found = watched.written[MINUTE]
+    assert found.went == len(chain.having("went", "waiting", "dead", "lost later"))
+    assert (found.total("waiting"), found.total("dead")) == (0, 0)
+    assert lost(found) == of(chain.having("lost"))
+
+
+def test_a_minute_is_open_as_long_as_a_node_that_speaks_is_behind() -> None:
+    chain = Chain(["went", "lost"])
+    watched = Watched()
+    watched.take(chain.said())
+    watched.tick(DUE_MS - 1)
+    assert not watched.written
+    # The stage has read what there was before the minute was due: more may have been written since.
+    watched.observation.look(DUE_MS - 1, chain.ends(), TOPICS)
+    watched.take([ALIVE, replace(ALIVE, node=STAGE)], DUE_MS)
+    watched.tick(DUE_MS + 1)
+    found = watched.written[MINUTE]
+    assert (found.state, found.reason) == (State.OPEN, "stage prepare is behind: 1 events are open")
+    assert not lost(found)
+    assert lost(watched.settle(chain)) == of([1])
+
+
+def test_a_node_is_given_time_for_what_the_one_before_it_sent_late() -> None:
+    chain = Chain(["went"] * 3)
+    watched = Watched()
+    entry, stage, expel = chain.said()[0], chain.reports[1:3], chain.reports[3]
+    watched.take([entry, ALIVE], DUE_MS - 1)
+    watched.observation.look(DUE_MS + 1, {(RAW, 0): 3, (OUT, 0): 0}, TOPICS)
+    watched.take(stage, DUE_MS + 5_000)  # it was behind; the next has read all that there was when the minute was due
+    watched.tick(DUE_MS + 6_000)
+    assert not lost(watched.written[MINUTE])
+    assert watched.written[MINUTE].state is not State.SETTLED
+    watched.take([expel], DUE_MS + 7_000)
+    assert watched.settle(chain, DUE_MS + 8_000).went == 3
+
+
+def test_silence_is_unknown_and_never_a_loss() -> None:
+    chain = Chain(["went", "lost"])
+    watched = Watched()
+    watched.take([chain.said()[0]])
+    found = watched.settle(chain, DUE_MS + 100_000)
+    assert (found.state, found.reason) == (State.UNKNOWN, "stage prepare is silent: 2 events are open")
+    assert not lost(found)
+    assert found.up is Up.UNKNOWN
+
+
+def test_an_entry_that_is_silent_makes_a_minute_unknown_and_down_if_it_does_not_answer() -> None:
+    watched = Watched()
+    watched.tick(DUE_MS + 60_000)
+    found = watched.written[MINUTE]
+    assert (found.state, found.up) == (State.UNKNOWN, Up.UNKNOWN)
+    assert found.reason == "ingest plays is silent: what came in there is not all known"
+    watched.observation.not_answering(ENTRY, MINUTE)
+    watched.tick(DUE_MS + 61_000)
+    assert (watched.written[MINUTE].up, watched.written[MINUTE].why) == (Up.DOWN, "ingest plays did not answer")
+    again = watched.again(DUE_MS + 62_000)
+    again.observation.take(ALIVE, DUE_MS + 62_000)
+    again.tick(DUE_MS + 63_000)
+    found = again.written[MINUTE]
+    assert (found.state, found.up, found.came) == (State.SETTLED, Up.DOWN, 0)
+
+
+def test_what_stays_in_a_hole_of_what_a_node_has_read_is_unknown_in_the_end() -> None:
+    chain = Chain(["went"] * 4 + ["lost"] * 2 + ["went"] * 4)
+    torn = [Read(RAW, 0, 0, 4), Read(RAW, 0, 6, 10)]
+    with_hole = [replace(each, reads=torn) if each.node == STAGE and each.reads else each for each in chain.said()]
+    watched = Watched()
+    watched.take(with_hole)
+    assert watched.settle(chain).state is not State.SETTLED
+    found = watched.settle(chain, DUE_MS + 200_000)
+    found = watched.settle(chain, DUE_MS + 330_000)
+    assert (found.state, found.hops[1].unknown, found.total("lost")) == (State.UNKNOWN, 2, 0)
+    assert found.reason == "stage prepare has not said what became of 2 events"
+    assert found.up is Up.UNKNOWN
+    whole = Watched()
+    whole.take(chain.reports)
+    assert lost(whole.settle(chain)) == of([4, 5]), "the test shows nothing"
+
+
+def test_what_a_killed_ingest_could_not_say_is_known_from_the_stage_behind_it() -> None:
+    chain = Chain(["went", "lost", "went"])
+    said = Tally(minute=MINUTE, came=of([0, 1]), went=of([0, 1]))
+    killed = [replace(chain.said()[0], tallies=(said,)), *chain.reports[1:]]
+    watched = Watched()
+    watched.take(killed)
+    found = watched.settle(chain)
+    assert (found.state, lost(found)) == (State.SETTLED, of([1]))
+    assert [each.came for each in found.hops] == [3, 3, 2]
+
+
+def test_what_comes_late_counts_in_its_minute_once_and_is_called_late() -> None:
+    chain = Chain(["went"] * 3)
+    watched = Watched()
+    watched.take(chain.said())
+    assert watched.settle(chain).late == 0
+    more = Chain(["went"] * 5)
+    late = [replace(each, reporter="late") for each in more.said()]
+    for _ in range(2):
+        watched.take(late, DUE_MS + 90_000)
+        found = watched.settle(more, DUE_MS + 90_000 + 60_000 + SETTLE_MS)
+        assert (found.came, found.went, found.late, found.total("lost")) == (5, 5, 2, 0)
+        watched = watched.again(DUE_MS + 300_000)
+
+
+def test_times_that_cannot_be_true_count_in_the_minute_in_which_the_event_came() -> None:
+    for wrong in (MINUTE + 500_000, MINUTE - 2_000, -500_000):
+        chain = Chain(["went"] * 3)
+        misdated = [
+            replace(each, tallies=[replace(tally, minute=wrong) for tally in each.tallies]) for each in chain.said()
+        ]
+        watched = Watched()
+        watched.take(misdated)
+        found = watched.settle(chain)
+        assert (found.came, found.went, found.misdated) == (3, 3, 3)
+        assert list(watched.written) == [MINUTE, MINUTE + 1][: len(watched.written)]
+
+
+def lag(went_ms: Sequence[int]) -> Tally:
+    times = [MINUTE * 60_000] * len(went_ms)
+    return Tally(
+        minute=MINUTE, lag=Lags.of(times, times, [t + w for t, w in zip(times, went_ms, strict=True)]).of_minute(MINUTE)
+    )
+
+
+def test_lags_count_once_however_often_they_are_said_and_whoever_hears_them() -> None:
+    chain = Chain(["went"] * 3)
+    late = Report(EXPEL, "times", 1, 0, [lag([100, 200, 300])])
+    watched = Watched()
+    watched.take([*chain.said(), late, late])
+    found = watched.settle(chain)
+    assert (found.hops[2].lag.went.count, found.hops[2].duplicates) == (3, 0)
+    again = watched.again(DUE_MS + 10_000)
+    again.take([late])
+    again.take([Report(EXPEL, "times", 2, 0, [lag([400])])], DUE_MS + 20_000)
+    again.take([Report(EXPEL, "more", 1, 0, [Tally(went=of([99]))])], DUE_MS + 20_000)
+    again.settle(chain, DUE_MS + 20_000)
+    assert again.written[MINUTE].hops[2].lag.went.count == 3, "nothing of the minute changed: it is not written again"
+    assert watched.written[MINUTE].up is Up.UP
+    twice = Watched()
+    twice.take([*chain.reports, late, replace(late, sequence=2)])
+    assert twice.settle(chain).hops[2].duplicates == 3
+
+
+def test_six_percent_that_are_not_delivered_are_down_although_the_rest_was_quick() -> None:
+    for waiting, up in ((6, Up.DOWN), (4, Up.UP)):
+        chain = Chain(["went"] * (100 - waiting) + ["waiting"] * waiting)
+        watched = Watched()
+        watched.take([*chain.said(), Report(EXPEL, "times", 1, 0, [lag([100] * (100 - waiting))])])
+        assert watched.settle(chain).up is up
+    slow = Watched()
+    slow.take([*Chain(["went"] * 100).said(), Report(EXPEL, "times", 1, 0, [lag([100] * 90 + [5_000] * 10)])])
+    found = slow.settle(Chain(["went"] * 100))
+    assert (found.up, found.why) == (Up.DOWN, "p95 end to end was 5.06 s")
