@@ -17,7 +17,7 @@ from functools import partial
 
 from edge_service.expel.breaker import Breaker, State
 from edge_service.expel.events import BODIES, Batch, Became, Event, Lease, Origins, has_body, origins_of
-from edge_service.expel.http import HttpClient, NoAnswer
+from enrich.endpoints.http import HttpClient, NoAnswer
 from edge_service.expel.limits import Concurrency, Rate
 from edge_service.expel.order import Order, Verdict
 from edge_service.expel.outbox import Outbox

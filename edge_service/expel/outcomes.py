@@ -6,7 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 from http import HTTPStatus
 
-from edge_service.expel.http import Answer, NoAnswer
+from enrich.endpoints.http import Answer, NoAnswer
 from edge_service.expel.retry_after import retry_after_s
 
 REFUSES_US = frozenset({401, 403, 404, 410})

@@ -9,7 +9,7 @@ from typing import Any
 from confluent_kafka import KafkaError
 
 from edge_service.expel.breaker import State
-from edge_service.expel.http import HttpClient
+from enrich.endpoints.http import HttpClient
 from edge_service.expel.lane import Lane
 from edge_service.expel.order import AnyOrder, KeyOrder, Order
 from edge_service.expel.outbox import Outbox

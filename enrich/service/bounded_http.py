@@ -46,6 +46,11 @@ class BoundedServer(ThreadingTCPServer):
             self._open.pop(request, None)
         super().shutdown_request(request)
 
+    def keep(self, request: Any) -> None:
+        """The connection may last: whoever serves it bounds how many do."""
+        with self._lock:
+            self._open.pop(request, None)
+
     def service_actions(self) -> None:
         """Called on every pass of the loop. A handler's `timeout` restarts with every byte; this limit does not."""
         with self._lock:

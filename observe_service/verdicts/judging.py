@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from enrich.tally import NodeKind, Origins
+from enrich.tally import Node, NodeKind, Origins
 from observe_service.verdicts.books import Books
 from observe_service.verdicts.ways import Hop, Way
 
@@ -52,7 +52,7 @@ def _at(hop: Hop, given: Origins, books: Books) -> AtHop:
     return AtHop(hop, given, went, dropped, dead, waiting, elsewhere, left - dropped - dead - waiting)
 
 
-def name_of(hop: Hop) -> str:
+def node_name(node: Node) -> str:
     """For people."""
-    kind = "write-back" if hop.node.kind is NodeKind.writeback else hop.node.kind.name
-    return f"{kind} {hop.node.name}"
+    kind = "write-back" if node.kind is NodeKind.writeback else node.kind.name
+    return f"{kind} {node.name}"

@@ -50,6 +50,8 @@ class Lots:
     def __init__(self, settle_ms: int) -> None:
         self._settle_ms = settle_ms
         self.open: dict[LotKey, Lot] = {}
+        self.first_minute = -MOST_OFFSET
+        """Minutes before it are nobody's: there was no observer."""
         self.judged: dict[tuple[Node, int], set[int | None]] = {}
         """Lots that are in a verdict already, by entry and minute."""
         self._placed = Origins()
@@ -128,7 +130,7 @@ class Lots:
         is_misdated = minute is not NO_MINUTE and not came - _OLDEST <= minute <= came + _AHEAD
         minute = came if minute is NO_MINUTE or is_misdated else minute
         late = came if at_ms > self.due_ms(minute) else None
-        if late in self.judged.get((entry, minute), ()):
+        if minute < self.first_minute or late in self.judged.get((entry, minute), ()):
             return None
         key = LotKey(entry, minute, late)
         lot = self.open.get(key)

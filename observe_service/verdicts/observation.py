@@ -10,7 +10,7 @@ from enrich.tally import MergedTally, Node, NodeKind, Origins, Report, minute_of
 from enrich.tally.origins import Place, Range
 from enrich.verdict.minute import FATES, MinuteVerdict, State, decoded, encoded
 from observe_service.verdicts.books import Books
-from observe_service.verdicts.judging import AtHop, judged, name_of
+from observe_service.verdicts.judging import AtHop, judged, node_name
 from observe_service.verdicts.lots import MINUTE_MS, Lot, LotKey, Lots
 from observe_service.verdicts.reached import Ends, Reached, Torn
 from observe_service.verdicts.standing import Sla, Standing, Times
@@ -75,7 +75,7 @@ class Observation:
 
     def begin(self, minute: int) -> None:
         """The first minute that has a verdict."""
-        self._next_minute = minute if self._next_minute is None else self._next_minute
+        self._next_minute = self.lots.first_minute = minute
 
     def resume(self, checkpoint: Checkpoint) -> None:
         self.lots.place_below(checkpoint.floors)
@@ -112,10 +112,10 @@ class Observation:
                     own = Origins({place: some for place, some in known.by_place.items() if place[0] == topic})
                     self.lots.mentioned(entry, tally.minute, own, at_ms)
 
-    def look(self, at_ms: int, ends: Ends, topics_of: Mapping[Node, Sequence[str]]) -> None:
+    def look(self, at_ms: int, ends: Ends, topics_of: Mapping[Node | None, Sequence[str]]) -> None:
         for node in self.nodes:
-            if topics_of.get(node):
-                self.reached.look(node, topics_of[node], at_ms, ends)
+            if own := topics_of.get(node):
+                self.reached.look(node, own, at_ms, ends)
 
     def nothing_there(self, node: Node, ranges: Iterable[Range]) -> None:
         """Where the node's topics have no records: nobody can read them."""
@@ -124,7 +124,7 @@ class Observation:
     def not_answering(self, entry: Node, minute: int) -> None:
         """The node did not answer all this minute long."""
         for way in self._by_entry.get(entry, ()):
-            self._stand(way, minute).unanswered = name_of(way.hops[0])
+            self._stand(way, minute).unanswered = node_name(way.hops[0].node)
             self._touched.add((way.name, minute))
 
     # What follows.
@@ -153,6 +153,10 @@ class Observation:
                     at = judged(way, lot.origins, self.books)
                     found.append(standing.verdict(self.books, self._sla, self._times_of, at))
         return found
+
+    def record(self, route: str, minute: int) -> bytes | None:
+        """The newest verdict that was written, of the last two days."""
+        return self._records.get((route, minute))
 
     def checkpoint(self, log_ms: int) -> Checkpoint:
         from_ms = min(self.lots.from_ms(log_ms), log_ms) - _MARGIN_MS
@@ -223,7 +227,7 @@ class Observation:
     ) -> tuple[State, str | None]:
         needed_ms = lot.due_ms
         for index, each in enumerate(at):
-            node, name = each.hop.node, name_of(each.hop)
+            node, name = each.hop.node, node_name(each.hop.node)
             heard_ms = self.books.heard_ms.get(node, 0)
             is_silent = now_ms - heard_ms > _SILENCE_MS
             is_ingest = index == 0 and node.kind is NodeKind.ingest
@@ -248,7 +252,7 @@ class Observation:
         for index, each in enumerate(at):
             if each.missing and any(_concerns(torn, each, lot, progress.sure_ms[index]) for torn in self.reached.torn):
                 unknown |= each.missing
-                why = f"{name_of(each.hop)} has not said what became of {len(each.missing):,} events"
+                why = f"{node_name(each.hop.node)} has not said what became of {len(each.missing):,} events"
         return unknown, why
 
     def _close(self, lot: Lot) -> None:

@@ -1,6 +1,6 @@
 """The ways that events take through a pipeline: from where they come in, hop by hop, to where nobody reads on."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from enrich.config import Pipeline
@@ -45,6 +45,11 @@ def ways_of(pipeline: Pipeline) -> Sequence[Way]:
     written = {topic for place in places for _, topics in place.writes for topic in topics}
     entries = [place for place in places if _is_entry(place, written)]
     return [Way(hops, entry.topic) for entry in entries for hops in _from(entry, places, ())]
+
+
+def readers_of(pipeline: Pipeline) -> Mapping[Node, Callable[[str], bool]]:
+    """Of each node that reads topics, which."""
+    return {place.node: place.reads for place in _places(pipeline) if place.reads is not _nothing}
 
 
 def _is_entry(place: _Place, written: set[str]) -> bool:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 from confluent_kafka import Message
 
 from edge_service.expel.events import Event, Lease
-from edge_service.expel.http import Answer, HttpClient, NoAnswer
+from enrich.endpoints.http import Answer, HttpClient, NoAnswer
 from edge_service.expel.lane import Lane
 from edge_service.expel.order import AnyOrder, KeyOrder, Order, Waiting
 from edge_service.expel.outbox import Outbox

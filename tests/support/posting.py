@@ -8,7 +8,7 @@ from typing import Any
 
 import uvloop
 
-from edge_service.expel.http import Answer, HttpClient, NoAnswer, Resolve
+from enrich.endpoints.http import Answer, HttpClient, NoAnswer, Resolve
 from enrich.config.sections.edges.expel import HttpEndpoint
 from tests.support.scripted_endpoint import ScriptedEndpoint
 from tests.support.waiting import GUARD_S

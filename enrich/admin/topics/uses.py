@@ -18,6 +18,7 @@ class Use(StrEnum):
     letters = "letters"
     holds = "holds"
     tallies = "tallies"
+    verdicts = "verdicts"
     events = "events"
 
 
@@ -65,6 +66,14 @@ def uses_of(pipeline: Pipeline, existing: Collection[str] = ()) -> Iterator[Used
     yield from _of_expel(pipeline)
     if pipeline.tallies_topic is not None:
         yield Used(pipeline.tallies_topic, Use.tallies, "tallies of all nodes", WRITES, kept=KEPT)
+    if pipeline.observe is not None:
+        yield Used(
+            pipeline.minutes_topic,
+            Use.verdicts,
+            "verdicts of the observer",
+            READS | WRITES,
+            kept=pipeline.observe.loss.keep,
+        )
 
 
 def _of_tables(pipeline: Pipeline) -> Iterator[Used]:

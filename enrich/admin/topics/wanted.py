@@ -7,6 +7,7 @@ from datetime import timedelta
 from enrich.admin.topics.uses import Right, Use, Used, uses_of
 from enrich.config import EVERY_TOPIC, Cleanup, Pipeline, TopicWishes
 from enrich.tally.writing import TOPIC_SETTINGS
+from enrich.verdict.topic import settings_of as verdict_settings
 
 DEFAULT_PARTITIONS = 4
 _SIZE = 1 << 30
@@ -74,7 +75,7 @@ def _wanted(pipeline: Pipeline, name: str, uses: list[Used]) -> Wanted:
         return Wanted(name, uses[0].use, tuple(used.by for used in uses), {}, rights)
     wishes = wishes_for(pipeline, name)
     use = next(kind for kind in Use if any(used.use is kind for used in uses))
-    if use is Use.holds:
+    if use in (Use.holds, Use.verdicts):
         wishes = wishes.model_copy(update={"partitions": 1})
     form = next((used.format for kind in Use for used in uses if used.use is kind and used.format), None)
     return Wanted(
@@ -118,6 +119,8 @@ def made_alike(wanted: Wanted, partitions: int | None, largest: int | None) -> W
 
 def _settings(use: Use, uses: list[Used], wishes: TopicWishes) -> dict[str, str]:
     settings = {"unclean.leader.election.enable": "false"}
+    if use is Use.verdicts:
+        return settings | verdict_settings(max(used.kept or timedelta() for used in uses)) | _replicas(wishes)
     policy = wishes.cleanup or (Cleanup.delete if use in (Use.events, Use.tallies) else Cleanup.compact)
     if wishes.cleanup is not None or not any(used.any_policy for used in uses):
         settings["cleanup.policy"] = policy.value
@@ -130,11 +133,15 @@ def _settings(use: Use, uses: list[Used], wishes: TopicWishes) -> dict[str, str]
         settings["retention.ms"] = _milliseconds(max(kept))
     if wishes.max_message is not None:
         settings["max.message.bytes"] = str(wishes.max_message)
+    return settings | _replicas(wishes)
+
+
+def _replicas(wishes: TopicWishes) -> dict[str, str]:
     if wishes.min_insync_replicas is not None:
-        settings["min.insync.replicas"] = str(wishes.min_insync_replicas)
-    elif wishes.replication is not None:
-        settings["min.insync.replicas"] = str(max(1, wishes.replication - 1))
-    return settings
+        return {"min.insync.replicas": str(wishes.min_insync_replicas)}
+    if wishes.replication is not None:
+        return {"min.insync.replicas": str(max(1, wishes.replication - 1))}
+    return {}
 
 
 def _of_compacted(history: timedelta, wishes: TopicWishes) -> dict[str, str]:

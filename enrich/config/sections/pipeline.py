@@ -11,6 +11,7 @@ from enrich.config.sections.edges.pages import Pages
 from enrich.config.sections.host.agent import AgentSection
 from enrich.config.sections.host.memory import Memory
 from enrich.config.sections.kafka.section import KafkaSection
+from enrich.config.sections.observe.section import Observe
 from enrich.config.sections.stages.stage import Stage
 from enrich.config.sections.sync.section import Sync, filled_sync
 from enrich.config.sections.tables.snapshots import Snapshots
@@ -50,9 +51,11 @@ class Pipeline(Section):
     """The routes that deliver the events of topics over HTTP, by name."""
     pages: Pages = Field(default_factory=Pages)
     """Where ingest, expel and the retrier say how they are."""
+    observe: Observe | None = None
+    """What the observer promises, when it raises an alarm, and where its page is."""
     tallies: bool | None = None
     """Whether the nodes write tallies of their events to the topic `<name>.tallies`: which came, and what became of
-    each. By default they do if the pipeline has `ingest` or `expel`."""
+    each. By default they do if the pipeline has `ingest`, `expel` or `observe`."""
     topics: Mapping[TopicOrAll, TopicWishes] = Field(
         default_factory=dict, json_schema_extra={"propertyNames": {"pattern": TOPIC_OR_ALL_PATTERN}}
     )
@@ -76,5 +79,15 @@ class Pipeline(Section):
     @property
     def tallies_topic(self) -> str | None:
         """Where tallies are written; None: nowhere."""
-        wanted = bool(self.ingest or self.expel) if self.tallies is None else self.tallies
+        wanted = bool(self.ingest or self.expel or self.observe) if self.tallies is None else self.tallies
         return f"{self.name}.tallies" if wanted else None
+
+    @property
+    def minutes_topic(self) -> str:
+        """Where the observer writes its verdicts."""
+        return f"{self.name}.minutes"
+
+    @property
+    def ratings_topic(self) -> str:
+        """Where ratings are kept."""
+        return f"{self.name}.ratings"

@@ -5,7 +5,7 @@ import re
 import pytest
 import uvloop
 
-from edge_service.expel.http import Answer, HttpClient, NoAnswer
+from enrich.endpoints.http import Answer, HttpClient, NoAnswer
 from enrich.base.errors import ConfigError
 from enrich.config.sections.edges.expel import HttpEndpoint
 from tests.support.posting import WHERE, client_of, outcome, posted

@@ -9,8 +9,8 @@ from contextlib import ExitStack
 import pytest
 import uvloop
 
-import edge_service.expel.http.client as client_module
-from edge_service.expel.http import Answer, NoAnswer, Place
+import enrich.endpoints.http.client as client_module
+from enrich.endpoints.http import Answer, NoAnswer, Place
 from tests.support.posting import client_of, outcome, posted, until
 from tests.support.scripted_endpoint import (
     ScriptedEndpoint,

@@ -5,7 +5,7 @@ import socket
 import pytest
 import uvloop
 
-from edge_service.expel.http import Answer, NoAnswer
+from enrich.endpoints.http import Answer, NoAnswer
 from tests.support.posting import client_of, outcome, posted
 from tests.support.scripted_endpoint import (
     ScriptedEndpoint,

@@ -7,7 +7,7 @@ from ipaddress import ip_address
 import pytest
 import uvloop
 
-from edge_service.expel.http import Answer, NoAnswer, Place
+from enrich.endpoints.http import Answer, NoAnswer, Place
 from enrich.base.errors import ConfigError
 from enrich.endpoints import addresses, target_of
 from tests.support.posting import client_of, outcome, posted

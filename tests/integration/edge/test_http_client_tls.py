@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from edge_service.expel.http import Answer, HttpClient, NoAnswer, Place
+from enrich.endpoints.http import Answer, HttpClient, NoAnswer, Place
 from enrich.base.errors import ConfigError
 from enrich.config.sections.edges.expel import HttpEndpoint
 from tests.support.posting import WHERE, client_of, outcome, posted

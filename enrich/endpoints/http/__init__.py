@@ -4,8 +4,8 @@
 `enrich.endpoints` check them. It knows neither routes nor Kafka.
 """
 
-from edge_service.expel.http.answer import Answer, NoAnswer
-from edge_service.expel.http.client import HttpClient
-from edge_service.expel.http.names import Place, Resolve
+from enrich.endpoints.http.answer import Answer, NoAnswer
+from enrich.endpoints.http.client import HttpClient
+from enrich.endpoints.http.names import Place, Resolve
 
 __all__ = ["Answer", "HttpClient", "NoAnswer", "Place", "Resolve"]

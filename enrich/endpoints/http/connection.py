@@ -7,8 +7,8 @@ from typing import cast
 
 import httptools
 
-from edge_service.expel.http.answer import Answer, NoAnswer, shown
 from enrich.endpoints import tls_reason
+from enrich.endpoints.http.answer import Answer, NoAnswer, shown
 
 MOST_HEAD_BYTES = 32 << 10
 """Of all heads of an answer, interim ones and trailers included."""

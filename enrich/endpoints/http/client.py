@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
-from edge_service.expel.http.answer import Answer, NoAnswer
-from edge_service.expel.http.connection import Connection
-from edge_service.expel.http.names import Names, Place, Resolve, resolve_by_system
 from enrich.base.errors import ConfigError
 from enrich.config.sections.edges.expel import HttpEndpoint
 from enrich.endpoints import Certificates, bearer, target_of, tls_reason
+from enrich.endpoints.http.answer import Answer, NoAnswer
+from enrich.endpoints.http.connection import Connection
+from enrich.endpoints.http.names import Names, Place, Resolve, resolve_by_system
 
 _IDLE_S = 4.0
 """Below the five seconds after which many servers close: a request that meets the close may have to be repeated."""

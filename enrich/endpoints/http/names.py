@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from edge_service.expel.http.answer import NoAnswer
 from enrich.endpoints import Target, public
+from enrich.endpoints.http.answer import NoAnswer
 
 _KEPT_S = 30.0
 _MOST_ADDRESSES = 6

@@ -1,0 +1,129 @@
+"""What observers and nodes have written of a pipeline, for the command line: verdicts, and the way of one event."""
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from typing import Any
+
+from confluent_kafka import Message, TopicPartition
+
+from enrich.admin.cluster import Cluster
+from enrich.admin.rights import needs
+from enrich.base.errors import BadRecord, ConfigError
+from enrich.config import Pipeline
+from enrich.kafka import DeliveringProducer, new_store_consumer, read_topic
+from enrich.tally import Node, Report, Tally, decoded
+from enrich.verdict import MinuteVerdict, minute_text
+from enrich.verdict.minute import range_of
+from enrich.verdict.topic import ACTION, verdicts_since
+
+_BEFORE_MS = 60_000
+"""Nodes speak of an event after it came; their clocks and the brokers' differ a little."""
+_FOUND_S = 5.0
+
+
+def verdicts_of(pipeline: Pipeline, since_minute: int, route: str | None = None) -> Sequence[MinuteVerdict]:
+    """The newest of each way and minute, in order of minutes. `route`: only ways with this in their name. Raises
+    ConfigError if there is none at all."""
+    cluster = Cluster(pipeline.kafka)
+    topic = pipeline.minutes_topic
+    with needs("READ", f"topic {topic}"):
+        found = [*verdicts_since(cluster.connection, cluster.topics, topic, since_minute)]
+    chosen = [verdict for verdict in found if route is None or route in verdict.route]
+    if found and not chosen:
+        names = ", ".join(sorted({repr(verdict.route) for verdict in found}))
+        raise ConfigError(f"no way through the pipeline has {route!r} in its name; there are {names}", where="--route")
+    return chosen
+
+
+def announced(pipeline: Pipeline, text: str, lasts_s: float) -> str:
+    """Returns until when."""
+    cluster = Cluster(pipeline.kafka)
+    now_ms = time.time_ns() // 10**6
+    until_ms = now_ms + round(lasts_s * 1000)
+    action = {"text": text, "from_ms": now_ms, "until_ms": until_ms}
+    with DeliveringProducer(cluster.connection) as producer:
+        key = ACTION + str(now_ms).encode()
+        producer.produce(pipeline.minutes_topic, key=key, value=json.dumps(action).encode())
+    return minute_text(until_ms // 60_000)
+
+
+def traced(pipeline: Pipeline, origin: str) -> Sequence[dict[str, Any]]:
+    """What each node has said of the event, in the order in which it was said first. Raises ConfigError for what is no
+    origin."""
+    try:
+        topic, partition, offset, last = range_of(origin)
+    except BadRecord as error:
+        raise ConfigError(str(error.what), where="ORIGIN", next_step=error.next_step) from error
+    if last != offset:
+        raise ConfigError("one event at a time: this is a range", where="ORIGIN")
+    if pipeline.tallies_topic is None:
+        raise ConfigError("the pipeline writes no tallies", where="tallies", next_step="write `tallies: true`")
+    cluster = Cluster(pipeline.kafka)
+    came_ms = _time_of(cluster, topic, partition, offset)
+    found: dict[tuple[Node, str], dict[str, Any]] = {}
+    for message, report in _reports(cluster, pipeline.tallies_topic, came_ms):
+        for tally in report.tallies:
+            what = _what(tally, (topic, partition, offset))
+            if what is None:
+                continue
+            key = report.node, tally.route
+            step = found.setdefault(key, {"node": f"{report.node.kind.name} {report.node.name}", "route": tally.route})
+            if _RANK[what] >= _RANK.get(step.get("what", ""), 0):
+                at = time.strftime("%H:%M:%S", time.gmtime(message.timestamp()[1] / 1000))
+                minute = None if tally.minute is None else minute_text(tally.minute)
+                step |= {"what": what, "at": at, "minute": minute or step.get("minute")}
+    # Of a stage, what it says of the event as a whole says nothing that its routes do not.
+    routed = {node for node, route in found if route}
+    # By kind, as they stand in a chain: reports of the same second may come in any order.
+    steps = sorted(found.items(), key=lambda item: (item[0][0].kind, item[1]["at"]))
+    return [step for (node, route), step in steps if route or node not in routed or step["what"] != "went"]
+
+
+_RANK = {"": 0, "came": 1, "waiting": 2, "dead": 3, "dropped": 4, "went": 5}
+
+
+def _what(tally: Tally, origin: tuple[str, int, int]) -> str | None:
+    for what in ("went", "dropped", "dead", "waiting", "came"):
+        if origin in getattr(tally, what):
+            return what
+    return None
+
+
+def _reports(cluster: Cluster, topic: str, came_ms: int | None) -> Iterator[tuple[Message, Report]]:
+    with needs("READ", f"topic {topic}"):
+        if not cluster.topics.exists(topic):
+            raise ConfigError(f"there is no topic {topic}: no node has said anything yet")
+        starts = (
+            cluster.topics.start_offsets(topic)
+            if came_ms is None
+            else cluster.topics.offsets_at(topic, came_ms - _BEFORE_MS)
+        )
+        ends = cluster.topics.end_offsets(topic)
+        for batch in read_topic(cluster.connection, topic, starts, ends):
+            for message in batch:
+                value = message.value()
+                if value is None:
+                    continue
+                try:
+                    yield message, decoded(value)
+                except BadRecord:
+                    continue
+
+
+def _time_of(cluster: Cluster, topic: str, partition: int, offset: int) -> int | None:
+    """When the record came. None: it is gone, or never was."""
+    if not cluster.topics.exists(topic):
+        raise ConfigError(f"there is no topic {topic}", where="ORIGIN")
+    with closing(new_store_consumer(cluster.connection)) as consumer:
+        starts, ends = cluster.topics.start_offsets(topic), cluster.topics.end_offsets(topic)
+        if not starts.get(partition, 0) <= offset < ends.get(partition, 0):
+            return None
+        consumer.assign([TopicPartition(topic, partition, offset)])
+        deadline_s = time.monotonic() + _FOUND_S
+        while time.monotonic() < deadline_s:
+            message = consumer.poll(0.1)
+            if message is not None and message.error() is None:
+                return message.timestamp()[1] if message.offset() == offset else None
+    return None

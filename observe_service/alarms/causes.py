@@ -1,0 +1,88 @@
+"""Which causes for alarm there are now. A missing signal is unknown, and no cause by itself; silence is."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from enrich.tally import Node, NodeKind
+from enrich.verdict import MinuteVerdict, State, Up
+from observe_service.verdicts.judging import node_name
+
+_CALM_MINUTES = 5
+"""So many minutes in a row are fine before a cause is over: it would be said again and again."""
+_SILENT_MS = 60_000
+_SPEAKS = (NodeKind.ingest, NodeKind.expel, NodeKind.writeback)
+"""These say something every 10 s. A stage without events need not."""
+
+
+@dataclass(frozen=True)
+class Cause:
+    key: str
+    """By it the same cause is known again."""
+    text: str
+    is_loss: bool = False
+    """It is said during announced actions, too."""
+
+
+@dataclass
+class MinuteCauses:
+    """Of one way, from its settled minutes in order."""
+
+    route: str
+    loss_share: float
+    _since: dict[str, tuple[Cause, int]] = field(default_factory=dict)
+    """By kind: the cause, and the newest minute in which it was there."""
+    newest: int = 0
+
+    def take(self, verdict: MinuteVerdict) -> None:
+        if verdict.state is not State.SETTLED:
+            return
+        self.newest = max(self.newest, verdict.minute)
+        lost = verdict.total("lost")
+        if lost > self.loss_share * max(verdict.came, 1):
+            share = lost / max(verdict.came, 1)
+            text = f"{self.route}: {lost:,} of {verdict.came:,} events of a minute are lost ({share:.2%})"
+            self._there("loss", Cause(f"loss/{self.route}", text, is_loss=True), verdict.minute)
+        elif verdict.up is Up.DOWN and verdict.unanswered is None:
+            self._there("lag", Cause(f"lag/{self.route}", f"{self.route}: {verdict.why}"), verdict.minute)
+
+    def now(self) -> Iterator[Cause]:
+        for kind, (cause, minute) in [*self._since.items()]:
+            if minute <= self.newest - _CALM_MINUTES:
+                del self._since[kind]
+            else:
+                yield cause
+
+    def _there(self, kind: str, cause: Cause, minute: int) -> None:
+        known = self._since.get(kind)
+        self._since[kind] = (cause if known is None else known[0], max(minute, 0 if known is None else known[1]))
+
+
+def silences(nodes: Sequence[Node], heard_ms: Mapping[Node, int], log_ms: int, started_ms: int) -> Iterator[Cause]:
+    """`log_ms`: up to then all that nodes have said is known."""
+    for node in nodes:
+        since_ms = max(heard_ms.get(node, 0), started_ms)
+        if node.kind in _SPEAKS and log_ms - since_ms > _SILENT_MS:
+            yield Cause(f"silence/{node.kind.name}/{node.name}", f"{node_name(node)} has been silent for over a minute")
+
+
+def of_statuses(programs: Sequence[Mapping[str, object]]) -> Iterator[Cause]:
+    """What programs say of their routes and tables."""
+    for program in programs:
+        routes, tables = program.get("routes"), program.get("tables")
+        for route in routes if isinstance(routes, list) else []:
+            name, state = f"{program['name']} {route.get('name')}", route.get("state")
+            if state in ("held", "stopped"):
+                yield Cause(f"route/{name}", f"{name} is {state}: {route.get('last_error') or 'no reason given'}")
+            breaker = (route.get("details") or {}).get("breaker")
+            if breaker == "open":
+                yield Cause(f"breaker/{name}", f"{name}: the endpoint fails, its breaker is open")
+        for name, table in tables.items() if isinstance(tables, dict) else []:
+            if not table.get("ready", True):
+                yield Cause(f"table/{name}", f"table {name} is not ready: {table.get('reason') or 'it loads'}")
+
+
+def headroom(peak_per_s: float, rating_per_s: float | None, m: int) -> Iterator[Cause]:
+    """None: nobody has rated the pipeline."""
+    if rating_per_s is not None and peak_per_s * m > rating_per_s:
+        text = f"the peak of {peak_per_s:,.0f} events/s times {m} is above the rating of {rating_per_s:,.0f} events/s"
+        yield Cause("headroom", text)

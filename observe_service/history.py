@@ -1,0 +1,82 @@
+"""What the verdicts say of each day, a cell a minute: the verdicts themselves would take a hundred times as much."""
+
+import threading
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from enrich.verdict import Day, MinuteVerdict, State, Up, day_of
+from enrich.verdict.days import PER_DAY
+
+_CODES = {Up.UP: 1, Up.DOWN: 2, Up.UNKNOWN: 3}
+_UPS = {code: up for up, code in _CODES.items()}
+
+
+def _numbers() -> "array[int]":
+    return array("q", bytes(8 * PER_DAY))
+
+
+@dataclass
+class _Cells:
+    up: bytearray = field(default_factory=lambda: bytearray(PER_DAY))
+    """0: no verdict."""
+    lost: "array[int]" = field(default_factory=_numbers)
+    came: "array[int]" = field(default_factory=_numbers)
+    p95_ms: "array[float]" = field(default_factory=lambda: array("f", [-1.0]) * PER_DAY)
+
+
+class History:
+    """By way and day. For several threads."""
+
+    def __init__(self, keep_days: int) -> None:
+        self._keep_days = keep_days
+        self._days: dict[tuple[str, int], _Cells] = {}
+        self._lock = threading.Lock()
+
+    def take(self, verdicts: Sequence[MinuteVerdict]) -> None:
+        with self._lock:
+            for verdict in verdicts:
+                self._take(verdict)
+            newest = max((day for _, day in self._days), default=0)
+            for key in [key for key in self._days if key[1] < newest - self._keep_days]:
+                del self._days[key]
+
+    def cells(self, route: str, day: int) -> Mapping[str, Sequence[float]] | None:
+        """Of each minute of the day. None: there is no verdict on it."""
+        with self._lock:
+            found = self._days.get((route, day))
+            if found is None:
+                return None
+            p95 = [round(value, 1) for value in found.p95_ms]
+            return {"up": list(found.up), "lost": list(found.lost), "in": list(found.came), "p95_ms": p95}
+
+    def day(self, route: str, day: int) -> Day:
+        with self._lock:
+            found = self._days.get((route, day))
+            up = b"" if found is None else bytes(found.up)
+        return day_of((day * PER_DAY + at, _UPS[code]) for at, code in enumerate(up) if code)
+
+    def days(self, route: str) -> Sequence[int]:
+        with self._lock:
+            return sorted(day for name, day in self._days if name == route)
+
+    def peak(self, entry_routes: Sequence[str], since_minute: int) -> int:
+        """Most events that came in within a minute, over one of these ways. They begin at the same entry."""
+        return max((max(cells.came) for cells in self._since(entry_routes, since_minute)), default=0)
+
+    def _since(self, routes: Sequence[str], since_minute: int) -> Iterator[_Cells]:
+        with self._lock:
+            chosen = [
+                cells for (name, day), cells in self._days.items() if name in routes and day >= since_minute // PER_DAY
+            ]
+        yield from chosen
+
+    def _take(self, verdict: MinuteVerdict) -> None:
+        day, at = divmod(verdict.minute, PER_DAY)
+        cells = self._days.setdefault((verdict.route, day), _Cells())
+        # Of a minute that is still open nothing follows yet.
+        is_open = verdict.state is State.OPEN and verdict.up is Up.UNKNOWN
+        cells.up[at] = 0 if is_open else _CODES[verdict.up]
+        cells.lost[at], cells.came[at] = verdict.total("lost"), verdict.came
+        p95_ms = verdict.quantile_ms(0.95)
+        cells.p95_ms[at] = -1.0 if p95_ms is None else p95_ms

@@ -1,0 +1,204 @@
+"""The observer at work: reports in, verdicts out, once a second."""
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from enrich.base.backoff import Backoff
+from enrich.base.errors import EnrichError
+from enrich.config import Pipeline, Role
+from enrich.kafka import Connection, Topics, librdkafka_settings, new_admin_client
+from enrich.tally import Node, Origins, minute_of
+from enrich.tally.writing import PARTITIONS, TOPIC_SETTINGS
+from enrich.verdict import MinuteVerdict
+from observe_service.alarms.board import Action, Alarm
+from observe_service.verdicts.lots import MINUTE_MS
+from observe_service.verdicts.observation import Observation
+from observe_service.verdicts.standing import Sla
+from observe_service.verdicts.ways import readers_of, ways_of
+from observe_service.watching.ends import EndsWatch, Look, Reads, without_records
+from observe_service.watching.reports import Reports
+from observe_service.watching.verdict_log import VerdictLog, Written
+
+_log = logging.getLogger("enrich.observe")
+
+_TICK_S = 1.0
+_POLL_S = 0.25
+_CHECKPOINT_S = 15.0
+_FIRST_MS = 240_000
+"""How far back an observer reads that has no verdicts of one before it: nodes may have said the same later."""
+_DEADLINE_S = 10.0
+_STUCK_S = 5.0
+"""After so long it is looked at whether what a node has not read has any records."""
+
+
+class Listener(Protocol):
+    """Who makes something of the verdicts. Called by the observer's thread."""
+
+    def began(self, written: Written, write_alarm: Callable[[Alarm], None]) -> None: ...
+
+    def judged(self, verdicts: Sequence[MinuteVerdict]) -> None:
+        """Once a second, whether there are any or not."""
+
+    def announced(self, actions: Sequence[Action]) -> None: ...
+
+
+@dataclass
+class Health:
+    """Of the observer itself, for its page."""
+
+    started_s: float = field(default_factory=time.time)
+    is_ready: bool = False
+    trouble: Mapping[str, str] = field(default_factory=dict)
+    """What does not work now, and why."""
+    since_s: float | None = None
+    reports: int = 0
+    report_bytes: int = 0
+    verdicts: int = 0
+    unreadable: int = 0
+    log_ms: int = 0
+    """Up to then all that nodes have said is known."""
+
+
+class Observer:
+    def __init__(self, pipeline: Pipeline, listener: Listener) -> None:
+        """Opens no connection."""
+        observe, topic = pipeline.observe, pipeline.tallies_topic
+        if observe is None or topic is None:
+            raise ValueError("the pipeline has no observer")
+        self.pipeline = pipeline
+        self.health = Health()
+        self.lock = threading.RLock()
+        """Over the observation: the page reads it too."""
+        self._settle_ms = round(observe.loss.settle.total_seconds() * 1000)
+        self._sla = Sla(round(observe.sla.p95.total_seconds() * 1000))
+        self.observation = Observation(ways_of(pipeline), self._settle_ms, self._sla)
+        self._listener = listener
+        self._keep = observe.loss.keep
+        self._topic = topic
+        self._consumer: Connection = librdkafka_settings(pipeline.kafka, Role.consumer)
+        self._producer: Connection = librdkafka_settings(pipeline.kafka, Role.producer)
+        self._common: Connection = librdkafka_settings(pipeline.kafka, Role.common)
+        self._looks: deque[Look] = deque(maxlen=600)
+        self._stopping = threading.Event()
+        self._stuck_s: dict[Node, float] = {}
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    def run(self) -> None:
+        """Until it is stopped. While the brokers are away it waits for them."""
+        backoff = Backoff(0.5, 10.0)
+        while not self._stopping.is_set():
+            try:
+                self._observe()
+            except EnrichError as error:
+                self._troubled({"kafka": str(error)})
+                self._stopping.wait(backoff.next_s())
+
+    def _observe(self) -> None:
+        topics = Topics(new_admin_client(self._common), _DEADLINE_S)
+        topics.ensure(self._topic, partitions=PARTITIONS, config=TOPIC_SETTINGS)
+        log = VerdictLog(self._consumer, self._producer, topics, self.pipeline.minutes_topic, self._keep)
+        written = log.read()
+        verdicts, checkpoint = written.verdicts, written.checkpoint
+        minute = minute_of(_now_ms())
+        from_ms = minute * MINUTE_MS - _FIRST_MS if checkpoint is None else checkpoint.from_ms
+        with self.lock:
+            self.observation = Observation(ways_of(self.pipeline), self._settle_ms, self._sla)
+            for verdict in verdicts:
+                self.observation.restore(verdict)
+            if checkpoint is None:
+                self.observation.begin(minute)
+            else:
+                self.observation.resume(checkpoint)
+        self._listener.began(written, log.write_alarm)
+        of_nodes = readers_of(self.pipeline)
+        readers: dict[Node | None, Reads] = {None: self._topic.__eq__, **{node: of_nodes[node] for node in of_nodes}}
+        ends = EndsWatch(topics, readers, self._looks.append)
+        for node, bases in ends.bases(from_ms).items():
+            if node is not None:
+                self.observation.reached.begin(node, bases)
+        reports = Reports(self._consumer, topics, self._topic)
+        reports.begin(from_ms)
+        ends.start()
+        self.health.is_ready = True
+        _log.info("observing", extra={"ways": len(self.observation.ways), "verdicts": len(verdicts)})
+        try:
+            self._go_on(reports, ends, log)
+        finally:
+            ends.stop()
+            reports.close()
+            log.close()
+
+    def _go_on(self, reports: Reports, ends: EndsWatch, log: VerdictLog) -> None:
+        due_s = checkpoint_s = 0.0
+        while not self._stopping.is_set():
+            said = reports.poll(_POLL_S)
+            with self.lock:
+                for one in said:
+                    self.observation.take(one.report, one.at_ms)
+            self.health.reports += len(said)
+            self.health.report_bytes += sum(one.size for one in said)
+            if time.monotonic() < due_s:
+                continue
+            due_s = time.monotonic() + _TICK_S
+            verdicts = self._tick(reports)
+            is_due = time.monotonic() >= checkpoint_s
+            if is_due:
+                checkpoint_s = time.monotonic() + _CHECKPOINT_S
+            log.write(verdicts, self.observation.checkpoint(reports.until_ms) if is_due else None)
+            self.health.verdicts += len(verdicts)
+            self.health.unreadable = reports.unreadable
+            troubles = {"tallies": reports.trouble, "topics": ends.trouble, "verdicts": log.trouble}
+            self._troubled({name: trouble for name, trouble in troubles.items() if trouble is not None})
+            self._listener.judged(verdicts)
+            if is_due:
+                self._listener.announced(log.read_on().actions)
+
+    def _tick(self, reports: Reports) -> Sequence[MinuteVerdict]:
+        with self.lock:
+            while self._looks:
+                look = self._looks.popleft()
+                reports.at_ends(
+                    look.at_ms, {place[1]: end for place, end in look.ends.items() if place[0] == self._topic}
+                )
+                self.observation.look(look.at_ms, look.ends, look.topics_of)
+            verdicts = self.observation.tick(reports.until_ms, _now_ms())
+            self.health.log_ms = reports.until_ms
+        self._look_into_gaps()
+        return verdicts
+
+    def _look_into_gaps(self) -> None:
+        """A node reports what it reads: not the markers of transactions, nor what was compacted away."""
+        for node in self.observation.nodes:
+            with self.lock:
+                reads = self.observation.books.reads.get(node, Origins())
+                gaps = self.observation.reached.missing(node, reads)
+            if not gaps:
+                self._stuck_s.pop(node, None)
+                continue
+            since_s = self._stuck_s.setdefault(node, time.monotonic())
+            if time.monotonic() < since_s + _STUCK_S or sum(last - first + 1 for *_, first, last in gaps) > 1_000:
+                continue
+            self._stuck_s[node] = time.monotonic()
+            empty = without_records(self._consumer, gaps)
+            with self.lock:
+                self.observation.nothing_there(node, empty)
+
+    def _troubled(self, trouble: Mapping[str, str]) -> None:
+        if trouble and not self.health.trouble:
+            self.health.since_s = time.time()
+            _log.warning("cannot observe: %s", "; ".join(trouble.values()))
+        elif self.health.trouble and not trouble:
+            self.health.since_s = None
+            _log.info("observing again")
+        self.health.trouble = trouble
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 10**6

@@ -1,0 +1,219 @@
+"""What the page and the API say: put together from verdicts, days, alarms and what programs say of themselves."""
+
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime
+from typing import Any
+
+from enrich.config import Pipeline
+from enrich.tally import minute_of
+from enrich.verdict import MinuteVerdict, decoded, minute_text, nines
+from enrich.verdict.days import PER_DAY
+from enrich.verdict.showing import as_json
+from observe_service.alarms.board import Board
+from observe_service.alarms.board import as_json as alarm_json
+from observe_service.history import History
+from observe_service.observer import Observer
+from observe_service.page.server import Answer, Query
+from observe_service.verdicts.ways import Way
+from observe_service.watching.nodes import NodesWatch
+
+_SHOWN_MINUTES = 30
+_SHOWN_DAYS = 30
+
+
+class State:
+    def __init__(
+        self, pipeline: Pipeline, observer: Observer, history: History, board: Board, nodes: NodesWatch
+    ) -> None:
+        self._pipeline = pipeline
+        self._observer = observer
+        self._history = history
+        self._board = board
+        self._nodes = nodes
+
+    def answers(self) -> Mapping[str, Answer]:
+        return {
+            "state": lambda _: self.state(),
+            "minute": self.minute,
+            "minutes": self.minutes,
+            "day": self.day,
+            "days": lambda _: self.days(),
+        }
+
+    def state(self) -> Mapping[str, Any]:
+        health = self._observer.health
+        return {
+            "pipeline": self._pipeline.name,
+            "now_ms": time.time_ns() // 10**6,
+            "sla": self._sla(),
+            "observer": {
+                "is_ready": health.is_ready,
+                "trouble": health.trouble,
+                "since_s": health.since_s,
+                "started_s": health.started_s,
+            },
+            "ways": [self._way(way) for way in self._ways],
+            "minutes": self._recent(),
+            "today": self.state_of_today(),
+            "programs": self._nodes.shown(),
+            "alarms": [alarm_json(alarm, self._pipeline.name) for alarm in [*self._board.on.values()]],
+            "actions": [
+                {"text": action.text, "until_ms": action.until_ms}
+                for action in self._board.actions
+                if action.until_ms > time.time() * 1000
+            ],
+            "peak_per_s": self.peak_per_s(),
+            "rating_per_s": self.rating_per_s(),
+        }
+
+    def state_of_today(self) -> Mapping[str, Mapping[str, Any]]:
+        return {way.name: self._day_of(way, _today()) for way in self._ways}
+
+    def status(self) -> Mapping[str, Any]:
+        """For `/status`, as other programs have it."""
+        health = self._observer.health
+        return {
+            "pipeline": self._pipeline.name,
+            "observer": {
+                "ready": health.is_ready,
+                "trouble": health.trouble,
+                "reports": health.reports,
+                "report_bytes": health.report_bytes,
+                "verdicts": health.verdicts,
+                "unreadable": health.unreadable,
+                "known_until_ms": health.log_ms,
+                "open_lots": len(self._observer.observation.lots.open),
+            },
+            "ways": [way.name for way in self._ways],
+            "alarms": [alarm.key for alarm in [*self._board.on.values()]],
+        }
+
+    def minute(self, query: Query) -> Mapping[str, Any]:
+        """One verdict, with every name it has."""
+        way, minute = self._asked_way(query), _minute(query.get("minute", ""))
+        verdict = self._verdict(way, minute)
+        if verdict is None:
+            raise LookupError(f"there is no verdict on {minute_text(minute)} of {way.name}: verdicts stay for two days")
+        return as_json(verdict, every_name=True)
+
+    def minutes(self, query: Query) -> Sequence[Mapping[str, Any]]:
+        """Of a way, from a minute on; the last half hour by default."""
+        way, now = self._asked_way(query), self._now_minute()
+        since = _minute(query["since"]) if "since" in query else now - _SHOWN_MINUTES
+        minutes = range(max(since, now - 2 * PER_DAY), now + 1)
+        return [as_json(verdict) for minute in minutes if (verdict := self._verdict(way, minute)) is not None]
+
+    def day(self, query: Query) -> Mapping[str, Any]:
+        """A cell for each minute of a day."""
+        way, day = self._asked_way(query), _day(query.get("day", ""))
+        cells = self._history.cells(way.name, day)
+        if cells is None:
+            raise LookupError(f"there is no verdict on {_day_text(day)} of {way.name}")
+        return {**self._day_of(way, day), "cells": cells}
+
+    def days(self) -> Mapping[str, Any]:
+        return {
+            way.name: [self._day_of(way, day) for day in self._history.days(way.name)[-_SHOWN_DAYS:]]
+            for way in self._ways
+        }
+
+    def verdicts_now(self) -> Sequence[MinuteVerdict]:
+        """Of each way the newest that is settled."""
+        found = []
+        for way in self._ways:
+            now = self._now_minute()
+            minutes = (self._verdict(way, minute) for minute in range(now, now - _SHOWN_MINUTES, -1))
+            newest = next((verdict for verdict in minutes if verdict is not None and verdict.lots), None)
+            if newest is not None:
+                found.append(newest)
+        return found
+
+    def peak_per_s(self) -> float:
+        """Of the busiest minute, over all entries."""
+        observe = self._pipeline.observe
+        if observe is None:
+            return 0.0
+        since = self._now_minute() - round(observe.rating.peak_over.total_seconds()) // 60
+        by_entry: dict[str, list[str]] = {}
+        for way in self._ways:
+            by_entry.setdefault(str(way.hops[0]), []).append(way.name)
+        return sum(self._history.peak(names, since) for names in by_entry.values()) / 60
+
+    def rating_per_s(self) -> float | None:
+        return None
+
+    @property
+    def _ways(self) -> Sequence[Way]:
+        return self._observer.observation.ways
+
+    def _sla(self) -> Mapping[str, Any]:
+        observe = self._pipeline.observe
+        return {} if observe is None else {"p95_ms": observe.sla.p95.total_seconds() * 1000, "nines": observe.sla.nines}
+
+    def _way(self, way: Way) -> Mapping[str, Any]:
+        hops = [{"kind": hop.node.kind.name, "node": hop.node.name, "route": hop.route} for hop in way.hops]
+        return {"name": way.name, "hops": hops}
+
+    def _recent(self) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+        """The last half hour of each way, the oldest first, with what is known of minutes that are not due yet."""
+        with self._observer.lock:
+            open_now = self._observer.observation.now(time.time_ns() // 10**6)
+        now, found = self._now_minute(), dict[str, list[Mapping[str, Any]]]()
+        for way in self._ways:
+            ahead = {verdict.minute: verdict for verdict in open_now if verdict.route == way.name}
+            verdicts = [
+                ahead.get(minute) or self._verdict(way, minute) for minute in range(now - _SHOWN_MINUTES, now + 1)
+            ]
+            found[way.name] = [as_json(verdict) for verdict in verdicts if verdict is not None]
+        return found
+
+    def _day_of(self, way: Way, day: int) -> Mapping[str, Any]:
+        found = self._history.day(way.name, day)
+        return {
+            "day": _day_text(day),
+            "up": found.up,
+            "down": [minute_text(minute) for minute in found.down],
+            "unknown": len(found.unknown),
+            "share": found.share,
+            "nines": nines(len(found.down)) if found.share is not None else None,
+        }
+
+    def _verdict(self, way: Way, minute: int) -> MinuteVerdict | None:
+        record = self._observer.observation.record(way.name, minute)
+        return None if record is None else decoded(record)
+
+    def _asked_way(self, query: Query) -> Way:
+        name = query.get("route", "")
+        found = next((way for way in self._ways if way.name == name), None)
+        if found is None:
+            names = ", ".join(repr(way.name) for way in self._ways)
+            raise LookupError(f"there is no route {name!r}; there are {names}")
+        return found
+
+    def _now_minute(self) -> int:
+        return minute_of(time.time_ns() // 10**6)
+
+
+def _today() -> int:
+    return int(time.time() // 86_400)
+
+
+def _day_text(day: int) -> str:
+    return datetime.fromtimestamp(day * 86_400, UTC).strftime("%Y-%m-%d")
+
+
+def _day(text: str) -> int:
+    try:
+        found = date.fromisoformat(text) if text else datetime.now(UTC).date()
+    except ValueError:
+        raise ValueError(f"{text!r} is no day such as 2026-11-25") from None
+    return found.toordinal() - date(1970, 1, 1).toordinal()
+
+
+def _minute(text: str) -> int:
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is no minute such as 2026-11-25T14:31Z") from None
+    return int((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()) // 60

@@ -1,0 +1,195 @@
+"""The program: an observer with its alarms and its page, until it is stopped."""
+
+import logging
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
+from types import FrameType
+
+from enrich.base.errors import ConfigError
+from enrich.config import Pipeline
+from enrich.service.page import Page
+from enrich.service.program import exit_after, leave
+from enrich.tally import NodeKind, minute_of
+from enrich.verdict import MinuteVerdict
+from observe_service.alarms.board import Action, Alarm, Board
+from observe_service.alarms.causes import Cause, MinuteCauses, headroom, of_statuses, silences
+from observe_service.alarms.sending import Webhook
+from observe_service.history import History
+from observe_service.observer import Observer
+from observe_service.page.metrics import exposition
+from observe_service.page.server import PageServer, Watchers
+from observe_service.page.state import State
+from observe_service.watching.nodes import NodesWatch, programs_of
+from observe_service.watching.verdict_log import Written
+
+_log = logging.getLogger("enrich.observe")
+
+_STOP_S = 20.0
+
+
+def run(pipeline: Pipeline) -> int:
+    """Raises ConfigError if there is nothing to observe, or its page's address is taken."""
+    watch = Watch(pipeline)
+    try:
+        server = watch.serve()
+    except BaseException:
+        watch.close()
+        raise
+
+    def stop(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the signature of a handler
+        exit_after(_STOP_S)
+        watch.observer.stop()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+    _log.info("the page is on http://%s/", server.address)
+    try:
+        watch.observer.run()
+    finally:
+        server.close()
+        watch.close()
+    return leave()
+
+
+class Watch:
+    """What makes something of verdicts: days, alarms, the page."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        observe = pipeline.observe
+        if observe is None:
+            raise ConfigError(
+                f"the pipeline {pipeline.name} has no section `observe`",
+                next_step="add one; `observe: {}` takes the defaults, see docs/observer.md",
+            )
+        self._observe = observe
+        self.pipeline = pipeline
+        self.observer = Observer(pipeline, self)
+        if not self.observer.observation.ways:
+            raise ConfigError(
+                f"no events come into the pipeline {pipeline.name}: there is nothing to observe",
+                next_step="add a stage, ingest or expel",
+            )
+        self.history = History(observe.loss.keep // timedelta(days=1) + 1)
+        self.board = Board()
+        self.nodes = NodesWatch([*programs_of(pipeline)])
+        self.watchers = Watchers()
+        self._causes = {way.name: MinuteCauses(way.name, observe.loss.alarm) for way in self.observer.observation.ways}
+        self._lock = threading.Lock()
+        """Over the board: the webhook's thread says what is sent."""
+        self._write_alarm: Callable[[Alarm], None] = lambda _: None
+        self._probed: set[int] = set()
+        self._webhook = Webhook(pipeline, self._sent) if observe.alarms.webhook is not None else None
+        self.state = State(pipeline, self.observer, self.history, self.board, self.nodes)
+
+    def serve(self) -> PageServer:
+        """Raises ConfigError if the address is taken."""
+        host, _, port = self._observe.listen.rpartition(":")
+        page = Page(
+            metrics=lambda: exposition(self.state),
+            status=self.state.status,
+            not_ready=lambda: {} if self.observer.health.is_ready else {"observer": "it reads what was written before"},
+        )
+        token = None if self._observe.token is None else self._observe.token.get_secret_value()
+        try:
+            server = PageServer(host.strip("[]"), int(port), page, self.state.answers(), self.watchers, token)
+        except OSError as error:
+            raise ConfigError(
+                f"cannot listen on {self._observe.listen}: {error.strerror}",
+                where="observe.listen",
+                next_step="choose another address",
+            ) from error
+        self.nodes.start()
+        return server
+
+    def close(self) -> None:
+        self.nodes.stop()
+        if self._webhook is not None:
+            self._webhook.close()
+
+    # What the observer calls.
+
+    def began(self, written: Written, write_alarm: Callable[[Alarm], None]) -> None:
+        self._write_alarm = write_alarm
+        self.history.take(written.verdicts)
+        oldest = minute_of(_now_ms()) - 60
+        self._take([verdict for verdict in written.verdicts if verdict.minute >= oldest])
+        with self._lock:
+            self.board.restore(written.alarms)
+            self.board.actions = [*written.actions]
+            unsent = [alarm for alarm in self.board.on.values() if not alarm.is_sent and not alarm.is_quiet]
+        for alarm in unsent:
+            self._post(alarm)
+
+    def judged(self, verdicts: Sequence[MinuteVerdict]) -> None:
+        self.history.take(verdicts)
+        self._take(verdicts)
+        self._probe()
+        now_ms = _now_ms()
+        causes = [*self._now()]
+        with self._lock:
+            said = self.board.update(causes, now_ms)
+        for alarm in said:
+            self._say(alarm)
+        self.watchers.tell()
+
+    def announced(self, actions: Sequence[Action]) -> None:
+        with self._lock:
+            self.board.actions += actions
+
+    # Steps.
+
+    def _take(self, verdicts: Sequence[MinuteVerdict]) -> None:
+        for verdict in verdicts:
+            causes = self._causes.get(verdict.route)
+            if causes is not None:
+                causes.take(verdict)
+
+    def _now(self) -> Iterator[Cause]:
+        for of_way in self._causes.values():
+            yield from of_way.now()
+        observation, health = self.observer.observation, self.observer.health
+        if not health.trouble:
+            started_ms = round(health.started_s * 1000)
+            yield from silences(observation.nodes, observation.books.heard_ms, health.log_ms, started_ms)
+        yield from of_statuses(self.nodes.shown())
+        yield from headroom(self.state.peak_per_s(), self.state.rating_per_s(), self._observe.rating.m)
+
+    def _probe(self) -> None:
+        """Whoever has been silent in a minute, and has not answered either, is down."""
+        minute = minute_of(_now_ms()) - 1
+        if minute in self._probed or self.observer.health.trouble:
+            return
+        self._probed = {minute}
+        began_s = minute * 60.0
+        if self.observer.health.started_s > began_s or self.nodes.answered_since("ingest", began_s) in (True, None):
+            return
+        with self.observer.lock:
+            observation = self.observer.observation
+            for node in observation.nodes:
+                is_silent = observation.books.heard_ms.get(node, 0) < began_s * 1000
+                if node.kind is NodeKind.ingest and is_silent:
+                    observation.not_answering(node, minute)
+
+    def _say(self, alarm: Alarm) -> None:
+        level = logging.ERROR if alarm.over_ms is None else logging.INFO
+        _log.log(level, "%s%s", "" if alarm.over_ms is None else "over: ", alarm.text, extra={"alarm": alarm.key})
+        self._write_alarm(alarm)
+        self._post(alarm)
+
+    def _post(self, alarm: Alarm) -> None:
+        if self._webhook is not None:
+            self._webhook.send(alarm)
+
+    def _sent(self, alarm: Alarm) -> None:
+        with self._lock:
+            self.board.sent(alarm)
+            known = self.board.on.get(alarm.key)
+        if known is not None and known.since_ms == alarm.since_ms:
+            self._write_alarm(known)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 10**6

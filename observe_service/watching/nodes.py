@@ -1,0 +1,113 @@
+"""Asks the pages of a pipeline's programs how they are, every few seconds, each in turn of its own."""
+
+import http.client
+import json
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from enrich.config import Pipeline
+
+_EVERY_S = 3.0
+_PATIENCE_S = 2.0
+_MOST_BYTES = 4 * 2**20
+_LOCAL = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104 - compared, not listened on
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A program with a page."""
+
+    name: str
+    """`ingest`, `stage prepare` ..."""
+    address: str
+
+
+def programs_of(pipeline: Pipeline) -> Iterator[Asked]:
+    """Those whose page has an address in the configuration."""
+    if pipeline.ingest:
+        yield Asked("ingest", pipeline.pages.ingest)
+    for name, stage in pipeline.stages.items():
+        if stage.metrics_port is not None:
+            yield Asked(f"stage {name}", f"{stage.metrics_address}:{stage.metrics_port}")
+    if pipeline.expel:
+        yield Asked("expel", pipeline.pages.expel)
+    if any(route.retries for route in pipeline.expel.values()):
+        yield Asked("retrier", pipeline.pages.retrier)
+    if pipeline.sync is not None:
+        yield Asked("sync", pipeline.sync.listen)
+    if pipeline.tables and pipeline.agent.metrics_port is not None:
+        yield Asked("agent", f"{pipeline.agent.metrics_address}:{pipeline.agent.metrics_port}")
+
+
+class NodesWatch:
+    """A program that does not answer says nothing: it may run on another host."""
+
+    def __init__(self, programs: Sequence[Asked]) -> None:
+        self._programs = [program for program in programs if not program.address.endswith(":0")]
+        self._answers: dict[str, Mapping[str, Any]] = {}
+        self._failed: dict[str, tuple[float, str]] = {}
+        """By program: since when it has not answered, and why."""
+        self._answered_s: dict[str, float] = {}
+        self._stopping = threading.Event()
+        self._lock = threading.Lock()
+
+    def start(self) -> None:
+        for program in self._programs:  # one that hangs must not hold the others up
+            threading.Thread(target=self._run, args=[program], name=f"page of {program.name}", daemon=True).start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    def shown(self) -> Sequence[Mapping[str, Any]]:
+        """Of each program: whether it answers, since when it has not, and what it says of its routes and tables."""
+        with self._lock:
+            return [self._shown(program) for program in self._programs]
+
+    def answered_since(self, name: str, time_s: float) -> bool | None:
+        """None: it is never asked."""
+        with self._lock:
+            if all(program.name != name for program in self._programs):
+                return None
+            return self._answered_s.get(name, 0.0) >= time_s
+
+    def _shown(self, program: Asked) -> Mapping[str, Any]:
+        failed = self._failed.get(program.name)
+        answer = self._answers.get(program.name, {}) if failed is None else {}
+        known = {key: answer[key] for key in ("routes", "tables", "phase") if key in answer}
+        return {
+            "name": program.name,
+            "answers": program.name in self._answered_s and failed is None,
+            "silent_since_s": None if failed is None else failed[0],
+            "why": None if failed is None else failed[1],
+            **known,
+        }
+
+    def _run(self, program: Asked) -> None:
+        while not self._stopping.is_set():
+            try:
+                answer = _ask(program.address)
+            except (OSError, ValueError, http.client.HTTPException) as error:
+                with self._lock:
+                    self._failed.setdefault(program.name, (time.time(), str(error) or type(error).__name__))
+            else:
+                with self._lock:
+                    self._answers[program.name] = answer
+                    self._failed.pop(program.name, None)
+                    self._answered_s[program.name] = time.time()
+            self._stopping.wait(_EVERY_S)
+
+
+def _ask(address: str) -> Mapping[str, Any]:
+    host, _, port = address.rpartition(":")
+    connection = http.client.HTTPConnection(_LOCAL.get(host, host).strip("[]"), int(port), timeout=_PATIENCE_S)
+    try:
+        connection.request("GET", "/status")
+        answer = json.loads(connection.getresponse().read(_MOST_BYTES))
+    finally:
+        connection.close()
+    if not isinstance(answer, dict):
+        raise ValueError("it answers something else than a status")
+    return answer

@@ -1,0 +1,161 @@
+"""The topic of verdicts: what an observer has written, and where another one goes on."""
+
+import json
+import logging
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from typing import TypeVar
+
+import msgspec
+from confluent_kafka import KafkaError, KafkaException, Message
+
+from enrich.base.errors import BadRecord, EnrichError
+from enrich.kafka import Connection, Topics, new_producer, read_topic
+from enrich.kafka.clients.errors import mapped
+from enrich.verdict import MinuteVerdict, decoded, encoded, key_of
+from enrich.verdict.minute import range_of
+from enrich.verdict.topic import ACTION, ALARM, CHECKPOINT, is_verdict, settings_of
+from observe_service.alarms.board import Action, Alarm
+from observe_service.verdicts.observation import Checkpoint
+
+_log = logging.getLogger("enrich.observe")
+
+
+@dataclass(frozen=True)
+class Written:
+    verdicts: Sequence[MinuteVerdict]
+    """In order of their minutes."""
+    checkpoint: Checkpoint | None
+    alarms: Sequence[Alarm]
+    actions: Sequence[Action]
+
+
+class VerdictLog:
+    """What could not be written is kept, the newest of each key, until it can be."""
+
+    def __init__(self, reading: Connection, writing: Connection, topics: Topics, topic: str, keep: timedelta) -> None:
+        self._reading = reading
+        self._next: Mapping[int, int] = {}
+        self._topics = topics
+        self._topic = topic
+        self._keep = keep
+        self._producer = new_producer(writing, **{"linger.ms": 20, "message.timeout.ms": 10_000})
+        self._left: dict[bytes, bytes] = {}
+        """Not acknowledged yet."""
+        self._under_way: dict[bytes, bytes] = {}
+        self._lock = threading.Lock()
+        self.trouble: str | None = None
+
+    def read(self) -> "Written":
+        """All of it."""
+        self._topics.ensure(self._topic, partitions=1, config=settings_of(self._keep))
+        self._next = self._topics.start_offsets(self._topic)
+        return self.read_on()
+
+    def read_on(self) -> "Written":
+        """What was written since, by this observer or another, or by a person."""
+        newest: dict[bytes, bytes | None] = {}
+        ends = self._topics.end_offsets(self._topic)
+        for batch in read_topic(self._reading, self._topic, self._next, ends):
+            for message in batch:
+                newest[message.key() or b""] = message.value()
+        self._next = ends
+        verdicts = sorted(_decoded(newest), key=lambda verdict: verdict.minute)
+        return Written(
+            verdicts,
+            _checkpoint(newest.get(CHECKPOINT)),
+            [*_parsed(newest, ALARM, Alarm)],
+            [*_parsed(newest, ACTION, Action)],
+        )
+
+    def write_alarm(self, alarm: Alarm) -> None:
+        self._left[ALARM + alarm.key.encode()] = json.dumps(asdict(alarm)).encode()
+        self.push()
+
+    def write(self, verdicts: Sequence[MinuteVerdict], checkpoint: Checkpoint | None = None) -> None:
+        """Returns at once."""
+        for verdict in verdicts:
+            self._left[key_of(verdict.route, verdict.minute)] = encoded(verdict)
+        if checkpoint is not None and not self._left and not self._under_way:
+            # Only when all verdicts before it are acknowledged: who goes on there does not judge them again.
+            self._left[CHECKPOINT] = _written(checkpoint)
+        self.push()
+
+    def push(self) -> None:
+        self._producer.poll(0)
+        with self._lock:
+            due = {key: value for key, value in self._left.items() if key not in self._under_way}
+            self._under_way |= due
+            for key in due:
+                del self._left[key]
+        for key, value in due.items():
+            try:
+                self._producer.produce(self._topic, value, key, on_delivery=self._reported)
+            except (BufferError, KafkaException):
+                self._back(key)
+
+    def close(self) -> None:
+        self.push()
+        self._producer.flush(5)
+
+    def _reported(self, error: KafkaError | None, message: Message) -> None:
+        key = message.key() or b""
+        if error is not None:
+            if self.trouble is None:
+                _log.warning("verdicts are not written: %s", mapped(error, f"topic {self._topic}"))
+            self.trouble = str(mapped(error, f"topic {self._topic}"))
+            self._back(key)
+            return
+        self.trouble = None
+        with self._lock:
+            self._under_way.pop(key, None)
+
+    def _back(self, key: bytes) -> None:
+        with self._lock:
+            value = self._under_way.pop(key, None)
+            if value is not None:
+                self._left.setdefault(key, value)  # one that is newer stays
+
+
+def _decoded(newest: Mapping[bytes, bytes | None]) -> Iterator[MinuteVerdict]:
+    for key, value in newest.items():
+        if value is None or not is_verdict(key):
+            continue
+        try:
+            yield decoded(value)
+        except BadRecord as error:
+            _log.warning("%s", error)
+
+
+_Kind = TypeVar("_Kind", Alarm, Action)
+
+
+def _parsed(newest: Mapping[bytes, bytes | None], start: bytes, kind: type[_Kind]) -> Iterator[_Kind]:
+    for key, value in newest.items():
+        if key.startswith(start) and value is not None:
+            try:
+                yield msgspec.json.decode(value, type=kind)
+            except msgspec.MsgspecError as error:
+                _log.warning(
+                    "a record of the topic cannot be read: %s", error, extra={"key": key.decode(errors="replace")}
+                )
+
+
+def _written(checkpoint: Checkpoint) -> bytes:
+    floors = [f"{topic}/{partition}/{floor}" for (topic, partition), floor in sorted(checkpoint.floors.items())]
+    return json.dumps({"from_ms": checkpoint.from_ms, "minute": checkpoint.minute, "floors": floors}).encode()
+
+
+def _checkpoint(content: bytes | None) -> Checkpoint | None:
+    if content is None:
+        return None
+    try:
+        found = json.loads(content)
+        ranges = [range_of(str(floor)) for floor in found["floors"]]
+        floors = {(topic, partition): floor for topic, partition, floor, _ in ranges}
+        return Checkpoint(int(found["from_ms"]), int(found["minute"]), floors)
+    except (ValueError, KeyError, TypeError, EnrichError) as error:
+        _log.warning("where to go on cannot be read: %s", error)
+        return None
