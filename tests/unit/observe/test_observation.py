@@ -62,7 +62,7 @@ class Chain:
         return {(RAW, 0): len(self.fates), (OUT, 0): len(taken)}
 
 
-TOPICS = {STAGE: [RAW], EXPEL: [OUT]}
+TOPICS: dict[Node | None, list[str]] = {STAGE: [RAW], EXPEL: [OUT]}
 ALIVE = Report(ENTRY, "alive", 1, 0)
 
 
