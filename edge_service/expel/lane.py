@@ -17,7 +17,6 @@ from functools import partial
 
 from edge_service.expel.breaker import Breaker, State
 from edge_service.expel.events import BODIES, Batch, Became, Event, Lease, Origins, has_body, origins_of
-from enrich.endpoints.http import HttpClient, NoAnswer
 from edge_service.expel.limits import Concurrency, Rate
 from edge_service.expel.order import Order, Verdict
 from edge_service.expel.outbox import Outbox
@@ -26,6 +25,7 @@ from edge_service.expel.plan import LanePlan
 from enrich.base.backoff import Backoff
 from enrich.base.errors import EnrichError, Fatal
 from enrich.config.types.quantities import duration_text
+from enrich.endpoints.http import HttpClient, NoAnswer
 from enrich.service.meters import Meter
 from enrich.service.signatures import Signer
 

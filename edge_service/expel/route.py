@@ -9,7 +9,6 @@ from typing import Any
 from confluent_kafka import KafkaError
 
 from edge_service.expel.breaker import State
-from enrich.endpoints.http import HttpClient
 from edge_service.expel.lane import Lane
 from edge_service.expel.order import AnyOrder, KeyOrder, Order
 from edge_service.expel.outbox import Outbox
@@ -29,6 +28,7 @@ from enrich.delivery.plan import Companions, FlowPlan
 from enrich.delivery.sending import Bounds
 from enrich.delivery.spill import Spill
 from enrich.delivery.topics import grow_topics, make_topics, room_in
+from enrich.endpoints.http import HttpClient
 from enrich.kafka import Connection, Topics, librdkafka_settings, new_admin_client, new_group_consumer
 from enrich.service.meters import Meter
 from enrich.service.routes import Paused, RouteKind, RouteState, RouteStatus

@@ -8,8 +8,8 @@ from typing import Any
 
 import uvloop
 
-from enrich.endpoints.http import Answer, HttpClient, NoAnswer, Resolve
 from enrich.config.sections.edges.expel import HttpEndpoint
+from enrich.endpoints.http import Answer, HttpClient, NoAnswer, Resolve
 from tests.support.scripted_endpoint import ScriptedEndpoint
 from tests.support.waiting import GUARD_S
 

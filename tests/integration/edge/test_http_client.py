@@ -5,9 +5,9 @@ import re
 import pytest
 import uvloop
 
-from enrich.endpoints.http import Answer, HttpClient, NoAnswer
 from enrich.base.errors import ConfigError
 from enrich.config.sections.edges.expel import HttpEndpoint
+from enrich.endpoints.http import Answer, HttpClient, NoAnswer
 from tests.support.posting import WHERE, client_of, outcome, posted
 from tests.support.scripted_endpoint import (
     ScriptedEndpoint,

@@ -7,9 +7,9 @@ from ipaddress import ip_address
 import pytest
 import uvloop
 
-from enrich.endpoints.http import Answer, NoAnswer, Place
 from enrich.base.errors import ConfigError
 from enrich.endpoints import addresses, target_of
+from enrich.endpoints.http import Answer, NoAnswer, Place
 from tests.support.posting import client_of, outcome, posted
 from tests.support.scripted_endpoint import ScriptedEndpoint, answers, closes, sends, whole
 

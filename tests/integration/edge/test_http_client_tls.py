@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import uvloop
 
-from enrich.endpoints.http import Answer, HttpClient, NoAnswer, Place
 from enrich.base.errors import ConfigError
 from enrich.config.sections.edges.expel import HttpEndpoint
+from enrich.endpoints.http import Answer, HttpClient, NoAnswer, Place
 from tests.support.posting import WHERE, client_of, outcome, posted
 from tests.support.scripted_endpoint import PEM, ScriptedEndpoint, answers, closes, sends, server_tls, whole
 
