@@ -25,6 +25,11 @@ class Typed:
     values: st.SearchStrategy[Any]
 
 
+def _is_short_for_all(number: int) -> bool:
+    """Of -128, -32768 ... fastavro writes one byte more than need be, and than Java does."""
+    return number not in (-(2**7), -(2**15), -(2**23), -(2**31))
+
+
 def logical(base: str, name: str, **more: int) -> dict[str, Any]:
     return {"type": base, "logicalType": name, **more}
 
@@ -34,7 +39,9 @@ def _named(kind: str, **more: Any) -> dict[str, Any]:
 
 
 def _simple() -> list[Typed]:
-    cents = st.integers(-(10**10) + 1, 10**10 - 1).map(lambda number: Decimal(number).scaleb(-2))
+    cents = (
+        st.integers(-(10**10) + 1, 10**10 - 1).filter(_is_short_for_all).map(lambda number: Decimal(number).scaleb(-2))
+    )
     return [
         Typed("boolean", pa.bool_(), st.booleans()),
         Typed("int", pa.int32(), _ints),

@@ -104,3 +104,13 @@ def test_a_record_of_nothing_but_defaults_is_written_for_each_row():
     empty = {"type": "record", "name": "N", "fields": []}
     kind = pa.struct([("d", pa.struct([])), ("n", pa.struct([]))])
     assert bytes_of(record(d=inner, n=empty), kind, {"d": {}, "n": {}}, {"d": None, "n": {}}) == [b"\2", None]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4])
+def test_a_decimal_has_as_few_bytes_as_two_s_complement_needs(size):
+    least = -(2 ** (8 * size - 1))
+    money = {"type": "bytes", "logicalType": "decimal", "precision": 12, "scale": 0}
+    kind = pa.struct([("m", pa.decimal128(12, 0))])
+    rows = [{"m": Decimal(least)}, {"m": Decimal(least - 1)}]
+    expected = [least.to_bytes(size, "big", signed=True), (least - 1).to_bytes(size + 1, "big", signed=True)]
+    assert bytes_of(record(m=money), kind, *rows) == [bytes([2 * len(each)]) + each for each in expected]

@@ -1,0 +1,170 @@
+"""The program on a real broker: nodes are played, what it writes and shows is what users get."""
+
+import json
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+
+from enrich.service.signatures import verifies
+from enrich.tally import Lags, Origins, Tally
+from enrich.verdict import State, Up
+from tests.support.commands import enrich, lines
+from tests.support.observing import World, observing
+from tests.support.scripted_endpoint import ScriptedEndpoint, answers
+from tests.support.waiting import wait_until
+
+NewWorld = Callable[..., World]
+
+
+def minute_now() -> int:
+    return int(time.time()) // 60
+
+
+def test_the_ten_messages(new_world: NewWorld) -> None:
+    """Of ten events the nodes have 10, 9, 7 and 5: by name, as everybody gets it."""
+    world, minute = new_world(), minute_now() - 5
+    world.goes_on_at(minute)
+    world.chain(minute, range(10), lost={"first": [3], "second": [0, 1], "acme": [8, 9]})
+    world.alive()
+    with observing(world.file) as observer:
+        verdict = world.settled(minute)
+        assert [hop.went for hop in verdict.hops] == [10, 9, 7, 5]
+        assert [hop.lost for hop in verdict.hops] == [0, 1, 2, 2]
+        assert verdict.went / verdict.came == 0.5
+        assert (verdict.state, verdict.up) == (State.SETTLED, Up.DOWN)
+        shown = observer.json(f"/api/minutes?route={world.way.replace(' ', '%20').replace('>', '%3E')}")
+        (found,) = [each for each in shown if each["in"]]
+        assert found["lost_origins"] == [f"{world.raw}/0/3", f"{world.raw}/0/0-1", f"{world.raw}/0/8-9"]
+        (alarm,) = wait_until(
+            lambda: [a for a in observer.json("/api/state")["alarms"] if a["alarm"].startswith("loss/")],
+            what="the alarm",
+        )
+        assert alarm["text"] == f"{world.way}: 5 of 10 events of a minute are lost (50.00%)"
+        assert observer.stop() == 0
+    # Without an observer the commands say the same.
+    told = enrich("observe", "loss", "-c", world.file, "--json")
+    assert told.returncode == 1
+    (found,) = [each for each in lines(told) if each["in"]]
+    assert (found["in"], found["out"], found["lost"]) == (10, 5, 5)
+    assert found["lost_origins"] == [f"{world.raw}/0/3", f"{world.raw}/0/0-1", f"{world.raw}/0/8-9"]
+    people = enrich("observe", "loss", "-c", world.file, "--for", "10m")
+    assert f"lost: {world.raw}/0/3, {world.raw}/0/0-1, {world.raw}/0/8-9" in people.stdout
+    day = enrich("observe", "availability", "-c", world.file, "--json", "--days", "2")
+    # 5 down minutes would be two nines; one is three.
+    assert [len(each["down"]) for each in lines(day)] == [1]
+    assert (day.returncode, lines(day)[0]["nines"]) == (0, 3)
+    way = enrich("observe", "trace", "-c", world.file, f"{world.raw}/0/8", "--json")
+    assert way.returncode == 1 or lines(way)[-1]["node"] != "expel acme"
+    assert [step["node"] for step in lines(way)] == ["ingest plays", "stage first", "stage second"]
+    whole = enrich("observe", "trace", "-c", world.file, f"{world.raw}/0/5", "--json")
+    assert (whole.returncode, lines(whole)[-1]["what"], lines(whole)[-1]["node"]) == (0, "went", "expel acme")
+
+
+def test_whoever_goes_on_comes_to_the_same_verdicts(new_world: NewWorld) -> None:
+    world, minute = new_world(), minute_now() - 5
+    world.goes_on_at(minute)
+    world.chain(minute, range(100), lost={"second": [7]})
+    world.alive()
+    with observing(world.file):
+        first = world.settled(minute)
+    # Killed; meanwhile all of it is said again, under other ids, and two take over at once.
+    world.chain(minute, range(100), lost={"second": [7]})
+    world.alive()
+    with ExitStack() as held:
+        for observer in [held.enter_context(observing(world.file)) for _ in range(2)]:
+            observer.until_ready()
+        # What was lost went after all: so there is a new verdict.
+        world.say("second", Tally(went=world.of([7])), Tally("acme", went=world.of([7])))
+        world.say("acme", Tally(went=world.of([7])))
+        wait_until(lambda: (found := world.verdict(minute)) is not None and not found.total("lost"), what="the new one")
+    assert [(each.came, each.went) for each in world.written() if each.minute == minute and each.lots] == [
+        (100, 99 if each.total("lost") else 100) for each in world.written() if each.minute == minute and each.lots
+    ]
+    assert first.came == 100
+
+
+def test_a_retried_event_is_taken_up_by_an_observer_that_came_later(new_world: NewWorld) -> None:
+    world, minute = new_world(), minute_now() - 5
+    world.goes_on_at(minute)
+    world.chain(minute, range(10), lost={"acme": [4]})
+    world.say("acme", Tally(came=world.of([4]), waiting=world.of([4])), at_ms=minute * 60_000 + 40_000)
+    world.alive()
+    with observing(world.file):
+        assert world.settled(minute).total("waiting") == 1
+    world.say("acme", Tally(went=world.of([4])))
+    with observing(world.file):
+        wait_until(lambda: (found := world.verdict(minute)) is not None and found.went == 10, what="all ten")
+
+
+def test_alarms_are_signed_said_once_and_quiet_while_an_action_is_announced(new_world: NewWorld) -> None:
+    secret = "whsec_" + "A" * 43 + "="
+    with ScriptedEndpoint(answers(204)) as endpoint:
+        alarms = {"webhook": endpoint.url(), "secret": secret, "allow_private": True}
+        world, minute = new_world(alarms=alarms), minute_now() - 3
+        world.goes_on_at(minute)
+        world.chain(minute, range(10), lost={"acme": [4]})
+        late = [minute * 60_000] * 10
+        slow = Lags.of(late, late, [at + 5_000 for at in late]).of_minute(minute + 1)
+        world.say("acme", Tally("", minute + 1, lag=slow), at_ms=minute * 60_000 + 90_000)
+        world.alive()
+        announced = enrich("observe", "announce", "-c", world.file, "--for", "10m", "new brokers")
+        assert announced.returncode == 0, announced.stderr
+        with observing(world.file):
+            world.settled(minute)
+            seen = wait_until(lambda: [*endpoint.requests], what="the webhook")
+            said = json.loads(seen[0].body)
+            assert (said["alarm"], said["state"], said["pipeline"]) == (f"loss/{world.way}", "on", world.name)
+            assert verifies(secret, {name.lower(): value for name, value in seen[0].headers.items()}, seen[0].body)
+        with observing(world.file) as again:  # who comes next knows that it is said
+            again.until_ready()
+            wait_until(
+                lambda: again.json("/status")["observer"]["known_until_ms"] > time.time() * 1000 - 5_000, what="all"
+            )
+        assert len({json.loads(each.body)["alarm"] for each in endpoint.requests if b'"on"' in each.body}) == 1
+
+
+def test_the_page_has_a_token_and_answers_what_is_asked_wrong(new_world: NewWorld) -> None:
+    world = new_world(token="very secret")  # noqa: S106 - of a test
+    with observing(world.file) as observer:
+        observer.page  # noqa: B018 - it waits
+        wait_until(lambda: observer.ask("/readyz")[0] == 200, what="readiness, without a token")
+        assert observer.ask("/api/state")[0] == 401
+        assert observer.ask("/api/state", Authorization="Bearer wrong")[0] == 401
+        bearer = {"Authorization": "Bearer very secret"}
+        assert observer.ask("/api/state", **bearer)[0] == 200
+        assert observer.ask("/", Authorization="Basic dXNlcjp2ZXJ5IHNlY3JldA==")[0] == 200
+        assert observer.ask("/api/nothing", **bearer)[0] == 404
+        assert observer.ask("/api/minutes?route=none", **bearer)[0] == 404
+        way = world.way.replace(" ", "%20").replace(">", "%3E")
+        assert observer.ask(f"/api/minute?route={way}&minute=soon", **bearer)[0] == 400
+        assert observer.ask(f"/api/day?route={way}&day=32", **bearer)[0] == 400
+        assert observer.ask("/static/../program.py", **bearer)[0] == 404
+        assert b"very secret" not in observer.ask("/api/state", **bearer)[1] + observer.ask("/status", **bearer)[1]
+        assert b"very secret" not in observer.log.read_bytes()
+        assert b"enrich_observe_ready 1.0" in observer.ask("/metrics", **bearer)[1]
+
+
+def test_what_cannot_be_observed_is_refused(new_world: NewWorld, tmp_path) -> None:
+    world = new_world()
+    world.file.write_text(
+        world.file.read_text().replace("observe:", "x-observe:").split("\npages:")[0].split("observe")[0]
+    )
+    told = enrich("observe", "loss", "-c", world.file)
+    assert told.returncode == 2
+    other = new_world()
+    assert enrich("observe", "trace", "-c", other.file, "nonsense").returncode == 2
+    assert enrich("observe", "loss", "-c", other.file, "--for", "soon").returncode == 2
+    assert "no observer has written a verdict" in enrich("observe", "loss", "-c", other.file).stderr
+
+
+def test_reports_that_are_none_change_nothing(new_world: NewWorld) -> None:
+    world, minute = new_world(), minute_now() - 5
+    world.goes_on_at(minute)
+    world._producer.produce(f"{world.name}.tallies", b"nonsense", timestamp=minute * 60_000)
+    world._producer.produce(f"{world.name}.tallies", None, b"key", timestamp=minute * 60_000)
+    world.chain(minute, range(10))
+    world.say("plays", Tally("", None, Origins(), Origins()))
+    world.alive()
+    with observing(world.file) as observer:
+        assert world.settled(minute).went == 10
+        assert observer.json("/status")["observer"]["unreadable"] == 1
