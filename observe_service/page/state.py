@@ -105,12 +105,9 @@ class State:
         return [as_json(verdict) for minute in minutes if (verdict := self._verdict(way, minute)) is not None]
 
     def day(self, query: Query) -> Mapping[str, Any]:
-        """A cell for each minute of a day."""
+        """A cell for each minute of a day; no cells without a verdict on any."""
         way, day = self._asked_way(query), _day(query.get("day", ""))
-        cells = self._history.cells(way.name, day)
-        if cells is None:
-            raise LookupError(f"there is no verdict on {_day_text(day)} of {way.name}")
-        return {**self._day_of(way, day), "cells": cells}
+        return {**self._day_of(way, day), "cells": self._history.cells(way.name, day)}
 
     def days(self) -> Mapping[str, Any]:
         return {

@@ -119,7 +119,7 @@ function showChain() {
   });
 }
 
-const color = (index) => `var(--c${index % 6})`;
+const color = (index) => `var(--c${index % 10})`;
 
 function showPie() {
   const box = $("pie");
