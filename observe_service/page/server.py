@@ -24,8 +24,8 @@ _FILES = {
     "/page.css": ("page.css", "text/css; charset=utf-8"),
     "/page.js": ("page.js", "text/javascript; charset=utf-8"),
 }
-_OPEN_TO_ALL = ("/healthz", "/readyz")
-"""Orchestrators have no token."""
+_OPEN_TO_ALL = ("/healthz", "/readyz", "/metrics")
+"""As other programs have them: orchestrators and Prometheus have no token. They name no event."""
 _SAFE = {
     # Nothing of other hosts, and nothing that is written into the page by somebody else.
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; "

@@ -107,15 +107,7 @@ class World:
 
     def written(self) -> list[MinuteVerdict]:
         """All verdicts in the topic, those that were replaced too."""
-        topic, found = f"{self.name}.minutes", list[MinuteVerdict]()
-        if not self.topics.exists(topic):
-            return []
-        connection = {"bootstrap.servers": self._servers}
-        starts, ends = self.topics.start_offsets(topic), self.topics.end_offsets(topic)
-        for batch in read_topic(connection, topic, starts, ends):
-            values = [message.value() for message in batch if is_verdict(message.key())]
-            found += [decoded(value) for value in values if value is not None]
-        return found
+        return verdicts_in(self._servers, self.name)
 
     def verdict(self, minute: int) -> MinuteVerdict | None:
         """The newest."""
@@ -129,6 +121,19 @@ class World:
         verdict = wait_until(found, what=f"the verdict on minute {minute}")
         assert verdict is not None
         return verdict
+
+
+def verdicts_in(servers: str, pipeline: str) -> list[MinuteVerdict]:
+    """All that are in the topic, in their order."""
+    connection, topic = {"bootstrap.servers": servers}, f"{pipeline}.minutes"
+    topics, found = Topics(new_admin_client(connection)), list[MinuteVerdict]()
+    if not topics.exists(topic):
+        return []
+    starts, ends = topics.start_offsets(topic), topics.end_offsets(topic)
+    for batch in read_topic(connection, topic, starts, ends):
+        values = [message.value() for message in batch if is_verdict(message.key())]
+        found += [decoded(value) for value in values if value is not None]
+    return found
 
 
 class Observer:

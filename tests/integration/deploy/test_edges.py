@@ -14,9 +14,9 @@ from tests.unit.deploy.compose import parse_compose
 from tests.unit.deploy.installed import read
 
 COMPOSE = parse_compose(read("docker-compose.yml"))
-ROLES = ("ingest", "expel", "retrier")
+ROLES = ("ingest", "expel", "retrier", "observer")
 EVENTS, RECEIVER = ("ingest", 8088), ("receiver", 8900)
-PAGES = {"ingest": 9401, "expel": 9402, "retrier": 9403}
+PAGES = {"ingest": 9401, "expel": 9402, "retrier": 9403, "observer": 9500}
 
 
 class Edges:
@@ -92,7 +92,10 @@ def test_an_event_goes_through_the_services_as_the_file_starts_them(edges):
         wait_until(are_ready, what="all of them to be ready")
         assert [name for name in running if not edges.is_healthy(name)] == []
         for name, port in PAGES.items():
-            assert f"enrich_{name}_" in edges.ask(name, port, "/metrics")[1].decode()
+            assert (
+                f"enrich_{name.removesuffix('r') if name == 'observer' else name}_"
+                in edges.ask(name, port, "/metrics")[1].decode()
+            )
         token = COMPOSE.services["ingest"].environment["INGEST_TOKEN"]
         assert edges.ask(*EVENTS, "/v1/events", b'{"id": 1}', "another")[0] == 401
         assert edges.ask(*EVENTS, "/v1/events", b'{"id": 1}', token)[0] == 200

@@ -1,9 +1,11 @@
 """The program on a real broker: nodes are played, what it writes and shows is what users get."""
 
 import json
+import re
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from pathlib import Path
 
 from enrich.service.signatures import verifies
 from enrich.tally import Lags, Origins, Tally
@@ -14,6 +16,7 @@ from tests.support.scripted_endpoint import ScriptedEndpoint, answers
 from tests.support.waiting import wait_until
 
 NewWorld = Callable[..., World]
+DEPLOY = Path(__file__).parents[3] / "deploy"
 
 
 def minute_now() -> int:
@@ -141,7 +144,7 @@ def test_the_page_has_a_token_and_answers_what_is_asked_wrong(new_world: NewWorl
         assert observer.ask("/static/../program.py", **bearer)[0] == 404
         assert b"very secret" not in observer.ask("/api/state", **bearer)[1] + observer.ask("/status", **bearer)[1]
         assert b"very secret" not in observer.log.read_bytes()
-        assert b"enrich_observe_ready 1.0" in observer.ask("/metrics", **bearer)[1]
+        assert b"enrich_observe_ready 1.0" in observer.ask("/metrics")[1]
 
 
 def test_what_cannot_be_observed_is_refused(new_world: NewWorld, tmp_path) -> None:
@@ -168,3 +171,25 @@ def test_reports_that_are_none_change_nothing(new_world: NewWorld) -> None:
     with observing(world.file) as observer:
         assert world.settled(minute).went == 10
         assert observer.json("/status")["observer"]["unreadable"] == 1
+
+
+def test_rules_and_dashboards_name_metrics_that_there_are(new_world: NewWorld) -> None:
+    world, minute = new_world(loss={"settle": "10s"}), minute_now() - 1
+    world.goes_on_at(minute)
+    world.chain(minute, range(10))
+    late = [minute * 60_000] * 10
+    lag = Lags.of(late, late, [at + 50 for at in late]).of_minute(minute)
+    world.say("acme", Tally("", minute, lag=lag), at_ms=minute * 60_000 + 40_000)
+    world.alive()
+    with observing(world.file) as observer:
+        world.settled(minute)
+        text = wait_until(
+            lambda: t if "enrich_observe_p95_seconds{" in (t := observer.ask("/metrics")[1].decode()) else None,
+            what="figures of a minute",
+        )
+    assert text is not None
+    there = {line.split("{")[0].split(" ")[0] for line in text.splitlines() if not line.startswith("#")}
+    for file in (DEPLOY / "prometheus" / "rules.yml", DEPLOY / "grafana" / "dashboards" / "enrich.json"):
+        named = set(re.findall(r"enrich_observe_[a-z0-9_]+", file.read_text()))
+        assert named, file
+        assert named <= there, file

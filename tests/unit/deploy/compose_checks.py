@@ -163,7 +163,7 @@ def stop_problems(compose: Compose) -> list[str]:
     return [
         f"{name}: is killed before it has ended"
         for name, service in compose.services.items()
-        if {"sync_service", "edge_service"} & {*service.command}
+        if {"sync_service", "edge_service", "observe_service"} & {*service.command}
         and not int(service.raw.get("stop_grace_period", "10s").removesuffix("s")) > STOP_S
     ]
 

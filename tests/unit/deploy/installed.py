@@ -14,7 +14,7 @@ from packaging.markers import Marker
 
 ROOT = Path(__file__).parents[3]
 BIN = Path(sys.executable).parent
-OUR_ROOMS = ("edge_service", "enrich", "stores", "sync_service", "jobs")
+OUR_ROOMS = ("edge_service", "enrich", "observe_service", "stores", "sync_service", "jobs")
 
 _LOCKED = re.compile(r"^([\w.-]+)==(\S+)(?: ; (.+?))? \\$", re.M)
 

@@ -36,6 +36,8 @@ def _served(service: Service, pipeline: Mapping[str, Any]) -> Iterator[str]:
         yield pipeline["sync"]["listen"]
     if "edge_service" in service.command:
         yield from (page for role, page in pipeline["pages"].items() if role in service.command)
+    if "observe_service" in service.command:
+        yield pipeline["observe"]["listen"]
     if "ingest" in service.command:
         yield from (entry["listen"] for entry in pipeline["ingest"].values())
 

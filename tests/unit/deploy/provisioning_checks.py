@@ -4,7 +4,7 @@ from tests.unit.deploy.compose import Compose, Service, parse_yaml
 from tests.unit.deploy.installed import spark_has_class
 from tests.unit.deploy.ports import address_problems
 
-_PROMETHEUS_KEYS = {"global", "scrape_configs"}
+_PROMETHEUS_KEYS = {"global", "rule_files", "scrape_configs"}
 _SCRAPE_KEYS = {"job_name", "metrics_path", "static_configs"}
 _DATA_SOURCE_KEYS = {"access", "isDefault", "jsonData", "name", "type", "uid", "url"}
 
@@ -28,10 +28,12 @@ def prometheus_problems(compose: Compose, text: str, spark_metrics: str) -> list
             problems += address_problems(compose, target, where)
             service = compose.services.get(target.partition(":")[0])
             path = job.get("metrics_path", "/metrics")
-            if service is not None and {"sync_service", "edge_service"} & {*service.command}:
+            if service is not None and {"sync_service", "edge_service", "observe_service"} & {*service.command}:
                 continue  # they answer at Prometheus' own path
             if service is not None and service.is_ours and path not in {f"{one}/" for one in paths}:
                 problems.append(f"{where}: Spark has no metrics at {path}")
+    mounted = {mount.target for mount in compose.services["prometheus"].mounts}
+    problems += [f"{file} is not there" for file in raw["rule_files"] if f"/etc/prometheus/{file}" not in mounted]
     names = [job["job_name"] for job in raw["scrape_configs"]]
     return problems + [f"two jobs are called {name}" for name in sorted({n for n in names if names.count(n) > 1})]
 

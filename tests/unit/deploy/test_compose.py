@@ -29,7 +29,7 @@ def test_the_file_holds_nothing_that_does_not_exist(check):
 
 def test_its_services_are_the_ones_that_the_product_works_with():
     services = {"kafka", "redis", "postgres", "spark-master", "spark-worker", "sync", "prometheus", "grafana"}
-    services |= {"topics", "ingest", "expel", "retrier", "receiver"}
+    services |= {"topics", "ingest", "expel", "retrier", "observer", "receiver"}
     assert parse_compose(TEXT).services.keys() == services
 
 
@@ -48,18 +48,20 @@ def test_the_file_of_the_sync_service_is_a_good_one_with_addresses_that_are_list
 
 
 def test_the_file_of_the_edges_is_a_good_one_with_addresses_that_are_listened_on():
-    variables = dict.fromkeys(("INGEST_TOKEN", "EXPEL_TOKEN"), "for-development-only")
+    variables = dict.fromkeys(("INGEST_TOKEN", "EXPEL_TOKEN", "OBSERVER_TOKEN"), "for-development-only")
     pipeline = load_text(read("deploy/edge/edge.yaml"), variables)
     assert pipeline.ingest and pipeline.expel
     compose = parse_compose(TEXT)
-    assert all(compose.services[role].environment == variables for role in ("ingest", "expel", "retrier", "topics"))
+    assert all(
+        compose.services[role].environment == variables for role in ("ingest", "expel", "retrier", "observer", "topics")
+    )
     named = [pipeline.kafka.bootstrap_servers]
     named += [route.to.http.url.get_secret_value() for route in pipeline.expel.values()]
     assert [problem for one in named for problem in address_problems(compose, one, "edge.yaml")] == []
 
 
 def test_what_holds_no_state_may_be_killed_and_what_commits_is_waited_for():
-    for name in ("sync", "ingest", "expel", "retrier"):
+    for name in ("sync", "ingest", "expel", "retrier", "observer"):
         for wrong in (f"  {name}:\n    <<: *enrich\n    stop_grace_period: 20s\n", f"  {name}:\n    <<: *enrich\n"):
             start = TEXT.index(f"\n  {name}:\n") + 1
             end = TEXT.index("    stop_grace_period: 40s\n", start)
