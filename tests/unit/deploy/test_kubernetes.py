@@ -108,8 +108,8 @@ def test_the_sync_service_reads_its_file_and_answers_where_it_is_asked():
 
 
 EDGES = list(YAML(typ="safe", pure=True).load_all(read("deploy/kubernetes/edges.yaml")))
-ROLES = ("ingest", "expel", "retrier")
-SECRETS = {"PLAYS_TOKEN": "x", "ACME_SECRET": "x"}
+ROLES = ("ingest", "expel", "retrier", "observe")
+SECRETS = {"PLAYS_TOKEN": "x", "ACME_SECRET": "x", "OBSERVER_TOKEN": "x"}
 
 
 def of_edges(kind, name):
@@ -117,7 +117,7 @@ def of_edges(kind, name):
     return found
 
 
-def test_the_edges_are_three_deployments_with_a_service_each_and_one_file():
+def test_the_edges_are_deployments_with_a_service_each_and_one_file():
     assert sorted((one["kind"], one["metadata"]["name"]) for one in EDGES) == sorted(
         [
             ("ConfigMap", "enrich-edges"),
@@ -144,7 +144,8 @@ def test_each_edge_reads_the_file_and_answers_where_it_is_asked(role):
     pipeline = load_text(config["data"][file], SECRETS)
     assert pipeline.state_dir == state_mount["mountPath"]
     ports = {one["name"]: one["containerPort"] for one in container["ports"]}
-    assert ports.pop("status") == int(getattr(pipeline.pages, role).rpartition(":")[2])
+    page = pipeline.observe.listen if role == "observe" else getattr(pipeline.pages, role)
+    assert ports.pop("status") == int(page.rpartition(":")[2])
     entries = pipeline.ingest.values() if role == "ingest" else ()
     assert list(ports.values()) == [int(entry.listen.rpartition(":")[2]) for entry in entries]
     offered = {one["name"]: one.get("targetPort", one["port"]) for one in service["spec"]["ports"]}
