@@ -183,6 +183,12 @@ BENCHMARKS = {
             {"kib_per_node_minute": ("<", 64)},
         ),
         Benchmark(
+            "observer",
+            "30 open minutes of 600,000 events in random order, a fifth twice, 4 nodes, 10 routes: taken and judged",
+            _later("observer"),
+            {"kib_per_node_minute": ("<", 64), "verdict_ms": ("<", 100), "memory_mib": ("<", 200)},
+        ),
+        Benchmark(
             "sync_source",
             "a PostgreSQL table of 1 M rows to a topic, then 1 % changed, then all compared",
             _later("sync_source"),
