@@ -16,6 +16,7 @@ from enrich.tally import Node, Origins, minute_of
 from enrich.tally.writing import PARTITIONS, TOPIC_SETTINGS
 from enrich.verdict import MinuteVerdict
 from observe_service.alarms.board import Action, Alarm
+from observe_service.clock import Clock
 from observe_service.verdicts.lots import MINUTE_MS
 from observe_service.verdicts.observation import Observation
 from observe_service.verdicts.standing import Sla
@@ -65,13 +66,14 @@ class Health:
 
 
 class Observer:
-    def __init__(self, pipeline: Pipeline, listener: Listener) -> None:
+    def __init__(self, pipeline: Pipeline, listener: Listener, clock: Clock | None = None) -> None:
         """Opens no connection."""
         observe, topic = pipeline.observe, pipeline.tallies_topic
         if observe is None or topic is None:
             raise ValueError("the pipeline has no observer")
         self.pipeline = pipeline
         self.health = Health()
+        self.clock = clock or Clock()
         self.lock = threading.RLock()
         """Over the observation: the page reads it too."""
         self._settle_ms = round(observe.loss.settle.total_seconds() * 1000)
@@ -103,10 +105,10 @@ class Observer:
     def _observe(self) -> None:
         topics = Topics(new_admin_client(self._common), _DEADLINE_S)
         topics.ensure(self._topic, partitions=PARTITIONS, config=TOPIC_SETTINGS)
-        log = VerdictLog(self._consumer, self._producer, topics, self.pipeline.minutes_topic, self._keep)
+        log = VerdictLog(self._consumer, self._producer, topics, self.pipeline.minutes_topic, self._keep, self.clock)
         written = log.read()
         verdicts, checkpoint = written.verdicts, written.checkpoint
-        minute = minute_of(_now_ms())
+        minute = minute_of(self.clock.now_ms())
         from_ms = minute * MINUTE_MS - _FIRST_MS if checkpoint is None else checkpoint.from_ms
         with self.lock:
             self.observation = Observation(ways_of(self.pipeline), self._settle_ms, self._sla)
@@ -119,7 +121,7 @@ class Observer:
         self._listener.began(written, log.write_alarm)
         of_nodes = readers_of(self.pipeline)
         readers: dict[Node | None, Reads] = {None: self._topic.__eq__, **{node: of_nodes[node] for node in of_nodes}}
-        ends = EndsWatch(topics, readers, self._looks.append)
+        ends = EndsWatch(topics, readers, self._looks.append, self.clock)
         for node, bases in ends.bases(from_ms).items():
             if node is not None:
                 self.observation.reached.begin(node, bases)
@@ -168,7 +170,7 @@ class Observer:
                     look.at_ms, {place[1]: end for place, end in look.ends.items() if place[0] == self._topic}
                 )
                 self.observation.look(look.at_ms, look.ends, look.topics_of)
-            verdicts = self.observation.tick(reports.until_ms, _now_ms())
+            verdicts = self.observation.tick(reports.until_ms, self.clock.now_ms())
             self.health.log_ms = reports.until_ms
         self._look_into_gaps()
         return verdicts
@@ -198,7 +200,3 @@ class Observer:
             self.health.since_s = None
             _log.info("observing again")
         self.health.trouble = trouble
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 10**6

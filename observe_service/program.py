@@ -3,7 +3,6 @@
 import logging
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from types import FrameType
@@ -15,7 +14,7 @@ from enrich.service.program import exit_after, leave
 from enrich.tally import NodeKind, minute_of
 from enrich.verdict import MinuteVerdict
 from observe_service.alarms.board import Action, Alarm, Board
-from observe_service.alarms.causes import Cause, MinuteCauses, headroom, of_statuses, silences
+from observe_service.alarms.causes import Cause, MinuteCauses, of_statuses, silences
 from observe_service.alarms.sending import Webhook
 from observe_service.history import History
 from observe_service.observer import Observer
@@ -114,7 +113,7 @@ class Watch:
     def began(self, written: Written, write_alarm: Callable[[Alarm], None]) -> None:
         self._write_alarm = write_alarm
         self.history.take(written.verdicts)
-        oldest = minute_of(_now_ms()) - 60
+        oldest = minute_of(self.observer.clock.now_ms()) - 60
         self._take([verdict for verdict in written.verdicts if verdict.minute >= oldest])
         with self._lock:
             self.board.restore(written.alarms)
@@ -127,7 +126,7 @@ class Watch:
         self.history.take(verdicts)
         self._take(verdicts)
         self._probe()
-        now_ms = _now_ms()
+        now_ms = self.observer.clock.now_ms()
         causes = [*self._now()]
         with self._lock:
             said = self.board.update(causes, now_ms)
@@ -155,11 +154,10 @@ class Watch:
             started_ms = round(health.started_s * 1000)
             yield from silences(observation.nodes, observation.books.heard_ms, health.log_ms, started_ms)
         yield from of_statuses(self.nodes.shown())
-        yield from headroom(self.state.peak_per_s(), self.state.rating_per_s(), self._observe.rating.m)
 
     def _probe(self) -> None:
         """Whoever has been silent in a minute, and has not answered either, is down."""
-        minute = minute_of(_now_ms()) - 1
+        minute = minute_of(self.observer.clock.now_ms()) - 1
         if minute in self._probed or self.observer.health.trouble:
             return
         self._probed = {minute}
@@ -189,7 +187,3 @@ class Watch:
             known = self.board.on.get(alarm.key)
         if known is not None and known.since_ms == alarm.since_ms:
             self._write_alarm(known)
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 10**6

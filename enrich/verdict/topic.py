@@ -10,12 +10,14 @@ from enrich.verdict.minute import MinuteVerdict, decoded
 
 CHECKPOINT = b"checkpoint"
 """The key of where another observer goes on."""
+CLOCK = b"clock"
+"""The key of a record without a meaning, by which an observer learns what time the brokers have."""
 ALARM, ACTION = b"alarm/", b"action/"
 """How the keys of alarms and of announced actions begin. All others are of verdicts."""
 
 
 def is_verdict(key: bytes | None) -> bool:
-    return key is not None and key != CHECKPOINT and not key.startswith((ALARM, ACTION))
+    return key is not None and key not in (CHECKPOINT, CLOCK) and not key.startswith((ALARM, ACTION))
 
 
 def settings_of(keep: timedelta) -> dict[str, str]:

@@ -50,12 +50,22 @@ class Watchers:
         self.changed = threading.Condition()
         self.version = 0
         self.count = 0
+        self._making = threading.Lock()
+        self._made = -1, b""
 
     def wait(self, seen: int) -> int:
         """Until there is something new, or it is time for a sign of life."""
         with self.changed:
             self.changed.wait_for(lambda: self.version != seen, _ALIVE_EVERY_S)
             return self.version
+
+    def event(self, state: Callable[[], Any]) -> bytes:
+        """The newest state as an event: made once, however many watch."""
+        with self._making:
+            if self._made[0] != self.version:
+                version = self.version
+                self._made = version, f"event: state\ndata: {json.dumps(state(), default=str)}\n\n".encode()
+            return self._made[1]
 
     def tell(self) -> None:
         with self.changed:
@@ -177,8 +187,7 @@ def _handler(
             seen = -1
             while True:
                 seen = watchers.wait(seen)
-                body = json.dumps(answers["state"]({}), default=str)
-                self.wfile.write(f"event: state\ndata: {body}\n\n".encode())
+                self.wfile.write(watchers.event(lambda: answers["state"]({})))
                 self.wfile.flush()
                 time.sleep(_EVENTS_EVERY_S)
 

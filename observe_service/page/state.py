@@ -20,9 +20,12 @@ from observe_service.watching.nodes import NodesWatch
 
 _SHOWN_MINUTES = 30
 _SHOWN_DAYS = 30
+_PEAK_DAYS = 7
 
 
 class State:
+    """For several threads."""
+
     def __init__(
         self, pipeline: Pipeline, observer: Observer, history: History, board: Board, nodes: NodesWatch
     ) -> None:
@@ -31,6 +34,8 @@ class State:
         self._history = history
         self._board = board
         self._nodes = nodes
+        self._shown: dict[tuple[str, int], tuple[bytes, Mapping[str, Any]]] = {}
+        """Of the last half hour, each beside the record that it was made of: the page asks every second."""
 
     def answers(self) -> Mapping[str, Answer]:
         return {
@@ -45,7 +50,7 @@ class State:
         health = self._observer.health
         return {
             "pipeline": self._pipeline.name,
-            "now_ms": time.time_ns() // 10**6,
+            "now_ms": self._observer.clock.now_ms(),
             "sla": self._sla(),
             "observer": {
                 "is_ready": health.is_ready,
@@ -61,10 +66,9 @@ class State:
             "actions": [
                 {"text": action.text, "until_ms": action.until_ms}
                 for action in self._board.actions
-                if action.until_ms > time.time() * 1000
+                if action.until_ms > self._observer.clock.now_ms()
             ],
             "peak_per_s": self.peak_per_s(),
-            "rating_per_s": self.rating_per_s(),
         }
 
     def state_of_today(self) -> Mapping[str, Mapping[str, Any]]:
@@ -127,18 +131,12 @@ class State:
         return found
 
     def peak_per_s(self) -> float:
-        """Of the busiest minute, over all entries."""
-        observe = self._pipeline.observe
-        if observe is None:
-            return 0.0
-        since = self._now_minute() - round(observe.rating.peak_over.total_seconds()) // 60
+        """Of the busiest minute of the last days, over all entries."""
+        since = self._now_minute() - _PEAK_DAYS * PER_DAY
         by_entry: dict[str, list[str]] = {}
         for way in self._ways:
             by_entry.setdefault(str(way.hops[0]), []).append(way.name)
         return sum(self._history.peak(names, since) for names in by_entry.values()) / 60
-
-    def rating_per_s(self) -> float | None:
-        return None
 
     @property
     def _ways(self) -> Sequence[Way]:
@@ -155,15 +153,25 @@ class State:
     def _recent(self) -> Mapping[str, Sequence[Mapping[str, Any]]]:
         """The last half hour of each way, the oldest first, with what is known of minutes that are not due yet."""
         with self._observer.lock:
-            open_now = self._observer.observation.now(time.time_ns() // 10**6)
+            open_now = self._observer.observation.now(self._observer.clock.now_ms())
         now, found = self._now_minute(), dict[str, list[Mapping[str, Any]]]()
         for way in self._ways:
             ahead = {verdict.minute: verdict for verdict in open_now if verdict.route == way.name}
-            verdicts = [
-                ahead.get(minute) or self._verdict(way, minute) for minute in range(now - _SHOWN_MINUTES, now + 1)
-            ]
-            found[way.name] = [as_json(verdict) for verdict in verdicts if verdict is not None]
+            minutes = range(now - _SHOWN_MINUTES, now + 1)
+            shown = (as_json(ahead[minute]) if minute in ahead else self._json(way.name, minute) for minute in minutes)
+            found[way.name] = [each for each in shown if each is not None]
+        oldest = now - _SHOWN_MINUTES
+        self._shown = {key: known for key, known in [*self._shown.items()] if key[1] >= oldest}
         return found
+
+    def _json(self, route: str, minute: int) -> Mapping[str, Any] | None:
+        record = self._observer.observation.record(route, minute)
+        if record is None:
+            return None
+        known = self._shown.get((route, minute))
+        if known is None or known[0] != record:
+            known = self._shown[route, minute] = (record, as_json(decoded(record)))
+        return known[1]
 
     def _day_of(self, way: Way, day: int) -> Mapping[str, Any]:
         found = self._history.day(way.name, day)
@@ -189,7 +197,7 @@ class State:
         return found
 
     def _now_minute(self) -> int:
-        return minute_of(time.time_ns() // 10**6)
+        return minute_of(self._observer.clock.now_ms())
 
 
 def _today() -> int:

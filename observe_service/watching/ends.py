@@ -11,6 +11,7 @@ from enrich.base.errors import EnrichError
 from enrich.kafka import Connection, Topics, read_topic
 from enrich.tally import Node
 from enrich.tally.origins import Place, Range
+from observe_service.clock import Clock
 from observe_service.verdicts.reached import Ends
 
 _log = logging.getLogger("enrich.observe")
@@ -31,11 +32,14 @@ class Look:
 class EndsWatch:
     """In a thread of its own: the brokers may take long to answer."""
 
-    def __init__(self, topics: Topics, readers: Mapping[Node | None, Reads], seen: Callable[[Look], None]) -> None:
+    def __init__(
+        self, topics: Topics, readers: Mapping[Node | None, Reads], seen: Callable[[Look], None], clock: Clock
+    ) -> None:
         """`readers`: which topics each node reads. None: the observer itself."""
         self._topics = topics
         self._readers = readers
         self._seen = seen
+        self._clock = clock
         self._names: Mapping[Node | None, Sequence[str]] = {}
         self._names_s = 0.0
         self._stopping = threading.Event()
@@ -90,7 +94,7 @@ class EndsWatch:
     def _look(self) -> None:
         topics_of = self.topics_of()
         names = {name for some in topics_of.values() for name in some}
-        at_ms = time.time_ns() // 10**6
+        at_ms = self._clock.now_ms()
         ends: dict[Place, int] = {}
         for name, answer in self._topics.ends(names).items():
             if isinstance(answer, EnrichError):

@@ -9,15 +9,16 @@ from datetime import timedelta
 from typing import TypeVar
 
 import msgspec
-from confluent_kafka import KafkaError, KafkaException, Message
+from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaException, Message
 
 from enrich.base.errors import BadRecord, EnrichError
 from enrich.kafka import Connection, Topics, new_producer, read_topic
 from enrich.kafka.clients.errors import mapped
 from enrich.verdict import MinuteVerdict, decoded, encoded, key_of
 from enrich.verdict.minute import range_of
-from enrich.verdict.topic import ACTION, ALARM, CHECKPOINT, is_verdict, settings_of
+from enrich.verdict.topic import ACTION, ALARM, CHECKPOINT, CLOCK, is_verdict, settings_of
 from observe_service.alarms.board import Action, Alarm
+from observe_service.clock import Clock
 from observe_service.verdicts.observation import Checkpoint
 
 _log = logging.getLogger("enrich.observe")
@@ -35,12 +36,16 @@ class Written:
 class VerdictLog:
     """What could not be written is kept, the newest of each key, until it can be."""
 
-    def __init__(self, reading: Connection, writing: Connection, topics: Topics, topic: str, keep: timedelta) -> None:
+    def __init__(
+        self, reading: Connection, writing: Connection, topics: Topics, topic: str, keep: timedelta, clock: Clock
+    ) -> None:
+        """`clock`: is told with each record what time the brokers have."""
         self._reading = reading
         self._next: Mapping[int, int] = {}
         self._topics = topics
         self._topic = topic
         self._keep = keep
+        self._clock = clock
         self._producer = new_producer(writing, **{"linger.ms": 20, "message.timeout.ms": 10_000})
         self._left: dict[bytes, bytes] = {}
         """Not acknowledged yet."""
@@ -51,6 +56,9 @@ class VerdictLog:
     def read(self) -> "Written":
         """All of it."""
         self._topics.ensure(self._topic, partitions=1, config=settings_of(self._keep))
+        self._left[CLOCK] = b"{}"
+        self.push()
+        self._producer.flush(10)
         self._next = self._topics.start_offsets(self._topic)
         return self.read_on()
 
@@ -109,6 +117,9 @@ class VerdictLog:
             self._back(key)
             return
         self.trouble = None
+        kind, broker_ms = message.timestamp()
+        if kind == TIMESTAMP_LOG_APPEND_TIME:
+            self._clock.stamped(broker_ms)
         with self._lock:
             self._under_way.pop(key, None)
 

@@ -55,15 +55,6 @@ class Loss(Section):
     """How long verdicts are kept."""
 
 
-class Rating(Section):
-    """How much more than today the pipeline should be able to take."""
-
-    m: Annotated[int, Between(1, 1000)] = 10
-    """The rating should be so many times the peak of the traffic."""
-    peak_over: Duration = timedelta(days=7)
-    """The time whose busiest minute is the peak."""
-
-
 class Alarms(Section):
     """Where alarms are sent, beside the log."""
 
@@ -87,7 +78,5 @@ class Observe(Section):
     """What the pipeline promises."""
     loss: Loss = Field(default_factory=Loss)
     """When what is missing is lost."""
-    rating: Rating = Field(default_factory=Rating)
-    """How much more than today the pipeline should be able to take."""
     alarms: Alarms = Field(default_factory=Alarms)
     """Where alarms are sent."""
