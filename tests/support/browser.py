@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from selenium.webdriver import Chrome
-from selenium.webdriver.chrome.options import Options
+from selenium.webdriver.chrome.options import Options as ChromeOptions
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 
@@ -86,7 +86,7 @@ def browser() -> Iterator[Browser]:
             pytest.fail("CI needs chromium and chromedriver: see .ci/run")
         pytest.skip("needs chromium and chromedriver (Debian: chromium chromium-driver)")
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        options = Options()
+        options = ChromeOptions()
         options.binary_location = chromium
         for flag in (*_FLAGS, f"--user-data-dir={folder}"):
             options.add_argument(flag)
