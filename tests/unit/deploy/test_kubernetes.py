@@ -144,7 +144,8 @@ def test_each_edge_reads_the_file_and_answers_where_it_is_asked(role):
     pipeline = load_text(config["data"][file], SECRETS)
     assert pipeline.state_dir == state_mount["mountPath"]
     ports = {one["name"]: one["containerPort"] for one in container["ports"]}
-    page = pipeline.observe.listen if role == "observe" else getattr(pipeline.pages, role)
+    observe = pipeline.observe
+    page = observe.listen if observe is not None and role == "observe" else getattr(pipeline.pages, role)
     assert ports.pop("status") == int(page.rpartition(":")[2])
     entries = pipeline.ingest.values() if role == "ingest" else ()
     assert list(ports.values()) == [int(entry.listen.rpartition(":")[2]) for entry in entries]
