@@ -189,6 +189,12 @@ BENCHMARKS = {
             {"kib_per_node_minute": ("<", 64), "verdict_ms": ("<", 100), "memory_mib": ("<", 200)},
         ),
         Benchmark(
+            "rating",
+            "`enrich rate run` three times on a chain whose capacity is known",
+            _later("rating"),
+            {"worst_error": ("<", 0.1)},
+        ),
+        Benchmark(
             "sync_source",
             "a PostgreSQL table of 1 M rows to a topic, then 1 % changed, then all compared",
             _later("sync_source"),

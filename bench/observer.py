@@ -15,9 +15,9 @@ from enrich.tally.gathering import size_of
 from enrich.tally.origins import Read
 from enrich.verdict import State
 from enrich.verdict.minute import encoded as verdict_record
+from enrich.verdict.ways import Hop, Way
 from observe_service.verdicts.observation import Observation
 from observe_service.verdicts.standing import Sla
-from observe_service.verdicts.ways import Hop, Way
 
 MINUTES, EVENTS, REPEATED, REPORTS, PARTITIONS, ROUTES = 30, 600_000, 120_000, 60, 6, 10
 _ENTRY, _FIRST = Node("p", NodeKind.ingest, "plays"), Node("p", NodeKind.stage, "first")

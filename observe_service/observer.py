@@ -6,8 +6,9 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
+from enrich.admin.rating.rating import kept
 from enrich.base.backoff import Backoff
 from enrich.base.errors import EnrichError
 from enrich.config import Pipeline, Role
@@ -15,12 +16,12 @@ from enrich.kafka import Connection, Topics, librdkafka_settings, new_admin_clie
 from enrich.tally import Node, Origins, minute_of
 from enrich.tally.writing import PARTITIONS, TOPIC_SETTINGS
 from enrich.verdict import MinuteVerdict
+from enrich.verdict.ways import readers_of, ways_of
 from observe_service.alarms.board import Action, Alarm
 from observe_service.clock import Clock
 from observe_service.verdicts.lots import MINUTE_MS
 from observe_service.verdicts.observation import Observation
 from observe_service.verdicts.standing import Sla
-from observe_service.verdicts.ways import readers_of, ways_of
 from observe_service.watching.ends import EndsWatch, Look, Reads, without_records
 from observe_service.watching.reports import Reports
 from observe_service.watching.verdict_log import VerdictLog, Written
@@ -73,6 +74,7 @@ class Observer:
             raise ValueError("the pipeline has no observer")
         self.pipeline = pipeline
         self.health = Health()
+        self.ratings: Sequence[Mapping[str, Any]] = ()
         self.clock = clock or Clock()
         self.lock = threading.RLock()
         """Over the observation: the page reads it too."""
@@ -131,13 +133,13 @@ class Observer:
         self.health.is_ready = True
         _log.info("observing", extra={"ways": len(self.observation.ways), "verdicts": len(verdicts)})
         try:
-            self._go_on(reports, ends, log)
+            self._go_on(topics, reports, ends, log)
         finally:
             ends.stop()
             reports.close()
             log.close()
 
-    def _go_on(self, reports: Reports, ends: EndsWatch, log: VerdictLog) -> None:
+    def _go_on(self, topics: Topics, reports: Reports, ends: EndsWatch, log: VerdictLog) -> None:
         due_s = checkpoint_s = 0.0
         while not self._stopping.is_set():
             said = reports.poll(_POLL_S)
@@ -161,6 +163,7 @@ class Observer:
             self._listener.judged(verdicts)
             if is_due:
                 self._listener.announced(log.read_on().actions)
+                self.ratings = kept(self.pipeline, topics, self._consumer)
 
     def _tick(self, reports: Reports) -> Sequence[MinuteVerdict]:
         with self.lock:

@@ -14,7 +14,7 @@ from enrich.service.program import exit_after, leave
 from enrich.tally import NodeKind, minute_of
 from enrich.verdict import MinuteVerdict
 from observe_service.alarms.board import Action, Alarm, Board
-from observe_service.alarms.causes import Cause, MinuteCauses, of_statuses, silences
+from observe_service.alarms.causes import Cause, MinuteCauses, headroom, of_statuses, silences
 from observe_service.alarms.sending import Webhook
 from observe_service.history import History
 from observe_service.observer import Observer
@@ -154,6 +154,7 @@ class Watch:
             started_ms = round(health.started_s * 1000)
             yield from silences(observation.nodes, observation.books.heard_ms, health.log_ms, started_ms)
         yield from of_statuses(self.nodes.shown())
+        yield from headroom(self.state.peak_per_s(), self.state.rating_per_s(), self._observe.rating.m)
 
     def _probe(self) -> None:
         """Whoever has been silent in a minute, and has not answered either, is down."""

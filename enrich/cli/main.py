@@ -11,7 +11,7 @@ from enrich.base.exits import DONE, outcome
 from enrich.base.logs import LogFormat, LogLevel, setup_logs
 from enrich.cli import config, demo, dev, doctor, init, sink
 from enrich.cli.rejected import dlq, quarantine
-from enrich.cli.services import agent, expel, ingest, observe, retrier, sync
+from enrich.cli.services import agent, expel, ingest, observe, rate, retrier, sync
 from enrich.cli.stage import package, run, stop
 from enrich.cli.table import changes as table_changes
 from enrich.cli.table import snapshots as table_snapshots
@@ -44,6 +44,7 @@ app.add_typer(ingest.app, name="ingest", rich_help_panel=_RUN)
 app.add_typer(expel.app, name="expel", rich_help_panel=_RUN)
 app.add_typer(retrier.app, name="retrier", rich_help_panel=_RUN)
 app.add_typer(observe.app, name="observe", rich_help_panel=_RUN)
+app.add_typer(rate.app, name="rate", rich_help_panel=_RUN)
 app.add_typer(topics.app, name="topics", rich_help_panel=_TABLES)
 app.add_typer(table.app, name="table", rich_help_panel=_TABLES)
 app.add_typer(dlq.app, name="dlq", rich_help_panel=_REJECTED)

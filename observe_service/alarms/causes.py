@@ -79,3 +79,10 @@ def of_statuses(programs: Sequence[Mapping[str, object]]) -> Iterator[Cause]:
         for name, table in tables.items() if isinstance(tables, dict) else []:
             if not table.get("ready", True):
                 yield Cause(f"table/{name}", f"table {name} is not ready: {table.get('reason') or 'it loads'}")
+
+
+def headroom(peak_per_s: float, rating_per_s: float | None, m: int) -> Iterator[Cause]:
+    """None: nobody has rated the pipeline."""
+    if rating_per_s is not None and peak_per_s * m > rating_per_s:
+        text = f"the peak of {peak_per_s:,.0f} events/s times {m} is above the rating of {rating_per_s:,.0f} events/s"
+        yield Cause("headroom", text)

@@ -10,17 +10,16 @@ from enrich.tally import minute_of
 from enrich.verdict import MinuteVerdict, decoded, minute_text, nines
 from enrich.verdict.days import PER_DAY
 from enrich.verdict.showing import as_json
+from enrich.verdict.ways import Way
 from observe_service.alarms.board import Board
 from observe_service.alarms.board import as_json as alarm_json
 from observe_service.history import History
 from observe_service.observer import Observer
 from observe_service.page.server import Answer, Query
-from observe_service.verdicts.ways import Way
 from observe_service.watching.nodes import NodesWatch
 
 _SHOWN_MINUTES = 30
 _SHOWN_DAYS = 30
-_PEAK_DAYS = 7
 
 
 class State:
@@ -69,6 +68,7 @@ class State:
                 if action.until_ms > self._observer.clock.now_ms()
             ],
             "peak_per_s": self.peak_per_s(),
+            "rating_per_s": self.rating_per_s(),
         }
 
     def state_of_today(self) -> Mapping[str, Mapping[str, Any]]:
@@ -131,12 +131,21 @@ class State:
         return found
 
     def peak_per_s(self) -> float:
-        """Of the busiest minute of the last days, over all entries."""
-        since = self._now_minute() - _PEAK_DAYS * PER_DAY
+        """Of the busiest minute, over all entries."""
+        observe = self._pipeline.observe
+        if observe is None:
+            return 0.0
+        since = self._now_minute() - round(observe.rating.peak_over.total_seconds()) // 60
         by_entry: dict[str, list[str]] = {}
         for way in self._ways:
             by_entry.setdefault(str(way.hops[0]), []).append(way.name)
         return sum(self._history.peak(names, since) for names in by_entry.values()) / 60
+
+    def rating_per_s(self) -> float | None:
+        """Of the way that can take least. None: nobody has rated one."""
+        names = {way.name for way in self._ways}
+        found = [rating["rating_per_s"] for rating in self._observer.ratings if rating["route"] in names]
+        return min(found, default=None)
 
     @property
     def _ways(self) -> Sequence[Way]:

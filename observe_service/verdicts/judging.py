@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from enrich.tally import Node, NodeKind, Origins
+from enrich.verdict.ways import Hop, Way
 from observe_service.verdicts.books import Books
-from observe_service.verdicts.ways import Hop, Way
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from functools import reduce
 from enrich.tally import MergedTally, Node, Origins
 from enrich.tally.lags import NO_LAG, Lag
 from enrich.verdict.minute import FATES, HopVerdict, MinuteVerdict, State, Up, named, origins_of
+from enrich.verdict.ways import Way
 from observe_service.verdicts.books import Books
 from observe_service.verdicts.judging import AtHop, judged
-from observe_service.verdicts.ways import Way
 
 _COUNTS = ("came", "went", "elsewhere", "dropped", "dead", "waiting", "lost", "unknown", "open")
 

@@ -19,6 +19,7 @@ class Use(StrEnum):
     holds = "holds"
     tallies = "tallies"
     verdicts = "verdicts"
+    ratings = "ratings"
     events = "events"
 
 
@@ -67,6 +68,7 @@ def uses_of(pipeline: Pipeline, existing: Collection[str] = ()) -> Iterator[Used
     if pipeline.tallies_topic is not None:
         yield Used(pipeline.tallies_topic, Use.tallies, "tallies of all nodes", WRITES, kept=KEPT)
     if pipeline.observe is not None:
+        yield Used(pipeline.ratings_topic, Use.ratings, "ratings of the pipeline", READS | WRITES)
         yield Used(
             pipeline.minutes_topic,
             Use.verdicts,

@@ -75,7 +75,7 @@ def _wanted(pipeline: Pipeline, name: str, uses: list[Used]) -> Wanted:
         return Wanted(name, uses[0].use, tuple(used.by for used in uses), {}, rights)
     wishes = wishes_for(pipeline, name)
     use = next(kind for kind in Use if any(used.use is kind for used in uses))
-    if use in (Use.holds, Use.verdicts):
+    if use in (Use.holds, Use.verdicts, Use.ratings):
         wishes = wishes.model_copy(update={"partitions": 1})
     form = next((used.format for kind in Use for used in uses if used.use is kind and used.format), None)
     return Wanted(

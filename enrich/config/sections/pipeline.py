@@ -86,3 +86,8 @@ class Pipeline(Section):
     def minutes_topic(self) -> str:
         """Where the observer writes its verdicts."""
         return f"{self.name}.minutes"
+
+    @property
+    def ratings_topic(self) -> str:
+        """Where ratings are kept."""
+        return f"{self.name}.ratings"

@@ -293,7 +293,8 @@ function showPrograms() {
 
 function showAll() {
   showHealth(); showTrouble(null); showAlarms(); showWays(); showChain(); showPie(); showStack(); showHeat(); showLoss(); showDays(); showPrograms();
-  $("foot").textContent = `Busiest minute of the last week: ${count(Math.round(state.peak_per_s))} events/s. As of ${new Date(state.now_ms).toISOString().slice(11, 19)} UTC.`;
+  const headroom = state.rating_per_s ? `Rated at ${count(Math.round(state.rating_per_s))} events/s.` : "Nobody has rated this pipeline: enrich rate run.";
+  $("foot").textContent = `Busiest minute: ${count(Math.round(state.peak_per_s))} events/s. ${headroom} As of ${new Date(state.now_ms).toISOString().slice(11, 19)} UTC.`;
   document.body.dataset.shown = String(state.now_ms);
 }
 

@@ -11,9 +11,9 @@ from enrich.tally import Lags, Node, NodeKind, Origins, Report, Tally
 from enrich.tally.origins import Read
 from enrich.verdict import MinuteVerdict, State, Up, decoded, encoded
 from enrich.verdict.minute import origins_of
+from enrich.verdict.ways import Hop, Way
 from observe_service.verdicts.observation import Observation
 from observe_service.verdicts.standing import Sla
-from observe_service.verdicts.ways import Hop, Way
 
 ENTRY, STAGE = Node("p", NodeKind.ingest, "plays"), Node("p", NodeKind.stage, "prepare")
 EXPEL = Node("p", NodeKind.expel, "acme")

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from enrich.config import load_text
-from observe_service.verdicts.ways import ways_of
+from enrich.verdict.ways import ways_of
 
 SOURCE: dict[str, Any] = {"topics": ["plays.raw"], "format": "json", "schema": "user_id string"}
 STAGE: dict[str, Any] = {"source": SOURCE, "lookups": []}

@@ -55,6 +55,15 @@ class Loss(Section):
     """How long verdicts are kept."""
 
 
+class Headroom(Section):
+    """How much more than today the pipeline should be able to take."""
+
+    m: Annotated[int, Between(1, 1000)] = 10
+    """The rating should be so many times the peak of the traffic."""
+    peak_over: Duration = timedelta(days=7)
+    """The time whose busiest minute is the peak."""
+
+
 class Alarms(Section):
     """Where alarms are sent, beside the log."""
 
@@ -78,5 +87,7 @@ class Observe(Section):
     """What the pipeline promises."""
     loss: Loss = Field(default_factory=Loss)
     """When what is missing is lost."""
+    rating: Headroom = Field(default_factory=Headroom)
+    """How much more than today the pipeline should be able to take."""
     alarms: Alarms = Field(default_factory=Alarms)
     """Where alarms are sent."""

@@ -1,0 +1,134 @@
+"""Sends events at a rate, whether those before have been taken or not: an open loop. A pipeline that stalls gets no
+rest, and an event's time is when it was due, not when there was room for it."""
+
+import http.client
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Protocol
+from urllib.parse import urlsplit
+
+from enrich.admin.rating.samples import Samples
+from enrich.base.errors import Unreachable
+from enrich.kafka import Connection, new_producer
+
+_TICK_S = 0.02
+_SENDERS = 32
+_PATIENCE_S = 10.0
+LATE_S = 0.1
+"""A generator whose events go later than this after they were due, one in a hundred of them, rates itself."""
+
+
+class Target(Protocol):
+    """For one thread."""
+
+    def send(self, events: Sequence[bytes], time_ms: int) -> int:
+        """How many were taken. Raises OSError or http.client.HTTPException."""
+
+    def close(self) -> None: ...
+
+
+class HttpTarget:
+    def __init__(self, url: str, token: str | None) -> None:
+        parts = urlsplit(url)
+        kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+        self._connection = kind(parts.netloc, timeout=_PATIENCE_S)
+        self._path = parts.path or "/"
+        self._headers = {"content-type": "application/x-ndjson"}
+        if token is not None:
+            self._headers["authorization"] = f"Bearer {token}"
+
+    def send(self, events: Sequence[bytes], time_ms: int) -> int:  # noqa: ARG002 - it is in the events
+        try:
+            self._connection.request("POST", self._path, b"\n".join(events), self._headers)
+            answer = self._connection.getresponse()
+            answer.read()
+        except (OSError, http.client.HTTPException):
+            self._connection.close()  # the next request makes a new one
+            raise
+        return len(events) if 200 <= answer.status < 300 else 0
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+class KafkaTarget:
+    def __init__(self, connection: Connection, topic: str) -> None:
+        self._producer = new_producer(connection, **{"linger.ms": 5})
+        self._topic = topic
+
+    def send(self, events: Sequence[bytes], time_ms: int) -> int:
+        headers: list[tuple[str, str | bytes | None]] = [("enrich.event_time", b"%d" % time_ms)]
+        taken = 0
+        for event in events:
+            with suppress(BufferError):
+                self._producer.produce(self._topic, event, headers=headers)
+                taken += 1
+        self._producer.poll(0)
+        return taken
+
+    def close(self) -> None:
+        self._producer.flush(_PATIENCE_S)
+
+
+@dataclass(frozen=True)
+class Sent:
+    due: int
+    taken: int
+    late_share: float
+    """Of the ticks: how many were sent later than `LATE_S` after they were due."""
+
+
+def sent(rate: float, seconds: float, samples: Samples, new_target: Callable[[], Target]) -> Sent:
+    """Raises Unreachable if nothing at all was taken."""
+    ticks: queue.SimpleQueue[tuple[float, int] | None] = queue.SimpleQueue()
+    lock, counts = threading.Lock(), {"taken": 0, "late": 0, "ticks": 0}
+    failures: list[str] = []
+
+    def work() -> None:
+        target = new_target()
+        while (tick := ticks.get()) is not None:
+            due_s, count = tick
+            late = time.time() - due_s > LATE_S
+            with lock:
+                events = samples.take(count, round(due_s * 1000))
+            taken = 0
+            try:
+                taken = target.send(events, round(due_s * 1000))
+            except (OSError, http.client.HTTPException) as error:
+                failures.append(str(error) or type(error).__name__)
+            with lock:
+                counts["taken"] += taken
+                counts["late"] += late
+                counts["ticks"] += 1
+        target.close()
+
+    threads = [threading.Thread(target=work, name="generator") for _ in range(_SENDERS)]
+    for thread in threads:
+        thread.start()
+    due = _pace(rate, seconds, ticks)
+    for _ in threads:
+        ticks.put(None)
+    for thread in threads:
+        thread.join()
+    if not counts["taken"]:
+        why = failures[0] if failures else "every request was refused"
+        raise Unreachable(f"no event was taken: {why}", next_step="check that the pipeline runs, and its token")
+    return Sent(due, counts["taken"], counts["late"] / max(counts["ticks"], 1))
+
+
+def _pace(rate: float, seconds: float, ticks: "queue.SimpleQueue[tuple[float, int] | None]") -> int:
+    began_s, begun, number, due = time.time(), time.monotonic(), 0, 0
+    while (number + 1) * _TICK_S <= seconds:
+        number += 1
+        wanted = round(rate * number * _TICK_S)
+        pause_s = begun + number * _TICK_S - time.monotonic()
+        if pause_s > 0:
+            time.sleep(pause_s)
+        if wanted > due:
+            ticks.put((began_s + number * _TICK_S, wanted - due))
+            due = wanted
+    return due

@@ -1,0 +1,78 @@
+"""Which way through a pipeline is rated, and where its events are sent."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from enrich.admin.cluster import Cluster
+from enrich.admin.rating.generating import HttpTarget, KafkaTarget, Target
+from enrich.admin.rating.samples import Samples
+from enrich.base.errors import ConfigError
+from enrich.config import Ingest, Pipeline
+from enrich.tally import Node, NodeKind
+from enrich.verdict.ways import Way, ways_of
+
+_LOCAL = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104 - compared, not listened on
+
+
+@dataclass(frozen=True)
+class RatedWay:
+    name: str
+    entry: str
+    """For people: where events are sent."""
+    last: Node
+    time_field: str | None
+    new_target: Callable[[], Target]
+
+    def samples(self, file: Path) -> Samples:
+        return Samples.of_file(file, self.time_field)
+
+
+def way_to_rate(pipeline: Pipeline, cluster: Cluster, route: str | None, token: str | None) -> RatedWay:
+    """Raises ConfigError if there is none, or more than one."""
+    if pipeline.tallies_topic is None:
+        raise ConfigError(
+            "the pipeline writes no tallies: nobody says how late events are",
+            where="tallies",
+            next_step="write `tallies: true`, and restart its programs",
+        )
+    ways = [way for way in ways_of(pipeline) if route is None or route in way.name]
+    if len(ways) != 1:
+        names = ", ".join(repr(way.name) for way in (ways or ways_of(pipeline))) or "none"
+        problem = "no way has that in its name" if not ways else "several ways could be meant"
+        raise ConfigError(f"{problem}; there are {names}", where="--route")
+    return _rated(pipeline, cluster, ways[0], token)
+
+
+def _rated(pipeline: Pipeline, cluster: Cluster, way: Way, token: str | None) -> RatedWay:
+    first, last = way.hops[0].node, way.hops[-1].node
+    if first.kind is NodeKind.ingest:
+        entry = pipeline.ingest[first.name]
+        url, own = _url(entry), _token(entry, token)
+        return RatedWay(way.name, url, last, entry.event_time, lambda: HttpTarget(url, own))
+    topic = _topic(pipeline, first)
+    return RatedWay(way.name, f"topic {topic}", last, None, lambda: KafkaTarget(cluster.connection, topic))
+
+
+def _url(entry: Ingest) -> str:
+    host, _, port = entry.listen.rpartition(":")
+    if port == "0":
+        raise ConfigError("the port 0 stands for any free one: nobody can send there", where="ingest.listen")
+    return f"http{'' if entry.tls is None else 's'}://{_LOCAL.get(host, host)}:{port}{entry.path}"
+
+
+def _token(entry: Ingest, token: str | None) -> str | None:
+    if token is not None or not entry.tokens:
+        return token
+    return str(entry.tokens[0].get_secret_value())
+
+
+def _topic(pipeline: Pipeline, node: Node) -> str:
+    if node.kind is NodeKind.stage:
+        topics = pipeline.stages[node.name].source.all_topics
+        if len(topics) == 1:
+            return str(topics[0])
+        raise ConfigError(f"the stage {node.name} reads several topics", next_step="rate a way that begins at one")
+    if node.kind is NodeKind.expel:
+        return str(pipeline.expel[node.name].topic)
+    raise ConfigError(f"events of a write-back, {node.name}, are rows: they cannot be sent over and over")

@@ -1,0 +1,76 @@
+"""A rating of ingest and expel as they are: what is sent, what is kept, and what is refused."""
+
+import json
+import subprocess
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+
+from enrich.dev.servers.ports import choose
+from enrich.dev.stack import Addresses
+from enrich.kafka import Topics, new_admin_client
+from tests.support.commands import enrich, lines
+from tests.support.expel import Endpoint
+from tests.support.ingesting import running
+
+
+def test_a_chain_is_rated_and_the_rating_is_kept(stack: Addresses, tmp_path: Path) -> None:
+    servers, name = str(stack.bootstrap_servers), "rated-chain"
+    (port,) = choose(1, [])
+    with Endpoint(lambda _: 200) as endpoint, ExitStack() as held:
+        entry = {"listen": f"127.0.0.1:{port}", "path": "/v1", "topic": f"{name}.raw", "format": "json"}
+        http = {"url": endpoint.url(), "allow_private": True}
+        document = {
+            "name": name,
+            "kafka": {"bootstrap_servers": servers},
+            "state_dir": str(tmp_path / "state"),
+            "pages": dict.fromkeys(("ingest", "expel", "retrier"), "127.0.0.1:0"),
+            "ingest": {"plays": {**entry, "event_time": "ts", "tokens": ["very secret"]}},
+            "expel": {"acme": {"topic": f"{name}.raw", "to": {"http": http}}},
+        }
+        file = tmp_path / "rated.yaml"
+        file.write_text(json.dumps(document))
+        Topics(new_admin_client({"bootstrap.servers": servers})).create(f"{name}.raw", partitions=2)
+        events = tmp_path / "events.jsonl"
+        events.write_text('{"id": 1, "ts": 0}\n{"id": 2, "ts": "never"}\n')
+        assert "nobody has rated" in enrich("rate", "show", "-c", file).stdout
+        rate = ("rate", "run", "-c", file, "--events", events, "--first", "50", "--most", "100", "--step", "2s")
+        nobody = enrich(*rate)
+        assert nobody.returncode == 3, nobody.stderr
+        assert "no event was taken" in nobody.stderr
+        held.enter_context(running(file))
+        command = [sys.executable, "-m", "edge_service", "expel", "-c", str(file)]
+        expel = held.enter_context(subprocess.Popen(command, stderr=subprocess.DEVNULL))
+        held.callback(expel.kill)
+        done = enrich(*rate, "--p95", "1m", "--json")
+        assert done.returncode == 0, done.stderr
+        (rating,) = lines(done)
+        # A machine that is busy may hold less; it has tried, and says why it stopped.
+        assert [step["rate"] for step in rating["steps"]][:1] == [50]
+        assert rating["route"] == "plays > acme"
+        assert rating["is_bounded"] == any(step["breaks"] for step in rating["steps"])
+        assert sum(endpoint.delivered.values()) >= 100
+        assert "very secret" not in done.stdout + done.stderr
+        assert lines(enrich("rate", "show", "-c", file, "--json")) == [rating]
+        assert "plays > acme" in enrich("rate", "show", "-c", file).stdout
+
+
+def test_what_cannot_be_rated_is_refused(stack: Addresses, tmp_path: Path) -> None:
+    file, events = tmp_path / "unrated.yaml", tmp_path / "events.jsonl"
+    events.write_text("{}\n")
+    source = {"topic": "a", "format": "json", "schema": "id bigint"}
+    document = {
+        "name": "unrated",
+        "kafka": {"bootstrap_servers": stack.bootstrap_servers},
+        "stages": {
+            "one": {"source": source, "sink": {"topic": "b"}},
+            "two": {"source": source, "sink": {"topic": "c"}},
+        },
+    }
+    file.write_text(json.dumps(document))
+    rate = ("rate", "run", "-c", file, "--events", events)
+    assert "the pipeline writes no tallies" in enrich(*rate).stderr
+    file.write_text(json.dumps({**document, "tallies": True}))
+    assert "several ways could be meant; there are 'one', 'two'" in enrich(*rate).stderr
+    assert "no way has that in its name" in enrich(*rate, "--route", "three").stderr
+    assert enrich(*rate, "--step", "soon").returncode == 2
