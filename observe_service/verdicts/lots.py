@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from pyroaring import BitMap64
+
 from enrich.tally import NO_MINUTE, Node, Origins, minute_of
 from enrich.tally.origins import MOST_OFFSET, Place
 from observe_service.verdicts.books import above
@@ -15,6 +17,7 @@ MINUTE_MS = 60_000
 _OLDEST = 1_440
 """Minutes. What an event says of its time is believed within this before it came, and `_AHEAD` after."""
 _AHEAD = 1
+_PATIENCE_MS = 3_600_000
 
 
 class LotKey(NamedTuple):
@@ -55,6 +58,8 @@ class Lots:
         self.judged: dict[tuple[Node, int], set[int | None]] = {}
         """Lots that are in a verdict already, by entry and minute."""
         self._placed = Origins()
+        self._gaps: dict[Place, tuple[int, int]] = {}
+        """The first offset of a place that nobody has told of, and since when it is so."""
         self._floors: dict[Place, int] = {}
         """All below is placed, too."""
 
@@ -96,21 +101,46 @@ class Lots:
         del self.open[lot.key]
         self.judged.setdefault((lot.key.entry, lot.key.minute), set()).add(lot.key.late)
 
-    def floors(self) -> Mapping[Place, int]:
-        """Of each place: below it nothing is open. What is placed below is remembered by this number alone."""
-        found = {**self._floors} | {place: some.max() + 1 for place, some in self._placed.by_place.items()}
-        for lot in self.open.values():
-            for origins in (lot.origins, lot.mentioned):
-                for place, some in origins.by_place.items():
-                    found[place] = min(found.get(place, MOST_OFFSET), some.min())
-        self.place_below(found)
-        return found
+    def floors(self, now_ms: int) -> Mapping[Place, int]:
+        """Of each place: below it all is placed, and nothing is open. It is remembered by this number alone."""
+        opened = self._opened()
+        for place in {*self._placed.by_place, *self._floors}:
+            floor = self._first_gap(place, now_ms)
+            some = opened.by_place.get(place)
+            self._floors[place] = floor if some is None else min(floor, some.min())
+        self._placed = above(self._placed, self._floors)
+        return {**self._floors}
 
-    def place_below(self, floors: Mapping[Place, int]) -> None:
+    def placed(self) -> Origins:
+        """Above the floors, without what is open: an observer that goes on judges that itself."""
+        return self._placed - self._opened()
+
+    def place(self, floors: Mapping[Place, int], placed: Origins) -> None:
         """They are in verdicts already: nothing that is said of them makes a new one."""
         for place, floor in floors.items():
             self._floors[place] = max(self._floors.get(place, 0), floor)
-        self._placed = above(self._placed, self._floors)
+        self._placed = above(self._placed | placed, self._floors)
+
+    def _opened(self) -> Origins:
+        found = Origins()
+        for lot in self.open.values():
+            found |= lot.origins | lot.mentioned
+        return found
+
+    def _first_gap(self, place: Place, now_ms: int) -> int:
+        """The first offset that nobody has told of. Whoever is to tell of it may be slower than others, or behind;
+        after an hour it is nobody's: the marker of a transaction, or a record of somebody else."""
+        floor = self._floors.get(place, 0)
+        for topic, partition, first, last in Origins({place: self._placed.by_place.get(place, BitMap64())}).ranges():
+            if first > floor:
+                gap, since_ms = self._gaps.setdefault((topic, partition), (floor, now_ms))
+                if gap != floor:
+                    self._gaps[place] = floor, now_ms
+                    return floor
+                if now_ms - since_ms < _PATIENCE_MS:
+                    return floor
+            floor = last + 1
+        return floor
 
     def from_ms(self, now_ms: int) -> int:
         """When the brokers had the first word of anything that is open."""

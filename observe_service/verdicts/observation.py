@@ -43,6 +43,9 @@ class Checkpoint:
     minute: int
     """Up to this one there are verdicts, open ones among them."""
     floors: Mapping[Place, int]
+    """Of each place: all below is in verdicts."""
+    placed: Origins = field(default_factory=Origins)
+    """And these."""
 
 
 class Observation:
@@ -78,7 +81,7 @@ class Observation:
         self._next_minute = self.lots.first_minute = minute
 
     def resume(self, checkpoint: Checkpoint) -> None:
-        self.lots.place_below(checkpoint.floors)
+        self.lots.place(checkpoint.floors, checkpoint.placed)
         self._next_minute = checkpoint.minute + 1
 
     def restore(self, verdict: MinuteVerdict) -> None:
@@ -162,7 +165,11 @@ class Observation:
         from_ms = min(self.lots.from_ms(log_ms), log_ms) - _MARGIN_MS
         minute = (self._next_minute or minute_of(log_ms)) - 1
         is_open = [lot.key.minute for lot in self.lots.open.values() if lot.key.late is None]
-        return Checkpoint(from_ms, min([minute, *(each - 1 for each in is_open)]), self.lots.floors())
+        floors, followed = self.lots.floors(log_ms), Origins()
+        for standing in self._standing.values():
+            followed |= standing.remaining
+        self.books.forget_below(floors, followed)
+        return Checkpoint(from_ms, min([minute, *(each - 1 for each in is_open)]), floors, self.lots.placed())
 
     # Steps of a tick.
 

@@ -15,13 +15,16 @@ from enrich.base.errors import BadRecord, EnrichError
 from enrich.kafka import Connection, Topics, new_producer, read_topic
 from enrich.kafka.clients.errors import mapped
 from enrich.verdict import MinuteVerdict, decoded, encoded, key_of
-from enrich.verdict.minute import range_of
+from enrich.verdict.minute import named, origins_of, range_of
 from enrich.verdict.topic import ACTION, ALARM, CHECKPOINT, CLOCK, is_verdict, settings_of
 from observe_service.alarms.board import Action, Alarm
 from observe_service.clock import Clock
 from observe_service.verdicts.observation import Checkpoint
 
 _log = logging.getLogger("enrich.observe")
+
+_MOST_PLACED = 5_000
+"""Ranges in a checkpoint. Of what is beyond a repeat may count as late."""
 
 
 @dataclass(frozen=True)
@@ -156,7 +159,9 @@ def _parsed(newest: Mapping[bytes, bytes | None], start: bytes, kind: type[_Kind
 
 def _written(checkpoint: Checkpoint) -> bytes:
     floors = [f"{topic}/{partition}/{floor}" for (topic, partition), floor in sorted(checkpoint.floors.items())]
-    return json.dumps({"from_ms": checkpoint.from_ms, "minute": checkpoint.minute, "floors": floors}).encode()
+    placed, _ = named(checkpoint.placed, _MOST_PLACED)
+    content = {"from_ms": checkpoint.from_ms, "minute": checkpoint.minute, "floors": floors, "placed": placed}
+    return json.dumps(content).encode()
 
 
 def _checkpoint(content: bytes | None) -> Checkpoint | None:
@@ -166,7 +171,8 @@ def _checkpoint(content: bytes | None) -> Checkpoint | None:
         found = json.loads(content)
         ranges = [range_of(str(floor)) for floor in found["floors"]]
         floors = {(topic, partition): floor for topic, partition, floor, _ in ranges}
-        return Checkpoint(int(found["from_ms"]), int(found["minute"]), floors)
+        placed = origins_of([str(one) for one in found["placed"]])
+        return Checkpoint(int(found["from_ms"]), int(found["minute"]), floors, placed)
     except (ValueError, KeyError, TypeError, EnrichError) as error:
         _log.warning("where to go on cannot be read: %s", error)
         return None

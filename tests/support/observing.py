@@ -101,7 +101,7 @@ class World:
     def goes_on_at(self, minute: int) -> None:
         """As if an observer had judged all minutes before this one."""
         self.topics.ensure(f"{self.name}.minutes", config={"cleanup.policy": "compact"})
-        content = {"from_ms": minute * 60_000 - 1_000, "minute": minute - 1, "floors": []}
+        content = {"from_ms": minute * 60_000 - 1_000, "minute": minute - 1, "floors": [], "placed": []}
         self._producer.produce(f"{self.name}.minutes", json.dumps(content).encode(), CHECKPOINT)
         assert self._producer.flush(GUARD_S) == 0
 

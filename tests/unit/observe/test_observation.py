@@ -273,6 +273,48 @@ def test_times_that_cannot_be_true_count_in_the_minute_in_which_the_event_came()
         assert list(watched.written) == [MINUTE, MINUTE + 1][: len(watched.written)]
 
 
+def test_who_tells_of_lower_offsets_later_is_heard_whatever_was_written_meanwhile() -> None:
+    chain = Chain(["went"] * 10)
+    watched = Watched()
+    entry = chain.said()[0]
+    later, sooner = (
+        replace(entry, reporter=name, tallies=[Tally(minute=MINUTE, came=of(some), went=of(some))])
+        for name, some in (("one", range(5)), ("other", range(5, 10)))
+    )
+    watched.take([sooner])
+    watched.observation.checkpoint(SAID_MS)
+    watched = watched.again(SAID_MS)
+    watched.take([sooner, later, *chain.reports[1:]])
+    found = watched.settle(chain)
+    assert (found.came, found.went, found.total("lost")) == (10, 10, 0)
+
+
+def test_a_stage_that_was_behind_tells_another_observer_nothing_new() -> None:
+    chain = Chain(["went"] * 10)
+    watched = Watched()
+    entry, rest = chain.said()[0], chain.reports[1:]
+    watched.take([entry, replace(ALIVE, sequence=2)])
+    watched.take(rest, DUE_MS + 3_000_000)  # the stage was an hour behind
+    first = watched.settle(chain, DUE_MS + 3_000_000)
+    assert (first.came, first.went, first.late) == (10, 10, 0)
+    again = watched.again(DUE_MS + 3_010_000)
+    again.take(rest, DUE_MS + 3_000_000)  # it reads from a little before, and not the word of the entry
+    again.settle(chain, DUE_MS + 3_200_000)
+    found = again.written[MINUTE]
+    assert (found.came, found.went, found.late) == (10, 10, 0)
+
+
+def test_books_forget_what_is_said_again_of_what_is_judged() -> None:
+    chain = Chain(["went"] * 1_000)
+    watched = Watched()
+    watched.take(chain.said())
+    watched.settle(chain)
+    watched.take(chain.reports, DUE_MS + 100_000)
+    assert len(watched.observation.books.of(EXPEL).went) == 1_000
+    watched.observation.checkpoint(DUE_MS + 100_001)
+    assert len(watched.observation.books.of(EXPEL).went) == 0
+
+
 def lag(went_ms: Sequence[int]) -> Tally:
     times = [MINUTE * 60_000] * len(went_ms)
     return Tally(
