@@ -5,13 +5,14 @@ PYTHON := .venv/bin/python
 WORKERS := 2
 PYTEST = $(PYTHON) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 15
 
-.PHONY: help setup quick test soak check demo bench lock hooks clean
+.PHONY: help setup quick test chaos soak check demo bench lock hooks clean
 
 help:
 	@echo "make setup   virtual environment, locked packages, jars"
 	@echo "make demo    the product in a minute, on real servers of its own"
 	@echo "make quick   lint and the tests that need no server, in under a minute"
 	@echo "make test    all checks and tests (SEED=n repeats a run, ARGS=... goes to pytest)"
+	@echo "make chaos   a whole chain that is killed and loses what it is told to, judged (SOAK=1: for an hour)"
 	@echo "make soak    the same tests with their long counts"
 	@echo "make check   format, lint, types and layers only"
 	@echo "make bench   all benchmarks, results in bench/RESULTS.md"
@@ -30,6 +31,9 @@ quick: setup
 
 test: check
 	@ENRICH_TEST_SEED=$(SEED) $(PYTEST) $(ARGS)
+
+chaos: setup
+	@ENRICH_TEST_SOAK=$(SOAK) ENRICH_TEST_SEED=$(SEED) $(PYTHON) -m pytest -q tests/chaos/chain $(ARGS)
 
 soak: check
 	@ENRICH_TEST_SOAK=1 ENRICH_TEST_SEED=$(SEED) $(PYTEST) $(ARGS)

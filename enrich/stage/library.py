@@ -51,7 +51,7 @@ def enrich(
                 next_step="pass event_time=EXPRESSION",
             )
     expressions = Expressions(df.sparkSession, df.schema)
-    time = None if event_time is None else expressions.time(Expression(event_time, "event_time"))
+    time = None if event_time is None else expressions.time(Expression(event_time, "event_time"))[1]
     joined = joining(pipeline, chosen, expressions, time, lineage=lineage)
     if not chosen:
         return df

@@ -66,16 +66,19 @@ class Expressions:
             return self._column(parts[0])
         return sql.struct(*(self._column(part).alias(part_name(number)) for number, part in enumerate(parts)))
 
-    def time(self, expression: Expression) -> Column:
-        """An event's time, as a timestamp."""
-        kind = self.kind(expression)
-        if not isinstance(kind, TimestampType | NullType):
+    def time(self, expression: Expression) -> tuple[str, Column]:
+        """An event's time, as a timestamp, with the text of the expression that makes it one. A bigint is milliseconds
+        since 1970, as it is for ingest."""
+        kind, text = self.kind(expression), expression.text
+        if isinstance(kind, LongType):
+            text = f"timestamp_millis({text})"
+        elif not isinstance(kind, TimestampType | NullType):
             raise ConfigError(
-                f"`{expression.text}` is of type {kind.simpleString()}, and a timestamp is needed",
+                f"`{expression.text}` is of type {kind.simpleString()}, and a timestamp or a bigint is needed",
                 where=expression.where,
-                next_step="cast it: to_timestamp(...) of text, timestamp_millis(...) of milliseconds",
+                next_step="cast it: to_timestamp(...) of text",
             )
-        return self._column(expression).cast("timestamp")
+        return text, self._column(Expression(text, expression.where)).cast("timestamp")
 
     def value(self, expression: Expression) -> Column:
         """A value of any type."""

@@ -149,10 +149,10 @@ def _asked(expressions: Expressions, spec: TaskSpec, stage: Stage, where: str) -
         keys.append(own)
     time = TIMESTAMP if spec.needs_times else None
     if stage.event_time is not None:
-        column = expressions.time(Expression(stage.event_time, f"{where}event_time"))
+        text, column = expressions.time(Expression(stage.event_time, f"{where}event_time"))
         if spec.needs_times:
             time = TIME
-        wanted[TIME] = stage.event_time, column
+        wanted[TIME] = text, column
     plain = [name for name in wanted if name in expressions.names]
     computed: dict[str, Compiled] = {}
     by_spark: dict[str, Column] = {}

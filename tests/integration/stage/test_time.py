@@ -37,7 +37,7 @@ def world(cluster, tmp_path_factory):
     strict = {"bound": "2s", "on_stale": "wait", "deadline": "2s", "then": "fail"}
     world.table("strict", "plan string", {"ann": {"plan": "free"}}, freshness=strict)
     world.stage("as-of", [{**USER, "as_of": True}], topics="all", event_time="ts", lineage=True)
-    own_time = "timestamp_millis(bigint(substr(user_id, 5)))"
+    own_time = "bigint(substr(user_id, 5))"  # a bigint is milliseconds, as for ingest
     world.stage("time-of-key", [{**USER, "as_of": True}], topics="all", event_time=own_time, lineage=True)
     later = {**USER, "key": "string(timestamp_millis(bigint(ip)) + interval 1 day)", "as": "later"}
     both: list[dict[str, Any]] = [

@@ -152,7 +152,7 @@ REFUSED: list[Refused] = [
         "event_time is a timestamp",
         [("stages.enrich.event_time", "ip")],
         "stages.enrich.event_time",
-        "ip is declared string, and a timestamp is needed here",
+        "ip is declared string, and a timestamp or a bigint is needed here",
     ),
     (
         "a version is needed when the key is not the event's",

@@ -56,7 +56,7 @@ def _field_rules(stage: Stage, here: Path) -> Iterator[Finding]:
     for index, lookup in enumerate(stage.lookups):
         expressions += [((*here, "lookups", index, "key"), key, ()) for key in lookup.key]
     if stage.event_time is not None:
-        expressions.append(((*here, "event_time"), stage.event_time, ("timestamp",)))
+        expressions.append(((*here, "event_time"), stage.event_time, ("timestamp", "bigint")))
     writeback = (*here, "writeback")
     if stage.writeback is not None:
         expressions += [((*writeback, "key"), key, ()) for key in stage.writeback.key or ()]
@@ -96,7 +96,7 @@ def _plain_field(stage: Stage, source: Path, path: Path, expression: str, types:
     is_declared = schema is not None and not found["more"] and name not in stage.normalize
     column = schema.find(name, ignore_case=True) if is_declared and schema is not None else None
     if types and column is not None and not (isinstance(column.type, Simple) and column.type.name in types):
-        wanted = "a timestamp" if len(types) == 1 else "a whole number, a date or a timestamp"
+        wanted = "a timestamp or a bigint" if len(types) == 2 else "a whole number, a date or a timestamp"
         yield Finding(path, f"{name} is declared {column.type}, and {wanted} is needed here", about=(source,))
 
 

@@ -126,7 +126,7 @@ class Stage(Section):
     lookups: tuple[Lookup, ...] = ()
     """The joins with tables; may be empty."""
     event_time: Text | None = None
-    """Spark SQL expression for the time of the event, a timestamp."""
+    """Spark SQL expression for the time of the event: a timestamp, or a bigint of milliseconds since 1970."""
     sink: Sink | None = None
     """The topic of enriched events: the short form of one route that takes all."""
     routes: tuple[Route, ...] = ()
