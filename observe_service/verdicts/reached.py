@@ -10,6 +10,7 @@ from enrich.tally.origins import Place, Range
 Ends = Mapping[Place, int]
 """Of a topic's partition: the offset after its last record."""
 
+_LEAST, _MOST_ENDS = 60, 200_000
 _PATIENCE_MS = 120_000
 """A hole in what a node has read that is not filled by then stays: what it had to say was given up."""
 
@@ -27,7 +28,8 @@ class Reached:
     """Given the ends of topics from time to time, and what a node has read."""
 
     def __init__(self, most: int = 3_600) -> None:
-        """`most`: how many looks are remembered of a node that is behind. Of more, every second one is forgotten."""
+        """`most`: how many looks are remembered of a node that is behind; fewer if it reads many partitions. Of more,
+        every second one is forgotten."""
         self._most = most
         self._looks: dict[Node, deque[tuple[int, Ends]]] = {}
         self._until: dict[Node, int] = {}
@@ -45,7 +47,7 @@ class Reached:
             looks[-1] = (at_ms, own)  # nothing has come: the first and the last of such looks are enough
             return
         looks.append((at_ms, own))
-        if len(looks) > self._most:
+        if len(looks) > min(self._most, max(_LEAST, _MOST_ENDS // max(len(own), 1))):
             self._looks[node] = deque(look for index, look in enumerate(looks) if index % 2)
 
     def begin(self, node: Node, bases: Mapping[Place, int]) -> None:
