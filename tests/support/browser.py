@@ -36,6 +36,8 @@ class Browser:
         self._asked: list[str] = []
 
     def open(self, address: str) -> None:
+        self.driver.get("about:blank")  # the page before asks no more for who is gone
+        self.complaints()
         self.driver.get(address)
         wait_until(lambda: self.driver.execute_script("return document.body.dataset.shown"), what="the page")
 
