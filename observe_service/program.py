@@ -11,6 +11,7 @@ from enrich.base.errors import ConfigError
 from enrich.config import Pipeline
 from enrich.service.page import Page
 from enrich.service.program import exit_after, leave
+from enrich.service.status import listening
 from enrich.tally import NodeKind, minute_of
 from enrich.verdict import MinuteVerdict
 from observe_service.alarms.board import Action, Alarm, Board
@@ -79,27 +80,25 @@ class Watch:
         self._lock = threading.Lock()
         """Over the board: the webhook's thread says what is sent."""
         self._write_alarm: Callable[[Alarm], None] = lambda _: None
-        self._probed: set[int] = set()
+        self._probed: int | None = None
+        """The minute that was looked at last."""
         self._webhook = Webhook(pipeline, self._sent) if observe.alarms.webhook is not None else None
         self.state = State(pipeline, self.observer, self.history, self.board, self.nodes)
 
     def serve(self) -> PageServer:
         """Raises ConfigError if the address is taken."""
-        host, _, port = self._observe.listen.rpartition(":")
         page = Page(
             metrics=lambda: exposition(self.state),
             status=self.state.status,
             not_ready=lambda: {} if self.observer.health.is_ready else {"observer": "it reads what was written before"},
         )
         token = None if self._observe.token is None else self._observe.token.get_secret_value()
-        try:
-            server = PageServer(host.strip("[]"), int(port), page, self.state.answers(), self.watchers, token)
-        except OSError as error:
-            raise ConfigError(
-                f"cannot listen on {self._observe.listen}: {error.strerror}",
-                where="observe.listen",
-                next_step="choose another address",
-            ) from error
+        answers = self.state.answers()
+        server = listening(
+            self._observe.listen,
+            "observe.listen",
+            lambda host, port: PageServer(host, port, page, answers, self.watchers, token),
+        )
         self.nodes.start()
         return server
 
@@ -159,9 +158,9 @@ class Watch:
     def _probe(self) -> None:
         """Whoever has been silent in a minute, and has not answered either, is down."""
         minute = minute_of(self.observer.clock.now_ms()) - 1
-        if minute in self._probed or self.observer.health.trouble:
+        if minute == self._probed or self.observer.health.trouble:
             return
-        self._probed = {minute}
+        self._probed = minute
         began_s = minute * 60.0
         if self.observer.health.started_s > began_s or self.nodes.answered_since("ingest", began_s) in (True, None):
             return

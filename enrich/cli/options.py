@@ -13,3 +13,15 @@ KafkaDeadline = Annotated[float, typer.Option("--deadline", help="Seconds to wai
 ReadyDeadline = Annotated[float, typer.Option("--deadline", help="Seconds to wait until the table is ready.", min=0)]
 TableName = Annotated[str, typer.Argument(metavar="TABLE", help="A table of the configuration file.")]
 Purges = Annotated[bool, typer.Option("--yes", help="Required: the command does not ask.")]
+
+
+def seconds_of(text: str, option: str) -> float:
+    """Of a duration that was given as an option. Raises ConfigError with the option."""
+    from enrich.base.errors import ConfigError
+    from enrich.config.messages.words import Wrong
+    from enrich.config.types.quantities import parse_duration
+
+    try:
+        return parse_duration(text).total_seconds()
+    except Wrong as error:
+        raise ConfigError(str(error), where=option) from error

@@ -36,12 +36,12 @@ class Page:
     """Parts that are not ready, and why."""
 
 
-class PageServer:
-    """Answers GET for the page's four paths, and nothing else, until it is closed; in its own threads."""
+class HandlerServer:
+    """Until it is closed; in its own threads."""
 
-    def __init__(self, address: str, port: int, page: Page) -> None:
+    def __init__(self, address: str, port: int, handler: type[BaseHTTPRequestHandler]) -> None:
         """Raises OSError if it cannot listen on the port."""
-        self._server = BoundedServer((address, port), _handler(page))
+        self._server = BoundedServer((address, port), handler)
         threading.Thread(
             target=self._server.serve_forever, kwargs={"poll_interval": 0.1}, name="page", daemon=True
         ).start()
@@ -54,6 +54,14 @@ class PageServer:
     def close(self) -> None:
         self._server.shutdown()
         self._server.server_close()
+
+
+class PageServer(HandlerServer):
+    """Answers GET for the page's four paths, and nothing else."""
+
+    def __init__(self, address: str, port: int, page: Page) -> None:
+        """Raises OSError if it cannot listen on the port."""
+        super().__init__(address, port, _handler(page))
 
 
 def serve_page(address: str, port: int, page: Page, next_step: str) -> PageServer | None:

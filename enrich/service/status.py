@@ -1,8 +1,8 @@
 """The status of a program's routes over HTTP, also in Prometheus' text format."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -14,6 +14,7 @@ from enrich.service.routes import RouteState, RouteStatus
 from enrich.service.service import Service
 
 _LABELS = ("route", "kind")
+_Server = TypeVar("_Server")
 
 
 @dataclass(frozen=True)
@@ -44,13 +45,18 @@ def serve_status(service: Service, program: Program) -> PageServer:
 
 def serve_at(program: Program, page: Page) -> PageServer:
     """Serves the page where the program has it. Raises ConfigError if it cannot listen on the address."""
-    host, _, port = program.listen.rpartition(":")
+    return listening(program.listen, program.listen_key, lambda host, port: PageServer(host, port, page))
+
+
+def listening(listen: str, listen_key: str, serve: Callable[[str, int], _Server]) -> _Server:
+    """Raises ConfigError, with the key that the address is from, if `serve` cannot listen there."""
+    host, _, port = listen.rpartition(":")
     try:
-        return PageServer(host.strip("[]"), int(port), page)
+        return serve(host.strip("[]"), int(port))
     except OSError as error:
         raise ConfigError(
-            f"cannot listen on {program.listen}: {error.strerror}",
-            where=program.listen_key,
+            f"cannot listen on {listen}: {error.strerror}",
+            where=listen_key,
             next_step="choose another address",
         ) from error
 

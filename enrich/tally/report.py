@@ -50,6 +50,11 @@ class Tally:
     """In a topic of retries."""
     lag: Lag = NO_LAG
 
+    @property
+    def known(self) -> Origins:
+        """All that anything is said of."""
+        return self.came | self.went | self.dropped | self.dead | self.waiting
+
 
 @dataclass(frozen=True, slots=True)
 class Report:

@@ -3,7 +3,6 @@
 import base64
 import hmac
 import json
-import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -15,9 +14,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from enrich.service.bounded_http import BoundedServer
-from enrich.service.page import METRICS_TYPE, Page, QuietHandler
-
-_log = logging.getLogger("enrich.observe")
+from enrich.service.page import METRICS_TYPE, HandlerServer, Page, QuietHandler
 
 _FILES = {
     "/": ("index.html", "text/html; charset=utf-8"),
@@ -73,8 +70,8 @@ class Watchers:
             self.changed.notify_all()
 
 
-class PageServer:
-    """Until it is closed; in its own threads."""
+class PageServer(HandlerServer):
+    """The page with its files, the API, and what every program answers."""
 
     def __init__(
         self,
@@ -87,20 +84,7 @@ class PageServer:
     ) -> None:
         """`answers`: by path below /api/. Raises OSError if it cannot listen on the port."""
         content = {path: (_content(name), kind) for path, (name, kind) in _FILES.items()}
-        handler = _handler(page, answers, content, watchers, token)
-        self._server = BoundedServer((address, port), handler)
-        threading.Thread(
-            target=self._server.serve_forever, kwargs={"poll_interval": 0.1}, name="page", daemon=True
-        ).start()
-
-    @property
-    def address(self) -> str:
-        host, port = self._server.server_address[:2]
-        return f"{host!s}:{port}"
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        super().__init__(address, port, _handler(page, answers, content, watchers, token))
 
 
 def _content(name: str) -> bytes:

@@ -34,17 +34,11 @@ class Lot:
     """From then on nothing comes to it any more."""
     first_ms: int
     """When the brokers had the first word of it."""
-    told: Origins = field(default_factory=Origins)
-    """By the node where they came in."""
+    origins: Origins = field(default_factory=Origins)
+    """By the word of the node where they came in; once it is settled, of the node behind it too."""
     mentioned: Origins = field(default_factory=Origins)
     """By the node behind it; the entry may still do so."""
-    untold: Origins = field(default_factory=Origins)
-    """Only the node behind it has said anything: the entry was killed before it could."""
     misdated: int = 0
-
-    @property
-    def origins(self) -> Origins:
-        return self.told | self.untold
 
 
 class Lots:
@@ -74,7 +68,7 @@ class Lots:
         self._placed |= fresh
         lot = self._lot(entry, minute, at_ms, len(fresh))
         if lot is not None:
-            lot.told |= fresh
+            lot.origins |= fresh
 
     def mentioned(self, entry: Node, minute: int | None, origins: Origins, at_ms: int) -> None:
         """The node behind the entry knows of them. Whether the entry says so itself is seen when they are due."""
@@ -83,13 +77,13 @@ class Lots:
         if lot is not None:
             lot.mentioned |= fresh
 
-    def settle(self, lot: Lot) -> None:
-        """To be called once it is due: what was only mentioned is of this lot now."""
-        if not lot.mentioned:
-            return
-        lot.untold |= self._fresh(lot.mentioned)
-        lot.mentioned = Origins()
-        self._placed |= lot.untold
+    def settle(self, lot: Lot) -> Origins:
+        """To be called once it is due: what was only mentioned is of this lot now. Returns it: the entry was killed
+        before it could say so."""
+        untold, lot.mentioned = self._fresh(lot.mentioned), Origins()
+        lot.origins |= untold
+        self._placed |= untold
+        return untold
 
     def minute_begins(self, entry: Node, minute: int) -> None:
         """A minute without events has a verdict, too."""

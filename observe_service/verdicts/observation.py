@@ -104,16 +104,17 @@ class Observation:
         """`at_ms`: when the brokers had it."""
         self._changed = True
         self.books.take(report, at_ms, self._lags_until)
-        if report.node in self._by_entry:
-            for tally in report.tallies:
-                if not tally.route:
-                    self.lots.told(report.node, tally.minute, MergedTally().joined(_sets(tally)).known, at_ms)
-        for entry, topic in self._mentioned_by.get(report.node, ()):
-            for tally in report.tallies:
-                if not tally.route:
-                    known = _sets(tally).known
-                    own = Origins({place: some for place, some in known.by_place.items() if place[0] == topic})
-                    self.lots.mentioned(entry, tally.minute, own, at_ms)
+        followed = self._mentioned_by.get(report.node, ())
+        is_entry = report.node in self._by_entry
+        for tally in report.tallies if is_entry or followed else ():
+            if tally.route:
+                continue
+            known = tally.known
+            if is_entry:
+                self.lots.told(report.node, tally.minute, known, at_ms)
+            for entry, topic in followed:
+                own = Origins({place: some for place, some in known.by_place.items() if place[0] == topic})
+                self.lots.mentioned(entry, tally.minute, own, at_ms)
 
     def look(self, at_ms: int, ends: Ends, topics_of: Mapping[Node | None, Sequence[str]]) -> None:
         for node in self.nodes:
@@ -191,10 +192,9 @@ class Observation:
 
     def _judge(self, lot: Lot, until: Mapping[Node, int], now_ms: int) -> set[tuple[str, int]]:
         entry = lot.key.entry
-        self.lots.settle(lot)
-        if lot.untold:  # for all that follows the entry has said them
-            self.books.sets.setdefault((entry, ""), MergedTally()).went |= lot.untold
-            lot.told, lot.untold = lot.told | lot.untold, Origins()
+        untold = self.lots.settle(lot)
+        if untold:  # for all that follows the entry has said them
+            self.books.sets.setdefault((entry, ""), MergedTally()).went |= untold
         if lot.key.late is not None and not lot.origins:
             del self.lots.open[lot.key]
             return set()
@@ -338,13 +338,6 @@ class Observation:
             for old in [key for key in by_minute if key[1] < oldest]:
                 del by_minute[old]
         self.reached.forget_torn(self.lots.from_ms(log_ms) - MINUTE_MS)
-
-
-def _sets(tally: object) -> MergedTally:
-    merged = MergedTally()
-    for name in ("came", "went", "dropped", "dead", "waiting"):
-        setattr(merged, name, getattr(tally, name))
-    return merged
 
 
 def _followers(ways: Sequence[Way]) -> Mapping[Node, Sequence[tuple[Node, str]]]:

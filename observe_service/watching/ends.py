@@ -44,7 +44,6 @@ class EndsWatch:
         self._names_s = 0.0
         self._stopping = threading.Event()
         self.trouble: str | None = None
-        self.since_s: float | None = None
         self._thread = threading.Thread(target=self._run, name="ends", daemon=True)
 
     def start(self) -> None:
@@ -81,13 +80,12 @@ class EndsWatch:
             except EnrichError as error:
                 if self.trouble is None:
                     _log.warning("the ends of topics are not known: %s", error)
-                    self.since_s = time.time()
                 self.trouble = str(error)
                 self._stopping.wait(backoff.next_s())
                 continue
             if self.trouble is not None:
                 _log.info("the ends of topics are known again")
-            self.trouble, self.since_s = None, None
+            self.trouble = None
             backoff.reset()
             self._stopping.wait(_EVERY_S)
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from enrich.cli.options import ConfigFile
+from enrich.cli.options import ConfigFile, seconds_of
 from enrich.cli.options import JsonLines as AsJson
 from enrich.cli.services.programs import become_program
 
@@ -112,7 +112,7 @@ def announce(
     from enrich.admin.observing import announced
     from enrich.config import load
 
-    until = announced(_observed(load(config)), text, _duration_s(lasts, "--for"))
+    until = announced(_observed(load(config)), text, seconds_of(lasts, "--for"))
     typer.echo(f"announced until {until}: alarms are quiet, but for losses")
 
 
@@ -152,24 +152,13 @@ def _observed(pipeline: "Pipeline") -> "Pipeline":
     return pipeline
 
 
-def _duration_s(text: str, option: str) -> float:
-    from enrich.base.errors import ConfigError
-    from enrich.config.messages.words import Wrong
-    from enrich.config.types.quantities import parse_duration
-
-    try:
-        return parse_duration(text).total_seconds()
-    except Wrong as error:
-        raise ConfigError(str(error), where=option) from error
-
-
 def _verdicts(config: Any, route: str | None, past: str) -> "Sequence[MinuteVerdict]":
     import time
 
     from enrich.admin.observing import verdicts_of
     from enrich.config import load
 
-    since = int(time.time() - _duration_s(past, "--for")) // 60
+    since = int(time.time() - seconds_of(past, "--for")) // 60
     return verdicts_of(_observed(load(config)), since, route)
 
 

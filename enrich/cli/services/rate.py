@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from enrich.cli.options import ConfigFile
+from enrich.cli.options import ConfigFile, seconds_of
 from enrich.cli.options import JsonLines as AsJson
 
 if TYPE_CHECKING:
@@ -95,13 +95,8 @@ def show(config: ConfigFile, json: AsJson = False) -> None:
 
 def _seconds(text: str, option: str) -> float:
     from enrich.base.errors import ConfigError
-    from enrich.config.messages.words import Wrong
-    from enrich.config.types.quantities import parse_duration
 
-    try:
-        found = parse_duration(text).total_seconds()
-    except Wrong as error:
-        raise ConfigError(str(error), where=option) from error
+    found = seconds_of(text, option)
     if not found:
         raise ConfigError("must be more than 0", where=option)
     return found
