@@ -1,7 +1,6 @@
 """Asks the pages of a pipeline's programs how they are, every few seconds, each in turn of its own."""
 
 import http.client
-import json
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from enrich.config import Pipeline
+from enrich.service.asking import status_at
 
 _EVERY_S = 3.0
 _PATIENCE_S = 2.0
 _MOST_BYTES = 4 * 2**20
-_LOCAL = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104 - compared, not listened on
 
 
 @dataclass(frozen=True)
@@ -88,7 +87,7 @@ class NodesWatch:
     def _run(self, program: Asked) -> None:
         while not self._stopping.is_set():
             try:
-                answer = _ask(program.address)
+                answer = status_at(program.address, _PATIENCE_S, _MOST_BYTES)
             except (OSError, ValueError, http.client.HTTPException) as error:
                 with self._lock:
                     self._failed.setdefault(program.name, (time.time(), str(error) or type(error).__name__))
@@ -98,16 +97,3 @@ class NodesWatch:
                     self._failed.pop(program.name, None)
                     self._answered_s[program.name] = time.time()
             self._stopping.wait(_EVERY_S)
-
-
-def _ask(address: str) -> Mapping[str, Any]:
-    host, _, port = address.rpartition(":")
-    connection = http.client.HTTPConnection(_LOCAL.get(host, host).strip("[]"), int(port), timeout=_PATIENCE_S)
-    try:
-        connection.request("GET", "/status")
-        answer = json.loads(connection.getresponse().read(_MOST_BYTES))
-    finally:
-        connection.close()
-    if not isinstance(answer, dict):
-        raise ValueError("it answers something else than a status")
-    return answer

@@ -9,10 +9,9 @@ from enrich.admin.rating.generating import HttpTarget, KafkaTarget, Target
 from enrich.admin.rating.samples import Samples
 from enrich.base.errors import ConfigError
 from enrich.config import Ingest, Pipeline
+from enrich.service.asking import reached_at
 from enrich.tally import Node, NodeKind
 from enrich.verdict.ways import Way, ways_of
-
-_LOCAL = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104 - compared, not listened on
 
 
 @dataclass(frozen=True)
@@ -55,10 +54,10 @@ def _rated(pipeline: Pipeline, cluster: Cluster, way: Way, token: str | None) ->
 
 
 def _url(entry: Ingest) -> str:
-    host, _, port = entry.listen.rpartition(":")
-    if port == "0":
+    host, port = reached_at(entry.listen)
+    if not port:
         raise ConfigError("the port 0 stands for any free one: nobody can send there", where="ingest.listen")
-    return f"http{'' if entry.tls is None else 's'}://{_LOCAL.get(host, host)}:{port}{entry.path}"
+    return f"http{'' if entry.tls is None else 's'}://{host}:{port}{entry.path}"
 
 
 def _token(entry: Ingest, token: str | None) -> str | None:

@@ -1,7 +1,6 @@
 """What `status` commands share: they ask the page of a program that runs on this host, and show its routes."""
 
 import http.client
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +10,7 @@ import typer
 from enrich.base.errors import ConfigError, Unreachable
 from enrich.base.exits import DIFFERENCE
 from enrich.base.json_lines import print_json
+from enrich.service.asking import status_at
 
 COLORS = {"running": "green", "stopped": "red", "held": "red"}
 """By state; all others are yellow."""
@@ -43,27 +43,20 @@ def show_routes(program: Program, *, as_json: bool, show: Callable[[list[dict[st
 
 def ask(program: Program) -> dict[str, Any]:
     """What the program's `/status` says."""
-    host, _, port = program.listen.rpartition(":")
-    if port == "0":
+    if program.listen.endswith(":0"):
         raise ConfigError(
             "the port 0 stands for any free one: nobody can ask there",
             where=program.listen_key,
             next_step="give the page a port, or ask where the program's log says that it listens",
         )
-    host = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}.get(host, host)  # noqa: S104 - compared, not listened on
-    connection = http.client.HTTPConnection(host.strip("[]"), int(port), timeout=_ANSWER_S)
     try:
-        connection.request("GET", "/status")
-        answer = json.loads(connection.getresponse().read())
+        return status_at(program.listen, _ANSWER_S)
     except (OSError, ValueError, http.client.HTTPException) as error:
         raise Unreachable(
             f"nothing answers: {error}",
             where=program.listen,
             next_step=f"start it with `enrich {program.name} run -c FILE`, or ask on the host where it runs",
         ) from error
-    finally:
-        connection.close()
-    return dict(answer)
 
 
 def _print_people(routes: list[dict[str, Any]]) -> None:
