@@ -62,8 +62,9 @@ def traced(pipeline: Pipeline, origin: str) -> Sequence[dict[str, Any]]:
         raise ConfigError("the pipeline writes no tallies", where="tallies", next_step="write `tallies: true`")
     cluster = Cluster(pipeline.kafka)
     came_ms = _time_of(cluster, topic, partition, offset)
+    since_ms = None if came_ms is None else came_ms - _BEFORE_MS
     found: dict[tuple[Node, str], dict[str, Any]] = {}
-    for message, report in _reports(cluster, pipeline.tallies_topic, came_ms):
+    for message, report in reports_since(cluster, pipeline.tallies_topic, since_ms):
         for tally in report.tallies:
             what = _what(tally, (topic, partition, offset))
             if what is None:
@@ -91,15 +92,12 @@ def _what(tally: Tally, origin: tuple[str, int, int]) -> str | None:
     return None
 
 
-def _reports(cluster: Cluster, topic: str, came_ms: int | None) -> Iterator[tuple[Message, Report]]:
+def reports_since(cluster: Cluster, topic: str, since_ms: int | None) -> Iterator[tuple[Message, Report]]:
+    """What nodes have said since then, as the brokers had it. None: all that there is."""
     with needs("READ", f"topic {topic}"):
         if not cluster.topics.exists(topic):
             raise ConfigError(f"there is no topic {topic}: no node has said anything yet")
-        starts = (
-            cluster.topics.start_offsets(topic)
-            if came_ms is None
-            else cluster.topics.offsets_at(topic, came_ms - _BEFORE_MS)
-        )
+        starts = cluster.topics.start_offsets(topic) if since_ms is None else cluster.topics.offsets_at(topic, since_ms)
         ends = cluster.topics.end_offsets(topic)
         for batch in read_topic(cluster.connection, topic, starts, ends):
             for message in batch:

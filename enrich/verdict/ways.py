@@ -39,6 +39,12 @@ class _Place:
     topic: str | None = None
 
 
+def node_name(node: Node) -> str:
+    """For people."""
+    kind = "write-back" if node.kind is NodeKind.writeback else node.kind.name
+    return f"{kind} {node.name}"
+
+
 def ways_of(pipeline: Pipeline) -> Sequence[Way]:
     """A stage that reads its own output is followed once."""
     places = [*_places(pipeline)]

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from enrich.tally import Node, NodeKind
 from enrich.verdict import MinuteVerdict, State, Up
-from observe_service.verdicts.judging import node_name
+from enrich.verdict.ways import node_name
 
 _CALM_MINUTES = 5
 """So many minutes in a row are fine before a cause is over: it would be said again and again."""

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from enrich.tally import Node, NodeKind, Origins
+from enrich.tally import Origins
 from enrich.verdict.ways import Hop, Way
 from observe_service.verdicts.books import Books
 
@@ -50,9 +50,3 @@ def _at(hop: Hop, given: Origins, books: Books) -> AtHop:
     dead = (left - dropped) & node.only_dead
     waiting = (left - dropped - dead) & node.still_waiting
     return AtHop(hop, given, went, dropped, dead, waiting, elsewhere, left - dropped - dead - waiting)
-
-
-def node_name(node: Node) -> str:
-    """For people."""
-    kind = "write-back" if node.kind is NodeKind.writeback else node.kind.name
-    return f"{kind} {node.name}"

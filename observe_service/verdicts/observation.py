@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 from enrich.tally import MergedTally, Node, NodeKind, Origins, Report, minute_of
 from enrich.tally.origins import Place, Range
 from enrich.verdict.minute import FATES, MinuteVerdict, State, decoded, encoded
-from enrich.verdict.ways import Way
+from enrich.verdict.ways import Way, node_name
 from observe_service.verdicts.books import Books
-from observe_service.verdicts.judging import AtHop, judged, node_name
+from observe_service.verdicts.judging import AtHop, judged
 from observe_service.verdicts.lots import MINUTE_MS, Lot, LotKey, Lots
 from observe_service.verdicts.reached import Ends, Reached, Torn
 from observe_service.verdicts.standing import Sla, Standing, Times

@@ -1,6 +1,7 @@
 """`enrich observe`: the program `observe_service` judges, and these commands read what it has written."""
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -97,6 +98,37 @@ def availability(
         _print_days(rows)
     if any(not row["is_kept"] for row in rows):
         raise typer.Exit(DIFFERENCE)
+
+
+@app.command()
+def audit(
+    context: typer.Context,
+    config: ConfigFile,
+    day: Annotated[str, typer.Option(metavar="DAY", help="The day, by UTC, such as 2026-01-31.")],
+    route: Route = None,
+    delivered: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="What the receivers have, as their requests' header enrich-origins said: ranges of origins, by commas "
+            "or lines. Without it, what was read and is in no topic counts as delivered.",
+        ),
+    ] = None,
+    every_name: EveryName = False,
+    json: AsJson = False,
+    master: Annotated[str, typer.Option(help="Spark's master: local[*], spark://host:7077, yarn, ...")] = "local[*]",
+    conf: Annotated[list[str] | None, typer.Option("--conf", metavar="NAME=VALUE", help="A setting for Spark.")] = None,
+) -> None:
+    """Finds a day's losses in the topics of its events, whatever the nodes said, and compares them with the verdicts;
+    exits with 1 if anything was lost or differs.
+
+    Example: enrich observe audit -c pipeline.yaml --day 2026-01-31
+    """
+    given = {"--route": route, "--delivered": delivered, "--master": master}
+    words = ["-c", str(config), "--day", day]
+    words += [word for name, value in given.items() if value is not None for word in (name, str(value))]
+    words += [word for each in conf or [] for word in ("--conf", each)]
+    become_program(context, "jobs.audit", *words, all=every_name, json=json)
 
 
 @app.command()
