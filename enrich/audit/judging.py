@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import reduce
 
 from enrich.audit.evidence import HopEvidence, Mark, WayEvidence
-from enrich.tally import MergedTally, Node, Origins
+from enrich.tally import MergedTally, Node, NodeKind, Origins
 from enrich.verdict.ways import Hop
 
 Claims = Mapping[tuple[Node, str], MergedTally]
@@ -49,7 +49,7 @@ class AuditedMinute:
 
 
 class Judge:
-    """`delivered`: what the last node's receivers have, if it is known: then nobody's word is taken for it."""
+    """`delivered`: what the endpoints have, if it is known: then having been read is no proof of it."""
 
     def __init__(self, marks: Sequence[Mark], claims: Claims, delivered: Origins | None = None) -> None:
         self._bits = {mark: 1 << index for index, mark in enumerate(marks)}
@@ -69,7 +69,7 @@ class Judge:
         said, here = self._claims.get((hop.node, ""), _NOTHING), self._claims.get((hop.node, hop.route), _NOTHING)
         if evidence.went:
             went = given & self._with(evidence.went, marked)
-        elif self._delivered is not None:
+        elif self._delivered is not None and hop.node.kind is NodeKind.expel:
             went = given & self._delivered
         else:  # what was read, and is nowhere else, left the pipeline
             went = given - self._with([*evidence.waiting, *evidence.dead], marked)

@@ -67,10 +67,7 @@ class Topics:
         """Returns when the topic can be used. Raises ConfigError if it exists already."""
         new = NewTopic(name, num_partitions=partitions, replication_factor=replication, config=dict(config or {}))
         self._only(self._admin.create_topics([new], **self._deadlines()), f"topic {name}")
-        # The controller has created it; a busy broker may learn of it later.
-        end = time.monotonic() + self._deadline_s
-        while not self._is_known(name) and time.monotonic() < end:
-            time.sleep(_KNOWN_EVERY_S)
+        self._wait_until_known(name)
 
     def ensure(self, name: str, *, partitions: int = 1, config: Mapping[str, str] | None = None) -> bool:
         """Creates the topic if it does not exist; an existing one is not changed. Returns whether it was created."""
@@ -81,6 +78,7 @@ class Topics:
         except ConfigError as error:
             reason = error.__cause__.args[0] if isinstance(error.__cause__, KafkaException) else None
             if isinstance(reason, KafkaError) and reason.code() == KafkaError.TOPIC_ALREADY_EXISTS:
+                self._wait_until_known(name)
                 return False  # another process was faster
             raise
         return True
@@ -234,6 +232,12 @@ class Topics:
         self._require_reachable()
         with self._errors():
             return set(self._admin.list_topics(timeout=max(self._deadline_s - patience, 0.1)).topics)
+
+    def _wait_until_known(self, name: str) -> None:
+        """The controller has created it; a busy broker may learn of it later."""
+        end = time.monotonic() + self._deadline_s
+        while not self._is_known(name) and time.monotonic() < end:
+            time.sleep(_KNOWN_EVERY_S)
 
     def _is_known(self, name: str) -> bool:
         with suppress(ConfigError):

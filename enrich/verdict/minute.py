@@ -99,7 +99,9 @@ class MinuteVerdict:
         return self.hops[-1].went
 
     def total(self, fate: str) -> int:
-        """Over all hops."""
+        """Over all hops. Of duplicates those of the last: whoever is behind a node passes on what it repeats."""
+        if fate == "duplicates":
+            return self.hops[-1].duplicates
         return sum(getattr(hop, fate) for hop in self.hops)
 
     @property

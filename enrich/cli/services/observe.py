@@ -110,7 +110,7 @@ def audit(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="What the receivers have, as their requests' header enrich-origins said: ranges of origins, by commas "
+            help="What the endpoints have, as their requests' header enrich-origins said: ranges of origins, by commas "
             "or lines. Without it, what was read and is in no topic counts as delivered.",
         ),
     ] = None,

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from enrich.dev import Stack
-from tests.chaos.sync.servers import Servers
+from tests.support.servers import Servers
 from tests.support.sync import SHORT_SESSIONS, Program, SyncWorld
 
 

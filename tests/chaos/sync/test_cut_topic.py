@@ -12,7 +12,7 @@ from enrich.config import load_text
 from sync_service.reconcile import Reconciliation
 from sync_service.writeback.plan import plans_of
 from sync_service.writeback.route import Clients
-from tests.chaos.sync.servers import Servers
+from tests.support.servers import Servers
 from tests.support.sync import SHORT_SESSIONS, Running, SyncWorld
 from tests.support.waiting import wait_until
 

@@ -11,9 +11,9 @@ from confluent_kafka.admin import AdminClient
 
 from enrich.kafka import new_admin_client
 from tests.chaos.sync.load import audit, load
-from tests.chaos.sync.servers import Servers
 from tests.support.processes import all_frozen, kill
 from tests.support.seed import random_source, rounds
+from tests.support.servers import Servers
 from tests.support.sync import Program, SyncWorld
 from tests.support.waiting import wait_until
 

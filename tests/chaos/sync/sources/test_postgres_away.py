@@ -9,8 +9,8 @@ import pytest
 from enrich.service.routes import RouteState
 from stores.errors import Unreachable
 from stores.external.postgres.reading import PostgresReader
-from tests.chaos.sync.servers import Servers
 from tests.support.processes import all_frozen
+from tests.support.servers import Servers
 from tests.support.sources import SourceWorld, has_read, repeats
 from tests.support.sync import Running
 from tests.support.waiting import wait_until
