@@ -8,10 +8,10 @@ from typing import Any
 
 from confluent_kafka import KafkaError
 
-from edge_service.expel.breaker import State
-from edge_service.expel.lane import Lane
-from edge_service.expel.order import AnyOrder, KeyOrder, Order
-from edge_service.expel.outbox import Outbox
+from edge_service.expel.lane.breaker import State
+from edge_service.expel.lane.lane import Lane
+from edge_service.expel.lane.order import AnyOrder, KeyOrder, Order
+from edge_service.expel.lane.outbox import Outbox
 from edge_service.expel.plan import ExpelPlan
 from edge_service.expel.streaming import LaneSink, LoopThread
 from edge_service.expel.tallying import Tallying
@@ -21,13 +21,13 @@ from enrich.base.errors import EnrichError, WouldLoseData
 from enrich.config import Pipeline
 from enrich.config.sections.kafka.client_settings import Role
 from enrich.delivery.flow import Flow
-from enrich.delivery.gaps import Gap
 from enrich.delivery.holds import PERSON, Hold, Holds, make_holds_topic
-from enrich.delivery.letters import Letters
+from enrich.delivery.partitions.gaps import Gap
 from enrich.delivery.plan import Companions, FlowPlan
+from enrich.delivery.refused.letters import Letters
+from enrich.delivery.refused.spill import Spill
+from enrich.delivery.refused.topics import grow_topics, make_topics, room_in
 from enrich.delivery.sending import Bounds
-from enrich.delivery.spill import Spill
-from enrich.delivery.topics import grow_topics, make_topics, room_in
 from enrich.endpoints.http import HttpClient
 from enrich.kafka import Connection, Topics, librdkafka_settings, new_admin_client, new_group_consumer
 from enrich.service.meters import Meter

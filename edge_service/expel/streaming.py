@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 import uvloop
 from confluent_kafka import Message
 
-from edge_service.expel.events import Event, Lease
-from edge_service.expel.lane import Lane
+from edge_service.expel.lane.events import Event, Lease
+from edge_service.expel.lane.lane import Lane
 from edge_service.expel.tallying import Tallying
-from enrich.delivery.gaps import Gap
+from enrich.delivery.partitions.gaps import Gap
 from enrich.delivery.plan import Advance, PartitionId
 
 _LOOK_S = 0.01

@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from edge_service.expel.events import NO_TIME, Became, Event
+from edge_service.expel.lane.events import NO_TIME, Became, Event
 from enrich.delivery.plan import Advance
 from enrich.tally import Lags, Origins, Tally
 from enrich.tally.origins import Place, Read

@@ -6,12 +6,12 @@ from contextlib import closing
 
 from confluent_kafka import Consumer, Message
 
-from edge_service.expel.events import Event, Lease
-from edge_service.expel.order import KeyOrder, Waiting
+from edge_service.expel.lane.events import Event, Lease
+from edge_service.expel.lane.order import KeyOrder, Waiting
 from edge_service.expel.plan import ExpelPlan
 from enrich.base.errors import Retryable
+from enrich.delivery.partitions.positions import Committed
 from enrich.delivery.plan import PartitionId
-from enrich.delivery.positions import Committed
 from enrich.kafka import Topics, new_group_consumer, new_store_consumer, read_to_end
 from enrich.kafka.clients.making import Connection
 from enrich.kafka.groups import committed

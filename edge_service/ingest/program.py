@@ -7,10 +7,10 @@ import signal
 from collections.abc import Mapping, Sequence
 from types import FrameType
 
-from edge_service.ingest.metrics import exposition
-from edge_service.ingest.overview import Overview
-from edge_service.ingest.planning import Address, addresses_of, reserved
-from edge_service.ingest.reports import ProcessReport, ProcessState
+from edge_service.ingest.processes.metrics import exposition
+from edge_service.ingest.processes.overview import Overview
+from edge_service.ingest.processes.planning import Address, addresses_of, reserved
+from edge_service.ingest.processes.reports import ProcessReport, ProcessState
 from enrich.config import Pipeline
 from enrich.service.page import Page, PageServer
 from enrich.service.program import exit_after, leave
@@ -56,7 +56,7 @@ def _page(pipeline: Pipeline, overview: Overview) -> PageServer:
 
 def _serve_here(pipeline: Pipeline, addresses: Sequence[Address], ports: Mapping[str, int], overview: Overview) -> None:
     """One process is enough. A parent would be a second interpreter."""
-    from edge_service.ingest.worker import Worker
+    from edge_service.ingest.processes.worker import Worker
 
     has_served = False
 
@@ -74,7 +74,7 @@ def _serve_here(pipeline: Pipeline, addresses: Sequence[Address], ports: Mapping
 def _serve_below(
     pipeline: Pipeline, addresses: Sequence[Address], ports: Mapping[str, int], overview: Overview
 ) -> None:
-    from edge_service.ingest.processes import Parent
+    from edge_service.ingest.processes.parent import Parent
 
     parent = Parent(pipeline, addresses, ports, overview)
 

@@ -7,11 +7,11 @@ from contextlib import suppress
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from enrich.base.errors import EnrichError, Retryable
-from enrich.delivery.assigned import DEADLINE_S
 from enrich.delivery.committing import Committing
-from enrich.delivery.gaps import gap_of
+from enrich.delivery.partitions.assigned import DEADLINE_S
+from enrich.delivery.partitions.gaps import gap_of
+from enrich.delivery.partitions.positions import ANOTHER_STORE, COMMITTED, Committed, Marks, Partition, start_of
 from enrich.delivery.plan import Handing, Work
-from enrich.delivery.positions import ANOTHER_STORE, COMMITTED, Committed, Marks, Partition, start_of
 from enrich.kafka import kafka_errors
 
 _log = logging.getLogger("enrich.delivery")

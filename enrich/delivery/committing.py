@@ -5,9 +5,9 @@ from collections.abc import Collection
 
 from confluent_kafka import TopicPartition
 
-from enrich.delivery.gaps import Bounds, gap_of
+from enrich.delivery.partitions.gaps import Bounds, gap_of
+from enrich.delivery.partitions.positions import Committed, Pairs, Partition
 from enrich.delivery.plan import Advance, Work
-from enrich.delivery.positions import Committed, Pairs, Partition
 from enrich.kafka import kafka_errors
 
 _log = logging.getLogger("enrich.delivery")

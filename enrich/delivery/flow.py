@@ -12,9 +12,9 @@ from typing import Protocol
 from confluent_kafka import Consumer
 
 from enrich.base.errors import Retryable
-from enrich.delivery.assigned import Assigned
 from enrich.delivery.assigning import Assigning
 from enrich.delivery.committing import Committing
+from enrich.delivery.partitions.assigned import Assigned
 from enrich.delivery.plan import BatchSink, FlowPlan, Handing, Sink, StreamSink, Work
 from enrich.delivery.reading import Reading
 from enrich.delivery.sending import Bounds, Sending

@@ -9,9 +9,9 @@ from typing import Protocol
 from confluent_kafka import Message
 
 from enrich.base.errors import Retryable, Unreachable
-from enrich.delivery.assigned import Assigned
-from enrich.delivery.gaps import Gap
-from enrich.delivery.positions import Partition
+from enrich.delivery.partitions.assigned import Assigned
+from enrich.delivery.partitions.gaps import Gap
+from enrich.delivery.partitions.positions import Partition
 
 _log = logging.getLogger("enrich.delivery")
 

@@ -5,10 +5,10 @@ import time
 from confluent_kafka import KafkaError, Message, TopicPartition
 
 from enrich.base.errors import Retryable, Unreachable
-from enrich.delivery.assigned import DEADLINE_S
-from enrich.delivery.gaps import Gap, gap_of
+from enrich.delivery.partitions.assigned import DEADLINE_S
+from enrich.delivery.partitions.gaps import Gap, gap_of
+from enrich.delivery.partitions.positions import Partition
 from enrich.delivery.plan import Work
-from enrich.delivery.positions import Partition
 from enrich.kafka import kafka_errors
 from enrich.kafka.clients.errors import mapped
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from confluent_kafka import Message
 
+from enrich.delivery.partitions.positions import Partition
+from enrich.delivery.partitions.window import Window
 from enrich.delivery.plan import StreamSink, Work
-from enrich.delivery.positions import Partition
 from enrich.delivery.reading import IDLE_S, Reading
-from enrich.delivery.window import Window
 
 # While something is under way the consumer is not waited for: what is settled has to be committed.
 _LOOK_S = 0.005

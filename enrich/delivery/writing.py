@@ -5,8 +5,8 @@ import time
 from collections.abc import Collection
 
 from enrich.base.errors import Retryable
+from enrich.delivery.partitions.positions import Partition
 from enrich.delivery.plan import BatchSink, Work
-from enrich.delivery.positions import Partition
 from enrich.delivery.reading import MOST_BYTES, Reading
 
 # Of records of all partitions that wait for the store. Above it nothing is read.

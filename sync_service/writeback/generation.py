@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from uuid import uuid4
 
 from enrich.base.errors import ConfigError, Fenced, Retryable, WouldLoseData
-from enrich.delivery.positions import Committed
+from enrich.delivery.partitions.positions import Committed
 from enrich.kafka import Topics
 from enrich.service.routes import Paused
 from stores.external import VersionedStore

@@ -4,7 +4,7 @@ from contextlib import closing, suppress
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from enrich.delivery.positions import Committed
+from enrich.delivery.partitions.positions import Committed
 from enrich.kafka import Connection, Topics, new_group_consumer
 from enrich.kafka.groups import committed
 from sync_service.writeback.plan import WritebackPlan

@@ -8,8 +8,8 @@ from typing import Any
 from confluent_kafka import Message
 
 from enrich.base.errors import BadRecord, EnrichError, RefusedForNow
-from enrich.delivery.letters import Letters
-from enrich.delivery.spill import Spill
+from enrich.delivery.refused.letters import Letters
+from enrich.delivery.refused.spill import Spill
 from enrich.kafka import DeliveringProducer
 from enrich.kafka.records import headers_of, key_of, value_of
 from enrich.kafka.writing.dead_letters import DeadLetter, Origin, record_size

@@ -14,10 +14,10 @@ from enrich.codecs import decoder_for, registry_trouble, schemas_of
 from enrich.config import Pipeline, SyncWriteback
 from enrich.config.sections.kafka.client_settings import Role
 from enrich.delivery.flow import Flow
-from enrich.delivery.gaps import tombstones_kept_ms
+from enrich.delivery.partitions.gaps import tombstones_kept_ms
 from enrich.delivery.plan import FlowPlan
-from enrich.delivery.spill import Spill
-from enrich.delivery.topics import make_topics, room_in
+from enrich.delivery.refused.spill import Spill
+from enrich.delivery.refused.topics import make_topics, room_in
 from enrich.kafka import (
     Connection,
     DeliveringProducer,

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from confluent_kafka import Message
 
-from enrich.delivery.gaps import Gap
+from enrich.delivery.partitions.gaps import Gap
+from enrich.delivery.partitions.positions import bounded
 from enrich.delivery.plan import Advance
-from enrich.delivery.positions import bounded
 from enrich.kafka.records import headers_of
 from enrich.service.meters import Meter
 from stores.external import VersionedStore, Written

@@ -12,14 +12,14 @@ from typing import Any, TypeVar, cast
 
 from confluent_kafka import Message
 
-from edge_service.expel.events import Event, Lease
-from edge_service.expel.lane import Lane
-from edge_service.expel.order import AnyOrder, KeyOrder, Order, Waiting
-from edge_service.expel.outbox import Outbox
+from edge_service.expel.lane.events import Event, Lease
+from edge_service.expel.lane.lane import Lane
+from edge_service.expel.lane.order import AnyOrder, KeyOrder, Order, Waiting
+from edge_service.expel.lane.outbox import Outbox
 from edge_service.expel.plan import LanePlan
 from enrich.config.sections.edges.expel import HttpFormat
+from enrich.delivery.partitions.window import Window
 from enrich.delivery.plan import PartitionId
-from enrich.delivery.window import Window
 from enrich.endpoints.http import Answer, HttpClient, NoAnswer
 from enrich.kafka.records import headers_of
 from enrich.kafka.retries import retry_headers

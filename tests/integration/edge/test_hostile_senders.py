@@ -14,7 +14,7 @@ import brotli  # type: ignore[import-untyped] # it has no types
 import pytest
 import zstandard
 
-from edge_service.ingest.connection import MOST_HEAD_BYTES
+from edge_service.ingest.wire.connection import MOST_HEAD_BYTES
 from tests.support.ingesting import running, sent, write_config
 from tests.support.waiting import GUARD_S, wait_until
 

@@ -9,10 +9,10 @@ from contextlib import closing
 import pytest
 import uvloop
 
-from edge_service.ingest.committing import Writer
-from edge_service.ingest.connection import MOST_HEAD_BYTES
-from edge_service.ingest.endpoint import EndpointPlan, IngestEndpoint
-from edge_service.ingest.serving import Serving
+from edge_service.ingest.entry.committing import Writer
+from edge_service.ingest.entry.endpoint import EndpointPlan, IngestEndpoint
+from edge_service.ingest.wire.connection import MOST_HEAD_BYTES
+from edge_service.ingest.wire.serving import Serving
 from enrich.kafka.identity import EVENT_TIME
 from tests.support.waiting import wait_until
 

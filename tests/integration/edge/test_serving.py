@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from edge_service.ingest.connection import Answer
-from edge_service.ingest.serving import Certificates, Serving
+from edge_service.ingest.wire.connection import Answer
+from edge_service.ingest.wire.serving import Certificates, Serving
 from tests.support.waiting import wait_until
 
 # Made with openssl for these tests, valid for a hundred years for 127.0.0.1, and trusted by nothing.

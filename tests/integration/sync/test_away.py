@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from enrich.delivery import committing
-from enrich.delivery.positions import Committed
+from enrich.delivery.partitions.positions import Committed
 from enrich.kafka import new_admin_client, new_group_consumer, new_producer
 from sync_service.reconcile import Reconciliation, route
 from sync_service.writeback.plan import plans_of

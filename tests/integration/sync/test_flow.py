@@ -4,8 +4,8 @@ import threading
 
 import pytest
 
-from enrich.delivery.assigned import Assigned
 from enrich.delivery.flow import Flow
+from enrich.delivery.partitions.assigned import Assigned
 from enrich.delivery.plan import FlowPlan
 from enrich.kafka import new_group_consumer
 from tests.support.waiting import wait_until

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from enrich.delivery.positions import Committed
-from enrich.delivery.ranges import packed, unpacked
+from enrich.delivery.partitions.positions import Committed
+from enrich.delivery.partitions.ranges import packed, unpacked
 from tests.support.seed import random_source
 
 MOST_BYTES = 4096

@@ -2,8 +2,8 @@
 
 import random
 
-from enrich.delivery.positions import Marks, Partition
-from enrich.delivery.window import Window
+from enrich.delivery.partitions.positions import Marks, Partition
+from enrich.delivery.partitions.window import Window
 
 
 def test_a_record_under_way_keeps_the_position_where_it_is():

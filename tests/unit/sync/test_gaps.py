@@ -2,7 +2,7 @@
 
 import pytest
 
-from enrich.delivery.gaps import LEAST_MS, Bounds, gap_of, tombstones_kept_ms
+from enrich.delivery.partitions.gaps import LEAST_MS, Bounds, gap_of, tombstones_kept_ms
 
 DAY = 86_400_000
 NOW = 100 * DAY

@@ -3,7 +3,7 @@
 import pytest
 from confluent_kafka import TopicPartition
 
-from enrich.delivery.positions import Committed, Marks, bounded, start_of
+from enrich.delivery.partitions.positions import Committed, Marks, bounded, start_of
 from sync_service.writeback.generation import OFFSETS, Generation
 
 WINDOW_MS = 600_000

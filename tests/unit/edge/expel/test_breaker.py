@@ -1,6 +1,6 @@
 """An endpoint that fails is left alone, and gets one request at a time until it answers."""
 
-from edge_service.expel.breaker import Breaker, State
+from edge_service.expel.lane.breaker import Breaker, State
 from enrich.base.backoff import Backoff
 
 

@@ -3,7 +3,7 @@
 import pytest
 from confluent_kafka import Message
 
-from edge_service.expel.events import Event, Lease, Origins, has_body, origins_of
+from edge_service.expel.lane.events import Event, Lease, Origins, has_body, origins_of
 from enrich.kafka.identity import ORIGIN
 from enrich.kafka.retries import OFFSET, PARTITION, TIMESTAMP, TOPIC, TRIES, retry_headers
 

@@ -4,7 +4,7 @@ import heapq
 
 import pytest
 
-from edge_service.expel.limits import Concurrency, Rate
+from edge_service.expel.lane.limits import Concurrency, Rate
 
 
 def simulated(most, capacity, seconds=200.0, base_s=0.05):

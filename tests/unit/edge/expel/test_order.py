@@ -2,8 +2,8 @@
 
 from confluent_kafka import Message
 
-from edge_service.expel.events import Event, Lease
-from edge_service.expel.order import KeyOrder, Verdict, Waiting
+from edge_service.expel.lane.events import Event, Lease
+from edge_service.expel.lane.order import KeyOrder, Verdict, Waiting
 from enrich.kafka.retries import retry_headers
 
 

@@ -2,7 +2,7 @@
 
 from confluent_kafka import Message
 
-from edge_service.expel.events import Became, Event, Lease
+from edge_service.expel.lane.events import Became, Event, Lease
 from edge_service.expel.tallying import tallies_of
 from enrich.tally import Histogram, Origins, minute_of
 

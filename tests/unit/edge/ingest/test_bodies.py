@@ -8,8 +8,8 @@ import brotli  # type: ignore[import-untyped] # it has no types
 import pytest
 import zstandard
 
-from edge_service.ingest.bodies import plain
-from edge_service.ingest.refusals import Refused
+from edge_service.ingest.reading.bodies import plain
+from edge_service.ingest.reading.refusals import Refused
 
 CODINGS = {"gzip": gzip.compress, "zstd": zstandard.ZstdCompressor().compress, "br": brotli.compress}
 TEXT = b'{"a": 1}\n' * 1000

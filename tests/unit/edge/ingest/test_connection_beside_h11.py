@@ -9,7 +9,7 @@ from http import HTTPStatus
 import h11
 import pytest
 
-from edge_service.ingest.connection import Answer, Connection
+from edge_service.ingest.wire.connection import Answer, Connection
 from tests.support.seed import random_source, rounds
 
 

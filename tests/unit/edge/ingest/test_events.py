@@ -6,9 +6,9 @@ from http import HTTPStatus
 
 import pytest
 
-from edge_service.ingest.events import JsonEvents, Shape
-from edge_service.ingest.quick import QuickReader
-from edge_service.ingest.refusals import Refused
+from edge_service.ingest.reading.events import JsonEvents, Shape
+from edge_service.ingest.reading.quick import QuickReader
+from edge_service.ingest.reading.refusals import Refused
 from tests.support.seed import random_source, rounds
 
 

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from edge_service.ingest.openapi import description
+from edge_service.ingest.entry.openapi import description
 from enrich.config import load_text
 
 TOKEN = "a-token-that-nobody-else-has"  # noqa: S105 - of this test

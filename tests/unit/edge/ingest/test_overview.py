@@ -2,11 +2,11 @@
 
 import pytest
 
-from edge_service.ingest.figures import Figures
-from edge_service.ingest.metrics import exposition
-from edge_service.ingest.overview import Overview
-from edge_service.ingest.planning import addresses_of, of_process
-from edge_service.ingest.reports import EntryReport, ProcessReport, ProcessState
+from edge_service.ingest.entry.figures import Figures
+from edge_service.ingest.processes.metrics import exposition
+from edge_service.ingest.processes.overview import Overview
+from edge_service.ingest.processes.planning import addresses_of, of_process
+from edge_service.ingest.processes.reports import EntryReport, ProcessReport, ProcessState
 from enrich.config import load_text
 
 PIPELINE = """

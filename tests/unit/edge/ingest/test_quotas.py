@@ -2,7 +2,7 @@
 
 import pytest
 
-from edge_service.ingest.quotas import Bucket
+from edge_service.ingest.senders.quotas import Bucket
 
 
 def test_a_seconds_worth_may_be_sent_at_once_and_then_what_the_rate_allows():

@@ -4,9 +4,9 @@ from http import HTTPStatus
 
 import pytest
 
-from edge_service.ingest.connection import Answer, Request
-from edge_service.ingest.refusals import Refused
-from edge_service.ingest.repeats import KEEP_S, Repeats
+from edge_service.ingest.entry.repeats import KEEP_S, Repeats
+from edge_service.ingest.reading.refusals import Refused
+from edge_service.ingest.wire.connection import Answer, Request
 
 GOOD, BAD = Answer(HTTPStatus.OK, b"{}"), Answer(HTTPStatus.SERVICE_UNAVAILABLE)
 

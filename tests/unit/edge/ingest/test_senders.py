@@ -2,9 +2,9 @@
 
 import pytest
 
-from edge_service.ingest.connection import Request
-from edge_service.ingest.senders import digest_of, token_of
-from edge_service.ingest.tenants import _tenant
+from edge_service.ingest.senders.senders import digest_of, token_of
+from edge_service.ingest.senders.tenants import _tenant
+from edge_service.ingest.wire.connection import Request
 
 
 def test_what_a_row_leaves_out_is_not_limited():

@@ -3,9 +3,9 @@
 import pytest
 from confluent_kafka import KafkaError, Message
 
-from edge_service.ingest import tallying
-from edge_service.ingest.committing import Written
-from edge_service.ingest.tallying import Tallying, tallies_of
+from edge_service.ingest.entry import tallying
+from edge_service.ingest.entry.committing import Written
+from edge_service.ingest.entry.tallying import Tallying, tallies_of
 from enrich.tally import Histogram, Origins, minute_of
 
 MINUTE_MS = 60_000

@@ -1,0 +1,211 @@
+"""In which order the events of a key go: in any, or one after the other, also through the retry topics."""
+
+from bisect import bisect_left, insort
+from collections import deque
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+from edge_service.expel.lane.events import Event
+
+
+class Verdict(StrEnum):
+    goes = "goes"
+    behind = "behind"
+    """An earlier event of its key is under way: `finished` gives it back."""
+    diverted = "diverted"
+    """An earlier event of its key waits in a retry topic: it has to wait there too."""
+    known = "known"
+    """It stands in a retry topic already: it was read before, and not committed before a kill."""
+
+
+class Order(Protocol):
+    """For one route, on the loop's thread."""
+
+    def begin_batch(self) -> None:
+        """What `goes` from now on goes together."""
+
+    def judge(self, event: Event) -> Verdict:
+        """Whether it may go into the batch. If it `goes`, it must."""
+
+    def finished(self, events: Sequence[Event]) -> Sequence[Event]:
+        """The batch of these is over, each is settled or on its way to another topic. Returns those behind them."""
+
+    def moves(self, event: Event, pause: int) -> None:
+        """It goes to the topic of this pause."""
+
+    def settled(self, event: Event) -> None:
+        """It is delivered or dead."""
+
+    def pause_of(self, event: Event) -> int:
+        """For a diverted event, the number of the pause in whose topic the one before it waits."""
+
+    def has_to_wait(self, event: Event) -> bool:
+        """Of an event that went: whether one before it waits in a retry topic meanwhile."""
+
+    def forget(self, partition: int) -> None:
+        """The partition of the route's topic is not ours any more."""
+
+
+class AnyOrder:
+    """See `Order`."""
+
+    def begin_batch(self) -> None:
+        pass
+
+    def judge(self, event: Event) -> Verdict:  # noqa: ARG002 - the interface's
+        return Verdict.goes
+
+    def finished(self, events: Sequence[Event]) -> Sequence[Event]:  # noqa: ARG002
+        return ()
+
+    def moves(self, event: Event, pause: int) -> None:
+        pass
+
+    def settled(self, event: Event) -> None:
+        pass
+
+    def pause_of(self, event: Event) -> int:  # noqa: ARG002
+        return 0
+
+    def has_to_wait(self, event: Event) -> bool:  # noqa: ARG002
+        return False
+
+    def forget(self, partition: int) -> None:
+        pass
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """What waits of a partition, since before it was ours."""
+
+    events: Collection[tuple[bytes, int, int]] = ()
+    """Key, offset in the route's topic, and pause of each."""
+    copies: Mapping[int, int] = field(default_factory=dict)
+    """For an event, by its offset, of which there are several copies: the offset in the topic from which it comes back,
+    below which a copy is left over. It was read, and moved on again, and that was not committed before a kill."""
+
+
+class _Elsewhere:
+    """The events of a key that wait in retry topics, in the order of the route's topic."""
+
+    __slots__ = ("_offsets", "_pauses")
+
+    def __init__(self) -> None:
+        self._offsets: list[int] = []
+        self._pauses: dict[int, int] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._offsets)
+
+    def __contains__(self, offset: int) -> bool:
+        return offset in self._pauses
+
+    @property
+    def first(self) -> int:
+        return self._offsets[0]
+
+    def put(self, offset: int, pause: int) -> None:
+        if offset not in self._pauses:
+            insort(self._offsets, offset)
+        self._pauses[offset] = pause
+
+    def remove(self, offset: int) -> None:
+        if self._pauses.pop(offset, None) is not None:
+            self._offsets.pop(bisect_left(self._offsets, offset))
+
+    def pause_before(self, offset: int) -> int:
+        place = bisect_left(self._offsets, offset)
+        return self._pauses[self._offsets[max(0, place - 1)]]
+
+
+class KeyOrder:
+    """See `Order`. The events of a key in one partition of the route's topic go one batch after the other. Once one
+    waits in a retry topic, all later ones go there too, and each is sent only when all before it are settled: the order
+    does not rest on that of the retry topics."""
+
+    def __init__(self) -> None:
+        self._elsewhere: dict[int, dict[bytes, _Elsewhere]] = {}
+        """By partition of the route's topic, and key."""
+        self._behind: dict[tuple[int, bytes], deque[Event]] = {}
+        """Of keys that a batch has."""
+        self._in_batch: set[tuple[int, bytes]] = set()
+        self._copies: dict[int, Mapping[int, int]] = {}
+
+    def knows(self, partition: int, waiting: Waiting) -> None:
+        """To be called before anything of the partition is judged."""
+        keys: dict[bytes, _Elsewhere] = {}
+        for key, offset, pause in waiting.events:
+            keys.setdefault(key, _Elsewhere()).put(offset, pause)
+        self._copies[partition] = waiting.copies
+        self._elsewhere[partition] = keys  # whole, and at once: the route's thread calls this, beside the loop
+
+    def begin_batch(self) -> None:
+        self._in_batch.clear()
+
+    def judge(self, event: Event) -> Verdict:
+        if event.key is None:
+            return Verdict.goes
+        _, partition, offset = event.place
+        name = partition, event.key
+        elsewhere = self._elsewhere.get(partition, {}).get(event.key)
+        if self._is_left_over(event, partition, offset):
+            return Verdict.known
+        if name in self._behind:
+            if name in self._in_batch and not elsewhere:
+                return Verdict.goes
+            self._behind[name].append(event)
+            return Verdict.behind
+        if elsewhere:
+            if event.is_first_read and offset in elsewhere:
+                return Verdict.known
+            if elsewhere.first < offset:
+                return Verdict.diverted
+        self._behind[name] = deque()
+        self._in_batch.add(name)
+        return Verdict.goes
+
+    def _is_left_over(self, event: Event, partition: int, offset: int) -> bool:
+        if event.is_first_read or event.lease.partition[1] != partition:
+            return False
+        return event.offset < self._copies.get(partition, {}).get(offset, 0)
+
+    def finished(self, events: Sequence[Event]) -> Sequence[Event]:
+        freed: list[Event] = []
+        for event in events:
+            if event.key is not None:
+                freed += self._behind.pop((event.place[1], event.key), ())
+        return freed
+
+    def moves(self, event: Event, pause: int) -> None:
+        if event.key is not None:
+            _, partition, offset = event.place
+            self._elsewhere.setdefault(partition, {}).setdefault(event.key, _Elsewhere()).put(offset, pause)
+
+    def settled(self, event: Event) -> None:
+        if event.key is None:
+            return
+        _, partition, offset = event.place
+        keys = self._elsewhere.get(partition, {})
+        elsewhere = keys.get(event.key)
+        if elsewhere is not None:
+            elsewhere.remove(offset)
+            if not elsewhere:
+                del keys[event.key]
+
+    def pause_of(self, event: Event) -> int:
+        _, partition, offset = event.place
+        elsewhere = self._elsewhere.get(partition, {}).get(event.key or b"")
+        return elsewhere.pause_before(offset) if elsewhere else 0
+
+    def has_to_wait(self, event: Event) -> bool:
+        _, partition, offset = event.place
+        elsewhere = self._elsewhere.get(partition, {}).get(event.key) if event.key is not None else None
+        return elsewhere is not None and bool(elsewhere) and elsewhere.first < offset
+
+    def forget(self, partition: int) -> None:
+        self._elsewhere.pop(partition, None)
+        self._copies.pop(partition, None)
+        for name in [name for name in self._behind if name[0] == partition]:
+            del self._behind[name]

@@ -1,0 +1,181 @@
+"""Writes events that are not delivered to another topic: a retry topic, or the DLQ. An event is only settled once the
+in-sync replicas have it there."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from edge_service.expel.lane.events import Became, Event
+from enrich.base.backoff import Backoff
+from enrich.base.errors import EnrichError, Retryable
+from enrich.delivery.refused.letters import Letters
+from enrich.kafka.clients.errors import mapped
+from enrich.kafka.clients.making import Connection, new_producer
+from enrich.kafka.identity import ORIGIN
+from enrich.kafka.retries import RETRY_HEADERS, retry_headers
+from enrich.kafka.writing.dead_letters import Origin
+
+_log = logging.getLogger("enrich.expel")
+
+_POLL_S = 0.005
+_TIMEOUT_MS = 30_000
+Headers = list[tuple[str, str | bytes | None]]
+Done = Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Record:
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+    partition: int
+    """-1: by its key."""
+
+
+class Outbox:
+    """For one route, on the loop's thread. Its producer begins when it is first needed."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        retry_topics: Sequence[tuple[str, int]],
+        dlq: str,
+        letters: Letters,
+        sender: str,
+    ) -> None:
+        """`retry_topics`: the name and the number of partitions of each, by the number of its pause."""
+        self._connection = connection
+        self._retry_topics = retry_topics
+        self._dlq = dlq
+        self._letters = letters
+        self._sender = sender
+        self._loop = asyncio.get_running_loop()
+        self._producer: Producer | None = None
+        self._poller: asyncio.TimerHandle | None = None
+        self._backoff = Backoff(0.2, 10.0)
+        self._is_closed = False
+        self.trouble: str | None = None
+        """Why events cannot be written now; they are tried again."""
+        self.trouble_ms: int | None = None
+        self.failure: EnrichError | None = None
+        """A topic is missing: it is made again when the route begins again."""
+
+    def retry(self, event: Event, pause: int, tries: int, done: Done) -> None:
+        """Writes it to the topic of this pause, with its place and with how many pauses it has used up."""
+        event.became = Became.waits
+        topic, partitions = self._retry_topics[pause]
+        headers: Headers = [(name, content) for name, content in event.headers() if name not in RETRY_HEADERS]
+        if not any(name == ORIGIN for name, _ in headers):
+            headers.append((ORIGIN, b"%b/%d" % (event.origin_place, event.origin)))
+        headers += retry_headers(event.place, event.since_ms, tries)
+        record = _Record(topic, event.key, event.value, headers, event.place[1] % partitions)
+        too_large = partial(self.bury, event, "it is too large for the retry topic", done)
+        self._write(record, done, too_large)
+
+    def bury(self, event: Event, reason: str, done: Done) -> None:
+        """Writes it to the DLQ, cut if it is too large."""
+        event.became = Became.dead
+        headers = [(name, content) for name, content in event.headers() if name not in RETRY_HEADERS]
+        origin = Origin(*event.place, event.key, event.value, headers)
+        try:
+            letter = self._letters.letter(origin, reason, self._sender)
+        except Retryable as error:
+            self._again(error, partial(self.bury, event, reason, done))
+            return
+        if letter is None:  # it is in a file
+            done()
+            return
+        record = _Record(self._dlq, letter.key, letter.value, [*letter.headers], -1)
+        # The DLQ takes less than it says: what a letter can be cut to, it is.
+        self._write(record, done, partial(self.bury_small, event, reason, done))
+
+    def bury_small(self, event: Event, reason: str, done: Done) -> None:
+        """Keeps it in the file of this host: the DLQ takes it in no form."""
+        headers = [(name, content) for name, content in event.headers() if name not in RETRY_HEADERS]
+        try:
+            self._letters.keep(Origin(*event.place, event.key, event.value, headers), reason, self._sender)
+        except Retryable as error:
+            self._again(error, partial(self.bury_small, event, reason, done))
+        else:
+            done()
+
+    async def close(self) -> None:
+        """What is not acknowledged yet is not settled: whoever reads it next delivers it."""
+        self._is_closed = True
+        if self._poller is not None:
+            self._poller.cancel()
+        if self._producer is not None:
+            producer, self._producer = self._producer, None
+            producer.purge()
+            producer.poll(0)
+
+    def _write(self, record: _Record, done: Done, too_large: Done) -> None:
+        if self._is_closed:
+            return
+
+        def reported(error: KafkaError | None, _: Message) -> None:
+            if error is None:
+                self.trouble = None
+                self._backoff.reset()
+                done()
+            elif error.code() in _TOO_LARGE:
+                too_large()
+            else:
+                self._refused(error, record, done, too_large)
+
+        try:
+            producer = self._begun()
+            producer.produce(
+                record.topic,
+                record.value,
+                record.key,
+                partition=record.partition,
+                headers=record.headers,
+                on_delivery=reported,
+            )
+        except BufferError:
+            self._loop.call_later(_POLL_S * 4, self._write, record, done, too_large)
+        except KafkaException as exception:
+            error = exception.args[0]
+            if error.code() in _TOO_LARGE:
+                too_large()
+            else:
+                self._refused(error, record, done, too_large)
+        if self._poller is None:
+            self._poll()
+
+    def _refused(self, error: KafkaError, record: _Record, done: Done, too_large: Done) -> None:
+        where = f"topic {record.topic}"
+        if error.code() in _MISSING:
+            self.failure = Retryable(f"Kafka: {error.str()}", where=where, next_step="the route makes it by itself")
+        self._again(mapped(error, where), partial(self._write, record, done, too_large))
+
+    def _begun(self) -> Producer:
+        if self._producer is None:
+            self._producer = new_producer(self._connection, **{"message.timeout.ms": _TIMEOUT_MS, "linger.ms": 5})
+        return self._producer
+
+    def _poll(self) -> None:
+        producer = self._producer
+        if producer is None:
+            return
+        producer.poll(0)
+        self._poller = self._loop.call_later(_POLL_S, self._poll) if len(producer) else None
+
+    def _again(self, error: EnrichError, write: Done) -> None:
+        if self._is_closed:
+            return
+        if self.trouble is None:
+            _log.warning("an event cannot be written to another topic, and waits: %s", error)
+        self.trouble, self.trouble_ms = str(error), time.time_ns() // 10**6
+        self._loop.call_later(self._backoff.next_s(), write)
+
+
+_MISSING = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
+_TOO_LARGE = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)
