@@ -2,7 +2,7 @@
 PYTHON := .venv/bin/python
 # Most tests wait for servers: two at a time, each worker with servers of its own. A file's tests stay together, and the
 # files in their order: by themselves, xdist would leave the longest test for the end.
-WORKERS := 2
+WORKERS := 4
 PYTEST = $(PYTHON) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 15
 
 .PHONY: help setup quick test chaos soak check demo bench lock hooks clean
@@ -12,7 +12,7 @@ help:
 	@echo "make demo    the product in a minute, on real servers of its own"
 	@echo "make quick   lint and the tests that need no server, in under a minute"
 	@echo "make test    all checks and tests (SEED=n repeats a run, ARGS=... goes to pytest)"
-	@echo "make chaos   a whole chain that is killed and loses what it is told to, judged (SOAK=1: for an hour)"
+	@echo "make chaos   whole chains under faults, judged and audited (SOAK=1: for an hour)"
 	@echo "make soak    the same tests with their long counts"
 	@echo "make check   format, lint, types and layers only"
 	@echo "make bench   all benchmarks, results in bench/RESULTS.md"
