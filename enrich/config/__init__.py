@@ -17,7 +17,16 @@ from enrich.config.sections.stages.routes import Route
 from enrich.config.sections.stages.source import Source
 from enrich.config.sections.stages.stage import Lookup, OnMiss, Profile, Replay, Sink, Stage, Writeback
 from enrich.config.sections.sync.section import Sync
-from enrich.config.sections.sync.sources import FileOrigin, FileType, Origin, PostgresOrigin, SyncSource
+from enrich.config.sections.sync.sources import (
+    FileOrigin,
+    FileType,
+    HttpOrigin,
+    Origin,
+    PostgresOrigin,
+    RedisOrigin,
+    RedisType,
+    SyncSource,
+)
 from enrich.config.sections.sync.targets import Delete, Output, PostgresTarget, RedisForm, RedisTarget, Target
 from enrich.config.sections.sync.writeback import SyncWriteback, retry_prefix, retry_topics
 from enrich.config.sections.tables.table import Access, Compaction, Freshness, KeyKind, Loader, OnStale, Table, Then
@@ -43,6 +52,7 @@ __all__ = [
     "Framing",
     "Freshness",
     "HttpFormat",
+    "HttpOrigin",
     "Ingest",
     "Invalid",
     "KafkaSection",
@@ -64,7 +74,9 @@ __all__ = [
     "Profile",
     "Protocol",
     "RedisForm",
+    "RedisOrigin",
     "RedisTarget",
+    "RedisType",
     "Registry",
     "Replay",
     "Role",

@@ -7,13 +7,17 @@ from pathlib import Path
 
 from enrich.base.errors import ConfigError
 from enrich.codecs.encoders import encoder_for
-from enrich.config import FileOrigin, Pipeline, PostgresOrigin, Role, SyncSource
+from enrich.config import FileOrigin, HttpOrigin, Pipeline, PostgresOrigin, RedisOrigin, RedisType, Role, SyncSource
+from enrich.endpoints.pages import Next, PagesReader, Paging, Request
 from enrich.kafka import librdkafka_settings
 from stores.external.files.formats import FileFormat
 from stores.external.files.reading import FileReader
 from stores.external.postgres.reading import PostgresReader
+from stores.external.redis.reading import RedisReader
 from sync_service.sources.polled.files import FileSource
+from sync_service.sources.polled.http import HttpSource
 from sync_service.sources.polled.postgres import PostgresSource, TableQuery
+from sync_service.sources.polled.redis import RedisSource
 from sync_service.sources.polled.source import Source
 from sync_service.sources.route import Connections, SourceRoute, SourceWork
 
@@ -49,12 +53,16 @@ def _route(pipeline: Pipeline, name: str, source: SyncSource) -> SourceRoute:
 
 
 def _source(source: SyncSource, directory: Path, stopping: Stopping) -> Source:
-    postgres, file = source.from_.postgres, source.from_.file
-    if postgres is not None:
-        return _postgres(postgres, stopping)
-    if file is not None:
-        return _file(file, directory, stopping)
-    raise ConfigError("a source needs postgres or file")
+    origin = source.from_
+    if origin.postgres is not None:
+        return _postgres(origin.postgres, stopping)
+    if origin.file is not None:
+        return _file(origin.file, directory, stopping)
+    if origin.http is not None:
+        return _http(origin.http, stopping)
+    if origin.redis is not None:
+        return _redis(origin.redis, stopping)
+    raise ConfigError("a source needs postgres, file, http or redis")
 
 
 def _postgres(postgres: PostgresOrigin, stopping: Stopping) -> Source:
@@ -76,6 +84,26 @@ def _file(file: FileOrigin, directory: Path, stopping: Stopping) -> Source:
     columns = None if file.columns is None else file.columns.arrow
     reader = FileReader(file.path, FileFormat(file.kind), columns, stopping=stopping)
     return FileSource(reader, file.key, directory / "work")
+
+
+def _http(http: HttpOrigin, stopping: Stopping) -> Source:
+    headers = {name: value.get_secret_value() for name, value in http.headers.items()}
+    if http.token is not None:
+        headers["authorization"] = f"Bearer {http.token.get_secret_value()}"
+    request = Request(headers, http.ca_file, http.timeout.total_seconds(), http.largest)
+    given = http.next or "none"
+    following = Next.pointer if given.startswith("/") else Next(given)
+    paging = Paging(http.rows, following, given if following is Next.pointer else "", http.parameter)
+    reader = PagesReader(http.url.get_secret_value(), paging, request, where=str(http.url), stopping=stopping)
+    return HttpSource(reader, http.key, http.columns.arrow)
+
+
+def _redis(redis: RedisOrigin, stopping: Stopping) -> Source:
+    where = str(redis.url)
+    reader = RedisReader(redis.url.get_secret_value(), stopping=stopping, where=where)
+    columns = None if redis.columns is None else redis.columns.arrow
+    hashes = redis.as_ is RedisType.hash
+    return RedisSource(reader, redis.pattern, columns, hashes=hashes, where=where)
 
 
 def _milliseconds(duration: timedelta) -> int:

@@ -6,6 +6,8 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+
 from enrich.base.backoff import Backoff
 from enrich.base.errors import CorruptState, Fenced, Retryable, WouldLoseData
 from enrich.codecs.encoding import Encoder
@@ -17,6 +19,7 @@ from sync_service.sources.known.catching_up import TopicFacts
 from sync_service.sources.known.deletions import DeleteGuard
 from sync_service.sources.known.differences import Counts, Differences
 from sync_service.sources.known.remembered import Remembered
+from sync_service.sources.known.rows import KnownRows
 from sync_service.sources.polled.source import Progress, Source
 from sync_service.sources.reporting import StatusReporter
 from sync_service.sources.writing import Writer
@@ -53,6 +56,9 @@ class Rounds:
         self._backoff = Backoff(0.5, _LONGEST_PAUSE_S)
         self._flushed = time.monotonic()
         self._rebuilds = 0
+        self._missing = np.zeros(0, np.bool_)
+        """By slot of the known rows, which the last whole reading was without; for sources where once is not enough."""
+        self._missing_of: KnownRows | None = None
 
     def run(self, interval_s: float) -> None:
         """Returns once `stopping` is set. Raises Fenced if this instance loses its turn, and what Kafka raises."""
@@ -100,15 +106,29 @@ class Rounds:
                 return
             counts = differences.counts
             tools.guard.require(counts, known.rows, SystemClock().now_ms())
+            spared = self._spared(differences)
             if counts.missing:
                 differences.delete_missing()
             self._write(differences)
-        tools.guard.settle()
-        if differences.without_record not in (None, after.without_record):
+        if not spared:
+            tools.guard.settle()
+        if spared or differences.without_record not in (None, after.without_record):
             after = replace(after, whole_at_ms=None)
         known.note(progress=replace(after, encoding=tools.encoder.identity))
         self._flush(counts)
         self._report(counts, known.rows)
+
+    def _spared(self, differences: Differences) -> int:
+        """Keys that are missing for the first time, where once is not enough. Returns how many."""
+        if self._tools.source.readings_until_deleted == 1:
+            return 0
+        before, self._missing = self._missing, differences.unseen.copy()
+        is_new = np.ones(len(self._missing), np.bool_)
+        if self._missing_of is self._tools.remembered.known:
+            length = min(len(before), len(is_new))
+            is_new[:length] = ~before[:length]
+        self._missing_of = self._tools.remembered.known
+        return differences.spare(is_new) if differences.counts.missing else 0
 
     def _compared(self, differences: Differences, progress: Progress) -> Progress | None:
         """The source's progress after its answer; None if it has nothing new. Produces nothing yet."""

@@ -6,8 +6,8 @@ from datetime import datetime
 from enum import StrEnum
 from http import HTTPStatus
 
-from edge_service.expel.lane.retry_after import retry_after_s
 from enrich.endpoints.http import Answer, NoAnswer
+from enrich.endpoints.retry_after import retry_after_s
 
 REFUSES_US = frozenset({401, 403, 404, 410})
 """Answers that say nothing about the events: the address, or who we are, is wrong."""

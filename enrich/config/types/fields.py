@@ -233,6 +233,7 @@ Name = Annotated[
 ]
 Identifier = Annotated[str, Matching(r"^[A-Za-z_][A-Za-z0-9_]*$", "a name of letters, digits and _")]
 Topic = Annotated[str, Matching(TOPIC_PATTERN, "a topic name of at most 249 letters, digits, . _ and -")]
+HeaderName = Annotated[str, Matching(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", "a name of letters, digits, . _ and -")]
 LocalPath = Annotated[str, BeforeValidator(as_local_path), WithJsonSchema(_TEXT)]
 """A path of this machine's file system, made absolute: relative ones start at the working directory."""
 Location = Annotated[str, BeforeValidator(_as_location), WithJsonSchema(_TEXT)]

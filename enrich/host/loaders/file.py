@@ -6,9 +6,9 @@ from pathlib import Path
 import pyarrow as pa
 
 from enrich.base.errors import ConfigError, Retryable
+from enrich.codecs.json.texts import as_json, as_key_part, is_text_in_json
 from enrich.host.loaders.keyed_rows import KeyedRows
 from enrich.host.loaders.source import SourceBatch
-from enrich.host.loaders.texts import as_json, as_key_part, is_text_in_json
 from stores.external.files.formats import FileFormat
 from stores.external.files.reading import FileReader
 from stores.json_text import JSON_TEXT

@@ -3,6 +3,7 @@
 Nothing is locked: each value is as of some moment during the reading.
 """
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -17,6 +18,7 @@ from stores.errors import ConfigError, Retryable
 from stores.external.redis.errors import redis_errors
 
 _KEYS_A_CALL = 500
+_FIXED = re.compile(r"(?:\\.|[^\\*?\[])*", re.DOTALL)
 
 Value = bytes | Mapping[bytes, bytes]
 """A string's bytes, or the fields of a hash."""
@@ -116,3 +118,9 @@ def _each(client: Any, command: str, keys: Sequence[bytes]) -> list[Any]:
     for key in keys:
         getattr(pipeline, command)(key)
     return list(pipeline.execute())
+
+
+def fixed_beginning(pattern: str) -> str:
+    """The common prefix of all keys that match: the pattern up to its first special character."""
+    fixed = _FIXED.match(pattern)
+    return re.sub(r"\\(.)", r"\1", fixed[0] if fixed else "", flags=re.DOTALL)

@@ -96,6 +96,19 @@ class Differences(AbstractContextManager["Differences"]):
             self.counts.seen = int(self._seen.sum())
             self.counts.missing = self._known.rows - self.counts.seen
 
+    @property
+    def unseen(self) -> npt.NDArray[np.bool_]:
+        """By slot of the known rows, whether the last reading of all keys was without it."""
+        return ~self._seen
+
+    def spare(self, slots: npt.NDArray[np.bool_]) -> int:
+        """These are not deleted now. Returns how many that are."""
+        spared = slots[: len(self._seen)] & ~self._seen
+        self._seen |= spared
+        count = sum(len(keys) for keys, _ in self._known.unseen(~spared)) if spared.any() else 0
+        self.counts.missing -= count
+        return count
+
     def delete_missing(self) -> None:
         """Adds a tombstone for each known key that was not seen."""
         with mapped_files(self._path):

@@ -13,6 +13,8 @@ from sync_service.sources.polled.source import Answer, Extent, Progress, Reading
 
 
 class FileSource:
+    readings_until_deleted = 1
+
     def __init__(self, reader: FileReader, key: tuple[str, ...], work: Path) -> None:
         self.key = key
         self._reader = reader

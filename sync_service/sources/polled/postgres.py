@@ -29,6 +29,8 @@ class TableQuery:
 
 
 class PostgresSource:
+    readings_until_deleted = 1
+
     def __init__(self, reader: PostgresReader, query: TableQuery) -> None:
         self.key = query.key
         self._reader = reader

@@ -67,6 +67,11 @@ class Source(Protocol):
     def key(self) -> tuple[str, ...]:
         """The key columns."""
 
+    @property
+    def readings_until_deleted(self) -> int:
+        """After how many whole readings without it, one after the other, a key is deleted: 1 if an answer is of one
+        moment, 2 if rows may hide from one reading while they move."""
+
     def ask(self, progress: Progress, columns: Sequence[str] | None) -> AbstractContextManager[Answer | None]:
         """What happened to the rows since `progress`; None if certainly nothing did.
 

@@ -26,8 +26,8 @@ def problems(**changes: Any) -> list[str]:
     [
         ({"format": "bytes"}, "format: a source writes json or avro, not bytes"),
         ({"interval": "0"}, "interval: must be more than 0"),
-        ({"from": {}}, "from: give postgres or file, one of them"),
-        ({"from": {**POSTGRES, **FILE}}, "from: give postgres or file, one of them"),
+        ({"from": {}}, "from: give postgres, file, http or redis, one of them"),
+        ({"from": {**POSTGRES, **FILE}}, "from: give postgres, file, http or redis, one of them"),
         ({"delete_guard": 1.5}, "delete_guard: expected a share from 0 to 1, such as 0.2, got the number 1.5"),
         ({"delete_guard": "20%"}, "delete_guard: expected a share from 0 to 1, such as 0.2, got 20%"),
         (

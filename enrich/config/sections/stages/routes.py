@@ -6,10 +6,9 @@ from typing import Annotated
 
 from enrich.config.messages.problems import Finding, Path
 from enrich.config.messages.words import hint
-from enrich.config.types.fields import Expressions, Identifier, Matching, Name, Names, Section, Text, Topic, one_of
+from enrich.config.types.fields import Expressions, HeaderName, Identifier, Name, Names, Section, Text, Topic, one_of
 
 DROP, DLQ = "drop", "dlq"
-_HEADER = Annotated[str, Matching(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", "a name of letters, digits, . _ and -")]
 
 
 class RecordFormat(StrEnum):
@@ -41,7 +40,7 @@ class Route(Section):
     """Instead of `topic`: Spark SQL expression for the topic's name, one of `topics`."""
     topics: Names | None = None
     """With `topic_of`: the topics that it may name. An event that names another one is a dead letter."""
-    headers: Mapping[_HEADER, Text] = {}
+    headers: Mapping[HeaderName, Text] = {}
     """Headers that the records get beside those of the event: Spark SQL expressions for their values."""
 
     @property

@@ -1,12 +1,23 @@
 """Rules inside a source, and between sources and the rest of the pipeline."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import timedelta
+from typing import Any
 
 from enrich.config.messages.problems import Finding, Path
 from enrich.config.messages.words import hint
 from enrich.config.sections.kafka.section import KafkaSection
-from enrich.config.sections.sync.sources import FileOrigin, FileType, PostgresOrigin, SyncSource
+from enrich.config.sections.sync.sources import (
+    FileOrigin,
+    FileType,
+    HttpOrigin,
+    PostgresOrigin,
+    RedisOrigin,
+    RedisType,
+    SyncSource,
+)
 from enrich.config.sections.tables.rules import encoding_rules
+from enrich.config.types.columns import Columns
 from enrich.config.types.encoding import Format, Framing
 
 _ONLY_WITH_CURSOR = ("overlap", "deletes_every", "whole_every")
@@ -23,15 +34,13 @@ def source_rules(sources: Mapping[str, SyncSource], here: Path, kafka: KafkaSect
         yield from _encoding(source, at, kafka)
         if not source.interval:
             yield Finding((*at, "interval"), "must be more than 0")
-        postgres, file = source.from_.postgres, source.from_.file
-        origin = (*at, "from")
-        if (postgres is None) == (file is None):
-            about = ((*origin, "postgres"), (*origin, "file"))
-            yield Finding(origin, "give postgres or file, one of them", about=about)
-        elif postgres is not None:
-            yield from _postgres(postgres, (*origin, "postgres"))
-        elif file is not None:
-            yield from _file(file, (*origin, "file"))
+        given, origin = source.from_.given, (*at, "from")
+        if len(given) != 1:
+            about = tuple((*origin, kind) for kind in given)
+            yield Finding(origin, "give postgres, file, http or redis, one of them", about=about)
+            continue
+        for kind, section in given.items():
+            yield from _RULES[kind](section, (*origin, kind))
 
 
 def _encoding(source: SyncSource, here: Path, kafka: KafkaSection) -> Iterator[Finding]:
@@ -51,6 +60,23 @@ def _postgres(postgres: PostgresOrigin, here: Path) -> Iterator[Finding]:
             yield Finding((*here, name), "only with a cursor", about=((*here, "cursor"),))
 
 
+def _http(http: HttpOrigin, here: Path) -> Iterator[Finding]:
+    yield from _key_rules(http.key, http.columns, here)
+    if http.parameter is not None and http.next in (None, "link"):
+        yield Finding((*here, "parameter"), "only with next: page, offset or a JSON pointer", about=((*here, "next"),))
+    if not timedelta(milliseconds=100) <= http.timeout <= timedelta(minutes=10):
+        yield Finding((*here, "timeout"), "must be from 100ms to 10m")
+
+
+def _redis(redis: RedisOrigin, here: Path) -> Iterator[Finding]:
+    if redis.as_ is RedisType.string:
+        if redis.columns is not None:
+            message = "a string has one column, `value`: leave columns out"
+            yield Finding((*here, "columns"), message, about=((*here, "as"),))
+    elif redis.columns is None:
+        yield Finding((*here, "columns"), f'{redis.as_} needs columns: "id bigint, name string"')
+
+
 def _file(file: FileOrigin, here: Path) -> Iterator[Finding]:
     if file.kind is None:
         message = "the path does not say which type of file it is: csv, json or parquet"
@@ -59,7 +85,19 @@ def _file(file: FileOrigin, here: Path) -> Iterator[Finding]:
         if file.kind == FileType.json:
             yield Finding((*here, "columns"), 'a json file needs columns: "id bigint, name string"')
         return
-    for name in file.key:
-        if name not in file.columns.names:
-            message = f"there is no column {name}{hint(name, file.columns.names, 'columns')}"
+    yield from _key_rules(file.key, file.columns, here)
+
+
+def _key_rules(key: Sequence[str], columns: Columns, here: Path) -> Iterator[Finding]:
+    for name in key:
+        if name not in columns.names:
+            message = f"there is no column {name}{hint(name, columns.names, 'columns')}"
             yield Finding((*here, "key"), message, about=((*here, "columns"),))
+
+
+_RULES: Mapping[str, Callable[[Any, Path], Iterator[Finding]]] = {
+    "postgres": _postgres,
+    "file": _file,
+    "http": _http,
+    "redis": _redis,
+}

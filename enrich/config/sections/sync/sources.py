@@ -1,5 +1,6 @@
 """The section `sync.sources`: each makes an external system's rows the records of a compacted topic."""
 
+from collections.abc import Mapping
 from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated
@@ -9,8 +10,25 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 from enrich.config.messages.words import Substituted, Wrong, shown
 from enrich.config.types.columns import ColumnList
 from enrich.config.types.encoding import Encoded
-from enrich.config.types.fields import Names, PostgresDsn, Section, SourceFile, Text, Topic, one_of
-from enrich.config.types.quantities import Duration
+from enrich.config.types.fields import (
+    HeaderName,
+    HttpUrl,
+    LocalPath,
+    Matching,
+    Names,
+    PostgresDsn,
+    RedisUrl,
+    Secret,
+    Section,
+    SourceFile,
+    Text,
+    Topic,
+    one_of,
+)
+from enrich.config.types.quantities import Duration, Size
+
+_POINTER = r"^(/([^~/]|~0|~1)*)*$"
+_NEXT = r"^(link|page|offset|(/([^~/]|~0|~1)*)+)$"
 
 
 class FileType(StrEnum):
@@ -78,13 +96,69 @@ class FileOrigin(Section):
         return self.type or (endings | {"parquet": FileType.parquet}).get(name.rpartition(".")[2])
 
 
+class HttpOrigin(Section):
+    """JSON from an HTTP endpoint, in one answer or in pages."""
+
+    url: HttpUrl
+    """Address of the rows, or of their first page."""
+    key: Names
+    """The columns of a unique key. Several make a composite key, in this order."""
+    columns: ColumnList
+    """The columns to read, with their types. Other members of the rows are left out."""
+    rows: Annotated[str, Matching(_POINTER, "a JSON pointer such as /data/items")] = ""
+    """JSON pointer to the array of rows. Default: the answer is the array, or has an object a line."""
+    next: Annotated[str, Matching(_NEXT, "link, page, offset, or a JSON pointer such as /next")] | None = None
+    """How the page that follows is found: `link` (the header Link), `page` or `offset` (a parameter that grows, until a
+    page is empty), or a JSON pointer to its address. Default: there is only one."""
+    parameter: Text | None = None
+    """The parameter of `page` or `offset`, if it has another name; with a pointer: what is there is no address, but a
+    word that is sent in this parameter."""
+    headers: Mapping[HeaderName, Secret] = {}
+    """Headers of the requests, such as API keys."""
+    token: Secret | None = None
+    """Sent as `Authorization: Bearer TOKEN`."""
+    ca_file: LocalPath | None = None
+    """PEM file of the authorities that sign the endpoint's certificate. Default: the system's."""
+    timeout: Duration = timedelta(seconds=30)
+    """How long an answer may take, from connecting to its last byte."""
+    largest: Size = 64 * 2**20
+    """Most bytes of an answer, after decompression."""
+
+
+class RedisType(StrEnum):
+    hash = "hash"
+    json = "json"
+    string = "string"
+
+
+class RedisOrigin(Section):
+    """Keys of a Redis server."""
+
+    url: RedisUrl
+    """Address of the server."""
+    pattern: Text
+    """Which keys are rows, such as `limit:*`. What the pattern begins with is cut off the record's key."""
+    as_: Annotated[RedisType, one_of(RedisType)] = Field(default=RedisType.hash, alias="as")
+    """`hash`: a field for each column. `json`: a text with an object. `string`: a text, the column `value`."""
+    columns: ColumnList | None = None
+    """The columns to read, with their types. Needed but for strings."""
+
+
 class Origin(Section):
-    """Where rows come from. Exactly one of postgres and file."""
+    """Where rows come from. Exactly one of postgres, file, http and redis."""
 
     postgres: PostgresOrigin | None = None
     """A PostgreSQL table or view."""
     file: FileOrigin | None = None
     """A CSV, JSON or Parquet file."""
+    http: HttpOrigin | None = None
+    """JSON from an HTTP endpoint."""
+    redis: RedisOrigin | None = None
+    """Keys of a Redis server."""
+
+    @property
+    def given(self) -> Mapping[str, Section]:
+        return {name: origin for name in type(self).model_fields if (origin := getattr(self, name)) is not None}
 
 
 class SyncSource(Encoded):
@@ -93,7 +167,7 @@ class SyncSource(Encoded):
     topic: Topic
     """The compacted topic that the rows are written to. Nobody else writes to it."""
     from_: Origin = Field(alias="from")
-    """Where the rows come from: exactly one of `postgres` and `file`."""
+    """Where the rows come from: exactly one of `postgres`, `file`, `http` and `redis`."""
     interval: Duration = timedelta(seconds=10)
     """How often to look for changes."""
     delete_guard: Share = 0.2

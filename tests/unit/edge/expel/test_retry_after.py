@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from edge_service.expel.lane.retry_after import LONGEST_S, retry_after_s
+from enrich.endpoints.retry_after import LONGEST_S, retry_after_s
 
 NOW = datetime(2026, 11, 24, 3, 0, 0, tzinfo=UTC)
 

@@ -6,7 +6,8 @@ import pyarrow as pa
 import pytest
 
 from enrich.codecs import JsonDecoder
-from enrich.host.loaders.redis import HashRows, fixed_beginning
+from enrich.codecs.json.hashes import HashRows
+from stores.external.redis.reading import fixed_beginning
 
 COLUMNS = pa.schema(
     [("plan", pa.string()), ("rps", pa.int32()), ("since", pa.date32()), ("limits", pa.struct([("burst", pa.int32())]))]

@@ -1,0 +1,247 @@
+"""One GET: within a time and a size, whatever the endpoint does. Messages never quote what it answered."""
+
+import http.client
+import ssl
+import threading
+import time
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.message import Message
+from http import HTTPStatus
+from urllib.parse import SplitResult, urlsplit
+
+from enrich.base.errors import ConfigError, Retryable, Unreachable
+from enrich.endpoints.retry_after import retry_after_s
+
+_PIECE = 1 << 16
+_LOOK_EVERY_S = 0.2
+_LONGEST_PAUSE_S = 300.0
+_TRIES = 5
+_FIRST_PAUSE_S = 1.0
+_TRANSIENT = {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}
+
+
+@dataclass(frozen=True)
+class Known:
+    """What a resource was like when it was read last, in the endpoint's own words; empty: it has not said."""
+
+    etag: str = ""
+    modified: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.etag or self.modified)
+
+
+@dataclass(frozen=True)
+class Request:
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """May contain secrets."""
+    ca_file: str | None = None
+    timeout_s: float = 30.0
+    """For each answer, from connecting to its last byte."""
+    largest: int = 64 * 2**20
+    """Bytes of an answer, after decompression."""
+
+
+@dataclass(frozen=True)
+class Fetched:
+    body: bytes
+    known: Known
+    link: str | None
+    """The header Link."""
+
+
+class Fetcher:
+    """Keeps a connection between answers. `where` must not contain a secret."""
+
+    def __init__(self, request: Request, where: str, stopping: Callable[[], bool]) -> None:
+        self._request = request
+        self._where = where
+        self._stopping = stopping
+        self._connection: http.client.HTTPConnection | None = None
+        self._place: tuple[str, str] | None = None
+        self._too_late = f"no whole answer within {request.timeout_s:g} s"
+
+    def get(self, url: str, known: Known) -> Fetched | None:
+        """None: the endpoint says that nothing has changed since it was `known`. Waits where it asks for that, for some
+        minutes at most. Raises Retryable, or Unreachable."""
+        for attempt in range(_TRIES):
+            found = self._tried(url, known)
+            if not isinstance(found, _Later):
+                return found
+            wait_s = found.wait_s if found.wait_s is not None else _FIRST_PAUSE_S * 2**attempt
+            if attempt == _TRIES - 1 or wait_s > _LONGEST_PAUSE_S:
+                raise Retryable(f"the endpoint answers {found.status} and wants to be left alone", where=self._where)
+            self._wait(wait_s)
+        raise AssertionError("the last try returns or raises")
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _tried(self, url: str, known: Known) -> "Fetched | _Later | None":
+        was_open = self._connection is not None
+        try:
+            return self._answer(url, known)
+        except (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError):
+            # A kept connection may have ended at the very moment; a fresh one says what is the matter.
+            self.close()
+            if not was_open:
+                raise Unreachable("the endpoint hung up without an answer", where=self._where) from None
+        with self._errors():
+            return self._answer(url, known)
+
+    def _answer(self, url: str, known: Known) -> "Fetched | _Later | None":
+        parts = urlsplit(url)
+        with self._errors(), self._within() as connection_of:
+            connection = connection_of(parts)
+            target = f"{parts.path or '/'}{'?' + parts.query if parts.query else ''}"
+            connection.request("GET", target, headers=self._headers(known))
+            answer = connection.getresponse()
+            if answer.status == HTTPStatus.NOT_MODIFIED and known:
+                answer.read()
+                return None
+            if answer.status in _TRANSIENT:
+                self.close()  # its body is nobody's business, however long it is
+                return _Later(answer.status, retry_after_s(answer.headers["retry-after"], datetime.now(UTC)))
+            if answer.status != HTTPStatus.OK:
+                self.close()
+                raise self._refused(answer.status)
+            body = self._body(answer)
+            return Fetched(body, _known(answer.headers), answer.headers["link"])
+
+    def _headers(self, known: Known) -> Mapping[str, str]:
+        own = {"accept": "application/json, application/x-ndjson", "accept-encoding": "gzip", "user-agent": "enrich"}
+        if known.etag:
+            own["if-none-match"] = known.etag
+        if known.modified:
+            own["if-modified-since"] = known.modified
+        return {**own, **self._request.headers}
+
+    @contextmanager
+    def _within(self) -> Iterator[Callable[[SplitResult], http.client.HTTPConnection]]:
+        """A time-out of a socket is for each of its reads: one who sends a byte now and then would never end."""
+        done, deadline_s = threading.Event(), time.monotonic() + self._request.timeout_s
+        ended: list[str] = []
+
+        def watch() -> None:
+            while not done.wait(_LOOK_EVERY_S):
+                if self._stopping():
+                    ended.append("reading was stopped, because the process is stopping")
+                elif time.monotonic() > deadline_s:
+                    ended.append(self._too_late)
+                if ended:
+                    sock = None if self._connection is None else self._connection.sock
+                    if sock is not None:
+                        with suppress(OSError):
+                            sock.shutdown(2)
+                        return
+
+        watcher = threading.Thread(target=watch, daemon=True)
+        watcher.start()
+        try:
+            yield self._connected
+        except (OSError, http.client.HTTPException, Retryable):
+            if not ended:
+                raise
+        finally:
+            done.set()
+            watcher.join()
+        if ended:
+            self.close()
+            raise Unreachable(ended[0], where=self._where)
+
+    def _connected(self, parts: SplitResult) -> http.client.HTTPConnection:
+        place = parts.scheme, parts.netloc
+        if self._connection is None or self._place != place:
+            self.close()
+            host, port, timeout = parts.hostname or "", parts.port, self._request.timeout_s
+            if parts.scheme == "https":
+                context = _context(self._request.ca_file, self._where)
+                self._connection = http.client.HTTPSConnection(host, port, timeout=timeout, context=context)
+            else:
+                self._connection = http.client.HTTPConnection(host, port, timeout=timeout)
+            self._place = place
+        return self._connection
+
+    def _body(self, answer: http.client.HTTPResponse) -> bytes:
+        encoding = (answer.headers["content-encoding"] or "identity").lower()
+        if encoding not in ("identity", "gzip"):
+            self.close()
+            raise Retryable(f"the answer is compressed with {encoding[:20]}, which nobody asked for", where=self._where)
+        inflate = zlib.decompressobj(16 + zlib.MAX_WBITS) if encoding == "gzip" else None
+        pieces: list[bytes] = []
+        size = 0
+        while piece := answer.read(_PIECE):
+            while piece:
+                plain = piece if inflate is None else inflate.decompress(piece, _PIECE)
+                piece = b"" if inflate is None else inflate.unconsumed_tail
+                pieces.append(plain)
+                size += len(plain)
+                if size > self._request.largest:
+                    self.close()
+                    raise Retryable(
+                        f"an answer is larger than {self._request.largest:,} bytes",
+                        where=self._where,
+                        next_step="ask for smaller pages, or raise `largest`",
+                    )
+        if (inflate is not None and not inflate.eof) or answer.length:
+            self.close()
+            raise Retryable("the answer breaks off", where=self._where)
+        return b"".join(pieces)
+
+    def _refused(self, status: int) -> Retryable:
+        if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+            return Retryable(f"the endpoint answers {status}", where=self._where, next_step="check token and headers")
+        if 300 <= status < 400:
+            step = "write the address that it redirects to: tokens are not sent elsewhere"
+            return Retryable(f"the endpoint answers {status}, a redirect", where=self._where, next_step=step)
+        return Retryable(f"the endpoint answers {status}", where=self._where)
+
+    def _wait(self, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            if self._stopping():
+                raise Retryable("reading was stopped, because the process is stopping", where=self._where)
+            time.sleep(min(left, _LOOK_EVERY_S))
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError):
+            raise
+        except TimeoutError:
+            self.close()
+            raise Unreachable(self._too_late, where=self._where) from None
+        except ssl.SSLError as error:
+            self.close()
+            raise Unreachable(f"TLS fails: {error.reason or error}", where=self._where) from error
+        except http.client.IncompleteRead:
+            self.close()
+            raise Retryable("the answer breaks off", where=self._where) from None
+        except (OSError, http.client.HTTPException, zlib.error, ValueError) as error:
+            self.close()
+            why = getattr(error, "strerror", None) or type(error).__name__
+            raise Unreachable(f"the endpoint does not answer: {why}", where=self._where) from error
+
+
+@dataclass(frozen=True)
+class _Later:
+    status: int
+    wait_s: float | None
+
+
+def _known(headers: Message) -> Known:
+    return Known(headers["etag"] or "", headers["last-modified"] or "")
+
+
+def _context(ca_file: str | None, where: str) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=ca_file)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigError(f"the file of authorities cannot be read: {error}", where=where) from error

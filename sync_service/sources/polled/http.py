@@ -1,0 +1,51 @@
+"""Pages of an HTTP endpoint as a source: read whole at each interval, unless the endpoint says that nothing changed."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+
+import pyarrow as pa
+
+from enrich.endpoints.pages import Known, Pages, PagesReader
+from stores.clock import SystemClock
+from stores.keys import keys_of
+from sync_service.sources.polled.json_rows import JsonRows
+from sync_service.sources.polled.source import Answer, Extent, Progress, Reading
+
+
+class HttpSource:
+    readings_until_deleted = 2
+
+    def __init__(self, reader: PagesReader, key: tuple[str, ...], columns: pa.Schema) -> None:
+        self.key = key
+        self._reader = reader
+        self._columns = columns
+
+    @contextmanager
+    def ask(self, progress: Progress, columns: Sequence[str] | None) -> Iterator[Answer | None]:
+        asked = repr((self.key, columns, str(self._columns)))
+        before = progress.position if progress.whole_at_ms is not None else None
+        known = Known(*before[:2]) if isinstance(before, list) and before[2:] == [asked] else Known()
+        started = SystemClock().now_ms()
+        with closing(self._reader):
+            pages = self._reader.read(known)
+            if pages is None:
+                yield None
+                return
+            values = tuple(name for name in self._columns.names if columns is None or name in columns)
+            rows = Reading(Extent.whole, self._batches(pages), values)
+            position = [pages.known.etag, pages.known.modified, asked]
+            yield Answer([rows], Progress(whole_at_ms=started, shape=asked, position=position))
+
+    def _batches(self, pages: Pages) -> Iterator[pa.RecordBatch]:
+        decoder, seen = JsonRows(self._columns, self._reader.where), set[bytes]()
+        for number, page in enumerate(pages.rows):
+            batch = decoder.batch(page)
+            yield _unseen(batch, self.key, seen) if number or not pages.is_one else batch
+
+
+def _unseen(batch: pa.RecordBatch, key: tuple[str, ...], seen: set[bytes]) -> pa.RecordBatch:
+    """Without the rows of earlier pages: a row that is added while the pages are read moves others to the next one."""
+    keys = keys_of(batch, key).to_pylist()
+    fresh = pa.array([each is None or each not in seen for each in keys], pa.bool_())
+    seen.update(each for each in keys if each is not None)
+    return batch.filter(fresh)

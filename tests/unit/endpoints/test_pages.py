@@ -1,0 +1,199 @@
+"""Rows of an HTTP endpoint, whatever it does: all of them, or an error within the time."""
+
+import gzip
+import json
+import time
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from enrich.base.errors import Retryable, Unreachable
+from enrich.endpoints.pages import Known, Next, PagesReader, Paging, Request
+from tests.support.scripted_endpoint import (
+    PEM,
+    ScriptedEndpoint,
+    Talk,
+    answers,
+    closes,
+    hangs,
+    resets,
+    sends,
+    sends_endlessly,
+    sends_slowly,
+    server_tls,
+    whole,
+)
+
+ROWS = [{"id": number, "plan": f"p{number}"} for number in range(25)]
+HEAD = b"HTTP/1.1 200 OK\r\n"
+
+
+def body(content: Any) -> bytes:
+    return json.dumps(content).encode()
+
+
+def read(endpoint: ScriptedEndpoint, paging: Paging = Paging(), known: Known = Known(), **request: Any) -> list[Any]:  # noqa: B008 - never changed
+    reader = PagesReader(endpoint.url(path="/items?a=b"), paging, Request(**request), where="source s")
+    pages = reader.read(known)
+    try:
+        return [] if pages is None else [json.loads(row) for page in pages.rows for row in page]
+    finally:
+        reader.close()
+
+
+def paged(kind: Next, *, size: int = 10, pointer: str = "/more/next") -> "Any":
+    """A step that serves ROWS in pages."""
+
+    def step(talk: Talk) -> bool:
+        talk.read()
+        query = parse_qs(urlsplit(talk.request.line.split()[1]).query)
+        assert query["a"] == ["b"]
+        if kind is Next.page:
+            start = (int(query.get("page", ["1"])[0]) - 1) * size
+        else:
+            start = int(query.get("offset", query.get("at", ["0"]))[0])
+        rows, following = ROWS[start : start + size], start + size
+        content: Any = {"items": rows}
+        headers: list[tuple[str, str]] = []
+        if kind is Next.pointer and following < len(ROWS):
+            content["more"] = {"next": f"/items?a=b&at={following}" if pointer == "/more/next" else following}
+        if kind is Next.link and following < len(ROWS):
+            headers = [("link", f'</first>; rel=first, <items?a=b&at={following}>; title="x"; rel="prev next"')]
+        talk.send(whole(200, body(content), headers))
+        return True
+
+    return step
+
+
+@pytest.mark.parametrize("kind", [Next.page, Next.offset, Next.link, Next.pointer])
+def test_all_pages_in_their_order_on_one_connection(kind: Next) -> None:
+    with ScriptedEndpoint(paged(kind)) as endpoint:
+        assert read(endpoint, Paging("/items", kind, "/more/next")) == ROWS
+        assert endpoint.connections == 1
+
+
+def test_the_next_page_may_be_a_word_that_is_sent_back() -> None:
+    with ScriptedEndpoint(paged(Next.pointer, pointer="word")) as endpoint:
+        assert read(endpoint, Paging("/items", Next.pointer, "/more/next", "at")) == ROWS
+
+
+@pytest.mark.parametrize(
+    ("content", "pointer"),
+    [
+        (body(ROWS), ""),
+        (json.dumps(ROWS, indent=2).encode(), ""),
+        (b"\n".join(map(body, ROWS)), ""),
+        (body({"a/b": {"~": ROWS}}), "/a~1b/~0"),
+    ],
+)
+def test_rows_in_each_form(content: bytes, pointer: str) -> None:
+    with ScriptedEndpoint(answers(200, content)) as endpoint:
+        assert read(endpoint, Paging(pointer)) == ROWS
+
+
+def test_numbers_stay_as_they_were_written() -> None:
+    with ScriptedEndpoint(answers(200, b'[{"id": 12345678901234567890.10}]')) as endpoint:
+        reader = PagesReader(endpoint.url(), Paging(), Request(), where="w")
+        pages = reader.read(Known())
+        assert pages is not None
+        assert next(pages.rows) == [b'{"id": 12345678901234567890.10}']
+        reader.close()
+
+
+def test_what_has_not_changed_is_not_read_again() -> None:
+    def step(talk: Talk) -> bool:
+        talk.read()
+        is_known = talk.request.headers.get("if-none-match") == '"v1"'
+        talk.send(whole(304) if is_known else whole(200, body(ROWS), [("etag", '"v1"')]))
+        return True
+
+    with ScriptedEndpoint(step) as endpoint:
+        reader = PagesReader(endpoint.url(), Paging(), Request(), where="w")
+        first = reader.read(Known())
+        assert first is not None
+        assert len(next(first.rows)) == 25
+        assert reader.read(first.known) is None
+        assert reader.read(Known('"v0"')) is not None
+        reader.close()
+
+
+def test_compressed_answers_and_what_is_sent() -> None:
+    step = answers(200, gzip.compress(body(ROWS)), [("content-encoding", "gzip")])
+    with ScriptedEndpoint(step) as endpoint:
+        assert read(endpoint, headers={"x-api-key": "k"}) == ROWS
+        sent = endpoint.requests[0].headers
+        assert (sent["x-api-key"], sent["accept-encoding"]) == ("k", "gzip")
+
+
+def test_it_comes_again_when_it_is_asked_to() -> None:
+    with ScriptedEndpoint(answers(429, headers=[("retry-after", "1")]), answers(200, body(ROWS))) as endpoint:
+        began = time.monotonic()
+        assert read(endpoint) == ROWS
+        assert time.monotonic() - began >= 1
+
+
+BOMB = gzip.compress(b"[" + b" " * 10_000_000 + b"]")
+BROKEN: Sequence[tuple[Any, str]] = [
+    (answers(404), "answers 404"),
+    (answers(401), "check token and headers"),
+    (answers(302, headers=[("location", "http://elsewhere.example/")]), "a redirect"),
+    (answers(429, headers=[("retry-after", "86400")]), "wants to be left alone"),
+    (answers(200, b'[{"id": 1}'), "no JSON"),
+    (answers(200, b"<html>"), "no JSON"),
+    (answers(200, b"[" * 100_000), "no JSON"),
+    (sends(HEAD + b'content-length: 100\r\n\r\n[{"id": 1}'), "breaks off"),
+    (sends(HEAD + b'transfer-encoding: chunked\r\n\r\n5\r\n[{"i'), "breaks off"),
+    (answers(200, gzip.compress(body(ROWS))[:-9], [("content-encoding", "gzip")]), "breaks off"),
+    (answers(200, b"no gzip", [("content-encoding", "gzip")]), "does not answer"),
+    (answers(200, BOMB, [("content-encoding", "gzip")]), "larger than"),
+    (answers(200, b"x", [("content-encoding", "br")]), "compressed with br"),
+    (closes, "hung up"),
+    (resets, "hung up"),
+    (hangs, "no whole answer within"),
+    (sends_slowly([HEAD + b"content-length: 100\r\n\r\n", *[b" "] * 50], 0.1), "no whole answer within"),
+    (sends_endlessly(HEAD, b"x-more: 1\r\n", 0.01), ""),
+    (sends(b"SSH-2.0-something\r\n"), "does not answer"),
+]
+
+
+@pytest.mark.parametrize(("step", "says"), BROKEN)
+def test_no_half_answer_is_taken_for_a_whole_one(step: Any, says: str) -> None:
+    with ScriptedEndpoint(step) as endpoint:
+        began = time.monotonic()
+        with pytest.raises((Retryable, Unreachable)) as raised:
+            read(endpoint, timeout_s=1.0, largest=1_000_000)
+        error = raised.value
+        assert says in f"{error.what} {error.next_step}", error
+        assert error.where == "source s"
+        assert time.monotonic() - began < 30
+
+
+def test_a_next_page_on_another_host_gets_no_token() -> None:
+    with ScriptedEndpoint() as other, ScriptedEndpoint(answers(200, body({"items": ROWS, "next": "http://e/"}))) as own:
+        with pytest.raises(Retryable, match="another host"):
+            read(own, Paging("/items", Next.pointer, "/next"), headers={"authorization": "Bearer t"})
+        assert not other.requests
+
+
+def test_pages_in_a_circle_end() -> None:
+    step = answers(200, body({"items": ROWS, "next": "/items?a=b"}))
+    with ScriptedEndpoint(step) as endpoint, pytest.raises(Retryable, match="read already"):
+        read(endpoint, Paging("/items", Next.pointer, "/next"))
+
+
+def test_certificates_are_checked() -> None:
+    with ScriptedEndpoint(answers(200, body(ROWS)), tls=server_tls("issued-local")) as endpoint:
+        assert read(endpoint, ca_file=str(PEM / "authority.pem")) == ROWS
+        with pytest.raises(Unreachable, match="TLS fails"):
+            read(endpoint)
+
+
+def test_a_stop_ends_a_reading_at_once() -> None:
+    with ScriptedEndpoint(hangs) as endpoint:
+        reader = PagesReader(endpoint.url(), Paging(), Request(timeout_s=100), where="w", stopping=lambda: True)
+        began = time.monotonic()
+        with pytest.raises(Retryable, match="stopping"):
+            reader.read(Known())
+        assert time.monotonic() - began < 30
