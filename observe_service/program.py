@@ -22,7 +22,7 @@ from observe_service.observer import Observer
 from observe_service.page.metrics import exposition
 from observe_service.page.server import PageServer, Watchers
 from observe_service.page.state import State
-from observe_service.watching.nodes import NodesWatch, programs_of
+from observe_service.watching.nodes import NodesWatch, bounds_of, programs_of
 from observe_service.watching.verdict_log import Written
 
 _log = logging.getLogger("enrich.observe")
@@ -74,7 +74,7 @@ class Watch:
             )
         self.history = History(observe.loss.keep // timedelta(days=1) + 1)
         self.board = Board()
-        self.nodes = NodesWatch([*programs_of(pipeline)])
+        self.nodes = NodesWatch([*programs_of(pipeline)], bounds_of(pipeline))
         self.watchers = Watchers()
         self._causes = {way.name: MinuteCauses(way.name, observe.loss.alarm) for way in self.observer.observation.ways}
         self._lock = threading.Lock()

@@ -79,6 +79,10 @@ def of_statuses(programs: Sequence[Mapping[str, object]]) -> Iterator[Cause]:
         for name, table in tables.items() if isinstance(tables, dict) else []:
             if not table.get("ready", True):
                 yield Cause(f"table/{name}", f"table {name} is not ready: {table.get('reason') or 'it loads'}")
+            elif table.get("is_stale"):
+                behind_s, bound_s = table["behind_ms"] / 1000, table["bound_ms"] / 1000
+                text = f"table {name} is {behind_s:,.1f} s behind its topic, and may be {bound_s:,.1f} s"
+                yield Cause(f"freshness/{name}", text)
 
 
 def headroom(peak_per_s: float, rating_per_s: float | None, m: int) -> Iterator[Cause]:

@@ -24,6 +24,12 @@ class Asked:
     address: str
 
 
+def bounds_of(pipeline: Pipeline) -> Mapping[str, int]:
+    """Of tables that mirror topics: how old their answers may be, in ms."""
+    mirrored = {name: table for name, table in pipeline.tables.items() if table.topic is not None}
+    return {name: round(table.freshness.bound.total_seconds() * 1000) for name, table in mirrored.items()}
+
+
 def programs_of(pipeline: Pipeline) -> Iterator[Asked]:
     """Those whose page has an address in the configuration."""
     if pipeline.ingest:
@@ -44,7 +50,9 @@ def programs_of(pipeline: Pipeline) -> Iterator[Asked]:
 class NodesWatch:
     """A program that does not answer says nothing: it may run on another host."""
 
-    def __init__(self, programs: Sequence[Asked]) -> None:
+    def __init__(self, programs: Sequence[Asked], bounds_ms: Mapping[str, int] | None = None) -> None:
+        """`bounds_ms`: how old the answers of a table may be, by its name."""
+        self._bounds_ms = bounds_ms or {}
         self._programs = [program for program in programs if not program.address.endswith(":0")]
         self._answers: dict[str, Mapping[str, Any]] = {}
         self._failed: dict[str, tuple[float, str]] = {}
@@ -75,7 +83,10 @@ class NodesWatch:
     def _shown(self, program: Asked) -> Mapping[str, Any]:
         failed = self._failed.get(program.name)
         answer = self._answers.get(program.name, {}) if failed is None else {}
-        known = {key: answer[key] for key in ("routes", "tables", "phase") if key in answer}
+        known = {key: answer[key] for key in ("routes", "phase") if key in answer}
+        if isinstance(tables := answer.get("tables"), dict):
+            at_ms = self._answered_s.get(program.name, 0.0) * 1000
+            known["tables"] = {name: self._table(name, table, at_ms) for name, table in tables.items()}
         return {
             "name": program.name,
             "answers": program.name in self._answered_s and failed is None,
@@ -83,6 +94,14 @@ class NodesWatch:
             "why": None if failed is None else failed[1],
             **known,
         }
+
+    def _table(self, name: str, table: Mapping[str, Any], at_ms: float) -> Mapping[str, Any]:
+        """With how far its rows are behind, and whether that is more than it may be."""
+        through, bound_ms = table.get("complete_through"), self._bounds_ms.get(name)
+        if not isinstance(through, int) or bound_ms is None:
+            return table
+        behind_ms = max(0, round(at_ms - through))
+        return {**table, "behind_ms": behind_ms, "bound_ms": bound_ms, "is_stale": behind_ms > bound_ms}
 
     def _run(self, program: Asked) -> None:
         while not self._stopping.is_set():

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
 
 from enrich.base.errors import ConfigError
 from enrich.codecs.encoders import encoder_for
@@ -94,7 +95,10 @@ def _http(http: HttpOrigin, stopping: Stopping) -> Source:
     given = http.next or "none"
     following = Next.pointer if given.startswith("/") else Next(given)
     paging = Paging(http.rows, following, given if following is Next.pointer else "", http.parameter)
-    reader = PagesReader(http.url.get_secret_value(), paging, request, where=str(http.url), stopping=stopping)
+    url = http.url.get_secret_value()
+    # A query may have a key in it.
+    where = urlunsplit(urlsplit(url)._replace(query=""))
+    reader = PagesReader(url, paging, request, where=where, stopping=stopping)
     return HttpSource(reader, http.key, http.columns.arrow)
 
 

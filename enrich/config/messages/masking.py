@@ -9,7 +9,7 @@ MASK = "***"
 # Both patterns are applied to hostile text: they must not backtrack from every character of a long word.
 _URL = re.compile(r"(?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]{0,30}://[^:@/\s]*:")
 _PAIR = re.compile(
-    r"(?P<query>[?&])?(?P<name>\b\w{0,30}(?:password|passwd|pwd|secret|token)\w{0,30}\s{0,9}=\s{0,9})"
+    r"(?P<query>[?&])?(?P<name>\b\w{0,30}(?:password|passwd|pwd|secret|token|api_?key)\w{0,30}\s{0,9}=\s{0,9})"
     # Only in a URL's query an & ends the value.
     r"(?P<value>'(?:\\.|[^'\\])*'?|(?(query)[^\s&]+|(?:\\.|[^\s\\])+))",
     re.IGNORECASE,

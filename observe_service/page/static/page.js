@@ -285,7 +285,11 @@ function showPrograms() {
       const breaker = route.details && route.details.breaker && route.details.breaker !== "closed" ? `breaker ${route.details.breaker}` : "";
       line(program.name, route.name, route.state, route.state === "running" && !breaker ? "is-up" : "is-down", count(route.lag), [breaker, route.last_error].filter(Boolean).join("; "));
     }
-    for (const [name, table] of Object.entries(program.tables || {})) line(program.name, `table ${name}`, table.ready ? "ready" : "not ready", table.ready ? "is-up" : "is-down", "", table.reason || "");
+    for (const [name, table] of Object.entries(program.tables || {})) {
+      const is = !table.ready ? "not ready" : table.is_stale ? "stale" : "ready";
+      const behind = table.behind_ms === undefined ? "" : `${(table.behind_ms / 1000).toFixed(1)} s behind its topic`;
+      line(program.name, `table ${name}`, is, is === "ready" ? "is-up" : "is-down", "", table.reason || behind);
+    }
     if (program.answers && !(program.routes || []).length && !Object.keys(program.tables || {}).length) line(program.name, "", program.phase || "answers", "is-up", "", "");
   }
   if (!body.children.length) line("", "", "no program has a page here", "empty", "", "");

@@ -8,6 +8,8 @@ from enrich.config import FileType, load_text
 from tests.unit.config.helpers import HEAD, changed, load_data, told
 
 POSTGRES = {"postgres": {"dsn": "postgresql://me:secret@h/d", "table": "users", "key": ["id"]}}
+HTTP = {"url": "https://h/x", "key": ["id"], "columns": "id bigint"}
+REDIS = {"url": "redis://h", "pattern": "limit:*"}
 FILE = {"file": {"path": "/data/users.csv", "key": ["id"]}}
 
 
@@ -28,6 +30,24 @@ def problems(**changes: Any) -> list[str]:
         ({"interval": "0"}, "interval: must be more than 0"),
         ({"from": {}}, "from: give postgres, file, http or redis, one of them"),
         ({"from": {**POSTGRES, **FILE}}, "from: give postgres, file, http or redis, one of them"),
+        (
+            {"from": {"http": {**HTTP, "key": ["ID"]}}},
+            "from.http.key: there is no column ID; did you mean id?",
+        ),
+        (
+            {"from": {"http": {**HTTP, "parameter": "p"}}},
+            "from.http.parameter: only with next: page, offset or a JSON pointer",
+        ),
+        ({"from": {"http": {**HTTP, "timeout": "1h"}}}, "from.http.timeout: must be from 100ms to 10m"),
+        (
+            {"from": {"http": {**HTTP, "url": "https://me:secret@h/x"}}},
+            "from.http.url: must not name a user: write `token`, or Authorization under `headers`",
+        ),
+        ({"from": {"redis": REDIS}}, 'from.redis.columns: hash needs columns: "id bigint, name string"'),
+        (
+            {"from": {"redis": {**REDIS, "as": "string", "columns": "a int"}}},
+            "from.redis.columns: a string has one column, `value`: leave columns out",
+        ),
         ({"delete_guard": 1.5}, "delete_guard: expected a share from 0 to 1, such as 0.2, got the number 1.5"),
         ({"delete_guard": "20%"}, "delete_guard: expected a share from 0 to 1, such as 0.2, got 20%"),
         (

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
+from urllib.parse import urlsplit
 
 from enrich.config.messages.problems import Finding, Path
 from enrich.config.messages.words import hint
@@ -62,6 +63,8 @@ def _postgres(postgres: PostgresOrigin, here: Path) -> Iterator[Finding]:
 
 def _http(http: HttpOrigin, here: Path) -> Iterator[Finding]:
     yield from _key_rules(http.key, http.columns, here)
+    if urlsplit(http.url.get_secret_value()).username is not None:
+        yield Finding((*here, "url"), "must not name a user: write `token`, or Authorization under `headers`")
     if http.parameter is not None and http.next in (None, "link"):
         yield Finding((*here, "parameter"), "only with next: page, offset or a JSON pointer", about=((*here, "next"),))
     if not timedelta(milliseconds=100) <= http.timeout <= timedelta(minutes=10):
