@@ -3,6 +3,7 @@
 import os
 import random
 import time
+from typing import Any
 
 SEED = int(os.environ.get("ENRICH_TEST_SEED") or time.time_ns() % 1_000_000)
 SOAK = os.environ.get("ENRICH_TEST_SOAK") == "1"
@@ -11,6 +12,11 @@ SOAK = os.environ.get("ENRICH_TEST_SOAK") == "1"
 def rounds(quick: int, soak: int) -> int:
     """How often a randomised test repeats: `make test` is quick, `make soak` takes its time."""
     return soak if SOAK else quick
+
+
+def variants(*some: Any) -> list[Any]:
+    """For `parametrize`: all of them in `make soak`; otherwise one, by the run's seed, so that each has its turn."""
+    return [*some] if SOAK else [random_source(str(some)).choice(some)]
 
 
 def random_source(salt: str) -> random.Random:

@@ -16,7 +16,7 @@ from enrich.host.reader.spawn import ensure_agent
 from enrich.stage.spark.package import package
 from tests.support.processes import kill, python_workers
 from tests.support.quick_jvm import quick_jvm
-from tests.support.seed import rounds
+from tests.support.seed import rounds, variants
 from tests.support.stages import PINNABLE, Load, StageWorld, running_stage
 from tests.support.standalone import (
     HOST,
@@ -57,7 +57,7 @@ def masters(connections, tmp_path_factory):
     shutil.rmtree(Path(pyspark.__file__).parent / "work", ignore_errors=True)
 
 
-@pytest.mark.parametrize(("kind", "replay"), [("standalone", "latest"), ("local-cluster", "deterministic")])
+@pytest.mark.parametrize(("kind", "replay"), variants(("standalone", "latest"), ("local-cluster", "deterministic")))
 def test_executors_of_a_host_share_an_agent_and_one_that_is_killed_is_replaced(
     cluster, tmp_path, masters, kind, replay
 ):

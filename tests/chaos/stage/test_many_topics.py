@@ -7,6 +7,7 @@ import pytest
 
 from tests.integration.stage.test_source_topics import delete_up_to
 from tests.support.processes import kill, python_workers
+from tests.support.seed import variants
 from tests.support.stages import Load, running_stage
 from tests.support.waiting import wait_until
 
@@ -39,7 +40,7 @@ def lose_oldest(world, topic):
     delete_up_to(world, topic, ends)
 
 
-@pytest.mark.parametrize("way", ["topics", "topic_pattern"])
+@pytest.mark.parametrize("way", variants("topics", "topic_pattern"))
 def test_no_event_of_any_topic_is_missing_after_kills_of_driver_and_worker(world, way):
     world.users()
     topics = (world.topic("plays.a"), world.topic("plays.b"))
