@@ -5,15 +5,15 @@ transaction that fails is tried again, and lags are sums.
 """
 
 import time
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from confluent_kafka import Message, TopicPartition
 
 from edge_service.retrier.forwarding import Sorted
 from enrich.kafka.identity import identity_of
 from enrich.kafka.records import headers_of
-from enrich.tally import Lags, Origins, Tally
+from enrich.tally import Lags, Tally
+from enrich.tally.messages import origins_of
 from enrich.tally.origins import Read
 from enrich.tally.writing import Reporter
 
@@ -49,19 +49,6 @@ class Tallying:
         known = [time_ms is not None for time_ms in times]
         lags = Lags.of([time_ms or 0 for time_ms in times], came, time.time_ns() // 10**6, known)
         self._reporter.report([Tally(minute=minute, lag=lag) for minute, lag in lags.by_minute.items()])
-
-
-def origins_of(messages: Iterable[Message]) -> Origins:
-    """Of records of retry topics, which have them as headers; of others their place."""
-    found: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
-    for message in messages:
-        origin, _ = identity_of(headers_of(message))
-        if origin is None:
-            found[message.topic() or "", message.partition() or 0].append(message.offset() or 0)
-        else:
-            topic, _, partition = origin[0].decode().rpartition("/")
-            found[topic, int(partition)].append(origin[1])
-    return Origins.of_places(found)
 
 
 def _reads(messages: Sequence[Message], done: Sequence[TopicPartition]) -> Sequence[Read]:

@@ -1,7 +1,6 @@
 """What a write-back route says of the records that it has written, before their offsets are committed."""
 
 import time
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 
 from confluent_kafka import Message
@@ -10,7 +9,8 @@ from enrich.delivery.plan import Advance
 from enrich.kafka.identity import identity_of
 from enrich.kafka.records import headers_of
 from enrich.tally import Lags, Origins, Tally
-from enrich.tally.origins import Place, Read
+from enrich.tally.messages import origins_of, own_place
+from enrich.tally.origins import Read
 from enrich.tally.writing import Reporter
 from sync_service.writeback.onward import origin_of
 
@@ -44,18 +44,13 @@ class Tallying:
             self._reporter.is_said()
 
     def _origins(self, messages: Iterable[Message]) -> Origins:
-        found: defaultdict[Place, list[int]] = defaultdict(list)
-        for message in messages:
-            origin = None if message.headers() is None else identity_of(headers_of(message))[0]
-            if origin is not None:
-                topic, _, partition = origin[0].decode().rpartition("/")
-                found[topic, int(partition)].append(origin[1])
-            elif self._from_retry_topic:
-                first = origin_of(message, from_retry_topic=True)
-                found[first.topic, first.partition].append(first.offset)
-            else:
-                found[message.topic() or "", message.partition() or 0].append(message.offset() or 0)
-        return Origins.of_places(found)
+        return origins_of(messages, _first_place if self._from_retry_topic else own_place)
+
+
+def _first_place(message: Message) -> tuple[str, int, int]:
+    """Of a record of a retry topic."""
+    first = origin_of(message, from_retry_topic=True)
+    return first.topic, first.partition, first.offset
 
 
 def _lags(messages: Iterable[Message], stayed: Collection[int], now_ms: int) -> Iterable[Tally]:

@@ -7,19 +7,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from enrich.codecs.joining import joined, null_where
+
 _SEVEN = np.uint64(7)
 _INT = np.iinfo(np.int32)
 NOTHING, NULL = pa.scalar(b"", pa.binary()), pa.scalar(None, pa.binary())
-
-
-def joined(*parts: pa.Array | pa.Scalar) -> Any:
-    """The parts concatenated. Null if one of them is."""
-    return pc.binary_join_element_wise(*parts, NOTHING)
-
-
-def null_where(values: pa.Array, made: pa.BinaryArray) -> pa.BinaryArray:
-    """What was made, but null where the values are."""
-    return pc.if_else(values.is_valid(), made, NULL) if values.null_count else made
 
 
 def numbers(values: pa.Array) -> pa.BinaryArray:

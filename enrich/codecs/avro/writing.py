@@ -23,13 +23,12 @@ from enrich.codecs.avro.leaf_bytes import (
     decimals,
     fixed_decimals,
     floats,
-    joined,
     narrow,
-    null_where,
     numbers,
     of_length,
     with_length,
 )
+from enrich.codecs.joining import joined, null_where
 
 Write = Callable[[pa.Array], pa.BinaryArray]
 """The bytes of each value; null for one that the schema has no place for."""

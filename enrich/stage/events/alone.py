@@ -4,10 +4,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from enrich.codecs.joining import joined
 from enrich.stage.events.fitting import fitting, may_fit
 from enrich.stage.events.maps import KEY, VALUE, can_list
 from enrich.stage.events.places import Marks, Spans, entries, found
-from enrich.stage.events.text import joined, name_text
+from enrich.stage.events.text import name_text
 from enrich.stage.task.fate import Mask
 
 

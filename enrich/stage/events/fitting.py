@@ -5,7 +5,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from enrich.stage.events.text import joined
+from enrich.codecs.joining import joined
 from enrich.stage.task.fate import Mask
 
 _DIGITS = b"-0123456789"

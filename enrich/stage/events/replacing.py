@@ -7,10 +7,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from enrich.codecs.joining import joined
 from enrich.stage.events.one_by_one import PARSER
 from enrich.stage.events.places import Marks, Positions, Values, found
 from enrich.stage.events.splicing import spliced
-from enrich.stage.events.text import joined, name_text
+from enrich.stage.events.text import name_text
 from enrich.stage.task.fate import Mask
 
 _SPACE = re.compile(r"[ \t\r\n]*")

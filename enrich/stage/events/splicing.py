@@ -5,8 +5,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from enrich.codecs.joining import joined
 from enrich.codecs.rows import extents
-from enrich.stage.events.text import joined
 from enrich.stage.task.fate import Mask
 
 _WHITE_SPACE = " \t\r\n"

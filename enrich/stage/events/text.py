@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from enrich.base.errors import ConfigError
+from enrich.codecs.joining import joined, null_where
 from enrich.stage.events.scalar_text import KEYS, SCALARS, ToText, quoted
 
 _NULL = b"null"
@@ -45,12 +46,6 @@ def object_of(members: Mapping[str, pa.BinaryArray]) -> pa.BinaryArray:
 def name_text(name: str) -> bytes:
     """A member's name as a JSON string."""
     return bytes(quoted(pa.array([name]))[0].as_py())
-
-
-def joined(*parts: pa.Array | pa.Scalar) -> pa.Array:
-    """The parts concatenated. Null if one of them is."""
-    nothing = "" if pa.types.is_string(parts[0].type) else b""
-    return pc.binary_join_element_wise(*parts, pa.scalar(nothing, parts[0].type))
 
 
 def _texts(values: pa.Array) -> pa.BinaryArray:
@@ -104,18 +99,18 @@ def _struct(values: pa.StructArray) -> pa.BinaryArray:
         for index, name in enumerate(names):
             parts += [_bytes((b"," if index else b"{") + name + b":"), json_text(values.field(index))]
         texts = joined(*parts, _bytes(b"}"))
-    return _null_where(values, texts)
+    return null_where(values, texts)
 
 
 def _list(values: pa.ListArray) -> pa.BinaryArray:
     offsets, (items,) = _contents(values, values.values)
-    return _null_where(values, _enclosed(b"[", offsets, json_text(items), b"]"))
+    return null_where(values, _enclosed(b"[", offsets, json_text(items), b"]"))
 
 
 def _map(values: pa.MapArray) -> pa.BinaryArray:
     offsets, (keys, items) = _contents(values, values.keys, values.items)
     entries = joined(_key(keys.type)(keys), _bytes(b":"), json_text(items))
-    return _null_where(values, _enclosed(b"{", offsets, entries, b"}"))
+    return null_where(values, _enclosed(b"{", offsets, entries, b"}"))
 
 
 def _contents(values: pa.Array, *children: pa.Array) -> tuple[pa.Int32Array, list[pa.Array]]:
@@ -135,10 +130,6 @@ def _enclosed(opening: bytes, offsets: pa.Int32Array, items: pa.BinaryArray, clo
     return joined(
         _bytes(opening), pc.binary_join(pa.ListArray.from_arrays(offsets, items), _bytes(b",")), _bytes(closing)
     )
-
-
-def _null_where(values: pa.Array, texts: pa.BinaryArray) -> pa.BinaryArray:
-    return pc.if_else(values.is_valid(), texts, pa.scalar(None, texts.type)) if values.null_count else texts
 
 
 def _bytes(text: bytes) -> pa.Scalar:

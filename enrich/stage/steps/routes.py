@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from enrich.codecs.joining import null_where
 from enrich.stage.compute import Compiled
 from enrich.stage.steps.computing import fields_of
 from enrich.stage.steps.step import Columns, Work
@@ -316,7 +317,7 @@ def _bytes(values: pa.Array) -> pa.BinaryArray:
     kind = values.type
     if pa.types.is_binary(kind) or pa.types.is_string(kind):
         return values.cast(pa.binary())
-    return pc.if_else(values.is_valid(), json_text(values), pa.scalar(None, pa.binary()))
+    return null_where(values, json_text(values))
 
 
 def _avro(
