@@ -20,6 +20,7 @@ from enrich.config.sections.sync.section import Sync
 from enrich.config.sections.sync.sources import (
     FileOrigin,
     FileType,
+    Follow,
     HttpOrigin,
     Origin,
     PostgresOrigin,
@@ -48,6 +49,7 @@ __all__ = [
     "Expel",
     "FileOrigin",
     "FileType",
+    "Follow",
     "Format",
     "Framing",
     "Freshness",

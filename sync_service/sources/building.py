@@ -1,5 +1,6 @@
 """Makes routes from the section `sync.sources`. Opens no connection."""
 
+import re
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
@@ -8,13 +9,24 @@ from urllib.parse import urlsplit, urlunsplit
 
 from enrich.base.errors import ConfigError
 from enrich.codecs.encoders import encoder_for
-from enrich.config import FileOrigin, HttpOrigin, Pipeline, PostgresOrigin, RedisOrigin, RedisType, Role, SyncSource
+from enrich.config import (
+    FileOrigin,
+    Follow,
+    HttpOrigin,
+    Pipeline,
+    PostgresOrigin,
+    RedisOrigin,
+    RedisType,
+    Role,
+    SyncSource,
+)
 from enrich.endpoints.pages import Next, PagesReader, Paging, Request
 from enrich.kafka import librdkafka_settings
 from stores.external.files.formats import FileFormat
 from stores.external.files.reading import FileReader
 from stores.external.postgres.reading import PostgresReader
 from stores.external.redis.reading import RedisReader
+from sync_service.sources.logged.route import LoggedTable, LogRoute
 from sync_service.sources.polled.files import FileSource
 from sync_service.sources.polled.http import HttpSource
 from sync_service.sources.polled.postgres import PostgresSource, TableQuery
@@ -25,7 +37,7 @@ from sync_service.sources.route import Connections, SourceRoute, SourceWork
 Stopping = Callable[[], bool]
 
 
-def source_routes(pipeline: Pipeline) -> list[SourceRoute]:
+def source_routes(pipeline: Pipeline) -> list[SourceRoute | LogRoute]:
     if pipeline.sync is None:
         return []
     return [_route(pipeline, name, source) for name, source in pipeline.sync.sources.items()]
@@ -36,7 +48,12 @@ def directory_of(pipeline: Pipeline, name: str) -> Path:
     return Path(pipeline.state_dir) / pipeline.name / "sync-sources" / name
 
 
-def _route(pipeline: Pipeline, name: str, source: SyncSource) -> SourceRoute:
+def slot_name(pipeline: str, source: str) -> str:
+    """PostgreSQL takes 63 small letters, digits and underscores."""
+    return re.sub(r"[^a-z0-9_]", "_", f"enrich_{pipeline}_{source}".lower())[:63]
+
+
+def _route(pipeline: Pipeline, name: str, source: SyncSource) -> SourceRoute | LogRoute:
     directory = directory_of(pipeline, name)
     work = SourceWork(
         name=name,
@@ -50,6 +67,12 @@ def _route(pipeline: Pipeline, name: str, source: SyncSource) -> SourceRoute:
     roles = (Role.producer, Role.consumer, Role.common)
     connections = Connections(*(librdkafka_settings(pipeline.kafka, role) for role in roles))
     encoder = partial(encoder_for, source, pipeline.kafka)
+    postgres = source.from_.postgres
+    if postgres is not None and postgres.follow is Follow.log:
+        slot = postgres.slot or slot_name(pipeline.name, name)
+        dsn = postgres.dsn.get_secret_value()
+        logged = LoggedTable(dsn, postgres.table, postgres.key, postgres.columns, slot)
+        return LogRoute(work, connections, encoder, logged)
     return SourceRoute(work, connections, encoder, partial(_source, source, directory))
 
 

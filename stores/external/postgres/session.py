@@ -20,7 +20,7 @@ _SETTINGS = (
     "SET extra_float_digits = 1; SET array_nulls = on; SET client_encoding = 'UTF8'"
 )
 # The kernel must not wait for minutes for a host that is gone: neither for an answer nor for an acknowledgement.
-_OPTIONS: dict[str, Any] = {
+OPTIONS: dict[str, Any] = {
     "keepalives_idle": 10,
     "keepalives_interval": 5,
     "keepalives_count": 3,
@@ -31,9 +31,7 @@ _OPTIONS: dict[str, Any] = {
 def connect(dsn: str, *, timeout_s: int, application: str) -> psycopg.Connection:
     """A connection that commits each statement. Raises errors of our tree, which never contain the password."""
     try:
-        return psycopg.connect(
-            dsn, autocommit=True, connect_timeout=timeout_s, application_name=application, **_OPTIONS
-        )
+        return psycopg.connect(dsn, autocommit=True, connect_timeout=timeout_s, application_name=application, **OPTIONS)
     except psycopg.ProgrammingError:  # the text is no dsn, and the error quotes it
         raise ConfigError(
             "not an address of PostgreSQL",

@@ -11,6 +11,7 @@ from enrich.config.sections.kafka.section import KafkaSection
 from enrich.config.sections.sync.sources import (
     FileOrigin,
     FileType,
+    Follow,
     HttpOrigin,
     PostgresOrigin,
     RedisOrigin,
@@ -56,6 +57,10 @@ def _encoding(source: SyncSource, here: Path, kafka: KafkaSection) -> Iterator[F
 
 
 def _postgres(postgres: PostgresOrigin, here: Path) -> Iterator[Finding]:
+    if postgres.follow is Follow.log and postgres.cursor is not None:
+        yield Finding((*here, "cursor"), "only with follow: cursor", about=((*here, "follow"),))
+    if postgres.follow is Follow.cursor and postgres.slot is not None:
+        yield Finding((*here, "slot"), "only with follow: log", about=((*here, "follow"),))
     for name in _ONLY_WITH_CURSOR:
         if postgres.cursor is None and name in postgres.model_fields_set:
             yield Finding((*here, name), "only with a cursor", about=((*here, "cursor"),))

@@ -52,6 +52,11 @@ def _as_share(value: object) -> float:
 Share = Annotated[float, BeforeValidator(_as_share), WithJsonSchema({"type": "number", "minimum": 0, "maximum": 1})]
 
 
+class Follow(StrEnum):
+    cursor = "cursor"
+    log = "log"
+
+
 class PostgresOrigin(Section):
     """A PostgreSQL table or view."""
 
@@ -63,6 +68,12 @@ class PostgresOrigin(Section):
     """The columns of a unique key. Several make a composite key, in this order."""
     columns: Names | None = None
     """The columns of the value, in this order. Default: all; with avro those that the schema has."""
+    follow: Annotated[Follow, one_of(Follow)] = Follow.cursor
+    """How changes are found: `cursor` asks the table at each interval, `log` follows the database's change log
+    (PostgreSQL 14 and later, `wal_level = logical`)."""
+    slot: Annotated[str, Matching(r"^[a-z0-9_]{1,63}$", "a name of small letters, digits and _")] | None = None
+    """With `follow: log`: the name of the replication slot and of the publication. Default:
+    `enrich_<pipeline>_<source>`."""
     cursor: Text | None = None
     """A column that grows with every change: a time or a sequence, best with an index. Without it, all rows are read
     at each interval."""

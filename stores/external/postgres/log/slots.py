@@ -1,0 +1,233 @@
+"""What a database needs so that its log can be followed: publication and slot. Made if this user may, and checked."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+from psycopg import errors, sql
+
+from stores.errors import ConfigError
+from stores.external.postgres.errors import mapped
+from stores.external.postgres.log.literals import Kind, kinds_of
+from stores.external.postgres.log.stream import lsn_number
+from stores.external.postgres.session import connect, shown
+
+_CONNECT_S = 10
+_OLDEST, _FAILOVER_SINCE = 140_000, 170_000
+PREFIX = "enrich"
+"""Of our messages in the log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A replication slot as it is now."""
+
+    confirmed: int
+    is_lost: bool
+    """PostgreSQL has removed what it had to keep: max_slot_wal_keep_size."""
+    held_bytes: int
+    """How much of its log PostgreSQL keeps for this slot."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table as the catalog describes it."""
+
+    id: int
+    name: str
+    """As SQL needs it."""
+    identity: frozenset[str]
+    """The columns that the log has of deleted rows."""
+    generated: frozenset[str]
+    """Columns that the log does not have."""
+
+
+class Slots:
+    """Publication and slot have one name. For one thread; a broken connection is opened again."""
+
+    def __init__(self, dsn: str, name: str) -> None:
+        self.name = name
+        self._dsn = dsn
+        self._where = shown(dsn)
+        self._connection: psycopg.Connection | None = None
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+
+    def require_settings(self) -> None:
+        """Raises ConfigError, with what mends it, if the server or this user's rights do not allow it."""
+        version, level, user, may = self._row(
+            "SELECT current_setting('server_version_num')::int, current_setting('wal_level'), current_user::text, "
+            "rolreplication OR rolsuper OR EXISTS (SELECT FROM pg_roles r WHERE r.rolname = 'rds_replication' "
+            "AND pg_has_role(r.oid, 'member')) FROM pg_roles WHERE rolname = current_user"
+        )
+        if version < _OLDEST:
+            raise ConfigError("follow: log needs PostgreSQL 14 or later", where=self._where)
+        if level != "logical":
+            raise ConfigError(
+                f"wal_level is {level}: the log does not have the rows",
+                where=self._where,
+                next_step="ALTER SYSTEM SET wal_level = logical; then restart PostgreSQL",
+            )
+        if not may:
+            raise ConfigError(
+                f"the user {user} may not read the log",
+                where=self._where,
+                next_step=f"ALTER ROLE {sql.Identifier(user).as_string(None)} REPLICATION",
+            )
+
+    def table(self, name: str, key: Sequence[str]) -> Table:
+        """Raises ConfigError if the log does not tell which rows are deleted."""
+        found = self._all(
+            "SELECT c.oid::bigint, c.oid::regclass::text, c.relkind::text, c.relreplident::text, "
+            "array(SELECT attname::text FROM pg_attribute WHERE attrelid = c.oid AND attnum > 0 AND NOT attisdropped), "
+            "array(SELECT a.attname::text FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid "
+            "  AND a.attnum = ANY (i.indkey::int2[]) WHERE i.indrelid = c.oid AND "
+            "  (CASE c.relreplident WHEN 'd' THEN i.indisprimary WHEN 'i' THEN i.indisreplident END)), "
+            "array(SELECT attname::text FROM pg_attribute WHERE attrelid = c.oid AND attgenerated <> '') "
+            "FROM pg_class c WHERE c.oid = to_regclass(%s)",
+            name,
+        )
+        if not found:
+            raise ConfigError(
+                "there is no such table, or this user may not see it",
+                where=f"table {name}",
+                next_step="correct its name, with its schema if need be: schema.table",
+            )
+        number, quoted, kind, identity, columns, indexed, generated = found[0]
+        if kind not in "rp":
+            raise ConfigError("only tables are in the log, no views", where=f"table {name}", next_step="name a table")
+        told = frozenset(columns if identity == "f" else indexed)
+        missing = [column for column in key if column not in told]
+        if missing:
+            raise ConfigError(
+                f"the log does not have the key column {', '.join(missing)} of deleted rows",
+                where=f"table {name}",
+                next_step=f"ALTER TABLE {quoted} REPLICA IDENTITY FULL, or take the columns of its primary key as key",
+            )
+        return Table(number, quoted, told, frozenset(generated))
+
+    def publish(self, table: Table) -> bool:
+        """Whether the publication had to be made or extended. Raises ConfigError, with the statement, if it may not."""
+        name = sql.Identifier(self.name).as_string(None)
+        made = self._all(
+            "SELECT pubinsert AND pubupdate AND pubdelete AND pubtruncate FROM pg_publication WHERE pubname = %s",
+            self.name,
+        )
+        if not made:
+            self._mend(f"CREATE PUBLICATION {name} FOR TABLE {table.name} WITH (publish_via_partition_root = true)")
+            return True
+        if not made[0][0]:
+            self._mend(f"ALTER PUBLICATION {name} SET (publish = 'insert, update, delete, truncate')")
+            return True
+        has_it = self._row(
+            "SELECT EXISTS (SELECT FROM pg_publication_tables WHERE pubname = %s "
+            "AND format('%%I.%%I', schemaname, tablename)::regclass = %s::oid)",
+            self.name,
+            table.id,
+        )
+        if has_it[0]:
+            return False
+        self._mend(f"ALTER PUBLICATION {name} ADD TABLE {table.name}")
+        return True
+
+    def slot(self) -> Slot | None:
+        rows = self._all(
+            "SELECT confirmed_flush_lsn::text, coalesce(wal_status = 'lost', false), "
+            "coalesce(pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn), 0)::bigint, plugin, "
+            "database = current_database() FROM pg_replication_slots WHERE slot_name = %s",
+            self.name,
+        )
+        if not rows:
+            return None
+        confirmed, is_lost, held, plugin, is_here = rows[0]
+        if plugin != "pgoutput" or not is_here:
+            raise ConfigError(
+                f"the slot {self.name} belongs to another database or plugin",
+                where=self._where,
+                next_step="name another under `slot` of the source",
+            )
+        return Slot(lsn_number(confirmed or "0/0"), is_lost, held)
+
+    def make(self) -> int:
+        """Makes the slot, and returns from where it has the log. Waits until all running transactions have ended."""
+        more = ", failover => true" if self._server_version >= _FAILOVER_SINCE else ""
+        statement = f"SELECT lsn::text FROM pg_create_logical_replication_slot(%s, 'pgoutput'{more})"  # noqa: S608 - ours
+        try:
+            return lsn_number(self._row(statement, self.name)[0])
+        except ConfigError as error:
+            raise ConfigError(error.what, where=self._where, next_step="raise max_replication_slots") from error
+
+    def drop(self) -> None:
+        self._all(
+            "SELECT pg_drop_replication_slot(slot_name)::text FROM pg_replication_slots WHERE slot_name = %s", self.name
+        )
+
+    def beat(self) -> None:
+        """Writes a message of ours to the log: else the slot of tables where nothing happens would hold all of it."""
+        self._row("SELECT pg_logical_emit_message(false, %s, '')::text", PREFIX)
+
+    def wait_for_running(self, checkpoint: Callable[[], None]) -> None:
+        """Returns when all transactions that write now have ended. Calls `checkpoint` now and then."""
+        (until,) = self._row("SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint")
+        while self._row("SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint")[0] < until:
+            checkpoint()
+
+    def kinds(self, types: Sequence[int]) -> dict[int, Kind]:
+        """What values of these types look like."""
+        rows = {
+            number: (kind, base, element, delimiter, fields)
+            for number, kind, base, element, delimiter, fields in self._all(
+                "WITH RECURSIVE t(oid) AS (SELECT unnest(%s::bigint[])::oid UNION "
+                "  SELECT n.oid FROM t JOIN pg_type p ON p.oid = t.oid CROSS JOIN LATERAL "
+                "    (SELECT p.typbasetype UNION ALL "
+                "    SELECT CASE WHEN p.typcategory = 'A' THEN p.typelem ELSE 0 END UNION ALL "
+                "    SELECT a.atttypid FROM pg_attribute a WHERE a.attrelid = p.typrelid AND a.attnum > 0 "
+                "      AND NOT a.attisdropped AND p.typtype = 'c') n(oid) WHERE n.oid <> 0) "
+                "SELECT p.oid::bigint, p.typtype::text, p.typbasetype::bigint, "
+                "CASE WHEN p.typcategory = 'A' THEN p.typelem ELSE 0 END::bigint, p.typdelim::text, "
+                "(SELECT jsonb_agg(jsonb_build_array(a.attname, a.atttypid::bigint) ORDER BY a.attnum) "
+                "  FROM pg_attribute a WHERE a.attrelid = p.typrelid AND a.attnum > 0 AND NOT a.attisdropped "
+                "  AND p.typtype = 'c') FROM t JOIN pg_type p USING (oid)",
+                list(types),
+            )
+        }
+        return {number: kinds_of(rows, number) for number in types}
+
+    @property
+    def _server_version(self) -> int:
+        return self._opened().info.server_version
+
+    def _mend(self, statement: str) -> None:
+        try:
+            self._opened().execute(statement)
+        except errors.InsufficientPrivilege:
+            raise ConfigError(
+                f"the publication {self.name} does not have the table, and this user may not change it",
+                where=self._where,
+                next_step=f"{statement};",
+            ) from None
+        except psycopg.Error as error:
+            raise mapped(error, self._where) from error
+
+    def _row(self, statement: str, *parameters: Any) -> tuple[Any, ...]:
+        return self._all(statement, *parameters)[0]
+
+    def _all(self, statement: str, *parameters: Any) -> list[tuple[Any, ...]]:
+        with self._errors():
+            return self._opened().execute(statement, parameters or None).fetchall()
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except psycopg.Error as error:
+            raise mapped(error, self._where) from error
+
+    def _opened(self) -> psycopg.Connection:
+        if self._connection is None or self._connection.closed or self._connection.broken:
+            self._connection = connect(self._dsn, timeout_s=_CONNECT_S, application="enrich sync")
+        return self._connection

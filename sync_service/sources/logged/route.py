@@ -1,0 +1,161 @@
+"""A source that follows the log, as a route: waits for its turn, fences who was there before, compares if it must, then
+follows until it is stopped."""
+
+import logging
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, replace
+
+from enrich.base.errors import Fenced, Retryable
+from enrich.codecs.encoding import Encoder
+from enrich.kafka import Topics, new_admin_client
+from enrich.kafka.turns import Turn
+from enrich.kafka.writing.transactions import TransactionalProducer
+from enrich.service.routes import RouteKind, RouteStatus
+from stores.external.postgres.log.slots import Slots
+from stores.external.postgres.log.stream import ReplicationStream
+from stores.external.postgres.reading import PostgresReader
+from sync_service.sources.known.catching_up import facts_of
+from sync_service.sources.known.deletions import DeleteGuard
+from sync_service.sources.logged.comparing import Comparing, TableRows
+from sync_service.sources.logged.following import Following, Tools
+from sync_service.sources.logged.place import Place, Places
+from sync_service.sources.reporting import StatusReporter
+from sync_service.sources.route import Connections, SourceWork
+
+_log = logging.getLogger("enrich.sync")
+
+_TURN_S = 0.2
+
+
+@dataclass(frozen=True)
+class LoggedTable:
+    """What is followed."""
+
+    dsn: str
+    table: str
+    key: tuple[str, ...]
+    columns: tuple[str, ...] | None
+    slot: str
+    """The name of the slot, and of its publication."""
+
+
+class _StoppingError(Exception):
+    """A stop was requested; raised between two steps."""
+
+
+class LogRoute:
+    """However many instances run, only one is active."""
+
+    kind = RouteKind.source
+
+    def __init__(
+        self, work: SourceWork, connections: Connections, encoder: Callable[[], Encoder], logged: LoggedTable
+    ) -> None:
+        self._work = work
+        self._connections = connections
+        self._new_encoder = encoder
+        self._logged = logged
+        self._reporter = StatusReporter(work.name)
+
+    @property
+    def name(self) -> str:
+        return self._work.name
+
+    def status(self) -> RouteStatus:
+        return self._reporter.status
+
+    def run(self, stopping: threading.Event) -> None:
+        work, admin = self._work, new_admin_client(self._connections.common)
+        with closing(Turn(self._connections.consumer, admin, work.identity, work.topic)) as turn:
+            while not turn.has_it(_TURN_S):
+                self._reporter.stands_by()
+                if stopping.is_set():
+                    return
+
+            def checkpoint() -> None:
+                if stopping.is_set():
+                    raise _StoppingError
+                if not turn.has_it():
+                    raise Fenced("this instance lost its turn: its consumer group did not hear from it in time")
+
+            try:
+                with ExitStack() as held:
+                    self._work_on(Topics(admin), held, checkpoint)
+            except _StoppingError:
+                return
+            except Fenced as error:
+                if turn.has_it(_TURN_S):
+                    raise
+                raise Retryable("another instance took over: this one was silent for too long") from error
+
+    def _work_on(self, topics: Topics, held: ExitStack, checkpoint: Callable[[], None]) -> None:
+        work, logged, encoder = self._work, self._logged, self._new_encoder()
+        producer = held.enter_context(closing(TransactionalProducer(self._connections.producer, work.identity)))
+        # This comes first: it fences other writers, so what is then read from the topic is all there is.
+        producer.start()
+        facts = facts_of(topics, work.topic, self._connections.producer)
+        slots = held.enter_context(closing(Slots(logged.dsn, logged.slot)))
+        slots.require_settings()
+        table = slots.table(logged.table, logged.key)
+        if slots.publish(table):
+            # Of transactions that write now the log may leave something out.
+            slots.wait_for_running(checkpoint)
+        places = Places(self._connections.consumer, f"{work.identity}.log", work.topic)
+        stream = held.enter_context(closing(ReplicationStream(logged.dsn)))
+        place = self._place(slots, stream.system, places.read())
+        stream.start(logged.slot, logged.slot, place.at)
+        reader = PostgresReader(logged.dsn)
+        rows = TableRows(table.name, logged.key, logged.columns, table.generated)
+        guard = DeleteGuard(work.directory, work.delete_guard, where=f"source {work.name}", next_step=work.confirm)
+        consuming = self._connections.consumer
+        comparing = Comparing(rows, encoder, reader, producer, topics, facts, consuming, guard, work.directory)
+        tools = Tools(stream, slots, reader, producer, places, rows, table.id, encoder, work.topic, self._reporter)
+        following = Following(tools, place)
+
+        def alive() -> None:
+            stream.keep_alive()
+            checkpoint()
+
+        why, is_sure = None if place.shape else "there is no place in the log to go on from", False
+        while True:
+            if why is not None:
+                _log.info("the topic is compared with the table: %s", why, extra={"route": work.name})
+                self._compare(comparing, following, tools, alive, is_sure=is_sure)
+            following.step(alive)
+            checkpoint()
+            why, is_sure, following.must_compare = following.must_compare, True, None
+
+    def _place(self, slots: Slots, system: str, known: Place | None) -> Place:
+        """Where to go on, or where to begin: then it has no shape."""
+        slot = slots.slot()
+        if slot is not None and slot.is_lost:
+            _log.warning("PostgreSQL has removed what the slot needs: all is compared", extra={"slot": slots.name})
+            slots.drop()
+            slot = None
+        if slot is None:
+            return Place(system, slots.name, slots.make(), "")
+        if known is None or (known.system, known.slot) != (system, slots.name) or slot.confirmed > known.at:
+            # Somebody has made the slot again, or has read from it: what it has passed is nowhere else.
+            return Place(system, slots.name, slot.confirmed, "")
+        return known
+
+    def _compare(
+        self, comparing: Comparing, following: Following, tools: Tools, alive: Callable[[], None], *, is_sure: bool
+    ) -> None:
+        snapshot, counts, rows = comparing.run(following.applied, alive, is_sure=is_sure)
+        seen = {"shape": snapshot.shape, "seen": snapshot.seen, "seen_until": snapshot.until}
+        following.place = replace(following.place, **seen)  # type: ignore[arg-type] # of their types
+        with tools.producer.transaction():
+            tools.places.write(following.place, tools.producer)
+        self._reporter.count(
+            readings=1,
+            rows_read=counts.read,
+            rows_written=counts.changed + counts.missing,
+            rows_deleted=counts.missing,
+            rows_rejected=counts.rejected,
+        )
+        warnings = [f"{number} rows cannot become records: {reason}" for reason, number in counts.reasons.items()]
+        self._reporter.describe({"rows": rows, "rejected": counts.rejected}, {"warnings": warnings})
+        self._reporter.progressed(lag=0)
