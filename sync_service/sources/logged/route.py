@@ -27,6 +27,8 @@ from sync_service.sources.route import Connections, SourceWork
 _log = logging.getLogger("enrich.sync")
 
 _TURN_S = 0.2
+_LONGEST_S = 900.0
+"""A large transaction of the database takes its time. It is the most that brokers allow unless told otherwise."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,9 @@ class LogRoute:
 
     def _work_on(self, topics: Topics, held: ExitStack, checkpoint: Callable[[], None]) -> None:
         work, logged, encoder = self._work, self._logged, self._new_encoder()
-        producer = held.enter_context(closing(TransactionalProducer(self._connections.producer, work.identity)))
+        producer = held.enter_context(
+            closing(TransactionalProducer(self._connections.producer, work.identity, timeout_s=_LONGEST_S))
+        )
         # This comes first: it fences other writers, so what is then read from the topic is all there is.
         producer.start()
         facts = facts_of(topics, work.topic, self._connections.producer)

@@ -106,7 +106,9 @@ class LoggedRows:
         for name in names:
             sent = self.relation.columns[self._at[name]]
             kind = self._kinds[sent.type_id]
-            column = Column(name, sent.type_id, sent.type_modifier, _category(kind))
+            # Of a domain the values are those of the type beneath it, as in a snapshot.
+            modifier = sent.type_modifier if kind.modifier < 0 else kind.modifier
+            column = Column(name, kind.type_id, modifier, _category(kind))
             texts = column_of(changes.piece, cells, self._at[name])
             if len(rows) < len(texts):
                 texts = texts.take(pa.array(rows))

@@ -3,12 +3,17 @@
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 _NUMBERS = (20, 21, 23, 26, 700, 701, 1700)
 _BOOLEAN, _NUMERIC, _JSONS, _TIMES = 16, 1700, (114, 3802), (1114, 1184)
 _NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][-+]?\d+)?")
+
+
+TypeRow = tuple[str, int, int, str, Any, int]
+"""Of `pg_type`: typtype, a domain's base, an array's element, its delimiter, fields, and a domain's modifier."""
+_PLAIN: TypeRow = ("b", 0, 0, ",", None, -1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +27,8 @@ class Kind:
     delimiter: str = ","
     fields: "tuple[tuple[str, Kind], ...] | None" = None
     """Of a composite type."""
+    modifier: int = -1
+    """Of a domain: what it adds to the type beneath it, such as a precision."""
 
     @property
     def is_numeric(self) -> bool:
@@ -32,16 +39,16 @@ class Kind:
         return self.element is not None or self.fields is not None
 
 
-def kinds_of(rows: Mapping[int, tuple[str, int, int, str, Any]], wanted: int) -> Kind:
-    """`rows`: for each type its typtype, the base of a domain, the element of an array, the delimiter, and the fields
-    of a composite type as pairs of name and type."""
-    kind, base, element, _, fields = rows.get(wanted, ("b", 0, 0, ",", None))
+def kinds_of(rows: Mapping[int, "TypeRow"], wanted: int) -> Kind:
+    """`rows`: for each type; the fields of a composite type as pairs of name and type."""
+    kind, base, element, _, fields, modifier = rows.get(wanted, _PLAIN)
     if kind == "d":
-        return kinds_of(rows, base)
+        beneath = kinds_of(rows, base)
+        return beneath if modifier < 0 else replace(beneath, modifier=modifier)
     if kind == "c":
         return Kind(wanted, fields=tuple((name, kinds_of(rows, int(each))) for name, each in fields or ()))
     if element:
-        return Kind(wanted, element=kinds_of(rows, element), delimiter=rows.get(element, ("", 0, 0, ",", None))[3])
+        return Kind(wanted, element=kinds_of(rows, element), delimiter=rows.get(element, _PLAIN)[3])
     return Kind(wanted)
 
 

@@ -179,8 +179,8 @@ class Slots:
     def kinds(self, types: Sequence[int]) -> dict[int, Kind]:
         """What values of these types look like."""
         rows = {
-            number: (kind, base, element, delimiter, fields)
-            for number, kind, base, element, delimiter, fields in self._all(
+            number: (kind, base, element, delimiter, fields, modifier)
+            for number, kind, base, element, delimiter, fields, modifier in self._all(
                 "WITH RECURSIVE t(oid) AS (SELECT unnest(%s::bigint[])::oid UNION "
                 "  SELECT n.oid FROM t JOIN pg_type p ON p.oid = t.oid CROSS JOIN LATERAL "
                 "    (SELECT p.typbasetype UNION ALL "
@@ -191,7 +191,7 @@ class Slots:
                 "CASE WHEN p.typcategory = 'A' THEN p.typelem ELSE 0 END::bigint, p.typdelim::text, "
                 "(SELECT jsonb_agg(jsonb_build_array(a.attname, a.atttypid::bigint) ORDER BY a.attnum) "
                 "  FROM pg_attribute a WHERE a.attrelid = p.typrelid AND a.attnum > 0 AND NOT a.attisdropped "
-                "  AND p.typtype = 'c') FROM t JOIN pg_type p USING (oid)",
+                "  AND p.typtype = 'c'), p.typtypmod FROM t JOIN pg_type p USING (oid)",
                 list(types),
             )
         }
