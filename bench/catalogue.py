@@ -51,6 +51,17 @@ BENCHMARKS = {
             {"p95_ms": ("<", 100), "p95_ms_during_load": ("<", 200)},
         ),
         Benchmark(
+            "cdc",
+            "a PostgreSQL table of a million rows to a topic by the change log",
+            _later("cdc"),
+            {
+                "changes_per_s": (">=", 60_000),
+                "snapshot_rows_per_s": (">=", 100_000),
+                "commit_to_topic_p95_ms": ("<", 150),
+                "peak_mib": ("<", 300),
+            },
+        ),
+        Benchmark(
             "sync_redis",
             "rows of 100 bytes from a topic to Redis, one instance of the sync service",
             _later("sync_redis"),

@@ -64,6 +64,12 @@ def cpu_seconds(pids: Iterable[int]) -> float:
     return sum(t.user + t.system + t.children_user + t.children_system for t in times)
 
 
+def peak_mib(pid: int) -> float:
+    """The most memory that a process has had so far."""
+    lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
+
+
 def family_cpu_seconds(pid: int) -> float:
     """Of a process and all of its descendants. Raises NoSuchProcess when it has ended itself."""
     process = psutil.Process(pid)

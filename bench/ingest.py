@@ -21,7 +21,7 @@ from pathlib import Path
 import psutil
 import uvloop
 
-from bench.harness import Figures, cpu_seconds, interleaved, medians, say
+from bench.harness import Figures, cpu_seconds, interleaved, medians, peak_mib, say
 from bench.ingest_load import Heard, closed_loop, open_loop
 from enrich.dev import temporary_stack
 from enrich.dev.servers.ports import choose, is_listening
@@ -136,7 +136,7 @@ def _measured(servers: Mapping[str, _Server]) -> Figures:
         say(f"half load: {rate:.0f} requests/s, {what}")
         heard = uvloop.run(open_loop(server.port, kind.requests, kind.senders, rate, SECONDS, _WARM_S))
         figures |= {f"{prefix}{name}": value for name, value in _latencies(heard).items()}
-    return figures | {"peak_mib": _peak_mib(servers["ours"].pid)}
+    return figures | {"peak_mib": peak_mib(servers["ours"].pid)}
 
 
 def _latencies(heard: Heard) -> Figures:
@@ -199,8 +199,3 @@ def _listening(port: int) -> int:
     if pid is None:
         raise RuntimeError("the broker's process cannot be seen")
     return pid
-
-
-def _peak_mib(pid: int) -> float:
-    lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.harness import cpu_seconds
+from bench.harness import cpu_seconds, peak_mib
 from enrich.dev.servers.java import find_java
 from enrich.jars import JarCache, read_lock
 from enrich.jars.cache import cache_folder
@@ -65,7 +65,7 @@ class StreamsApp:
             seconds = time.perf_counter() - started
             if said != "running":
                 raise RuntimeError(f"Kafka Streams ended before it ran: {said!r}")
-            restored = Restored(seconds, cpu_seconds([process.pid]), _peak_rss_mib(process.pid))
+            restored = Restored(seconds, cpu_seconds([process.pid]), peak_mib(process.pid))
             answer, _ = process.communicate("\n", timeout=60)
         shutil.rmtree(state, ignore_errors=True)
         if answer.strip() != str(rows):
@@ -114,11 +114,6 @@ class StreamsJoin:
         said = self._process.stdout.readline().strip()
         if said != expected:
             raise RuntimeError(f"Kafka Streams said {said!r} instead of {expected!r}")
-
-
-def _peak_rss_mib(pid: int) -> float:
-    lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
 
 
 def main() -> None:

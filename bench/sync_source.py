@@ -6,13 +6,12 @@ connections are not measured, and everything else is. The table's changes are sp
 
 import json
 import os
-import re
 import subprocess
 import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +19,7 @@ from typing import Any
 
 import psycopg
 
-from bench.harness import Figures, cpu_seconds, say
+from bench.harness import Figures, cpu_seconds, peak_mib, say
 from bench.sync_world import PARTITIONS, connection
 from enrich.dev import Addresses, temporary_stack
 from enrich.dev.servers.ports import choose
@@ -67,23 +66,23 @@ def run() -> Figures:
 
 def _measured(addresses: Addresses, folder: Path, cursor: str | None, expected: int) -> Run:
     """One life of the program, until it has read once and written what differed."""
-    with _service(addresses, folder, cursor) as (process, url):
-        while (status := _status(url)) is None:
+    postgres = {"dsn": addresses.postgres_dsn, "table": "users", "key": ["id"]}
+    with service(addresses, folder, postgres | ({} if cursor is None else {"cursor": cursor})) as (process, url):
+        while (status := status_of(url)) is None:
             time.sleep(0.005)
         started, cpu = time.monotonic(), cpu_seconds([process.pid])
         while status is None or status["counters"]["readings"] < 1:
             time.sleep(0.02)
-            status = _status(url)
+            status = status_of(url)
         seconds = time.monotonic() - started
         written = int(status["counters"]["rows_written"])
         if written != expected:
             raise RuntimeError(f"{written} rows were written instead of {expected}")
-        peak = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{process.pid}/status").read_text(encoding="utf-8"))
         say(f"{written} rows in {seconds:.2f} s")
-        return Run(seconds, cpu_seconds([process.pid]) - cpu, int(peak[1]) / 1024 if peak else 0.0, written)
+        return Run(seconds, cpu_seconds([process.pid]) - cpu, peak_mib(process.pid), written)
 
 
-def _status(url: str) -> dict[str, Any] | None:
+def status_of(url: str) -> dict[str, Any] | None:
     try:
         with urllib.request.urlopen(url, timeout=5) as answer:  # noqa: S310 - our own service
             (route,) = json.load(answer)["routes"]
@@ -93,10 +92,10 @@ def _status(url: str) -> dict[str, Any] | None:
 
 
 @contextmanager
-def _service(addresses: Addresses, folder: Path, cursor: str | None) -> Iterator[tuple["subprocess.Popen[bytes]", str]]:
-    postgres: dict[str, Any] = {"dsn": addresses.postgres_dsn, "table": "users", "key": ["id"]}
-    if cursor is not None:
-        postgres["cursor"] = cursor
+def service(
+    addresses: Addresses, folder: Path, postgres: Mapping[str, Any]
+) -> Iterator[tuple["subprocess.Popen[bytes]", str]]:
+    """With one source, of a table to the topic `users`."""
     (port,) = choose(1, ())
     source = {"topic": "users", "format": "json", "from": {"postgres": postgres}, "interval": "1h"}
     data = {

@@ -53,6 +53,8 @@ class Tools:
     table_id: int
     encoder: Encoder
     topic: str
+    largest: int
+    """Most bytes of a record's key and value that the topic takes."""
     reporter: StatusReporter
 
 
@@ -151,7 +153,7 @@ class Following:
             return
         left_out = self.place.has(xids[changes.transaction])
         missing = rows.missing(changes) & ~left_out
-        records, reasons = rows.records(changes, left_out, missing)
+        records, reasons = rows.records(changes, left_out, missing, self._tools.largest)
         for first, last in records.in_turns():
             self._tools.producer.produce(self._tools.topic, records.keys[first:last], records.values[first:last])
         again = self._read_again(rows, changes, np.flatnonzero(missing)) if missing.any() else 0
@@ -176,7 +178,11 @@ class Following:
             return 0
         encoded = self._tools.encoder.encode(batch.select(list(values)))
         keys = keys_of(batch, table.key).to_pylist()
-        pairs = [(key, value) for key, value in zip(keys, encoded.values.to_pylist(), strict=True) if value is not None]
+        pairs = [
+            (key, value)
+            for key, value in zip(keys, encoded.values.to_pylist(), strict=True)
+            if value is not None and len(key) + len(value) <= self._tools.largest
+        ]
         self._tools.producer.produce(self._tools.topic, [key for key, _ in pairs], [value for _, value in pairs])
         return len(pairs)
 

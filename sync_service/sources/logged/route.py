@@ -104,6 +104,8 @@ class LogRoute:
         slots.require_settings()
         table = slots.table(logged.table, logged.key)
         if slots.publish(table):
+            # What came before is not for this publication, and a slot from before it knows of none.
+            slots.drop()
             # Of transactions that write now the log may leave something out.
             slots.wait_for_running(checkpoint)
         places = Places(self._connections.consumer, f"{work.identity}.log", work.topic)
@@ -115,7 +117,10 @@ class LogRoute:
         guard = DeleteGuard(work.directory, work.delete_guard, where=f"source {work.name}", next_step=work.confirm)
         consuming = self._connections.consumer
         comparing = Comparing(rows, encoder, reader, producer, topics, facts, consuming, guard, work.directory)
-        tools = Tools(stream, slots, reader, producer, places, rows, table.id, encoder, work.topic, self._reporter)
+        largest = facts.largest
+        tools = Tools(
+            stream, slots, reader, producer, places, rows, table.id, encoder, work.topic, largest, self._reporter
+        )
         following = Following(tools, place)
 
         def alive() -> None:

@@ -63,7 +63,9 @@ class LoggedRows:
             found[name] = [str(text) for text in texts.take(pa.array(rows)).to_pylist()]
         return found
 
-    def records(self, changes: Changes, left_out: Flags, missing: Flags) -> tuple[Records, Mapping[str, int]]:
+    def records(
+        self, changes: Changes, left_out: Flags, missing: Flags, largest: int
+    ) -> tuple[Records, Mapping[str, int]]:
         """`left_out`: changes of which nothing is written. `missing`: of which no row is, but a key that they leave
         gets its tombstone. Returns also how many rows cannot become records, by the reason."""
         new_keys = self._keys(changes, changes.new)
@@ -81,10 +83,19 @@ class LoggedRows:
         keys = [old_keys[i] for i in moved] + [new_keys[i] for i in written[is_record]] + [new_keys[i] for i in deleted]
         all_values = [None] * len(moved) + [value for value in values if value is not None] + [None] * len(deleted)
         at = np.argsort(order, kind="stable")
-        chosen = [int(i) for i in at if keys[i] is not None]
+        chosen = []
+        for i in at.tolist():
+            key, value = keys[i], all_values[i]
+            if key is None:
+                reasons["a part of the key is null"] = reasons.get("a part of the key is null", 0) + 1
+            elif value is not None and len(key) + len(value) > largest:
+                too_large = f"larger than the topic's limit of {largest} bytes"
+                reasons[too_large] = reasons.get(too_large, 0) + 1
+            else:
+                chosen.append(i)
         return Records([keys[i] or b"" for i in chosen], [all_values[i] for i in chosen]), reasons
 
-    def _encoded(self, changes: Changes, rows: npt.NDArray[np.int64]) -> tuple[list[bytes | None], Mapping[str, int]]:
+    def _encoded(self, changes: Changes, rows: npt.NDArray[np.int64]) -> tuple[list[bytes | None], dict[str, int]]:
         if not len(rows):
             return [], {}
         batch = self._batch(changes, changes.new, self._values, rows)

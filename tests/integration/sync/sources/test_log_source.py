@@ -11,7 +11,7 @@ from enrich.service.routes import RouteState
 from stores.external.postgres.log.slots import Slots
 from sync_service.sources.building import slot_name
 from tests.support.sources import SourceWorld, repeats
-from tests.support.waiting import wait_until
+from tests.support.waiting import GUARD_S, wait_until
 
 
 @pytest.fixture
@@ -214,3 +214,45 @@ def _is_active(source: SourceWorld) -> bool:
     asked = "SELECT active FROM pg_replication_slots WHERE slot_name = %s"
     found = source.postgres.execute(asked, [slot_name(source.name, "in")]).fetchone()
     return found is not None and bool(found[0])
+
+
+def test_a_row_that_the_topic_does_not_take_is_counted_and_holds_nothing_up(logged: SourceWorld) -> None:
+    logged.make_table(rows=10)
+    with logged.running() as service:
+        logged.wait_equal()
+        logged.execute("UPDATE {} SET plan = repeat('x', 2000000) WHERE id = 1")
+        logged.change(2, "after it")
+        wait_until(lambda: b"after it" in logged.in_topic()[b"2"], what="the change after it")
+        assert service.status("in").counters["rows_rejected"] == 1
+        logged.change(1, "small again")
+        logged.wait_equal()
+
+
+def test_a_publication_that_somebody_drops_is_made_again_and_all_is_compared(logged: SourceWorld) -> None:
+    logged.make_table(rows=50)
+    with logged.running():
+        logged.wait_equal()
+    logged.postgres.execute(f"DROP PUBLICATION {slot_name(logged.name, 'in')}")
+    logged.change(3, "nobody has seen this")
+    with logged.running():
+        logged.wait_equal()
+        logged.change(4, "and this is in the log")
+        logged.wait_equal()
+    assert logged.records() == 52
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        ("CREATE VIEW {} AS SELECT 1 AS id", "only tables are in the log"),
+        ("CREATE TABLE {} (id bigint, plan text)", "REPLICA IDENTITY FULL"),
+        ("SELECT 1", "there is no such table"),
+    ],
+)
+def test_what_cannot_be_followed_is_told_with_what_mends_it(logged: SourceWorld, make: str, says: str) -> None:
+    logged.execute(make)
+    with logged.process() as process:
+        assert process.wait(GUARD_S) == 2
+    said = (logged.directory / "service.log").read_text()
+    assert says in said
+    assert "Traceback" not in said

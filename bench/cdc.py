@@ -1,0 +1,122 @@
+"""A PostgreSQL table to a topic by the change log: a first comparison, small transactions, a steady load, and one
+transaction of a million rows.
+
+`changes_per_s` is per second of the program's processor time: the wall time has PostgreSQL's and the broker's in it, as
+they share the machine. Delays are from when a row was written in PostgreSQL until a consumer has it, committed.
+"""
+
+import json
+import tempfile
+import threading
+import time
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import psycopg
+from confluent_kafka import Consumer
+
+from bench.harness import Figures, cpu_seconds, peak_mib, say
+from bench.sync_source import service, status_of
+from bench.sync_world import PARTITIONS, connection
+from enrich.dev import Addresses, temporary_stack
+from enrich.kafka import COMPACTED, Topics, new_admin_client
+
+ROWS, CHANGES, STEADY_S = 1_000_000, 500_000, 15
+_TABLE = """
+    CREATE TABLE users (id bigint PRIMARY KEY, plan text, region text, score numeric(10,2), note text,
+        at timestamptz NOT NULL DEFAULT now());
+    INSERT INTO users SELECT n, 'plan' || n % 5, 'eu-west-' || n % 7, n / 100.0,
+        CASE WHEN n % 10 > 0 THEN left(md5(n::text), 20) END FROM generate_series(1, 1000000) n;
+    ANALYZE users;
+"""
+_SMALL = """
+    DO $$ BEGIN FOR first IN 0..4999 LOOP
+        UPDATE users SET plan = 'small' WHERE id > first * 100 AND id <= first * 100 + 100; COMMIT;
+    END LOOP; END $$
+"""
+_STEADY = "UPDATE users SET plan = %s, at = clock_timestamp() WHERE id > %s AND id <= %s"
+
+
+def run() -> Figures:
+    with temporary_stack(["postgres"]) as addresses, tempfile.TemporaryDirectory() as folder:
+        topics = Topics(new_admin_client(connection(addresses)))
+        topics.create("users", partitions=PARTITIONS, config=COMPACTED)
+        origin = {"dsn": addresses.postgres_dsn, "table": "users", "key": ["id"], "follow": "log"}
+        with psycopg.connect(str(addresses.postgres_dsn), autocommit=True) as database:
+            database.execute(_TABLE)
+            with service(addresses, Path(folder), origin) as (process, url):
+                while (status := status_of(url)) is None:
+                    time.sleep(0.005)
+                began = time.monotonic()
+                while status is None or status["counters"]["readings"] < 1:
+                    time.sleep(0.02)
+                    status = status_of(url)
+                snapshot_s = time.monotonic() - began
+                say(f"compared in {snapshot_s:.1f} s")
+                small, small_cpu = _until_written(database, process.pid, url, _SMALL, CHANGES)
+                say(f"{CHANGES:,} changes in {small:.1f} s, {small_cpu:.1f} s of processor time")
+                delays = _steady(addresses, database)
+                large, large_cpu = _until_written(database, process.pid, url, "UPDATE users SET plan = 'large'", ROWS)
+                say(f"a transaction of {ROWS:,} in {large:.1f} s, {large_cpu:.1f} s of processor time")
+                return {
+                    "changes_per_s": CHANGES / small_cpu,
+                    "changes_per_wall_s": CHANGES / small,
+                    "large_changes_per_s": ROWS / large_cpu,
+                    "snapshot_rows_per_s": ROWS / snapshot_s,
+                    "commit_to_topic_p50_ms": float(np.quantile(delays, 0.5)),
+                    "commit_to_topic_p95_ms": float(np.quantile(delays, 0.95)),
+                    "peak_mib": peak_mib(process.pid),
+                }
+
+
+def _until_written(
+    database: psycopg.Connection, pid: int, url: str, statement: str, changes: int
+) -> tuple[float, float]:
+    """Seconds, and of those the program's processor time, until it has written so many more records."""
+    before, cpu, began = _written(url), cpu_seconds([pid]), time.monotonic()
+    database.execute(statement)
+    while _written(url) < before + changes:
+        time.sleep(0.02)
+    return time.monotonic() - began, cpu_seconds([pid]) - cpu
+
+
+def _written(url: str) -> int:
+    status = status_of(url)
+    return 0 if status is None else int(status["counters"]["rows_written"])
+
+
+def _steady(addresses: Addresses, database: psycopg.Connection) -> list[float]:
+    """Milliseconds, of 5,000 changes a second in transactions of a hundred."""
+    delays: list[float] = []
+    stopping = threading.Event()
+    settings = {**connection(addresses), "group.id": "bench", "auto.offset.reset": "latest", "fetch.wait.max.ms": 10}
+    consumer = Consumer({**settings, "isolation.level": "read_committed", "enable.auto.commit": False})
+
+    def consume() -> None:
+        with closing(consumer):
+            consumer.subscribe(["users"])
+            while not stopping.is_set():
+                for message in consumer.consume(500, 0.05):
+                    row = json.loads(message.value() or b"{}")
+                    if str(row.get("plan", "")).startswith("steady"):
+                        delays.append(time.time() * 1000 - _ms(row["at"]))
+
+    thread = threading.Thread(target=consume)
+    thread.start()
+    began = time.monotonic()
+    for number in range(STEADY_S * 50):
+        time.sleep(max(0.0, began + number / 50 - time.monotonic()))
+        first = number * 100 % ROWS
+        database.execute(_STEADY, [f"steady{number}", first, first + 100])
+    time.sleep(1)
+    stopping.set()
+    thread.join()
+    say(f"{len(delays):,} delays")
+    return delays[len(delays) // 5 :]  # the consumer's group took its time
+
+
+def _ms(text: str) -> float:
+    from datetime import datetime
+
+    return datetime.fromisoformat(text).timestamp() * 1000
