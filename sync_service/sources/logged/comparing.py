@@ -1,7 +1,7 @@
 """Makes the topic equal to a table as a snapshot has it: at the first start, after a lost slot, a TRUNCATE, or when the
 table's columns change. Only what differs is written: a row that stands is never deleted."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,11 +14,9 @@ from enrich.codecs.encoding import Encoder
 from enrich.kafka import Connection, Topics
 from enrich.kafka.writing.transactions import TransactionalProducer
 from stores.clock import SystemClock
-from stores.external.postgres.log.messages import ColumnSent
 from stores.external.postgres.log.stream import lsn_number
 from stores.external.postgres.log.visibility import Visibility
 from stores.external.postgres.reading import PostgresReader
-from stores.external.postgres.types import Column
 from sync_service.sources.known.catching_up import TopicFacts
 from sync_service.sources.known.deletions import DeleteGuard
 from sync_service.sources.known.differences import Counts, Differences
@@ -46,10 +44,6 @@ class TableRows:
         needed = encoder.columns
         return tuple(n for n in there if n not in self.generated and (needed is None or n in needed))
 
-    def shape(self, columns: Iterable[Column | ColumnSent]) -> str:
-        """The same for a snapshot and for the log."""
-        return repr([(c.name, c.type_id, c.type_modifier) for c in columns if c.name not in self.generated])
-
 
 @dataclass(frozen=True)
 class Snapshot:
@@ -63,6 +57,8 @@ class Snapshot:
 @dataclass(frozen=True)
 class Comparing:
     table: TableRows
+    shape: Callable[[], str]
+    """The table's columns now."""
     encoder: Encoder
     reader: PostgresReader
     producer: TransactionalProducer
@@ -107,5 +103,6 @@ class Comparing:
                 values = self.table.values([column.name for column in shape.columns], self.encoder)
                 wanted = list(dict.fromkeys((*self.table.key, *values)))
                 differences.compare(Reading(Extent.whole, snapshot.rows(shape, wanted), values), checkpoint)
-                return Snapshot(seen, lsn_number(until), self.table.shape(shape.columns))
+                # Nobody can change the columns while they are read.
+                return Snapshot(seen, lsn_number(until), self.shape())
         raise Retryable("the table's newest changes cannot be seen yet", where=f"table {self.table.name}")

@@ -16,6 +16,7 @@ from stores.external.postgres.log.messages import (
     MESSAGE,
     RELATION,
     TRUNCATE,
+    ColumnSent,
     Piece,
     Relation,
     ends_of,
@@ -51,6 +52,8 @@ class Tools:
     places: Places
     table: TableRows
     table_id: int
+    shape: Callable[[], str]
+    """The table's columns now."""
     encoder: Encoder
     topic: str
     largest: int
@@ -100,6 +103,9 @@ class Following:
         if time.monotonic() - self._beaten_s > _BEAT_EVERY_S:
             self._beaten_s = time.monotonic()
             self._tools.slots.beat()
+            # The log tells of other columns with the next change only, and there may be none.
+            if self._tools.shape() != self.place.shape:
+                self.must_compare = "the table's columns have changed"
 
     def _apply(self, messages: Sequence[bytes]) -> None:
         piece, _ = taken_apart(messages)
@@ -137,7 +143,7 @@ class Following:
                     where=f"table {table.name}",
                     next_step=f"its columns in the log: {', '.join(names)}",
                 )
-        if table.shape(relation.columns) != self.place.shape:
+        if shape_of(relation.columns) != self.place.shape:
             # An added column may have a default, by which all rows have changed and none is in the log.
             self.must_compare = "the table's columns have changed"
         kinds = self._tools.slots.kinds([column.type_id for column in relation.columns])
@@ -185,6 +191,10 @@ class Following:
         ]
         self._tools.producer.produce(self._tools.topic, [key for key, _ in pairs], [value for _, value in pairs])
         return len(pairs)
+
+
+def shape_of(columns: Sequence[ColumnSent]) -> str:
+    return repr([(column.name, column.type_id, column.type_modifier) for column in columns])
 
 
 def _end_of_whole(messages: Sequence[bytes]) -> int:

@@ -19,7 +19,7 @@ from stores.external.postgres.reading import PostgresReader
 from sync_service.sources.known.catching_up import facts_of
 from sync_service.sources.known.deletions import DeleteGuard
 from sync_service.sources.logged.comparing import Comparing, TableRows
-from sync_service.sources.logged.following import Following, Tools
+from sync_service.sources.logged.following import Following, Tools, shape_of
 from sync_service.sources.logged.place import Place, Places
 from sync_service.sources.reporting import StatusReporter
 from sync_service.sources.route import Connections, SourceWork
@@ -116,10 +116,14 @@ class LogRoute:
         rows = TableRows(table.name, logged.key, logged.columns, table.generated)
         guard = DeleteGuard(work.directory, work.delete_guard, where=f"source {work.name}", next_step=work.confirm)
         consuming = self._connections.consumer
-        comparing = Comparing(rows, encoder, reader, producer, topics, facts, consuming, guard, work.directory)
+
+        def shape() -> str:
+            return shape_of(slots.columns(table))
+
+        comparing = Comparing(rows, shape, encoder, reader, producer, topics, facts, consuming, guard, work.directory)
         largest = facts.largest
         tools = Tools(
-            stream, slots, reader, producer, places, rows, table.id, encoder, work.topic, largest, self._reporter
+            stream, slots, reader, producer, places, rows, table.id, shape, encoder, work.topic, largest, self._reporter
         )
         following = Following(tools, place)
 

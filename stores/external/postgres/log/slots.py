@@ -11,6 +11,7 @@ from psycopg import errors, sql
 from stores.errors import ConfigError
 from stores.external.postgres.errors import mapped
 from stores.external.postgres.log.literals import Kind, kinds_of
+from stores.external.postgres.log.messages import ColumnSent
 from stores.external.postgres.log.stream import lsn_number
 from stores.external.postgres.session import connect, shown
 
@@ -109,6 +110,15 @@ class Slots:
                 next_step=f"ALTER TABLE {quoted} REPLICA IDENTITY FULL, or take the columns of its primary key as key",
             )
         return Table(number, quoted, told, frozenset(generated))
+
+    def columns(self, table: Table) -> tuple[ColumnSent, ...]:
+        """As the log has them now: it says so itself with the next change only."""
+        rows = self._all(
+            "SELECT attname::text, atttypid::bigint, atttypmod FROM pg_attribute WHERE attrelid = %s AND attnum > 0 "
+            "AND NOT attisdropped AND attgenerated = '' ORDER BY attnum",
+            table.id,
+        )
+        return tuple(ColumnSent(*row) for row in rows)
 
     def publish(self, table: Table) -> bool:
         """Whether the publication had to be made or extended. Raises ConfigError, with the statement, if it may not."""
