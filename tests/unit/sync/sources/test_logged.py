@@ -1,0 +1,59 @@
+"""Which transactions a snapshot sees, which keys may be written at once, and how far the log is in the topic."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from stores.external.postgres.log.literals import Kind, json_of
+from stores.external.postgres.log.visibility import Visibility
+from sync_service.sources.logged.place import Place
+from sync_service.sources.logged.rows import Records
+
+WRAP = 1 << 32
+
+
+@given(
+    some.integers(1, 5 * WRAP),
+    some.lists(some.integers(0, 200), unique=True, max_size=20),
+    some.lists(some.integers(-500, 500), max_size=50),
+)
+def test_a_snapshot_sees_what_had_ended_before_it(newest: int, running: list[int], asked: list[int]) -> None:
+    """Whole ids have 64 bits, those of the log 32: also where these begin again at 0."""
+    newest += 1_000
+    ids = sorted(newest - 1 - back for back in running)
+    oldest = ids[0] if ids else newest
+    snapshot = Visibility(f"{oldest}:{newest}:{','.join(map(str, ids))}")
+    whole = [newest + far for far in asked]
+    seen = snapshot.sees(np.array([each % WRAP for each in whole], np.int64))
+    assert seen.tolist() == [each < newest and each not in ids for each in whole]
+
+
+@given(some.lists(some.sampled_from([b"a", b"b", b"c", b"d"]), max_size=30))
+def test_no_key_is_twice_in_a_turn_and_the_order_stays(keys: list[bytes]) -> None:
+    turns = [*Records(keys, [b""] * len(keys)).in_turns()]
+    assert [key for first, last in turns for key in keys[first:last]] == keys
+    assert all(len({*keys[first:last]}) == last - first for first, last in turns)
+    # As few as there can be.
+    assert all(keys[last] in keys[first:last] for first, last in turns[:-1])
+
+
+def test_what_a_comparison_saw_is_forgotten_once_the_log_is_past_it() -> None:
+    place = Place("system", "slot", 100, "shape", "10:12:", 200)
+    xids = np.array([9, 11, 12])
+    assert place.has(xids).tolist() == [True, True, False]
+    assert place.advanced(199).has(xids).tolist() == [True, True, False]
+    assert not place.advanced(200).has(xids).any()
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "expected"),
+    [
+        ("{1,NULL,3}", Kind(1007, Kind(23)), "[1,null,3]"),
+        (r'{"a,b","q\"",NULL,"NULL"}', Kind(1009, Kind(25)), r'["a,b","q\"",null,"NULL"]'),
+        ("[0:1]={5,6}", Kind(1007, Kind(23)), "[5,6]"),
+        ('(1,"a ""b"" (c)",)', Kind(1, fields=(("n", Kind(23)), ("t", Kind(25)), ("x", Kind(25)))), None),
+    ],
+)
+def test_texts_of_nested_values(text: str, kind: Kind, expected: str | None) -> None:
+    assert json_of(text, kind) == (expected or '{"n":1,"t":"a \\"b\\" (c)","x":null}')
