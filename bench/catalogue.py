@@ -58,7 +58,7 @@ BENCHMARKS = {
                 "changes_per_s": (">=", 60_000),
                 "snapshot_rows_per_s": (">=", 100_000),
                 "commit_to_topic_p95_ms": ("<", 150),
-                "peak_mib": ("<", 300),
+                "transaction_peak_mib": ("<", 300),
             },
         ),
         Benchmark(

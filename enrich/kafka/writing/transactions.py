@@ -2,10 +2,12 @@
 
 import contextlib
 import time
+from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -54,7 +56,7 @@ class TransactionalProducer:
         self._failure: EnrichError | None = None
         self._is_open = False
         """Neither commit nor abort of the last transaction was confirmed."""
-        self._offsets: defaultdict[int | None, list[int | None]] = defaultdict(list)
+        self._offsets: defaultdict[int, array[int]] = defaultdict(partial(array, "q"))
 
     def start(self, deadline_s: float | None = None) -> None:
         """Returns when every other producer of this id is fenced, and what it had not committed is aborted."""
@@ -76,8 +78,7 @@ class TransactionalProducer:
             yield spans
             self._commit()
             for partition, offsets in self._offsets.items():
-                known = [offset for offset in offsets if offset is not None]
-                spans[partition or 0] = Span(min(known), max(known), len(known))
+                spans[partition] = Span(min(offsets), max(offsets), len(offsets))
         except BaseException:
             self._abort()
             raise
@@ -187,7 +188,7 @@ class TransactionalProducer:
     def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
         # Called for each record: do here only what cannot be done once per transaction.
         if error is None:
-            self._offsets[message.partition()].append(message.offset())
+            self._offsets[message.partition() or 0].append(message.offset() or 0)
         # Purged records are the consequence of a failure, not its cause.
         elif self._failure is None and error.code() not in (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT):
             self._failure = mapped(error, f"topic {message.topic()}")
