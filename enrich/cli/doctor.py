@@ -47,6 +47,7 @@ def doctor(
 
 def _verdicts(config: Path | None, deadline: float) -> "Iterator[Verdict]":
     from enrich.admin.doctor.endpoints import of_endpoints
+    from enrich.admin.doctor.logs import of_logs
     from enrich.admin.doctor.machine import of_agents, of_machine, of_memory, of_state_dir
     from enrich.admin.doctor.senders import of_senders
     from enrich.admin.doctor.servers import of_kafka, of_redis, of_registry
@@ -64,6 +65,7 @@ def _verdicts(config: Path | None, deadline: float) -> "Iterator[Verdict]":
     yield from of_registry(pipeline, deadline)
     yield from of_senders(pipeline, deadline)
     yield from of_endpoints(pipeline, deadline)
+    yield from of_logs(pipeline)
 
 
 def _show(verdict: "Verdict") -> None:

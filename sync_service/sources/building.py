@@ -1,6 +1,5 @@
 """Makes routes from the section `sync.sources`. Opens no connection."""
 
-import re
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
@@ -20,6 +19,7 @@ from enrich.config import (
     Role,
     SyncSource,
 )
+from enrich.config.sections.sync.sources import slot_name
 from enrich.endpoints.pages import Next, PagesReader, Paging, Request
 from enrich.kafka import librdkafka_settings
 from stores.external.files.formats import FileFormat
@@ -46,11 +46,6 @@ def source_routes(pipeline: Pipeline) -> list[SourceRoute | LogRoute]:
 def directory_of(pipeline: Pipeline, name: str) -> Path:
     """Where a source keeps what it knows of its topic. It can be deleted at any time."""
     return Path(pipeline.state_dir) / pipeline.name / "sync-sources" / name
-
-
-def slot_name(pipeline: str, source: str) -> str:
-    """PostgreSQL takes 63 small letters, digits and underscores."""
-    return re.sub(r"[^a-z0-9_]", "_", f"enrich_{pipeline}_{source}".lower())[:63]
 
 
 def _route(pipeline: Pipeline, name: str, source: SyncSource) -> SourceRoute | LogRoute:

@@ -24,7 +24,7 @@ from stores.external.postgres.log.messages import (
     transactions_of,
 )
 from stores.external.postgres.log.slots import Slots
-from stores.external.postgres.log.stream import ReplicationStream
+from stores.external.postgres.log.stream import ReplicationStream, lsn_text
 from stores.external.postgres.log.tuples import Changes, changes_of
 from stores.external.postgres.reading import PostgresReader
 from stores.keys import keys_of
@@ -103,9 +103,16 @@ class Following:
         if time.monotonic() - self._beaten_s > _BEAT_EVERY_S:
             self._beaten_s = time.monotonic()
             self._tools.slots.beat()
+            self._describe()
             # The log tells of other columns with the next change only, and there may be none.
             if self._tools.shape() != self.place.shape:
                 self.must_compare = "the table's columns have changed"
+
+    def _describe(self) -> None:
+        slot, status = self._tools.slots.slot(), self._tools.reporter.status
+        gauges = {} if slot is None else {"slot_bytes": float(slot.held_bytes)}
+        details = {"warnings": [], **status.details, "slot": self.place.slot, "place": lsn_text(self.place.at)}
+        self._tools.reporter.describe({**status.gauges, **gauges}, details)
 
     def _apply(self, messages: Sequence[bytes]) -> None:
         piece, _ = taken_apart(messages)

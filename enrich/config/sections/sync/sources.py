@@ -1,5 +1,6 @@
 """The section `sync.sources`: each makes an external system's rows the records of a compacted topic."""
 
+import re
 from collections.abc import Mapping
 from datetime import timedelta
 from enum import StrEnum
@@ -170,6 +171,11 @@ class Origin(Section):
     @property
     def given(self) -> Mapping[str, Section]:
         return {name: origin for name in type(self).model_fields if (origin := getattr(self, name)) is not None}
+
+
+def slot_name(pipeline: str, source: str) -> str:
+    """The default. PostgreSQL takes 63 small letters, digits and underscores."""
+    return re.sub(r"[^a-z0-9_]", "_", f"enrich_{pipeline}_{source}".lower())[:63]
 
 
 class SyncSource(Encoded):

@@ -162,6 +162,11 @@ class Slots:
             )
         return Slot(lsn_number(confirmed or "0/0"), is_lost, held)
 
+    def keep_limit(self) -> str | None:
+        """How much of its log PostgreSQL keeps for a slot that nobody reads. None: all of it."""
+        (limit,) = self._row("SELECT current_setting('max_slot_wal_keep_size')")
+        return None if limit == "-1" else str(limit)
+
     def make(self) -> int:
         """Makes the slot, and returns from where it has the log. Waits until all running transactions have ended."""
         more = ", failover => true" if self._server_version >= _FAILOVER_SINCE else ""

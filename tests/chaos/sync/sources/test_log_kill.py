@@ -9,8 +9,8 @@ from random import Random
 
 import psycopg
 
+from enrich.config.sections.sync.sources import slot_name
 from stores.external.postgres.log.slots import Slots
-from sync_service.sources.building import slot_name
 from tests.support.beside import beside
 from tests.support.processes import kill
 from tests.support.seed import random_source, rounds

@@ -7,9 +7,10 @@ from contextlib import closing
 import psycopg
 import pytest
 
+from enrich.admin.doctor.logs import of_logs
+from enrich.config.sections.sync.sources import slot_name
 from enrich.service.routes import RouteState
 from stores.external.postgres.log.slots import Slots
-from sync_service.sources.building import slot_name
 from tests.support.sources import SourceWorld, repeats
 from tests.support.waiting import GUARD_S, wait_until
 
@@ -262,3 +263,18 @@ def test_what_cannot_be_followed_is_told_with_what_mends_it(logged: SourceWorld,
     said = (logged.directory / "service.log").read_text()
     assert says in said
     assert "Traceback" not in said
+
+
+def test_the_status_and_the_doctor_say_how_the_slot_is(logged: SourceWorld) -> None:
+    logged.make_table(rows=10)
+    with logged.running() as service:
+        logged.wait_equal()
+        wait_until(lambda: "slot_bytes" in service.status("in").gauges, what="the slot's size")
+        details = service.status("in").details
+        assert (details["slot"], "/" in details["place"]) == (slot_name(logged.name, "in"), True)
+    told = [(v.level, v.what, v.next_step) for v in of_logs(logged.pipeline())]
+    (level, what, step) = told[0]
+    assert (level, "may fill the disk" in what, "max_slot_wal_keep_size" in str(step)) == ("warning", True, True)
+    logged.execute("ALTER TABLE {0} DROP CONSTRAINT {0}_pkey")
+    (verdict,) = of_logs(logged.pipeline())
+    assert (verdict.level, "REPLICA IDENTITY FULL" in str(verdict.next_step)) == ("bad", True)
