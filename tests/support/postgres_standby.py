@@ -37,6 +37,7 @@ def standby_of(dsn: str, folder: Path) -> Iterator[str]:
         "listen_addresses": "127.0.0.1",
         "unix_socket_directories": "",
         "dynamic_shared_memory_type": "mmap",
+        "wal_level": "logical",
     }
     arguments = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
     with (folder / "standby.log").open("wb") as log:

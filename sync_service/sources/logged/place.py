@@ -4,7 +4,6 @@ import base64
 import json
 import zlib
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -28,6 +27,8 @@ class Place:
 
     system: str
     """Of the database cluster: another one has another log."""
+    timeline: int
+    """Rises when a standby takes over. It may not have got the end of the log, which is in the topic then."""
     slot: str
     at: int
     shape: str
@@ -49,13 +50,15 @@ class Places:
     """In the metadata of a consumer group's offset. The group has no members: it is only a place to keep this in."""
 
     def __init__(self, connection: Connection, group: str, topic: str) -> None:
-        self._connection = connection
+        self._consumer = new_group_consumer(connection, group)
         self._group = group
         self._topic = topic
 
+    def close(self) -> None:
+        self._consumer.close()
+
     def read(self) -> Place | None:
-        with closing(new_group_consumer(self._connection, self._group)) as consumer:
-            found = committed(consumer, self._group, self._topic, [0])
+        found = committed(self._consumer, self._group, self._topic, [0])
         if not found or not found[0].metadata:
             return None
         try:
@@ -70,5 +73,4 @@ class Places:
         if len(metadata) > _LONGEST:
             raise Retryable("too many transactions were running when the table was read: it is read again")
         offsets: Sequence[TopicPartition] = [TopicPartition(self._topic, 0, place.at, metadata)]
-        with closing(new_group_consumer(self._connection, self._group)) as consumer:
-            producer.send_offsets(offsets, consumer.consumer_group_metadata())
+        producer.send_offsets(offsets, self._consumer.consumer_group_metadata())

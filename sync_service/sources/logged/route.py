@@ -108,9 +108,9 @@ class LogRoute:
             slots.drop()
             # Of transactions that write now the log may leave something out.
             slots.wait_for_running(checkpoint)
-        places = Places(self._connections.consumer, f"{work.identity}.log", work.topic)
+        places = held.enter_context(closing(Places(self._connections.consumer, f"{work.identity}.log", work.topic)))
         stream = held.enter_context(closing(ReplicationStream(logged.dsn)))
-        place = self._place(slots, stream.system, places.read())
+        place = self._place(slots, stream, places.read())
         stream.start(logged.slot, logged.slot, place.at)
         reader = PostgresReader(logged.dsn)
         rows = TableRows(table.name, logged.key, logged.columns, table.generated)
@@ -140,18 +140,18 @@ class LogRoute:
             checkpoint()
             why, is_sure, following.must_compare = following.must_compare, True, None
 
-    def _place(self, slots: Slots, system: str, known: Place | None) -> Place:
+    def _place(self, slots: Slots, stream: ReplicationStream, known: Place | None) -> Place:
         """Where to go on, or where to begin: then it has no shape."""
-        slot = slots.slot()
+        slot, here = slots.slot(), (stream.system, stream.timeline, slots.name)
         if slot is not None and slot.is_lost:
             _log.warning("PostgreSQL has removed what the slot needs: all is compared", extra={"slot": slots.name})
             slots.drop()
             slot = None
         if slot is None:
-            return Place(system, slots.name, slots.make(), "")
-        if known is None or (known.system, known.slot) != (system, slots.name) or slot.confirmed > known.at:
+            return Place(*here, slots.make(), "")
+        if known is None or (known.system, known.timeline, known.slot) != here or slot.confirmed > known.at:
             # Somebody has made the slot again, or has read from it: what it has passed is nowhere else.
-            return Place(system, slots.name, slot.confirmed, "")
+            return Place(*here, slot.confirmed, "")
         return known
 
     def _compare(

@@ -1,5 +1,6 @@
 """What a database needs so that its log can be followed: publication and slot. Made if this user may, and checked."""
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from stores.external.postgres.log.stream import lsn_number
 from stores.external.postgres.session import connect, shown
 
 _CONNECT_S = 10
+_LOOK_EVERY_S = 0.05
 _OLDEST, _FAILOVER_SINCE = 140_000, 170_000
 PREFIX = "enrich"
 """Of our messages in the log."""
@@ -190,6 +192,7 @@ class Slots:
         (until,) = self._row("SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint")
         while self._row("SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint")[0] < until:
             checkpoint()
+            time.sleep(_LOOK_EVERY_S)
 
     def kinds(self, types: Sequence[int]) -> dict[int, Kind]:
         """What values of these types look like."""

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -11,6 +12,7 @@ from enrich.admin.doctor.logs import of_logs
 from enrich.config.sections.sync.sources import slot_name
 from enrich.service.routes import RouteState
 from stores.external.postgres.log.slots import Slots
+from tests.support.postgres_standby import standby_of
 from tests.support.sources import SourceWorld, repeats
 from tests.support.waiting import GUARD_S, wait_until
 
@@ -278,3 +280,27 @@ def test_the_status_and_the_doctor_say_how_the_slot_is(logged: SourceWorld) -> N
     logged.execute("ALTER TABLE {0} DROP CONSTRAINT {0}_pkey")
     (verdict,) = of_logs(logged.pipeline())
     assert (verdict.level, "REPLICA IDENTITY FULL" in str(verdict.next_step)) == ("bad", True)
+
+
+def test_a_standby_that_is_promoted_is_compared_and_followed(logged: SourceWorld, tmp_path: Path) -> None:
+    logged.make_table(rows=50)
+    with standby_of(logged.dsn, tmp_path) as standby:
+        with logged.running():
+            logged.wait_equal()
+            # The standby has not got all of the log: what is in the topic already must go again.
+            with psycopg.connect(standby, autocommit=True) as connection:
+                connection.execute("SELECT pg_wal_replay_pause()")
+                logged.change(1, "lost with the primary")
+                logged.wait_equal()
+                connection.execute("SELECT pg_promote()")
+        primary, logged.dsn = logged.dsn, standby
+        logged.reconnect()
+        logged.origin = {"postgres": {**logged.origin["postgres"], "dsn": standby}}
+        logged.change(2, "after it")
+        with logged.running():
+            logged.wait_equal()
+            logged.change(3, "and this is in the log")
+            logged.wait_equal()
+        drop_slot(logged)
+        logged.dsn = primary
+    logged.reconnect()

@@ -39,7 +39,7 @@ def test_no_key_is_twice_in_a_turn_and_the_order_stays(keys: list[bytes]) -> Non
 
 
 def test_what_a_comparison_saw_is_forgotten_once_the_log_is_past_it() -> None:
-    place = Place("system", "slot", 100, "shape", "10:12:", 200)
+    place = Place("system", 1, "slot", 100, "shape", "10:12:", 200)
     xids = np.array([9, 11, 12])
     assert place.has(xids).tolist() == [True, True, False]
     assert place.advanced(199).has(xids).tolist() == [True, True, False]
