@@ -2,7 +2,7 @@
 PYTHON := .venv/bin/python
 # Most tests wait for servers: two at a time, each worker with servers of its own. A file's tests stay together, and the
 # files in their order: by themselves, xdist would leave the longest test for the end.
-WORKERS := 4
+WORKERS := 2
 PYTEST = $(PYTHON) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 15
 
 .PHONY: help setup quick test chaos soak check demo bench lock hooks clean
