@@ -16,13 +16,11 @@ from enrich.kafka.identity import EVENT_TIME, ORIGIN
 from enrich.stage.formats.event_format import KAFKA, header
 from enrich.tally import Origins
 from enrich.tally.origins import Place, bitmap_of
+from enrich.verdict.minute import AHEAD, OLDEST
 
 MOST_MARKS = 62
 """They are the bits of a number."""
 _ORIGIN = r"^([A-Za-z0-9._-]{1,249})/([0-9]{1,9})/([0-9]{1,18})$"
-_OLDEST, _AHEAD = 1_440, 1
-"""An event's time is believed within so many minutes before and after it came, as the observer does."""
-
 Offsets = Mapping[int, int]
 
 
@@ -98,7 +96,7 @@ def _marked(spark: SparkSession, options: Mapping[str, str], part: Part) -> Data
         times_ms.append(sql.unix_millis(sql.expr(part.time.text)))
     time_ms = sql.coalesce(*times_ms, came_ms)
     minute, came = sql.floor(time_ms / 60_000), sql.floor(came_ms / 60_000)
-    is_believed = minute.between(came - _OLDEST, came + _AHEAD)
+    is_believed = minute.between(came - OLDEST, came + AHEAD)
     own_minute = sql.when(is_believed, minute).otherwise(came) if part.is_entry else sql.lit(None)
     return records.select(
         place(1, "topic", KAFKA.topic, "string"),

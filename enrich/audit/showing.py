@@ -1,14 +1,14 @@
 """An audit as people and programs get it."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from enrich.audit.comparing import Compared
 from enrich.audit.judging import AuditedHop
 from enrich.tally import Origins
-from enrich.tally.origins import text
 from enrich.verdict import minute_text
+from enrich.verdict.minute import named
 from enrich.verdict.showing import MOST_SHOWN
 from enrich.verdict.ways import Hop, node_name
 
@@ -18,7 +18,7 @@ FATES = ("lost", "denied", "dropped", "elsewhere", "dead", "waiting")
 def as_json(found: Compared, *, every_name: bool = False) -> dict[str, Any]:
     """`verdict`: null if there is none that is settled. `more`: how many lost origins are not named."""
     audited = found.audited
-    names, more = _names(audited.lost, None if every_name else MOST_SHOWN)
+    names, more = named(audited.lost, None if every_name else MOST_SHOWN)
     settled = found.verdict if found.is_compared else None
     return {
         "route": audited.route,
@@ -95,7 +95,7 @@ def print_day(day: str, by_way: Mapping[str, DaySum], skipped: Mapping[str, str]
             table.add_row(escape(node), f"{counts['came']:,}", f"{counts['went']:,}", *shown)
         console.print(f"[bold]{escape(name)}[/]  {day}: {whole.came:,} events in {whole.minutes:,} minutes")
         console.print(table)
-        names, more = _names(whole.lost, None if every_name else MOST_SHOWN)
+        names, more = named(whole.lost, None if every_name else MOST_SHOWN)
         if names:
             console.print(f"lost: {escape(', '.join(names))}{f' and {more:,} more' if more else ''}")
         for difference in whole.differences:
@@ -110,8 +110,3 @@ def print_day(day: str, by_way: Mapping[str, DaySum], skipped: Mapping[str, str]
         console.print(f"[bold]{escape(name)}[/]  [yellow]not audited[/]: {escape(why)}")
     if not by_way:
         console.print(f"no events came in on {day}")
-
-
-def _names(origins: Origins, most: int | None) -> tuple[Sequence[str], int]:
-    ranges = [*origins.ranges(most)]
-    return [text(one) for one in ranges], len(origins) - sum(last - first + 1 for _, _, first, last in ranges)

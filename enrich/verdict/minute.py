@@ -16,6 +16,8 @@ from enrich.tally.origins import Origins, text
 VERSION = 1
 MOST_NAMES = 2_000
 """Ranges of origins that a record names of each fate at a hop."""
+OLDEST, AHEAD = 1_440, 1
+"""What an event says of its time is believed within so many minutes before it came, and after."""
 FATES = ("lost", "unknown", "waiting", "dead")
 """What may still change after the verdict, and is named for that reason too."""
 
@@ -215,7 +217,7 @@ def _hop_in(found: Any) -> HopVerdict:
     )
 
 
-def named(origins: Origins, most: int = MOST_NAMES) -> tuple[Sequence[str], int]:
+def named(origins: Origins, most: int | None = MOST_NAMES) -> tuple[Sequence[str], int]:
     """Ranges of them, and how many origins are in no range."""
     ranges = [*origins.ranges(most)]
     covered = sum(last - first + 1 for _, _, first, last in ranges)

@@ -11,12 +11,10 @@ from pyroaring import BitMap64
 
 from enrich.tally import NO_MINUTE, Node, Origins, minute_of
 from enrich.tally.origins import MOST_OFFSET, Place
+from enrich.verdict.minute import AHEAD, OLDEST
 from observe_service.verdicts.books import above
 
 MINUTE_MS = 60_000
-_OLDEST = 1_440
-"""Minutes. What an event says of its time is believed within this before it came, and `_AHEAD` after."""
-_AHEAD = 1
 _PATIENCE_MS = 3_600_000
 
 
@@ -151,7 +149,7 @@ class Lots:
     def _lot(self, entry: Node, minute: int | None, at_ms: int, count: int) -> Lot | None:
         """None: it is in a verdict already."""
         came = minute_of(at_ms)
-        is_misdated = minute is not NO_MINUTE and not came - _OLDEST <= minute <= came + _AHEAD
+        is_misdated = minute is not NO_MINUTE and not came - OLDEST <= minute <= came + AHEAD
         minute = came if minute is NO_MINUTE or is_misdated else minute
         late = came if at_ms > self.due_ms(minute) else None
         if minute < self.first_minute or late in self.judged.get((entry, minute), ()):

@@ -1,14 +1,14 @@
 """A source as a route: waits for its turn, fences the previous instance, and works until it is stopped."""
 
 import threading
-from collections.abc import Callable
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from enrich.base.errors import Fenced, Retryable
 from enrich.codecs.encoding import Encoder
-from enrich.kafka import Connection, Topics, new_admin_client
+from enrich.kafka import Admin, Connection, Topics, new_admin_client
 from enrich.kafka.turns import Turn
 from enrich.kafka.writing.transactions import TransactionalProducer
 from enrich.service.routes import RouteKind, RouteStatus
@@ -80,24 +80,32 @@ class SourceRoute:
         topics = Topics(admin)
         facts = facts_of(topics, work.topic, producing)
         guard = DeleteGuard(work.directory, work.delete_guard, where=f"source {work.name}", next_step=work.confirm)
-        with closing(Turn(consuming, admin, work.identity, work.topic)) as turn, ExitStack() as held:
-            if not self._has_turn(turn, stopping):
+        with in_turn(work, self._connections, admin, self._reporter, stopping) as turn, ExitStack() as held:
+            if turn is None:
                 return
-            try:
-                producer = held.enter_context(closing(TransactionalProducer(producing, work.identity)))
-                # This comes first: it fences other writers, so what is then read from the topic is all there is.
-                producer.start()
-                remembered = held.enter_context(closing(Remembered(work.directory / "known", topics, facts, consuming)))
-                tools = Tools(source, encoder, remembered, producer, guard, facts, work.directory)
-                Rounds(tools, turn, self._reporter, stopping).run(work.interval_s)
-            except Fenced as error:
-                if turn.has_it(_TURN_S):
-                    raise
-                raise Retryable("another instance took over: this one was silent for too long") from error
+            producer = held.enter_context(closing(TransactionalProducer(producing, work.identity)))
+            # This comes first: it fences other writers, so what is then read from the topic is all there is.
+            producer.start()
+            remembered = held.enter_context(closing(Remembered(work.directory / "known", topics, facts, consuming)))
+            tools = Tools(source, encoder, remembered, producer, guard, facts, work.directory)
+            Rounds(tools, turn, self._reporter, stopping).run(work.interval_s)
 
-    def _has_turn(self, turn: Turn, stopping: threading.Event) -> bool:
-        while not stopping.is_set():
+
+@contextmanager
+def in_turn(
+    work: SourceWork, connections: Connections, admin: Admin, reporter: StatusReporter, stopping: threading.Event
+) -> Iterator[Turn | None]:
+    """Waits for the turn of this instance. None: it was told to stop before that. If the block raises Fenced because
+    the turn was lost meanwhile, raises Retryable: it waits for its next one."""
+    with closing(Turn(connections.consumer, admin, work.identity, work.topic)) as turn:
+        while not stopping.is_set() and not turn.has_it(_TURN_S):
+            reporter.stands_by()
+        if stopping.is_set():
+            yield None
+            return
+        try:
+            yield turn
+        except Fenced as error:
             if turn.has_it(_TURN_S):
-                return True
-            self._reporter.stands_by()
-        return False
+                raise
+            raise Retryable("another instance took over: this one was silent for too long") from error

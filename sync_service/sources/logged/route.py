@@ -4,13 +4,12 @@ follows until it is stopped."""
 import logging
 import threading
 from collections.abc import Callable
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, replace
 
-from enrich.base.errors import Fenced, Retryable
+from enrich.base.errors import Fenced
 from enrich.codecs.encoding import Encoder
 from enrich.kafka import Topics, new_admin_client
-from enrich.kafka.turns import Turn
 from enrich.kafka.writing.transactions import TransactionalProducer
 from enrich.service.routes import RouteKind, RouteStatus
 from stores.external.postgres.log.slots import Slots
@@ -22,11 +21,10 @@ from sync_service.sources.logged.comparing import Comparing, TableRows
 from sync_service.sources.logged.following import Following, Tools, shape_of
 from sync_service.sources.logged.place import Place, Places
 from sync_service.sources.reporting import StatusReporter
-from sync_service.sources.route import Connections, SourceWork
+from sync_service.sources.route import Connections, SourceWork, in_turn
 
 _log = logging.getLogger("enrich.sync")
 
-_TURN_S = 0.2
 _LONGEST_S = 900.0
 """A large transaction of the database takes its time. It is the most that brokers allow unless told otherwise."""
 
@@ -70,11 +68,9 @@ class LogRoute:
 
     def run(self, stopping: threading.Event) -> None:
         work, admin = self._work, new_admin_client(self._connections.common)
-        with closing(Turn(self._connections.consumer, admin, work.identity, work.topic)) as turn:
-            while not turn.has_it(_TURN_S):
-                self._reporter.stands_by()
-                if stopping.is_set():
-                    return
+        with in_turn(work, self._connections, admin, self._reporter, stopping) as turn, ExitStack() as held:
+            if turn is None:
+                return
 
             def checkpoint() -> None:
                 if stopping.is_set():
@@ -82,15 +78,8 @@ class LogRoute:
                 if not turn.has_it():
                     raise Fenced("this instance lost its turn: its consumer group did not hear from it in time")
 
-            try:
-                with ExitStack() as held:
-                    self._work_on(Topics(admin), held, checkpoint)
-            except _StoppingError:
-                return
-            except Fenced as error:
-                if turn.has_it(_TURN_S):
-                    raise
-                raise Retryable("another instance took over: this one was silent for too long") from error
+            with suppress(_StoppingError):
+                self._work_on(Topics(admin), held, checkpoint)
 
     def _work_on(self, topics: Topics, held: ExitStack, checkpoint: Callable[[], None]) -> None:
         work, logged, encoder = self._work, self._logged, self._new_encoder()

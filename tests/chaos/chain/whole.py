@@ -1,7 +1,6 @@
 """A whole chain on servers of its own: ingest, two stages, expel with its retrier, two write-backs, an observer."""
 
 import json
-import socket
 import subprocess
 import sys
 import time
@@ -19,6 +18,7 @@ from tests.support.observing import Observer, observing
 from tests.support.processes import kill
 from tests.support.servers import Servers
 from tests.support.stages import RunningStage, StageWorld, running_stage
+from tests.support.sync import free_port
 from tests.support.topics import Cluster
 from tests.support.waiting import wait_until
 
@@ -79,9 +79,8 @@ class Whole:
             connection.execute(
                 "CREATE TABLE rows (id text PRIMARY KEY, plan text, version bigint NOT NULL, deleted boolean NOT NULL)"
             )
-        self.pages = {role: f"127.0.0.1:{free_port()}" for role in EDGES}
         document |= {
-            "pages": dict(self.pages),
+            "pages": {role: f"127.0.0.1:{free_port()}" for role in EDGES},
             "ingest": {"plays": {**entry, "topic": self.raw, "format": "json", "event_time": "ts"}},
             "expel": {"acme": {"topic": world.topic("out"), "to": {"http": http}, "retries": ["2s"]}},
             "sync": {
@@ -149,11 +148,6 @@ class Whole:
     def rows_in_postgres(self) -> set[int]:
         with psycopg.connect(str(self.servers.addresses.postgres_dsn)) as connection:
             return {int(key) for (key,) in connection.execute("SELECT id FROM rows")}
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return int(free.getsockname()[1])
 
 
 def goes_on(endpoint: Endpoint, more: int) -> None:
