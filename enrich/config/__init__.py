@@ -12,6 +12,8 @@ from enrich.config.sections.edges.ingest import Ingest, Invalid
 from enrich.config.sections.host.memory import Memory
 from enrich.config.sections.kafka.client_settings import ClientSettings, Role
 from enrich.config.sections.kafka.section import KafkaSection, Mechanism, Protocol, Registry, Security
+from enrich.config.sections.masks.classifying import Classification, TopicMasks
+from enrich.config.sections.masks.section import Masking
 from enrich.config.sections.pipeline import Pipeline
 from enrich.config.sections.stages.routes import Route
 from enrich.config.sections.stages.source import Source
@@ -40,6 +42,7 @@ __all__ = [
     "EVERY_TOPIC",
     "Access",
     "AvroSchema",
+    "Classification",
     "Cleanup",
     "ClientSettings",
     "Columns",
@@ -61,6 +64,7 @@ __all__ = [
     "KeyKind",
     "Loader",
     "Lookup",
+    "Masking",
     "Mechanism",
     "Memory",
     "OnMiss",
@@ -94,6 +98,7 @@ __all__ = [
     "Table",
     "Target",
     "Then",
+    "TopicMasks",
     "TopicWishes",
     "Writeback",
     "from_wire",

@@ -34,6 +34,7 @@ _STAND_INS: Mapping[str, Any] = {
     "value": "1 + 1",
     "table": "stand-in",
     "key": ["stand_in"],
+    "Masks.key": "stand-in of a secret",
     "as": "stand_in",
     "checkpoint": "stand-in:checkpoint",
     "dsn": "postgresql://stand-in",

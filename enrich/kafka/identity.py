@@ -8,6 +8,19 @@ ORIGIN = "enrich.origin"
 EVENT_TIME = "enrich.event_time"
 """When it happened, in ms since 1970, as text."""
 
+PASSED_ON = (
+    ORIGIN,
+    EVENT_TIME,
+    "enrich.version",
+    "enrich.release",
+    "enrich.op",
+    "enrich.lsn",
+    "enrich.xid",
+    "enrich.commit_time",
+    "enrich.replays",
+)
+"""All headers of ours that an event may keep on its way. They say nothing of its content."""
+
 # A place has one name only: no zeros before its numbers.
 _ORIGIN = re.compile(rb"([A-Za-z0-9._-]{1,249}/(?:0|[1-9][0-9]{0,9}))/(0|[1-9][0-9]{0,18})")
 _TIME = re.compile(rb"-?[0-9]{1,18}")

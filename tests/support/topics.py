@@ -1,7 +1,7 @@
 """Topics in tests: made for one test, filled with ids, and read back as exact ids, because counts cancel."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -52,12 +52,17 @@ class Cluster:
         self.topics.create(topic, config={"cleanup.policy": "compact"}, **settings)
         wait_until(is_known, what="the new topic")
 
-    def produce(self, topic: str, records: Iterable[tuple[bytes | None, bytes | None]]) -> None:
+    def produce(
+        self,
+        topic: str,
+        records: Iterable[tuple[bytes | None, bytes | None]],
+        headers: Sequence[tuple[str, bytes]] = (),
+    ) -> None:
         """Produces (key, value) records; all are acknowledged when it returns."""
         producer = self._producer(topic)
         try:
             for key, value in records:
-                producer.produce(topic, key, value)
+                producer.produce(topic, key, value, headers=list(headers))
             producer.flush()
         except EnrichError:
             self._producers.clear()  # it would raise this for ever

@@ -14,7 +14,7 @@ REPLAYS = "enrich.replays"
 # The headers that `dead_letter` adds. `enrich.version` and the count of replays belong to the original record.
 _ADDED = frozenset(
     f"enrich.{name}"
-    for name in ("reason", "stage", "lookup", "topic", "partition", "offset", "key", "length", "sha256")
+    for name in ("reason", "stage", "lookup", "topic", "partition", "offset", "key", "length", "sha256", "masked")
 ) | {"enrich.key_length", "enrich.key_sha256", "enrich.headers_left_out"}
 
 
@@ -43,6 +43,8 @@ class Letter:
     replays: int
     lacks_key_or_headers: bool = False
     """The key or the headers did not fit either."""
+    is_masked: bool = False
+    """Its key and value are not those of its record."""
 
     @property
     def place(self) -> tuple[str, int, int] | None:
@@ -84,6 +86,7 @@ def letter_of(dlq: str, message: Message) -> Letter | None:
             message.timestamp()[1],
             int(fields.get(REPLAYS, b"0")),
             not {"enrich.key_length", "enrich.headers_left_out"}.isdisjoint(fields),
+            "enrich.masked" in fields,
         )
     except (KeyError, ValueError):
         return None

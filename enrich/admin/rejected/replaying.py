@@ -18,6 +18,7 @@ _AT_A_TIME = 1_000
 # These texts are keys in the JSON of `enrich dlq replay`: they must not change.
 CUT = "its value was cut, since the DLQ does not take it whole"
 EMPTY = "whether its value was empty or null the letter does not tell"
+MASKED = "it was masked, so its event is only in the topic that it came from"
 NO_KEY = "it has no key, and the topic is compacted"
 NEWER = "its key has something newer in the table's topic"
 UNCHECKED = "a replay cannot check the event again: with --force it is written as it was sent"
@@ -87,6 +88,8 @@ class Replay:
         compacted = self._is_compacted(way.topic)
         if compacted is None:
             return GONE
+        if letter.is_masked:
+            return MASKED
         if letter.is_cut:
             return CUT
         if compacted and letter.key is None:

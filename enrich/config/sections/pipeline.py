@@ -11,6 +11,7 @@ from enrich.config.sections.edges.pages import Pages
 from enrich.config.sections.host.agent import AgentSection
 from enrich.config.sections.host.memory import Memory
 from enrich.config.sections.kafka.section import KafkaSection
+from enrich.config.sections.masks.section import Masks
 from enrich.config.sections.observe.section import Observe
 from enrich.config.sections.stages.stage import Stage
 from enrich.config.sections.sync.section import Sync, filled_sync
@@ -42,6 +43,8 @@ class Pipeline(Section):
     """The tables, by name."""
     stages: Mapping[Name, Stage] = Field(default_factory=dict, json_schema_extra=_NAMED)
     """The stages, by name."""
+    masks: Masks | None = None
+    """What the stages see of each column of their events. Without it: everything."""
 
     sync: Sync | None = None
     """What the sync service moves between topics and external stores."""

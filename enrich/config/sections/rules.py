@@ -10,6 +10,7 @@ from enrich.config.messages.problems import Finding, Path
 from enrich.config.sections.edges.rules import edge_rules
 from enrich.config.sections.host.memory_shares import memory_rules
 from enrich.config.sections.kafka.rules import kafka_rules
+from enrich.config.sections.masks.rules import mask_rules
 from enrich.config.sections.observe.rules import observe_rules
 from enrich.config.sections.pipeline import Pipeline
 from enrich.config.sections.stages.pattern_rules import pattern_rules
@@ -30,6 +31,7 @@ def broken_rules(pipeline: Pipeline) -> Iterator[Finding]:
         yield from sync_rules(pipeline, pipeline.sync, ("sync",))
     yield from edge_rules(pipeline)
     yield from observe_rules(pipeline)
+    yield from mask_rules(pipeline)
     yield from _topic_rules(pipeline)
     yield from pattern_rules(pipeline)
     yield from _directory_rules(pipeline)

@@ -27,8 +27,8 @@ class AvroEvents:
     def written_fields(self) -> Sequence[str]:
         return tuple(str(name) for name in self._columns.names)
 
-    def read(self, fields: Sequence[str]) -> Step:  # noqa: ARG002 - each has to be decoded to find the next
-        return ReadAvro(self._bodies)
+    def read(self, fields: Sequence[str]) -> Sequence[Step]:  # noqa: ARG002 - each has to be decoded to find the next
+        return [ReadAvro(self._bodies)]
 
     def reason(self) -> Column:
         schema = "its schema" if self._bodies.registry_of is None else "a schema in the registry"

@@ -3,17 +3,28 @@
 from enrich.base.errors import ConfigError
 from enrich.codecs.avro.schemas.merging import merged
 from enrich.codecs.avro.schemas.registry import Registry, access_of
-from enrich.config import AvroSchema, Framing, Pipeline, Source, to_wire
+from enrich.config import AvroSchema, Classification, Framing, Pipeline, Source, to_wire
 from enrich.stage.formats.avro_events import AvroEvents
 from enrich.stage.formats.event_format import EventFormat
 from enrich.stage.formats.json_events import JsonEvents
+from enrich.stage.formats.masked_events import MaskedEvents
 from enrich.stage.formats.plain_events import PlainEvents
+from enrich.stage.steps.masking import MaskEvents, Secrets
 from enrich.stage.steps.reading import Bodies
 
 
 def event_format(pipeline: Pipeline, source: Source) -> EventFormat:
     """Asks the registry if the section has no schema. Raises ConfigError for a format that stages cannot read, and
     Unreachable if the registry does not answer."""
+    classes = Classification.of_pipeline(pipeline)
+    if pipeline.masks is None or classes is None:
+        return _as_they_are(pipeline, source)
+    if source.columns is None:
+        raise NotImplementedError
+    return MaskedEvents(JsonEvents(source.columns), [MaskEvents(Secrets(classes, pipeline.masks.secret))])
+
+
+def _as_they_are(pipeline: Pipeline, source: Source) -> EventFormat:
     if source.columns is not None:
         return JsonEvents(source.columns)
     if str(source.format) in ("string", "bytes"):

@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 from pyspark.sql.types import StructType
 
-from enrich.kafka.identity import EVENT_TIME, ORIGIN
+from enrich.kafka.identity import EVENT_TIME, ORIGIN, PASSED_ON
 from enrich.stage.steps.step import Step
 
 
@@ -75,6 +75,11 @@ def with_identity(time_ms: Column) -> Column:
     return sql.when(headers.isNull(), sql.array(*own.values())).otherwise(sql.concat(headers, *missing))
 
 
+def only_ours() -> Column:
+    """The event's headers without those that nobody has classified."""
+    return sql.filter(sql.col(KAFKA.headers), lambda each: each["key"].isin(*PASSED_ON))
+
+
 def header(name: str) -> Column:
     """The value of the event's first header of this name; null if it has none. No lambda, for the same reason."""
     headers = sql.col(KAFKA.headers)
@@ -99,8 +104,8 @@ class EventFormat(Protocol):
     def written_fields(self) -> Sequence[str] | None:
         """The fields that become the members of an output; None if the event's own bytes become the output."""
 
-    def read(self, fields: Sequence[str]) -> Step:
-        """Makes `USABLE` and the named fields, which are null if the event is not usable."""
+    def read(self, fields: Sequence[str]) -> Sequence[Step]:
+        """They make `USABLE` and the named fields, which are null if the event is not usable."""
 
     def reason(self) -> Column:
         """Why an event is not usable. It must not quote the event's content."""

@@ -28,8 +28,8 @@ class JsonEvents:
     def schema(self) -> StructType:
         return cast(StructType, StructType.fromDDL(str(self._columns)))
 
-    def read(self, fields: Sequence[str]) -> Step:
-        return ReadJson(self._columns.select(fields))
+    def read(self, fields: Sequence[str]) -> Sequence[Step]:
+        return [ReadJson(self._columns.select(fields))]
 
     def reason(self) -> Column:
         is_text = sql.is_valid_utf8(sql.col(KAFKA.value).cast("string"))

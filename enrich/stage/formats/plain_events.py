@@ -24,8 +24,8 @@ class PlainEvents:
     def schema(self) -> StructType:
         return StructType().add(_FIELD, StringType() if self._is_text else BinaryType())
 
-    def read(self, fields: Sequence[str]) -> Step:  # noqa: ARG002 - there is one
-        return ReadPlain(_FIELD, self._is_text)
+    def read(self, fields: Sequence[str]) -> Sequence[Step]:  # noqa: ARG002 - there is one
+        return [ReadPlain(_FIELD, self._is_text)]
 
     def reason(self) -> Column:
         return missing().otherwise("the event is not UTF-8 text")

@@ -82,4 +82,5 @@ def task_spec(pipeline: Pipeline, lookups: Sequence[Lookup], *, lineage: bool) -
     """Raises ConfigError for a table that the pipeline does not have."""
     planned = stage_lookups(pipeline, lookups)
     rules = freshness_rules(pipeline, (lookup.table for lookup in planned))
-    return TaskSpec(to_wire(pipeline), planned, rules, lineage)
+    key = b"" if pipeline.masks is None else pipeline.masks.secret
+    return TaskSpec(to_wire(pipeline), planned, rules, lineage, key)

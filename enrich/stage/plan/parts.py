@@ -93,7 +93,7 @@ def stage_parts(
         registry = pipeline.kafka.registry
         ways = routing(spark, stage.routes, stage.otherwise, schema, most_bytes, registry, where, repeatable=repeatable)
     on_routes = () if ways is None else (name for name in ways.needs if name in fields.schema.names)
-    parts: list[Part] = [NoteArrival(), form.read(fields.to_read([*asked.needs, *others, *on_routes]))]
+    parts: list[Part] = [NoteArrival(), *form.read(fields.to_read([*asked.needs, *others, *on_routes]))]
     if fields.normalize:
         parts.append(fields.normalizing())
     parts.append(asked.by_spark)

@@ -9,7 +9,7 @@ from pyspark.sql import functions as sql
 from enrich.config import OnMiss, Pipeline
 from enrich.kafka.identity import EVENT_TIME, ORIGIN
 from enrich.stage.formats.choosing import event_format
-from enrich.stage.formats.event_format import HEADERS_TYPE, KAFKA, bytes_beside_value, header, with_identity
+from enrich.stage.formats.event_format import HEADERS_TYPE, KAFKA, bytes_beside_value, header, only_ours, with_identity
 from enrich.stage.measure.counting import observed
 from enrich.stage.plan.dead_letters import Sender, dead_letter, failure_row
 from enrich.stage.plan.expressions import Expressions
@@ -77,6 +77,7 @@ class StagePlan:
         events."""
         self._sender = Sender(pipeline.name, name, source_ids or {})
         self._stage = pipeline.stages[name]
+        self._is_masked = pipeline.masks is not None
         self._limits = limits or Limits()
         self._format = event_format(pipeline, self._stage.source)
         where = f"stages.{name}."
@@ -119,7 +120,10 @@ class StagePlan:
         """The columns topic, key, value and headers for Spark's Kafka sink, from the columns of its Kafka source. With
         a pin the tables answer as of its offsets."""
         time = header(EVENT_TIME).alias(TIME_HEADER)
-        events = KAFKA.of(source).select("*", bytes_beside_value().alias(BESIDE), time)
+        events = KAFKA.of(source)
+        if self._is_masked:
+            events = events.withColumn(KAFKA.headers, only_ours())
+        events = events.select("*", bytes_beside_value().alias(BESIDE), time)
         wanted = {*KAFKA.columns, USABLE, LAG_REPORT}
         if self._routing is None:
             wanted.add(OUTPUT)
@@ -211,6 +215,8 @@ class StagePlan:
         if self._stage.dlq is None:
             return failure_row(is_dead, self._reason())
         decided = {"enrich.lookup": self._deciding_lookup(), "enrich.route": self._deciding_route()}
+        if self._is_masked:
+            decided["enrich.masked"] = sql.lit("true")
         return dead_letter(is_dead, self._stage.dlq, self._sender, self._reason(), decided, self._limits.dlq)
 
     def _writeback_rows(

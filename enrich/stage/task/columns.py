@@ -6,6 +6,7 @@ begin with `_`, and those of Kafka with `_kafka_`.
 
 from dataclasses import dataclass
 
+KEY = "_kafka_key"
 VALUE = "_kafka_value"
 TIMESTAMP = "_kafka_timestamp"
 TOPIC = "_kafka_topic"

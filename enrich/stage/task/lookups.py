@@ -2,14 +2,15 @@
 without a row."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 
 from enrich.base.errors import ConfigError
-from enrich.config import Columns, Lookup, OnMiss, Pipeline
+from enrich.config import Classification, Columns, Lookup, Masking, OnMiss, Pipeline
+from enrich.config.sections.masks.section import TO_TEXT
 from enrich.config.types.values import fit
 
 
@@ -29,17 +30,27 @@ class StageLookup:
     """Whether an event waits for its row until the table is complete beyond the event's time."""
     default: Mapping[str, Any] | None = None
     as_of: bool = False
+    masks: Mapping[str, Masking] = field(default_factory=dict)
+    """Of the columns that are not shown as they are. Those that are withheld are not among `columns`."""
+
+    @cached_property
+    def row_kind(self) -> pa.StructType:
+        """Type of the rows. All fields are nullable, whatever the table's columns are, since a miss is null."""
+        return pa.struct([column.with_nullable(True) for column in self.columns.arrow])
 
     @cached_property
     def kind(self) -> pa.StructType:
-        """Type of the object. All fields are nullable, whatever the table's columns are, since a miss is null."""
-        return pa.struct([field.with_nullable(True) for field in self.columns.arrow])
+        """Type of the object: of a masked row."""
+        return pa.struct([self._masked(column) for column in self.row_kind])
+
+    def _masked(self, column: pa.Field) -> pa.Field:
+        return column.with_type(pa.string()) if self.masks.get(column.name) in TO_TEXT else column
 
     @cached_property
     def default_row(self) -> pa.Scalar:
         given = self.default or {}
         row = {column.name: fit(given.get(column.name), column) for column in self.columns.columns}
-        return pa.scalar(row, self.kind)
+        return pa.scalar(row, self.row_kind)
 
 
 def stage_lookups(pipeline: Pipeline, lookups: Sequence[Lookup]) -> tuple[StageLookup, ...]:
@@ -52,14 +63,21 @@ def _stage_lookup(pipeline: Pipeline, lookup: Lookup) -> StageLookup:
         raise ConfigError(
             f"there is no table `{lookup.table}`", next_step=f"choose from {', '.join(sorted(pipeline.tables))}"
         )
-    columns = pipeline.tables[lookup.table].columns
+    table = pipeline.tables[lookup.table]
+    columns = table.columns.select(lookup.select or table.columns.names)
+    masks: dict[str, Masking] = {}
+    if (classes := Classification.of_pipeline(pipeline)) is not None:
+        of_table = classes.of_table(lookup.table, table)
+        masks = {name: of_table.of(name).masking for name in columns.names}
+        columns = columns.select(name for name in columns.names if masks[name] is not Masking.withhold)
     return StageLookup(
         name=lookup.as_,
         table=lookup.table,
-        columns=columns.select(lookup.select or columns.names),
+        columns=columns,
         keys=tuple(lookup.key),
         last_resort=lookup.last_resort,
         waits=lookup.on_miss == OnMiss.wait,
         default=lookup.default,
         as_of=lookup.as_of,
+        masks={name: one for name, one in masks.items() if one not in (Masking.show, Masking.withhold)},
     )

@@ -1,6 +1,6 @@
 """What a driver sends to its workers: everything they need, in one value that can be pickled."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import pyarrow as pa
@@ -38,6 +38,8 @@ class TaskSpec:
     lookups: tuple[StageLookup, ...]
     rules: tuple[FreshnessRule, ...]
     lineage: bool = False
+    mask_key: bytes = field(default=b"", repr=False)
+    """Set if the pipeline has masks."""
 
     @cached_property
     def needs_times(self) -> bool:

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from enrich.stage.masking.rows import masked_rows
 from enrich.stage.task.fate import Mask
 from enrich.stage.task.lookups import StageLookup
 from enrich.stage.task.report import STATUSES, BatchReport, host, own_memory, statuses_of
@@ -62,7 +63,10 @@ def answered(spec: TaskSpec, views: Views, questions: Questions, waited_s: float
     began = time.monotonic()
     found = _found_or_waited(spec.lookups, views, questions)
     verdict = judge(spec.lookups, found, questions.keys, questions.usable)
-    columns = list(verdict.objects)
+    columns = [
+        masked_rows(rows, lookup.masks, lookup.kind, spec.mask_key)
+        for rows, lookup in zip(verdict.objects, spec.lookups, strict=True)
+    ]
     if spec.lineage:
         columns += [_lineage(lookup, each) for lookup, each in zip(spec.lookups, found, strict=True)]
     tally = BatchReport(

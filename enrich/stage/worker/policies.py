@@ -47,7 +47,7 @@ def judge(lookups: Sequence[StageLookup], found: Sequence[Found], keys: Sequence
     for index, (lookup, each) in enumerate(zip(lookups, found, strict=True)):
         policy = lookup.last_resort
         missing = without_row(each)
-        values = each.values.cast(lookup.kind)
+        values = each.values.cast(lookup.row_kind)
         if policy == OnMiss.default and missing.any():
             values = pc.if_else(pa.array(missing), lookup.default_row, values)
         objects.append(values)

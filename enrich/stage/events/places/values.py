@@ -69,6 +69,11 @@ def found(marks: Marks, name: bytes, deep: int = 1, inside: Spans | None = None)
     return _members(marks, strings, deep, inside)
 
 
+def top_level(marks: Marks) -> Values:
+    """All members of the events, in the order in which they stand."""
+    return _members(marks, np.arange(len(marks.opens)), 1, None)
+
+
 def entries(marks: Marks, deep: int, inside: Spans) -> Values:
     """All members of these objects."""
     return _members(marks, np.arange(len(marks.opens)), deep, inside)
