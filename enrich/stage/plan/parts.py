@@ -9,7 +9,8 @@ from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
 from pyspark.sql.types import StructField, StructType
 
 from enrich.config import Pipeline, Replay, Stage
-from enrich.config.sections.stages.routes import DLQ
+from enrich.config.sections.stages.routes import DLQ, takes_tombstones
+from enrich.config.sections.stages.source import Tombstones
 from enrich.stage.compute import Compiled, NotCompiled
 from enrich.stage.formats.event_format import EventFormat
 from enrich.stage.plan.expressions import Expression, Expressions
@@ -20,6 +21,7 @@ from enrich.stage.steps.computing import Compute, fields_of
 from enrich.stage.steps.looking_up import LookUp
 from enrich.stage.steps.routes import TakeRoutes
 from enrich.stage.steps.timing import FindTimes, NoteArrival, ReportLags
+from enrich.stage.steps.tombstones import TakeTombstones
 from enrich.stage.steps.whole import WriteWhole
 from enrich.stage.task.columns import TIME, TIMESTAMP
 from enrich.stage.task.fate import Fate
@@ -118,7 +120,12 @@ def stage_parts(
         parts.append(WriteWhole(names, stage.lineage, list(fields.normalize), written, most))
     if ways is not None:
         rest = Fate.DLQ if stage.otherwise == DLQ else Fate.DROP
-        parts += [ways.evaluated, TakeRoutes(ways.specs, rest, bool(lookups))]
+        taking = TakeRoutes(ways.specs, rest, bool(lookups))
+        parts += [ways.evaluated, taking]
+        if stage.source.tombstones != Tombstones.dlq:
+            forwards = stage.source.tombstones == Tombstones.forward
+            on = {index: route.all_topics for index, route in enumerate(stage.routes) if takes_tombstones(route)}
+            parts.append(TakeTombstones([route.name for route in stage.routes], on if forwards else {}, taking.record))
     parts.append(ReportLags())
     reasons = {**fields.reasons, **asked.reasons, **({} if ways is None else ways.reasons)}
     return StageParts(parts, spec, ways, list(reasons.values()))

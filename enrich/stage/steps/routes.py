@@ -111,7 +111,7 @@ class TakeRoutes:
     @property
     def makes(self) -> Mapping[str, pa.DataType]:
         return {
-            RECORDS: pa.list_(self._record),
+            RECORDS: pa.list_(self.record),
             ROUTED: pa.int8(),
             PROBLEM: pa.string(),
             PROBLEM_ROUTE: pa.string(),
@@ -119,7 +119,7 @@ class TakeRoutes:
         }
 
     @property
-    def _record(self) -> pa.StructType:
+    def record(self) -> pa.StructType:
         fields = [pa.field("route", pa.int8()), pa.field("topic", pa.string()), pa.field("value", pa.binary())]
         if any(route.has_key for route in self.routes):
             fields.append(pa.field("key", pa.binary()))
@@ -161,7 +161,7 @@ class TakeRoutes:
 
     def _records(self, taken: Sequence[tuple[int, "_Taken"]], count: int) -> tuple[pa.ListArray, Mask]:
         """The records of each event, in the order in which the routes are given; and which events make some."""
-        kind = self._record
+        kind = self.record
         parents = np.concatenate([one.parents for _, one in taken])
         routes = np.concatenate([np.full(len(one.parents), index, np.int8) for index, one in taken])
         # The records of each route are in the order of events already, so that a stable sort only joins them.

@@ -247,3 +247,35 @@ def test_what_cannot_work_is_told_before_the_stage_starts(spark, world, change, 
     with pytest.raises(ConfigError, match=message) as raised:
         StagePlan(spark, world.pipeline, stage, source=VERSIONS)
     assert (raised.value.where or "").startswith("stages.wrong.routes[0]")
+
+
+@pytest.mark.parametrize(
+    ("tombstones", "fate"), [("dlq", {"dlq"}), ("drop", set()), ("forward", {"whole", "of-eu", "of-none", "rest"})]
+)
+@pytest.mark.parametrize("who", ["workers", "spark"])
+def test_a_tombstone_is_a_dead_letter_or_dropped_or_takes_all_routes_that_keep_its_key(
+    spark, world, tombstones, fate, who
+):
+    stage = world.stage(f"tombs-{tombstones}-{who}", LOOKUPS, topics="all")
+    section = world.document["stages"][stage]
+    del section["sink"]
+    section["source"] |= {"schema": SCHEMA, "tombstones": tombstones}
+    section["routes"] = [{**each} for each in routes(world)]
+    del section["routes"][3]["key"]
+    section["routes"][0]["key"] = "user_id"
+    texts = [None, b'{"user_id":"ann","n":7}', None, b"no JSON", None]
+    with by_spark() if who == "spark" else nullcontext():
+        plan = StagePlan(spark, world.pipeline, stage, source=VERSIONS)
+    rows = plan.records(source_of(spark, texts)).collect()
+    found = Counter((row.topic.removeprefix(world.topic("all.")), bytes(row.key)) for row in rows if not row.value)
+    names = {"k0", "k2", "k4"}
+    if tombstones == "dlq":
+        assert {topic for topic, _ in found} == fate
+        assert len(found) == len(names)
+    else:
+        assert found == Counter((topic, name.encode()) for topic in fate for name in names)
+    origins = {number: origin_of(number) for number in (0, 2, 4)}
+    told = {each.value for row in rows if not row.value for each in row.headers if each.key == "enrich.origin"}
+    assert tombstones != "forward" or {bytes(each) for each in told} == {*origins.values()}
+    others = Counter(row.topic.removeprefix(world.topic("all.")) for row in rows if row.value)
+    assert others == {"whole": 1, "rest": 1, "dlq": 1}

@@ -94,7 +94,8 @@ def _masked(value: Any, text: str, masking: Masking) -> Any:
 
 
 def members_as_written(event: str) -> list[str]:
-    decoder, texts = json.JSONDecoder(), []
+    decoder = json.JSONDecoder()
+    texts: list[str] = []
     place = event.index("{") + 1
     while True:
         place = _after(event, place)

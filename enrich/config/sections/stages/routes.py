@@ -59,6 +59,11 @@ class Route(Section):
             yield ("headers", name), text
 
 
+def takes_tombstones(route: Route) -> bool:
+    """Whether its records have the event's key, and one for each event."""
+    return route.key is None and route.explode is None
+
+
 def route_rules(
     routes: tuple[Route, ...], otherwise: str, here: Path, *, has_dlq: bool, has_registry: bool
 ) -> Iterator[Finding]:

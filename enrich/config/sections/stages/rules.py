@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from enrich.config.messages.problems import Finding, Path
 from enrich.config.messages.words import Wrong, hint
 from enrich.config.sections.kafka.section import KafkaSection
-from enrich.config.sections.stages.routes import DROP, route_rules
+from enrich.config.sections.stages.routes import DROP, route_rules, takes_tombstones
+from enrich.config.sections.stages.source import Tombstones
 from enrich.config.sections.stages.source_rules import source_rules
 from enrich.config.sections.stages.stage import Lookup, OnMiss, Replay, Stage
 from enrich.config.sections.tables.rules import replayable
@@ -38,6 +39,12 @@ def stage_rules(stage: Stage, here: Path, kafka: KafkaSection, tables: Mapping[s
 def _output_rules(stage: Stage, here: Path, *, has_registry: bool) -> Iterator[Finding]:
     if stage.sink is None and not stage.routes:
         yield Finding((*here, "sink"), "missing: The topic of enriched events, or `routes`.", about=(here,))
+    tombstones = (*here, "source", "tombstones")
+    if stage.source.tombstones != Tombstones.dlq and stage.sink is not None:
+        yield Finding(tombstones, "needs `routes`: write the sink as a route", about=((*here, "sink"),))
+    elif stage.source.tombstones == Tombstones.forward and not any(takes_tombstones(each) for each in stage.routes):
+        message = "every route has `key` or `explode`, for which tombstones have no fields: there is none to take them"
+        yield Finding(tombstones, message, about=((*here, "routes"),))
     if stage.sink is not None:
         for key, is_given in (("routes", bool(stage.routes)), ("otherwise", stage.otherwise != DROP)):
             if is_given:

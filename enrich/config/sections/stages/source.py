@@ -3,6 +3,7 @@
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from enum import StrEnum
 from functools import cached_property
 from typing import Annotated
 
@@ -12,7 +13,7 @@ from enrich.config.messages.words import Wrong, shown
 from enrich.config.types.column_types import Column
 from enrich.config.types.columns import ColumnList, Columns, parse_columns
 from enrich.config.types.encoding import AvroSchema, Encoded, Format
-from enrich.config.types.fields import TOPIC_PATTERN, Topic, as_text, each_once
+from enrich.config.types.fields import TOPIC_PATTERN, Topic, as_text, each_once, one_of
 
 # Of regular expressions, what Java and Python read alike.
 _PIECE = re.compile(r"[A-Za-z0-9_.|)*+?-]|\((?!\?)|\\[.dw-]|\[\^?(?:[A-Za-z0-9._-]|\\[.dw-])+\]|\{\d+(?:,\d*)?\}|\(\?:")
@@ -47,6 +48,12 @@ def _as_pattern(value: object) -> str:
     return str(text)
 
 
+class Tombstones(StrEnum):
+    dlq = "dlq"
+    forward = "forward"
+    drop = "drop"
+
+
 Topics = Annotated[
     tuple[str, ...],
     BeforeValidator(_as_topics),
@@ -70,6 +77,10 @@ class Source(Encoded):
     schemas: Mapping[Topic, ColumnList] | None = None
     """For json, instead of `schema`, when the topics differ: the fields of each topic, as column lists. A field that
     several of them have must have the same type in all; it is null in events that lack it."""
+
+    tombstones: Annotated[Tombstones, one_of(Tombstones)] = Tombstones.dlq
+    """What becomes of records without a value, which say that their key is deleted: `dlq`; `forward`, on every route
+    that has neither `key` nor `explode`, whatever its `when`; or `drop`. The last two need `routes`."""
 
     @classmethod
     def schema_parser(cls, encoding: Format) -> Callable[[str], Columns]:

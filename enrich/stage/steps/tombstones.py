@@ -1,0 +1,71 @@
+"""Records without a value: they go on as such, or are dropped, where they would else be dead letters."""
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from enrich.stage.steps.step import Columns, Work
+from enrich.stage.task.columns import RECORDS, ROUTE_REPORT, ROUTED, USABLE, VALUE
+from enrich.stage.task.fate import Fate
+from enrich.stage.task.pin import Pin
+
+
+@dataclass(frozen=True)
+class TakeTombstones:
+    """Comes behind the routes, and changes what they made of tombstones."""
+
+    routes: Sequence[str]
+    topics: Mapping[int, Sequence[str]]
+    """By the number of each route that takes them: all of its topics, since a row may have gone to any of them. Empty:
+    they are dropped."""
+    record: pa.StructType
+    needs: Collection[str] = (VALUE, USABLE, RECORDS, ROUTED, ROUTE_REPORT)
+
+    @property
+    def makes(self) -> Mapping[str, pa.DataType]:
+        return {USABLE: pa.bool_(), RECORDS: pa.list_(self.record), ROUTED: pa.int8(), ROUTE_REPORT: pa.string()}
+
+    def begin(self, pin: Pin | None) -> Work:  # noqa: ARG002 - it reads no table
+        return self._taken
+
+    def _taken(self, columns: Columns) -> Columns:
+        are_some = columns[VALUE].is_null()
+        if not are_some.true_count:
+            return {}
+        fate = Fate.FORWARD if self.topics else Fate.DROP
+        made = {
+            USABLE: pc.or_(columns[USABLE], are_some),
+            ROUTED: pc.if_else(are_some, pa.scalar(fate, pa.int8()), columns[ROUTED]),
+        }
+        if not self.topics:
+            return made
+        return made | {
+            RECORDS: self._records(columns[RECORDS], are_some),
+            ROUTE_REPORT: self._report(columns, are_some),
+        }
+
+    def _records(self, records: pa.ListArray, are_some: pa.BooleanArray) -> pa.ListArray:
+        """Tombstones have made none so far: all of them get the same."""
+        each = [{"route": route, "topic": topic} for route, topics in self.topics.items() for topic in topics]
+        places = np.flatnonzero(are_some.to_numpy(zero_copy_only=False))
+        sizes = np.diff(records.offsets.to_numpy())
+        before = pa.concat_arrays([records.flatten(), pa.array(each, self.record)])
+        sources = np.arange(len(records.flatten()))
+        at = np.cumsum(sizes)[places]
+        new = np.tile(np.arange(len(each)) + len(sources), len(places))
+        sources = np.insert(sources, np.repeat(at, len(each)), new)
+        sizes[places] = len(each)
+        offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
+        return pa.ListArray.from_arrays(pa.array(offsets), before.take(pa.array(sources)))
+
+    def _report(self, columns: Columns, are_some: pa.BooleanArray) -> pa.StringArray:
+        """How many events took each route stands with the first event."""
+        report = columns[ROUTE_REPORT]
+        counts = json.loads(report[0].as_py())
+        for index in self.topics:
+            counts[self.routes[index]] += are_some.true_count
+        return pa.concat_arrays([pa.array([json.dumps(counts)]), report.slice(1)])
