@@ -115,6 +115,16 @@ def _ids(content: npt.NDArray[np.uint8], starts: Indexes) -> npt.NDArray[np.uint
     return ids
 
 
+def schema_ids(values: pa.BinaryArray) -> pa.Int64Array:
+    """The id before each body; null where there is none."""
+    content, starts, ends = extents(values)
+    present = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
+    framed, _ = _framed(content, starts, ends, present)
+    ids, missing = np.zeros(len(values), np.int64), np.ones(len(values), np.bool_)
+    ids[framed], missing[framed] = _ids(content, starts[framed]), False
+    return pa.array(ids, mask=missing)
+
+
 def _require(schema: Record, kind: pa.StructType) -> None:
     names = {field.name for field in schema.fields}
     for column in kind:

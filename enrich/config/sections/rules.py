@@ -26,7 +26,9 @@ def broken_rules(pipeline: Pipeline) -> Iterator[Finding]:
     for name, table in pipeline.tables.items():
         yield from table_rules(table, ("tables", name), pipeline.kafka)
     for name, stage in pipeline.stages.items():
-        yield from stage_rules(stage, ("stages", name), pipeline.kafka, pipeline.tables)
+        yield from stage_rules(
+            stage, ("stages", name), pipeline.kafka, pipeline.tables, has_masks=pipeline.masks is not None
+        )
     if pipeline.sync is not None:
         yield from sync_rules(pipeline, pipeline.sync, ("sync",))
     yield from edge_rules(pipeline)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import Column, SparkSession
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import StringType, StructField, StructType
 
 from enrich.config import Pipeline, Replay, Stage
 from enrich.config.sections.stages.routes import DLQ, takes_tombstones
@@ -23,7 +23,7 @@ from enrich.stage.steps.routes import TakeRoutes
 from enrich.stage.steps.timing import FindTimes, NoteArrival, ReportLags
 from enrich.stage.steps.tombstones import TakeTombstones
 from enrich.stage.steps.whole import WriteWhole
-from enrich.stage.task.columns import TIME, TIMESTAMP
+from enrich.stage.task.columns import TIME, TIMESTAMP, TOPIC
 from enrich.stage.task.fate import Fate
 from enrich.stage.task.spec import TaskSpec
 
@@ -47,7 +47,9 @@ class StageFields:
         """`where`: how the stage's section begins, as `stages.enrich.`. Raises ConfigError for expressions of
         `normalize` that cannot work."""
         repeatable = stage.replay == Replay.deterministic
-        self._raw = Expressions(spark, form.schema, repeatable=repeatable)
+        # An expression may also name the topic, which an event has in every format.
+        with_topic = [*form.schema, StructField(TOPIC, StringType())]
+        self._raw = Expressions(spark, StructType(with_topic), repeatable=repeatable)
         texts = {name: Expression(text, f"{where}normalize.{name}") for name, text in stage.normalize.items()}
         self.normalize = {name: self._raw.value(each) for name, each in texts.items()}
         compiled = {name: self._raw.compiled(each.text) for name, each in texts.items()}
@@ -55,7 +57,7 @@ class StageFields:
         """Why Spark evaluates `normalize`, by expression."""
         self._compiled = {name: each for name, each in compiled.items() if isinstance(each, Compiled)}
         changed = {name: StructField(name, self._raw.kind(each)) for name, each in texts.items()}
-        self.schema = StructType([*({field.name: field for field in form.schema} | changed).values()])
+        self.schema = StructType([*({field.name: field for field in with_topic} | changed).values()])
         self.expressions = Expressions(spark, self.schema, repeatable=repeatable)
         """Over the fields as they are once they are normalized."""
         self.form = form

@@ -1,14 +1,13 @@
 """Masks events before anything else sees them: what follows, in workers and in the JVM, has no other value or key."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from enrich.config import Classification, Masking, TopicMasks
+from enrich.stage.steps.by_topic import each_topic
 from enrich.stage.steps.step import Columns, Work
 from enrich.stage.task.columns import KEY, TOPIC, VALUE
 from enrich.stage.task.pin import Pin
@@ -42,14 +41,20 @@ class MaskEvents:
         of_topic = lru_cache(_TOPICS_AT_HAND)(self.secrets.classes.of)
         reader, key = EventFields(pa.schema([])), self.secrets.key
 
+        def values_of(topic: str, some: Sequence[pa.Array]) -> pa.BinaryArray:
+            values, usable = some
+            return masked_events(values, usable.to_numpy(zero_copy_only=False), of_topic(topic), key)
+
+        def keys_of(topic: str, some: Sequence[pa.Array]) -> pa.BinaryArray:
+            return masked_keys(some[0], of_topic(topic), key)
+
         def mask(columns: Columns) -> Columns:
-            usable, _ = reader.read(columns[VALUE])
-            made = []
-            for topic, chosen in _by_topic(columns[TOPIC]):
-                masks = of_topic(topic)
-                values = masked_events(columns[VALUE].filter(chosen), usable[chosen], masks, key)
-                made.append((chosen, {VALUE: values, KEY: masked_keys(columns[KEY].filter(chosen), masks, key)}))
-            return _together(columns, made)
+            topics, values = columns[TOPIC], columns[VALUE]
+            usable, _ = reader.read(values)
+            return {
+                VALUE: each_topic(topics, [values, pa.array(usable)], values_of),
+                KEY: each_topic(topics, [columns[KEY]], keys_of),
+            }
 
         return mask
 
@@ -63,23 +68,3 @@ def masked_keys(keys: pa.BinaryArray, masks: TopicMasks, key: bytes) -> pa.Binar
     if masking is Masking.withhold:
         return pa.nulls(len(keys), pa.binary())
     return masked(keys, Masking.hmac, key).cast(pa.binary())
-
-
-def _by_topic(topics: pa.Array) -> Iterator[tuple[str, np.ndarray]]:
-    """Each topic with its events. Most tasks read one."""
-    encoded = topics.dictionary_encode()
-    indices = encoded.indices.to_numpy()
-    for number, topic in enumerate(encoded.dictionary.to_pylist()):
-        yield topic, indices == number
-
-
-def _together(columns: Columns, made: Sequence[tuple[np.ndarray, Columns]]) -> Columns:
-    if len(made) == 1:
-        return made[0][1]
-    found = {}
-    for name in (VALUE, KEY):
-        array = pa.nulls(len(columns[name]), pa.binary())
-        for chosen, each in made:
-            array = pc.replace_with_mask(array, pa.array(chosen), each[name])
-        found[name] = array
-    return found

@@ -1,19 +1,21 @@
 """Reads the fields of events that expressions name, in each format."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from enrich.codecs import BareAvro, CachedSchemas, FramedAvro
+from enrich.base.errors import BadRecord, ConfigError
+from enrich.codecs import BareAvro, CachedSchemas, FramedAvro, SchemaSource
 from enrich.codecs.avro.columns import columns_of
 from enrich.codecs.rows import valid_text
+from enrich.config import EVERY_TOPIC, from_wire
 from enrich.config import Columns as ColumnList
-from enrich.config import from_wire
+from enrich.stage.steps.by_topic import each_topic
 from enrich.stage.steps.step import Columns, Work
-from enrich.stage.task.columns import USABLE, VALUE
+from enrich.stage.task.columns import TOPIC, USABLE, VALUE
 from enrich.stage.task.failures import reported_to_driver
 from enrich.stage.task.pin import Pin
 from stores.protocol import Decoder
@@ -106,12 +108,77 @@ class ReadAvro:
         return read
 
 
+@dataclass(frozen=True)
+class WriteAsJson:
+    """Events in Avro become the JSON that a stage would write of them; what cannot be read becomes empty."""
+
+    bodies: Mapping[str, Bodies]
+    """By topic; `*` is for all others."""
+    registry_of: str | None = None
+    """As in `Bodies`: events of topics that are not named are read by the schemas that they were written with."""
+    needs: Collection[str] = (VALUE, TOPIC)
+
+    @property
+    def makes(self) -> Mapping[str, pa.DataType]:
+        return {VALUE: pa.binary()}
+
+    def begin(self, pin: Pin | None) -> Work:  # noqa: ARG002 - it reads no table
+        return lambda columns: {VALUE: each_topic(columns[TOPIC], [columns[VALUE]], self._written)}
+
+    def _written(self, topic: str, columns: Sequence[pa.Array]) -> pa.BinaryArray:
+        (values,) = columns
+        bodies = self.bodies.get(topic, self.bodies.get(EVERY_TOPIC))
+        return self._as_written(values) if bodies is None else self._read(values, bodies)
+
+    def _as_written(self, values: pa.BinaryArray) -> pa.BinaryArray:
+        from enrich.codecs.avro.decoder import schema_ids
+
+        made, ids = _unread(values), schema_ids(values)
+        for schema_id in ids.unique().drop_null().to_pylist():
+            own = pc.fill_null(pc.equal(ids, schema_id), False)
+            with reported_to_driver():
+                schema = _schema(self.registry_of or "", schema_id)
+            if schema is not None:
+                made = pc.replace_with_mask(made, own, self._read(values.filter(own), Bodies(schema, self.registry_of)))
+        return made
+
+    @staticmethod
+    def _read(values: pa.BinaryArray, bodies: Bodies) -> pa.BinaryArray:
+        from enrich.stage.events.text import json_text, object_of
+
+        with reported_to_driver():
+            rows = _decoder(bodies).decode(pc.if_else(pc.equal(pc.binary_length(values), 0), None, values)).rows
+        texts = object_of({each.name: json_text(rows.field(number)) for number, each in enumerate(rows.type)})
+        return pc.if_else(rows.is_valid(), texts, _unread(values))
+
+
+def _unread(values: pa.BinaryArray) -> pa.BinaryArray:
+    """Empty, but for tombstones."""
+    return pc.if_else(values.is_valid(), pa.scalar(b""), pa.scalar(None, pa.binary()))
+
+
+@lru_cache(1_000)  # only a bound
+def _schema(pipeline: str, schema_id: int) -> str | None:
+    """None for an id that the registry does not know, or a schema that is none of records or has no columns."""
+    try:
+        schema = _agent_schemas(pipeline).get(schema_id)
+        columns_of(schema)
+    except (BadRecord, ConfigError):
+        return None
+    return schema
+
+
+@cache
+def _agent_schemas(pipeline: str) -> SchemaSource:
+    # Imported in the worker only: the driver needs no agent.
+    from enrich.host.reader.schemas import AgentSchemas
+
+    return CachedSchemas(AgentSchemas(from_wire(pipeline)))
+
+
 @cache  # a worker keeps it between tasks
 def _decoder(bodies: Bodies) -> Decoder:
     columns = columns_of(bodies.schema)
     if bodies.registry_of is None:
         return BareAvro(columns, bodies.schema)
-    # Imported in the worker only: the driver needs no agent.
-    from enrich.host.reader.schemas import AgentSchemas
-
-    return FramedAvro(columns, CachedSchemas(AgentSchemas(from_wire(bodies.registry_of))), bodies.schema)
+    return FramedAvro(columns, _agent_schemas(bodies.registry_of), bodies.schema)

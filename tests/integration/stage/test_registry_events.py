@@ -2,6 +2,7 @@
 Avro have theirs from the driver."""
 
 import datetime as dt
+import hmac
 import io
 import json
 import os
@@ -46,6 +47,10 @@ def link(addresses):
     address = urlsplit(addresses.registry_url)
     with watched_link(address.hostname, address.port) as link:
         yield link
+
+
+def record(**fields):
+    return {"type": "record", "name": "Any", "fields": [{"name": name, "type": kind} for name, kind in fields.items()]}
 
 
 def framed(schema_id, schema, row):
@@ -265,3 +270,52 @@ def test_a_type_that_avro_has_no_form_for_is_told_and_nothing_is_registered(spar
         StagePlan(spark, world.pipeline, stage, source=VERSIONS)
     with pytest.raises(ConfigError, match="is not in the schema registry"):
         newest(addresses.registry_url, topic)
+
+
+@pytest.mark.parametrize("source", ["named", "pattern"])
+def test_avro_of_different_topics_is_masked_by_the_columns_of_each_and_routed_by_topic(spark, world, addresses, source):
+    url = addresses.registry_url
+    stage = world.stage("mask", [])
+    users, cards = world.topic("cdc.app.users"), world.topic("cdc.app.cards")
+    section = world.document["stages"][stage]
+    del section["sink"]
+    section["source"] = {"format": "avro", "tombstones": "forward"} | (
+        {"topics": [users, cards]} if source == "named" else {"topic_pattern": users.replace("users", "[a-z]+")}
+    )
+    section["routes"] = [
+        {"name": name, "when": f"_kafka_topic = '{topic}'", "topic": world.topic(f"online.{name}")}
+        for name, topic in (("users", users), ("cards", cards))
+    ]
+    world.document["masks"] = {
+        "key": "a secret of the tests",
+        "app.users": {"id": "show", "email": "hmac", "name": "redact"},
+        "app.*": {"*_number": "partial", "owner": "hmac", "_key": "show"},
+    }
+    user = record(id="long", email="string", name=["null", "string"], note="string")
+    card = record(id="string", card_number="string", owner="string")
+    user_id = register(url, f"{users}-value", user)
+    card_id = register(url, f"{cards}-value", card)
+    email = "canary@x.org"
+    events = [
+        (users, framed(user_id, user, {"id": 7, "email": email, "name": "canary", "note": "canary"})),
+        (cards, framed(card_id, card, {"id": "canary", "card_number": "canary-4111-1234", "owner": email})),
+        (users, b"\0\0\0\0\1canary"),
+        (cards, b"canary"),
+        (users, None),
+    ]
+    rows = [(f"k{n}".encode(), value, topic, 0, n, None) for n, (topic, value) in enumerate(events)]
+    schema = "key binary, value binary, topic string, partition int, offset bigint, "
+    schema += "headers array<struct<key:string,value:binary>>"
+    frame = spark.createDataFrame(rows, schema).selectExpr("*", "timestamp_millis(1000) AS timestamp")
+    made = StagePlan(spark, world.pipeline, stage, source=VERSIONS).records(frame).collect()
+    found = {(row.topic.rpartition(".")[2], bytes(row.key).decode(), bytes(row.value or b"").decode()) for row in made}
+    assert not any("canary" in text for each in found for text in each)
+    hashed = hmac.digest(b"a secret of the tests", email.encode(), "sha256").hex()
+    letters = {key for topic, key, value in found if topic == "dlq" and value == "[masked]"}
+    assert len(letters) == 2
+    assert {each for each in found if each[0] != "dlq"} == {
+        ("users", "k0", f'{{"id":7,"email":"{hashed}","name":"***"}}'),
+        ("cards", "k1", f'{{"card_number":"****1234","owner":"{hashed}"}}'),
+        ("users", "k4", ""),
+        ("cards", "k4", ""),
+    }

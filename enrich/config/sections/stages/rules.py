@@ -17,15 +17,19 @@ from enrich.config.types.columns import Columns
 from enrich.config.types.values import fit
 
 LINEAGE = "_lineage"
+TOPIC_FIELD = "_kafka_topic"
+"""What expressions call the topic of an event."""
 _FIELD = re.compile(r"(?:(?P<word>[A-Za-z_]\w*)|`(?P<quoted>(?:[^`]|``)+)`)(?P<more>(?:\.(?:\w+|`(?:[^`]|``)+`))*)")
 # Words that Spark reads as values, although they look like fields.
 _NO_FIELDS = ("current_date", "current_timestamp", "current_user", "localtimestamp", "false", "null", "true")
 _VERSION_TYPES = ("tinyint", "smallint", "int", "bigint", "date", "timestamp")
 
 
-def stage_rules(stage: Stage, here: Path, kafka: KafkaSection, tables: Mapping[str, Table]) -> Iterator[Finding]:
+def stage_rules(
+    stage: Stage, here: Path, kafka: KafkaSection, tables: Mapping[str, Table], *, has_masks: bool
+) -> Iterator[Finding]:
     source = (*here, "source")
-    yield from source_rules(stage.source, source, kafka)
+    yield from source_rules(stage.source, source, kafka, has_masks=has_masks)
     yield from _field_rules(stage, here)
     yield from _as_rules(stage, here)
     for index, lookup in enumerate(stage.lookups):
@@ -96,7 +100,7 @@ def _plain_field(stage: Stage, source: Path, path: Path, expression: str, types:
     if found is None or names is None or expression.strip().lower() in _NO_FIELDS:
         return
     name = found["word"] or found["quoted"].replace("``", "`")
-    if name.casefold() not in [known.casefold() for known in names]:
+    if name.casefold() not in [known.casefold() for known in (*names, TOPIC_FIELD)]:
         yield Finding(path, f"the source has no field {name}{hint(name, names, 'fields')}", about=(source,))
         return
     schema = stage.source.columns

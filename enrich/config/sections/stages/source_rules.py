@@ -12,7 +12,7 @@ from enrich.config.types.encoding import Format
 _WAYS = ("topic", "topics", "topic_pattern")
 
 
-def source_rules(source: Source, here: Path, kafka: KafkaSection) -> Iterator[Finding]:
+def source_rules(source: Source, here: Path, kafka: KafkaSection, *, has_masks: bool) -> Iterator[Finding]:
     yield from encoding_rules(source, here, kafka)
     yield from _topic_rules(source, here)
     if source.schemas is not None:
@@ -20,9 +20,13 @@ def source_rules(source: Source, here: Path, kafka: KafkaSection) -> Iterator[Fi
     elif source.format == Format.json and source.schema_ is None:
         message = 'needed with format: json, for the fields that expressions use: "user_id string, ts timestamp"'
         yield Finding((*here, "schema"), message, about=(here,))
-    elif source.format == Format.avro and source.topic_pattern and source.schema_ is None and source.file is None:
+    elif source.topic_pattern and _lacks_schema(source) and not has_masks:
         message = "needed with a pattern: the schema that all events are read as, since the topics are not known"
         yield Finding((*here, "schema"), message, about=(here,))
+
+
+def _lacks_schema(source: Source) -> bool:
+    return source.format == Format.avro and source.schema_ is None and source.file is None
 
 
 def _topic_rules(source: Source, here: Path) -> Iterator[Finding]:
