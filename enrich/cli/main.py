@@ -9,7 +9,7 @@ import typer
 
 from enrich.base.exits import DONE, outcome
 from enrich.base.logs import LogFormat, LogLevel, setup_logs
-from enrich.cli import config, demo, dev, doctor, init, sink
+from enrich.cli import config, demo, dev, doctor, init, masks, sink
 from enrich.cli.rejected import dlq, quarantine
 from enrich.cli.services import agent, expel, ingest, observe, rate, retrier, sync
 from enrich.cli.stage import package, run, stop
@@ -36,6 +36,7 @@ app.add_typer(dev.app, name="dev", rich_help_panel=_FIRST)
 app.command("doctor", rich_help_panel=_BEFORE)(doctor.doctor)
 app.command("package", rich_help_panel=_BEFORE)(package.package)
 app.add_typer(config.app, name="config", rich_help_panel=_BEFORE)
+app.add_typer(masks.app, name="masks", rich_help_panel=_BEFORE)
 app.command("run", rich_help_panel=_RUN)(run.run)
 app.command("stop", rich_help_panel=_RUN)(stop.stop)
 app.add_typer(agent.app, name="agent", rich_help_panel=_RUN)

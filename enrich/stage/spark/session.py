@@ -1,5 +1,6 @@
 """The Spark session of a stage: connector, workers' Python, and the settings on which its guarantees rely."""
 
+import logging
 import os
 import sys
 from collections.abc import Mapping
@@ -7,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from enrich.base.logs import logs_are_json
@@ -60,6 +62,8 @@ def stage_session(name: str, *, master: str | None = None, settings: Mapping[str
         own["spark.jars"] = ",".join(str(path) for path in archives)
     for key, value in {**own, **given}.items():
         builder = builder.config(key, value)
+    # PySpark logs each expression that it cannot resolve, with a page of Java. Our own error says the same in a line.
+    PySparkLogger.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
     with deaf_children():
         spark = builder.getOrCreate()
     if logs_are_json():
