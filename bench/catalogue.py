@@ -153,6 +153,12 @@ BENCHMARKS = {
             {"p95_ms": ("<", 300), "p95_vs_empty": ("<", 1.25001)},
         ),
         Benchmark(
+            "cold_start",
+            "from `enrich run` to the first output on a host that has nothing, and the first minute at 20 K events/s",
+            _later("cold_start"),
+            {"first_output_s": ("<", 12), "first_minute_p95_vs_warm": ("<", 1.50001)},
+        ),
+        Benchmark(
             "stage_growth",
             "a stage with 10 K to 10 M keys, 1 to 8 look-ups, events of 100 bytes to 10 KB, one and two executors",
             _later("stage_growth"),

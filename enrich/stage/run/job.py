@@ -1,21 +1,24 @@
 """Starts a stage as a program: what can be checked before Spark, the session, and the signals that ask for the end."""
 
 import logging
+import os
 import signal
+import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 
-from enrich.base.errors import ConfigError
+from enrich.base.errors import ConfigError, EnrichError
 from enrich.codecs import registry_trouble
 from enrich.config import Pipeline, Replay
+from enrich.host.reader.spawn import ensure_agent
 from enrich.kafka import librdkafka_settings
 from enrich.stage.daemon import STATE_DIR
 from enrich.stage.run.stage_run import RunOptions, StageRun
 from enrich.stage.run.topics import checked_topics
 from enrich.stage.spark.profiles import StageSettings, stage_settings
-from enrich.stage.spark.session import stage_session
+from enrich.stage.spark.session import is_local, stage_session
 
 _log = logging.getLogger(__name__)
 
@@ -31,6 +34,8 @@ def run_stage(pipeline: Pipeline, name: str, options: RunOptions) -> None:
             _log.warning("events in Avro may wait for the registry", extra={"reason": str(trouble)})
     # A line and more for each batch that Spark hands to Python.
     logging.getLogger("py4j").setLevel(logging.WARNING)
+    if pipeline.stages[name].lookups and is_local(options.master):
+        _begin_agent(pipeline)
     stop = threading.Event()
     with _signals_set(stop):
         spark = stage_session(
@@ -48,6 +53,16 @@ def run_stage(pipeline: Pipeline, name: str, options: RunOptions) -> None:
                 StageRun(spark, pipeline, name, settings, options, stop).run()
         finally:
             spark.stop()
+
+
+def _begin_agent(pipeline: Pipeline) -> None:
+    """It loads the tables while Spark starts. Whatever is wrong with it the preload finds, and says it."""
+
+    def begin() -> None:
+        with suppress(EnrichError, OSError, subprocess.SubprocessError):
+            ensure_agent(pipeline, holder=os.getpid)
+
+    threading.Thread(target=begin, daemon=True).start()
 
 
 def _checked(pipeline: Pipeline, name: str, options: RunOptions) -> StageSettings:

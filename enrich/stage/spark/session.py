@@ -14,12 +14,15 @@ from pyspark.sql import SparkSession
 from enrich.base.logs import logs_are_json
 from enrich.jars import jars
 from enrich.stage.spark.deaf_children import deaf_children
+from enrich.stage.spark.jvm_start import start_options
 
 _JSON_LINES = "org/apache/spark/log4j2-json-layout.properties"
 _CONNECTOR = "spark-sql-kafka-0-10_*.jar"
 
 # Spark's default pattern, and the options that hold a private key in PEM form.
 _REDACTED = r"(?i)secret|password|passphrase|token|access[.]?key|jaas|ssl[.]keystore[.]key|ssl[.]key"
+
+_JAVA = "spark.driver.extraJavaOptions"
 
 _FIXED: Mapping[str, str] = {
     # Times in the output are UTC, wherever the driver runs.
@@ -53,9 +56,10 @@ def stage_session(name: str, *, master: str | None = None, settings: Mapping[str
     if chosen:
         builder = builder.master(chosen)
     own = dict(_FIXED)
-    if chosen and chosen.startswith("local"):
+    if is_local(chosen):
         # Without it workers are started with the system's Python.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        given[_JAVA] = f"{start_options()} {given.get(_JAVA, '')}".strip()
         own |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1", "spark.ui.enabled": "false"}
     archives = connector_jars()
     if archives:
@@ -69,6 +73,11 @@ def stage_session(name: str, *, master: str | None = None, settings: Mapping[str
     if logs_are_json():
         _log_json(spark)
     return spark
+
+
+def is_local(master: str | None) -> bool:
+    """Whether driver and executors are one process of this machine."""
+    return master is not None and master.startswith("local")
 
 
 def _log_json(spark: SparkSession) -> None:
