@@ -6,11 +6,19 @@ implement it; one suite of tests runs over both. Drivers and their errors must n
 
 from stores.external.postgres.store import PostgresStore
 from stores.external.postgres.table import PostgresLocation
-from stores.external.protocol import LARGEST_VERSION, StoredRows, VersionedRows, VersionedStore, Written
+from stores.external.protocol import (
+    LARGEST_RELEASE,
+    LARGEST_VERSION,
+    StoredRows,
+    VersionedRows,
+    VersionedStore,
+    Written,
+)
 from stores.external.redis.clients import RedisAddress
 from stores.external.redis.store import RedisLocation, RedisStore
 
 __all__ = [
+    "LARGEST_RELEASE",
     "LARGEST_VERSION",
     "PostgresLocation",
     "PostgresStore",

@@ -1,4 +1,5 @@
-"""The interface of an external store for the sync service: rows by key, each with a version, written only if newer."""
+"""The interface of an external store for the sync service: rows by key, each with a version and a release, written only
+if newer: of a greater version, or of the same version and a greater release."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from stores.errors import BadRecord
 
 LARGEST_VERSION = 2**53
 """Numbers in Redis scripts are exact up to here. All stores have the same bound, so that they can be exchanged."""
+LARGEST_RELEASE = LARGEST_VERSION
 OFFSETS_OF_A_GENERATION = 2**40
 """A version that is made from an offset is generation * this + offset."""
 NOTES = "enrich:sync:"
@@ -25,16 +27,22 @@ class VersionedRows:
     versions: pa.Int64Array
     values: pa.StructArray
     """Null where the key is deleted."""
+    releases: pa.Int64Array | None = None
+    """None: all are of release 0."""
 
     def __len__(self) -> int:
         return len(self.keys)
 
     def take(self, indexes: Sequence[int] | pa.Array) -> "VersionedRows":
         places = pa.array(indexes, pa.int64())
-        return VersionedRows(self.keys.take(places), self.versions.take(places), self.values.take(places))
+        releases = None if self.releases is None else self.releases.take(places)
+        return VersionedRows(self.keys.take(places), self.versions.take(places), self.values.take(places), releases)
 
     def filter(self, wanted: pa.BooleanArray) -> "VersionedRows":
-        return VersionedRows(self.keys.filter(wanted), self.versions.filter(wanted), self.values.filter(wanted))
+        releases = None if self.releases is None else self.releases.filter(wanted)
+        return VersionedRows(
+            self.keys.filter(wanted), self.versions.filter(wanted), self.values.filter(wanted), releases
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +63,8 @@ class StoredRows:
     """None: the store has something under the key that we did not write."""
     texts: Sequence[tuple[bytes | None, ...] | None]
     """One text per column, or None for a key that is deleted (or, in `fetch`, missing)."""
+    releases: Sequence[int] = ()
+    """Empty: all are 0, as is that of a row without a version."""
 
 
 class VersionedStore(Protocol):
@@ -70,12 +80,15 @@ class VersionedStore(Protocol):
     def incarnation(self) -> str:
         """Changes if the server was restarted or replaced by another: it may then have lost writes."""
 
-    def write(self, rows: VersionedRows, seen: pa.Int64Array | None = None) -> Written:
-        """Writes each row whose version is greater than the stored one; safe to repeat.
+    def write(
+        self, rows: VersionedRows, seen: pa.Int64Array | None = None, seen_releases: pa.Int64Array | None = None
+    ) -> Written:
+        """Writes each row whose version is greater than the stored one, or equal and its release greater; safe to
+        repeat. A row that was stored without a release has release 0.
 
-        With `seen` it also writes a row whose stored version is exactly the seen one: for repairs, which must not
-        overwrite newer writes. Raises BadRecord if a row is wrong and the store cannot say which one: then nothing is
-        written.
+        With `seen` it also writes a row whose stored version and release are exactly the seen ones: for repairs, which
+        must not overwrite newer writes. `seen_releases`: None if all are 0. Raises BadRecord if a row is wrong and the
+        store cannot say which one: then nothing is written.
         """
 
     def scan(self) -> Iterator[StoredRows]:

@@ -8,21 +8,21 @@ from psycopg import sql
 
 from stores.external.postgres.table import Column, PostgresLocation, PostgresTable, identifier
 
-MARKERS = """
-CREATE TABLE IF NOT EXISTS enrich_sync_markers (
-    target text NOT NULL, key bytea NOT NULL, version bigint NOT NULL, expires timestamptz NOT NULL,
-    PRIMARY KEY (target, key))
-"""
 NOTES = "CREATE TABLE IF NOT EXISTS enrich_sync_notes (name text PRIMARY KEY, note text NOT NULL)"
 
 
 class Statements:
-    """SQL texts, made once. Parameters are in the order of `_source`: keys, columns, then those listed."""
+    """SQL texts, made once. Parameters are in the order of `_source`: keys, columns, then those listed. If there is a
+    column for releases, the releases follow the versions wherever these are parameters."""
 
     def __init__(self, table: PostgresTable, location: PostgresLocation) -> None:
         self.table = table
         self._version = identifier(location.version_column)
         self._deleted = None if location.deleted_column is None else identifier(location.deleted_column)
+        self._release = None if location.release_column is None else identifier(location.release_column)
+        self._own = [self._version] if self._release is None else [self._version, self._release]
+        self._own_names = ["v"] if self._release is None else ["v", "r"]
+        self._own_types = ["bigint"] * len(self._own)
         self.upsert = self._upsert_marked() if self._deleted is not None else self._upsert_unless_marked()
         self.forget_version = self._update_of_seen()
         self.delete = self._delete()
@@ -43,55 +43,79 @@ class Statements:
             for column in self.table.columns
         ]
         return sql.SQL(
-            "INSERT INTO {table} AS t ({names}) SELECT {values}, s.v, s.d FROM {source} "
-            "ON CONFLICT ({key}) DO UPDATE SET {updates} WHERE t.{version} IS NULL OR excluded.{version} > t.{version}"
+            "INSERT INTO {table} AS t ({names}) SELECT {values} FROM {source} "
+            "ON CONFLICT ({key}) DO UPDATE SET {updates} WHERE t.{version} IS NULL OR {order} > {stored}"
         ).format(
             table=self.table.name,
-            names=_listed([*self._identifiers(), self._version, deleted]),
-            values=_listed(self._casts()),
-            source=self._source(["v", "d"], ["bigint", "boolean"]),
+            names=_listed([*self._identifiers(), *self._own, deleted]),
+            values=_listed([*self._casts(), *map(_of_source, self._own_names), _of_source("d")]),
+            source=self._source([*self._own_names, "d"], [*self._own_types, "boolean"]),
             key=_listed(column.identifier for column in self.table.key),
-            updates=_listed([*columns, self._excluded(self._version), self._excluded(deleted)]),
+            updates=_listed([*columns, *map(self._excluded, self._own), self._excluded(deleted)]),
             version=self._version,
+            order=self._order("excluded"),
+            stored=self._order("t"),
         )
 
     def _upsert_unless_marked(self) -> sql.Composed:
         """Parameters: keys, columns, versions, raw keys, target."""
         columns = [self._excluded(column.identifier) for column in self.table.columns]
         return sql.SQL(
-            "INSERT INTO {table} AS t ({names}) SELECT {values}, s.v FROM {source} WHERE NOT EXISTS ("
-            "SELECT FROM enrich_sync_markers m WHERE m.target = %s AND m.key = s.raw AND m.version >= s.v) "
-            "ON CONFLICT ({key}) DO UPDATE SET {updates} WHERE t.{version} IS NULL OR excluded.{version} > t.{version}"
+            "INSERT INTO {table} AS t ({names}) SELECT {values} FROM {source} WHERE NOT EXISTS ("
+            "SELECT FROM enrich_sync_markers m WHERE m.target = %s AND m.key = s.raw AND {marked} >= {given}) "
+            "ON CONFLICT ({key}) DO UPDATE SET {updates} WHERE t.{version} IS NULL OR {order} > {stored}"
         ).format(
             table=self.table.name,
-            names=_listed([*self._identifiers(), self._version]),
-            values=_listed(self._casts()),
-            source=self._source(["v", "raw"], ["bigint", "bytea"]),
+            names=_listed([*self._identifiers(), *self._own]),
+            values=_listed([*self._casts(), *map(_of_source, self._own_names)]),
+            source=self._source([*self._own_names, "raw"], [*self._own_types, "bytea"]),
+            marked=sql.SQL("m.version" if self._release is None else "(m.version, coalesce(m.release, 0))"),
+            given=self._given(),
             key=_listed(column.identifier for column in self.table.key),
-            updates=_listed([*columns, self._excluded(self._version)]),
+            updates=_listed([*columns, *map(self._excluded, self._own)]),
             version=self._version,
+            order=self._order("excluded"),
+            stored=self._order("t"),
         )
+
+    def _order(self, row: str) -> sql.Composed:
+        """What rows are ordered by: versions, and releases where versions are equal."""
+        if self._release is None:
+            return sql.SQL("{}.{}").format(sql.SQL(row), self._version)
+        return sql.SQL("({row}.{}, coalesce({row}.{}, 0))").format(self._version, self._release, row=sql.SQL(row))
+
+    def _given(self) -> sql.SQL:
+        """The same of the parameters."""
+        return sql.SQL("s.v" if self._release is None else "(s.v, s.r)")
 
     def _update_of_seen(self) -> sql.Composed:
         """Parameters: keys, seen versions. Sets the version to -1, so that any version may overwrite the row."""
         return sql.SQL(
-            "UPDATE {table} AS t SET {version} = -1 FROM {source} WHERE {same} AND t.{version} = s.v"
+            "UPDATE {table} AS t SET {version} = -1 FROM {source} WHERE {same} AND {stored} = {given}"
         ).format(
             table=self.table.name,
             version=self._version,
-            source=_unnest(_names("k", self.table.key), ["text"] * len(self.table.key), ["v"], ["bigint"]),
+            source=self._keys_and_versions(),
             same=self._same_key(),
+            stored=self._order("t"),
+            given=self._given(),
         )
+
+    def _keys_and_versions(self) -> sql.Composed:
+        names = _names("k", self.table.key)
+        return _unnest(names, ["text"] * len(names), self._own_names, self._own_types)
 
     def _delete(self) -> sql.Composed:
         """Parameters: keys, versions."""
         return sql.SQL(
-            "DELETE FROM {table} AS t USING {source} WHERE {same} AND (t.{version} IS NULL OR t.{version} < s.v)"
+            "DELETE FROM {table} AS t USING {source} WHERE {same} AND (t.{version} IS NULL OR {stored} < {given})"
         ).format(
             table=self.table.name,
             version=self._version,
-            source=_unnest(_names("k", self.table.key), ["text"] * len(self.table.key), ["v"], ["bigint"]),
+            source=self._keys_and_versions(),
             same=self._same_key(),
+            stored=self._order("t"),
+            given=self._given(),
         )
 
     def _spelled(self, columns: Sequence[Column], changed: sql.Composable | None) -> sql.Composed:
@@ -161,15 +185,20 @@ class Statements:
     def _fetch(self) -> sql.Composed:
         """Parameters: keys; for hard deletes also raw keys and target."""
         names = _names("k", self.table.key)
-        more, version, marks = ([], sql.SQL("t.{}").format(self._version), sql.SQL(""))
+        more, version, release, marks = [], sql.SQL("t.{}").format(self._version), self._release_of_row(), sql.SQL("")
         if self._deleted is None:
             more, version = ["raw"], sql.SQL("coalesce(t.{}, m.version)").format(self._version)
             marks = sql.SQL(" LEFT JOIN enrich_sync_markers m ON m.key = s.raw AND m.target = %s")
+            if self._release is not None:
+                which = "CASE WHEN t.{} IS NULL THEN coalesce(m.release, 0) ELSE {} END"
+                release = sql.SQL(which).format(self._version, release)
         return sql.SQL(
-            "SELECT {living}, {version}{values} FROM {source} LEFT JOIN {table} AS t ON {same}{marks} ORDER BY s.n"
+            "SELECT {living}, {version}, {release}{values} "
+            "FROM {source} LEFT JOIN {table} AS t ON {same}{marks} ORDER BY s.n"
         ).format(
             living=self._living(),
             version=version,
+            release=release,
             values=self._texts(self.table.columns),
             source=_unnest(names, ["text"] * len(names), more, ["bytea"] * len(more), ordinality=True),
             table=self.table.name,
@@ -178,13 +207,17 @@ class Statements:
         )
 
     def _scan(self) -> sql.Composed:
-        return sql.SQL("SELECT t.{version}{keys}{values} FROM {table} AS t WHERE {living}").format(
+        return sql.SQL("SELECT t.{version}, {release}{keys}{values} FROM {table} AS t WHERE {living}").format(
             version=self._version,
+            release=self._release_of_row(),
             keys=self._texts(self.table.key),
             values=self._texts(self.table.columns),
             table=self.table.name,
             living=self._living(),
         )
+
+    def _release_of_row(self) -> sql.Composable:
+        return sql.SQL("0") if self._release is None else sql.SQL("coalesce(t.{}, 0)").format(self._release)
 
     def _any_row(self) -> sql.Composed:
         """Parameters: for hard deletes the target."""

@@ -1,7 +1,6 @@
 """A PostgreSQL table as a versioned store: one upsert per batch, which changes a row only if the new one is newer."""
 
 import json
-import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -10,8 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stores.errors import BadRecord, ConfigError, RefusedForNow
+from stores.external.postgres.markers import MARKERS, TABLE, Markers
 from stores.external.postgres.session import PostgresSession
-from stores.external.postgres.statements import MARKERS, NOTES, Statements, array_literal
+from stores.external.postgres.statements import NOTES, Statements, array_literal
 from stores.external.postgres.table import PostgresLocation, read_table
 from stores.external.protocol import StoredRows, VersionedRows, Written
 from stores.external.texts import texts_of
@@ -20,18 +20,6 @@ _SCANNED = 5_000
 _SCAN_DEADLINE_S = 3_600.0
 
 _LOCK = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 7306))"
-_MARK = """
-INSERT INTO enrich_sync_markers AS m (target, key, version, expires)
-SELECT %s, s.k, s.v, now() + %s * interval '1 millisecond' FROM unnest(%s::bytea[], %s::bigint[]) AS s(k, v)
-ON CONFLICT (target, key) DO UPDATE SET version = excluded.version, expires = excluded.expires
-WHERE excluded.version > m.version
-"""
-_UNMARK_SEEN = """
-DELETE FROM enrich_sync_markers m USING unnest(%s::bytea[], %s::bigint[]) AS s(k, v)
-WHERE m.target = %s AND m.key = s.k AND m.version <= s.v
-"""
-_FORGET = "DELETE FROM enrich_sync_markers WHERE target = %s AND expires < now()"
-_FORGET_EVERY_S = 3_600.0
 
 
 class PostgresStore:
@@ -44,7 +32,8 @@ class PostgresStore:
         self._made: Statements | None = None
         self._has_notes = False
         self._target = location.table
-        self._next_forget = 0.0
+        self._released = location.release_column is not None
+        self._markers = Markers(self._target, location.marker_ms, released=self._released)
 
     def check(self) -> list[str]:
         self._made = None
@@ -58,7 +47,9 @@ class PostgresStore:
             row = connection.execute("SELECT pg_postmaster_start_time()::text").fetchone()
         return str(row[0]) if row else ""
 
-    def write(self, rows: VersionedRows, seen: pa.Int64Array | None = None) -> Written:
+    def write(
+        self, rows: VersionedRows, seen: pa.Int64Array | None = None, seen_releases: pa.Int64Array | None = None
+    ) -> Written:
         parts, refused = self._key_parts(rows.keys.to_pylist())
         refused |= self._not_kept(parts, rows.values)
         good = [index for index in range(len(rows)) if index not in refused]
@@ -67,7 +58,11 @@ class PostgresStore:
         indexes = [good[position] for position in order]
         if not indexes:
             return Written(0, refused)
-        rows, before = rows.take(indexes), None if seen is None else seen.take(pa.array(indexes, pa.int64()))
+        rows, places = rows.take(indexes), pa.array(indexes, pa.int64())
+        before = None
+        if seen is not None:
+            of_release = None if seen_releases is None else seen_releases.take(places)
+            before = self._version_literals(seen.take(places), of_release)
         keys = [array_literal(pa.array([part[index] for index in indexes], pa.string())) for part in parts]
         statements = self._statements()
         with self._session.connection() as connection:
@@ -77,9 +72,17 @@ class PostgresStore:
                 applied = self._upsert(connection, statements, rows, keys)
             else:
                 with connection.transaction():
-                    connection.execute(statements.forget_version, [*keys, array_literal(texts_of(before))])
+                    connection.execute(statements.forget_version, [*keys, *before])
                     applied = self._upsert(connection, statements, rows, keys)
         return Written(applied, refused)
+
+    def _version_literals(self, versions: pa.Int64Array, releases: pa.Int64Array | None) -> list[str]:
+        """The versions, and the releases if the table has a column for them."""
+        literals = [array_literal(texts_of(versions))]
+        if self._released:
+            releases = pa.array([0] * len(versions), pa.int64()) if releases is None else pc.fill_null(releases, 0)
+            literals.append(array_literal(texts_of(releases)))
+        return literals
 
     def _not_kept(self, parts: Sequence[list[str | None]], values: pa.StructArray) -> dict[int, BadRecord]:
         """The rows that the table would change silently, and those whose row belongs to another key."""
@@ -118,42 +121,35 @@ class PostgresStore:
 
     def _upsert(self, connection: Any, statements: Statements, rows: VersionedRows, keys: list[str]) -> int:
         deleted = array_literal(rows.values.is_null().cast(pa.string()))
-        parameters = [*keys, *self._literals(rows.values), array_literal(texts_of(rows.versions)), deleted]
+        versions = self._version_literals(rows.versions, rows.releases)
+        parameters = [*keys, *self._literals(rows.values), *versions, deleted]
         return int(connection.execute(statements.upsert, parameters).rowcount)
 
     def _write_hard(
-        self, connection: Any, statements: Statements, rows: VersionedRows, keys: list[str], seen: pa.Array | None
+        self, connection: Any, statements: Statements, rows: VersionedRows, keys: list[str], seen: list[str] | None
     ) -> int:
         """Marks of removed rows are in a table of ours. Only one writer at a time: a row and its mark are in two
         tables, and concurrent writers would not change both in the same order."""
         with connection.transaction():
             connection.execute(_LOCK, [self._target])
             if seen is not None:
-                connection.execute(statements.forget_version, [*keys, array_literal(texts_of(seen))])
-                raw = array_literal(rows.keys)
-                connection.execute(_UNMARK_SEEN, [raw, array_literal(texts_of(seen)), self._target])
+                connection.execute(statements.forget_version, [*keys, *seen])
+                self._markers.unmark_seen(connection, rows.keys, seen)
             applied = 0
             living = rows.values.is_valid()
             if pc.any(living).as_py():
                 kept = rows.filter(living)
                 parameters = [*self._key_literals(kept.keys.to_pylist()), *self._literals(kept.values)]
-                parameters += [array_literal(texts_of(kept.versions)), array_literal(kept.keys), self._target]
+                parameters += self._version_literals(kept.versions, kept.releases)
+                parameters += [array_literal(kept.keys), self._target]
                 applied += connection.execute(statements.upsert, parameters).rowcount
             gone = pc.invert(living)
             if pc.any(gone).as_py():
                 deleted = rows.filter(gone)
-                versions = array_literal(texts_of(deleted.versions))
-                connection.execute(statements.delete, [*self._key_literals(deleted.keys.to_pylist()), versions])
-                marks = [self._target, self._location.marker_ms, array_literal(deleted.keys), versions]
-                applied += connection.execute(_MARK, marks).rowcount
-                self._forget(connection)
+                versions = self._version_literals(deleted.versions, deleted.releases)
+                connection.execute(statements.delete, [*self._key_literals(deleted.keys.to_pylist()), *versions])
+                applied += self._markers.mark(connection, deleted.keys, versions)
         return int(applied)
-
-    def _forget(self, connection: Any) -> None:
-        """Removes expired marks, only of our own target: the lock makes us its only writer."""
-        if time.monotonic() >= self._next_forget:
-            connection.execute(_FORGET, [self._target])
-            self._next_forget = time.monotonic() + _FORGET_EVERY_S
 
     def scan(self) -> Iterator[StoredRows]:
         statements = self._statements()
@@ -165,8 +161,9 @@ class PostgresStore:
         ):
             cursor.execute(statements.scan, [])  # with (empty) parameters, because `%` in its names is escaped
             while rows := cursor.fetchmany(_SCANNED):
-                keys = [self._joined(row[1 : 1 + count]) for row in rows]
-                yield StoredRows(keys, [row[0] for row in rows], [_encoded(row[1 + count :]) for row in rows])
+                keys = [self._joined(row[2 : 2 + count]) for row in rows]
+                texts = [_encoded(row[2 + count :]) for row in rows]
+                yield StoredRows(keys, [row[0] for row in rows], texts, [row[1] for row in rows])
 
     def is_empty(self) -> bool:
         statements = self._statements()
@@ -180,8 +177,8 @@ class PostgresStore:
             if self._location.deleted_column is None:
                 literals += [array_literal(pa.array(keys, pa.binary())), self._target]
             rows = connection.execute(self._statements().fetch, literals).fetchall()
-        texts = [_encoded(row[2:]) if row[0] else None for row in rows]
-        return StoredRows(keys, [row[1] for row in rows], texts)
+        texts = [_encoded(row[3:]) if row[0] else None for row in rows]
+        return StoredRows(keys, [row[1] for row in rows], texts, [row[2] for row in rows])
 
     def spelled_keys(self, keys: Sequence[bytes]) -> list[bytes]:
         literals = self._key_literals(keys)
@@ -229,7 +226,9 @@ class PostgresStore:
             with self._session.connection() as connection:
                 self._made = Statements(read_table(connection, self._location, self._session.where), self._location)
             if self._location.deleted_column is None:
-                self._make("enrich_sync_markers", MARKERS)
+                self._make(TABLE, MARKERS)
+                with self._session.connection() as connection:
+                    self._markers.prepare(connection, self._session.where)
         return self._made
 
     def _make_table_of_notes(self) -> None:

@@ -55,6 +55,14 @@ class PostgresLocation:
     """None: deleted rows are removed from the table."""
     marker_ms: int = 86_400_000
     """How long a removed key is remembered."""
+    release_column: str | None = None
+    """None: releases are not compared, and need no column."""
+
+    @property
+    def own_columns(self) -> Sequence[str]:
+        """Those beside the rows' own."""
+        names = (self.version_column, self.release_column, self.deleted_column)
+        return [name for name in names if name is not None]
 
 
 @dataclass(frozen=True)
@@ -147,9 +155,15 @@ def read_table(connection: Any, location: PostgresLocation, where: str | None = 
     known = {row[0]: Column(*row) for row in connection.execute(_COLUMNS, [name, name])}
     if connection.info.server_version < _TELLS_NAMES_TWICE_SINCE:  # older servers cannot detect them
         known = {each: replace(column, tells_names_twice=False) for each, column in known.items()}
-    wanted = [*location.key, *location.columns, location.version_column]
-    wanted += [] if location.deleted_column is None else [location.deleted_column]
+    wanted = [*location.key, *location.columns, *location.own_columns]
     missing = [column for column in wanted if column not in known]
+    if missing == [location.release_column]:
+        raise ConfigError(
+            f"the table {location.table} has no column {missing[0]} for the releases of its rows",
+            where=where,
+            next_step=f"add it: {_added(connection, name, location.release_column)}; "
+            "or name another one: release_column",
+        )
     if missing:
         raise ConfigError(
             f"the table {location.table} has no column {', '.join(missing)}",
@@ -170,13 +184,21 @@ def read_table(connection: Any, location: PostgresLocation, where: str | None = 
     )
 
 
+def _added(connection: Any, table: str, column: str | None) -> str:
+    """The statement that adds a column of numbers. It takes no time, however large the table is."""
+    statement = sql.SQL("ALTER TABLE {} ADD COLUMN {} bigint").format(sql.SQL(table), sql.Identifier(column or ""))
+    return str(statement.as_string(connection))
+
+
 def _column_problems(known: Mapping[str, Column], location: PostgresLocation) -> list[str]:
-    problems = []
-    if known[location.version_column].type != "bigint":
-        problems.append(f"{location.version_column} is {known[location.version_column].type} and has to be bigint")
+    problems = [
+        f"{name} is {known[name].type} and has to be bigint"
+        for name in (location.version_column, location.release_column)
+        if name is not None and known[name].type != "bigint"
+    ]
     if location.deleted_column is not None and known[location.deleted_column].type != "boolean":
         problems.append(f"{location.deleted_column} is {known[location.deleted_column].type} and has to be boolean")
-    filled = {*location.key, *location.columns, location.version_column, location.deleted_column}
+    filled = {*location.key, *location.columns, *location.own_columns}
     for column in known.values():
         if column.name in filled:
             if column.generated:

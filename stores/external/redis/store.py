@@ -17,7 +17,7 @@ from stores.errors import BadRecord, ConfigError, RefusedForNow, Retryable
 from stores.external.protocol import NOTES, StoredRows, VersionedRows, Written
 from stores.external.redis.clients import RedisAddress, connect, takes_anyone
 from stores.external.redis.errors import redis_errors
-from stores.external.redis.rows import HashRows, RedisRows, TextRows, rows_read
+from stores.external.redis.rows import HashRows, RedisRows, TextRows, releases_of, rows_read
 
 # A script blocks Redis: 1,000 rows take it about 5 ms.
 _ROWS_A_CALL = 1_000
@@ -69,7 +69,8 @@ class RedisStore:
             raise ConfigError(
                 error.what, where=error.where, next_step="correct the url, and whether it names a cluster or a sentinel"
             ) from error
-        self._run(self._rows.script, [], self._rows.head(0, 0))  # without rows: detects missing rights at once
+        # Without rows: detects missing rights at once.
+        self._run(self._rows.script, [], self._rows.head(0, 0, released=False))
         warnings = []
         policy = str(memory.get("maxmemory_policy", "noeviction"))
         if policy != "noeviction":
@@ -107,14 +108,17 @@ class RedisStore:
             process, history = self._info("server").get("run_id"), self._info("replication").get("master_replid")
         return f"{process}/{history}"
 
-    def write(self, rows: VersionedRows, seen: pa.Int64Array | None = None) -> Written:
+    def write(
+        self, rows: VersionedRows, seen: pa.Int64Array | None = None, seen_releases: pa.Int64Array | None = None
+    ) -> Written:
         before = [None] * len(rows) if seen is None else seen.to_pylist()
         keys = [self._before + key + self._after for key in rows.keys.to_pylist()]
         notes = [index for index, key in enumerate(keys) if key.startswith(_NOTES)] if self._may_meet_notes else []
         if notes:
-            return self._write_but(notes, rows, seen)
-        arguments = self._rows.arguments(rows, before)
-        head = self._rows.head(self._location.ttl_ms, self._location.marker_ms)
+            return self._write_but(notes, rows, seen, seen_releases)
+        releases = releases_of(rows, seen_releases)
+        arguments = self._rows.arguments(rows, before, releases)
+        head = self._rows.head(self._location.ttl_ms, self._location.marker_ms, released=releases is not None)
         applied, refused = 0, {}
         calls = list(self._calls(keys, rows))
         given = (
@@ -127,10 +131,11 @@ class RedisStore:
                 refused[call[index]] = self._refusal(bytes(reason).decode("utf-8", "replace"))
         return Written(applied, refused)
 
-    def _write_but(self, notes: list[int], rows: VersionedRows, seen: pa.Int64Array | None) -> Written:
+    def _write_but(self, notes: list[int], rows: VersionedRows, *seen: pa.Int64Array | None) -> Written:
         """Writes all rows except those whose keys are reserved for notes."""
         kept = sorted({*range(len(rows))} - {*notes})
-        some = self.write(rows.take(kept), None if seen is None else seen.take(pa.array(kept, pa.int64())))
+        places = pa.array(kept, pa.int64())
+        some = self.write(rows.take(kept), *(None if each is None else each.take(places) for each in seen))
         refused = {kept[index]: error for index, error in some.refused.items()}
         return Written(some.applied, refused | dict.fromkeys(notes, self._no_key()))
 

@@ -4,7 +4,7 @@ import itertools
 import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import psycopg
@@ -23,7 +23,11 @@ from stores.external import (
 )
 
 ROW = pa.struct([("plan", pa.string()), ("rps", pa.int32())])
-KINDS = ("redis_hash", "redis_json", "postgres_soft", "postgres_hard")
+RELEASED = ("redis_hash", "redis_json", "postgres_soft_released", "postgres_hard_released")
+"""Places that keep releases."""
+UNRELEASED = ("postgres_soft", "postgres_hard")
+"""Tables without a column for them."""
+KINDS = (*RELEASED, *UNRELEASED)
 _NUMBERS = itertools.count()
 
 Row = tuple[int, tuple[str | None, int | None]]
@@ -62,6 +66,12 @@ def rows(*given: tuple[str, int, tuple[str | None, int | None] | None]) -> Versi
     )
 
 
+def released(*given: tuple[str, int, int, tuple[str | None, int | None] | None]) -> VersionedRows:
+    """Key, version, release, and the columns or None for a deleted key."""
+    made = rows(*((key, version, row) for key, version, _, row in given))
+    return replace(made, releases=pa.array([release for _, _, release, _ in given], pa.int64()))
+
+
 def _redis_place(kind: str, name: str, url: str, held: ExitStack) -> Place:
     client: Any = held.enter_context(closing(redis.Redis.from_url(url, decode_responses=True)))
     place = RedisLocation(f"{name}:{{key}}:x", ["plan", "rps"], as_json=kind == "redis_json")
@@ -82,11 +92,12 @@ def _redis_place(kind: str, name: str, url: str, held: ExitStack) -> Place:
 
 
 def _postgres_place(kind: str, name: str, dsn: str, held: ExitStack) -> Place:
-    soft = kind == "postgres_soft"
+    soft, release = "soft" in kind, "release" if kind in RELEASED else None
     connection: Any = held.enter_context(psycopg.connect(dsn, autocommit=True))
-    mark = ", deleted boolean NOT NULL" if soft else ""
+    mark = (", deleted boolean NOT NULL" if soft else "") + (", release bigint" if release else "")
     connection.execute(f"CREATE TABLE {name} (id text PRIMARY KEY, plan text, rps int, version bigint NOT NULL{mark})")
-    place = PostgresLocation(name, ["id"], {"plan": "plan", "rps": "rps"}, deleted_column="deleted" if soft else None)
+    columns, deleted = {"plan": "plan", "rps": "rps"}, "deleted" if soft else None
+    place = PostgresLocation(name, ["id"], columns, deleted_column=deleted, release_column=release)
     read = f"SELECT id, version, plan, rps FROM {name} {'WHERE NOT deleted' if soft else ''}"  # noqa: S608 - our name
 
     def living() -> dict[str, Row]:
