@@ -57,6 +57,8 @@ def _to_json(difference: Difference) -> dict[str, Any]:
         "kind": difference.kind,
         "topic_version": difference.topic_version,
         "store_version": difference.store_version,
+        "topic_release": difference.topic_release,
+        "store_release": difference.store_release,
     }
 
 
@@ -76,8 +78,8 @@ def _print_people(report: Report) -> None:
             table.add_row(
                 escape(row["key"]),
                 row["kind"],
-                _number(row["topic_version"]),
-                _number(row["store_version"]),
+                _stamp(row["topic_version"], row["topic_release"]),
+                _stamp(row["store_version"], row["store_release"]),
             )
         console.print(table)
         if count > _SHOWN:
@@ -110,5 +112,7 @@ def _why_left(report: Report) -> str:
     return "; ".join(reasons)
 
 
-def _number(version: int | None) -> str:
-    return "" if version is None else str(version)
+def _stamp(version: int | None, release: int) -> str:
+    if version is None:
+        return ""
+    return f"{version} (release {release})" if release else str(version)

@@ -17,7 +17,6 @@ from sync_service.reconcile.digests import (
     Flags,
     Folding,
     Indexes,
-    Integers,
     Numbers,
     bucket_sums,
     buckets_of,
@@ -25,7 +24,8 @@ from sync_service.reconcile.digests import (
     found_in,
     hashes_of,
 )
-from sync_service.reconcile.suspects import ABSENT, NONE, Extras, KeysByIndex, Stored, Suspects, TopicBefore
+from sync_service.reconcile.stamps import ABSENT, NONE, STAMP, Stamps, filled, has_version, stamps_of, without_releases
+from sync_service.reconcile.suspects import Extras, KeysByIndex, Stored, Suspects, TopicBefore
 from sync_service.reconcile.topic import TopicReading
 
 _FETCHED = 2_000
@@ -77,21 +77,22 @@ class Comparison:
         if not differing.any():
             return Differences.none()
         suspects = self._suspects(differing, ends, by_version=False)
-        gone = suspects.digests == 0
+        gone, is_absent = suspects.digests == 0, suspects.scanned["version"] == ABSENT[0]
         cases = {
-            "unwritable": gone & suspects.unwritable & (suspects.newest == NONE),
+            "unwritable": gone & suspects.unwritable & ~has_version(suspects.newest),
             "extra": gone,
-            "missing": suspects.scanned == ABSENT,
+            "missing": is_absent,
         }
         kinds = np.select(list(cases.values()), [KINDS.index(kind) for kind in cases], KINDS.index("altered"))
-        stored = np.maximum(suspects.scanned, NONE)
+        stored = suspects.scanned.copy()
+        stored[is_absent] = NONE
         return Differences(suspects.keys, kinds.astype(np.uint8), suspects.newest, stored)
 
     def _differing(self, ends: Mapping[int, int], *, by_version: bool) -> Flags:
         self.expected = expected = self._fold(ends)
         living = np.flatnonzero(expected.living)
         self.rows = len(living)
-        versions = expected.versions[living] if by_version else np.zeros(len(living), np.int64)
+        versions = expected.versions[living] if by_version else np.zeros(len(living), STAMP)
         wanted = np.zeros(BUCKETS, np.uint64)
         for start in range(0, len(living), _SUMMED):
             some = living[start : start + _SUMMED]
@@ -112,21 +113,28 @@ class Comparison:
         self.foreign, self.some_foreign = 0, []
         for stored in self._store.scan():
             self._reading.check()
-            hashes, versions = hashes_of(stored.keys), _numbers(stored.versions)
-            self.largest_version = max(self.largest_version, int(versions.max(initial=-1)))
+            hashes, versions = hashes_of(stored.keys), stamps_of(stored.versions, stored.releases)
+            self.largest_version = max(self.largest_version, int(versions["version"].max(initial=-1)))
             ours = self._ours(hashes, versions)
             if not ours.all():
                 self._count_foreign(stored, np.flatnonzero(~ours).tolist())
-            compared = versions if by_version else np.zeros_like(versions)
+            compared = self._as_compared(hashes, versions) if by_version else np.zeros_like(versions)
             sums += bucket_sums(hashes[ours], compared[ours], digests_of(stored.texts)[ours])
         return sums
 
-    def _ours(self, hashes: Numbers, versions: Integers) -> Flags:
+    def _as_compared(self, hashes: Numbers, versions: Stamps) -> Stamps:
+        """Without the releases of rows whose record has its version from its offset."""
+        if not versions["release"].any() or not len(self.expected):
+            return versions
+        places, found = found_in(self.expected.hashes, hashes)
+        return without_releases(versions, found & self.expected.counted[places])
+
+    def _ours(self, hashes: Numbers, versions: Stamps) -> Flags:
         """Which rows are the route's. A row without a version is only if the topic has a row of that key."""
         places, found = found_in(self.expected.hashes, hashes)
         if len(self.expected):
             found &= self.expected.living[places]
-        ours: Flags = found | (versions != NONE)
+        ours: Flags = found | has_version(versions)
         return ours
 
     def _count_foreign(self, stored: StoredRows, indexes: Sequence[int]) -> None:
@@ -136,10 +144,10 @@ class Comparison:
     def _suspects(self, differing: Flags, ends: Mapping[int, int], *, by_version: bool = True) -> Suspects:
         expected, extras = self.expected, Extras()
         wrong = differing[buckets_of(expected.hashes)] & expected.living  # until the store is found to have it
-        scanned = np.full(len(expected), ABSENT)
+        scanned = filled(len(expected), ABSENT)
         for stored in self._store.scan():
             self._reading.check()
-            hashes, versions = hashes_of(stored.keys), _numbers(stored.versions)
+            hashes, versions = hashes_of(stored.keys), stamps_of(stored.versions, stored.releases)
             chosen = np.flatnonzero(differing[buckets_of(hashes)] & self._ours(hashes, versions))
             hashes, versions = hashes[chosen], versions[chosen]
             digests = digests_of([stored.texts[index] for index in chosen.tolist()])
@@ -147,7 +155,7 @@ class Comparison:
             at = places[found]
             same = expected.digests[at] == digests[found]
             if by_version:
-                same &= expected.versions[at] == versions[found]
+                same &= expected.versions[at] == self._as_compared(hashes, versions)[found]
             wrong[at], scanned[at] = ~same, versions[found]
             alone = chosen[~found].tolist()
             extras.add([stored.keys[index] for index in alone], hashes[~found], versions[~found])
@@ -182,11 +190,11 @@ class Comparison:
             suspects = suspects.where(differing)
 
     def _fetched(self, suspects: Suspects) -> Stored:
-        versions, digests = [np.zeros(0, np.int64)], [np.zeros(0, np.uint64)]
+        versions, digests = [np.zeros(0, STAMP)], [np.zeros(0, np.uint64)]
         for start in range(0, len(suspects), _FETCHED):
             self._reading.check()
             part = self._store.fetch(suspects.keys[start : start + _FETCHED].to_pylist())
-            versions.append(_numbers(part.versions))
+            versions.append(stamps_of(part.versions, part.releases))
             digests.append(digests_of(part.texts))
         return Stored(versions, digests)
 
@@ -198,7 +206,3 @@ class Comparison:
             for part in self._reading.parts(since, now, every=True):
                 suspects.follow(part)
         return now
-
-
-def _numbers(versions: Sequence[int | None]) -> Integers:
-    return np.array([NONE if version is None else version for version in versions], np.int64)

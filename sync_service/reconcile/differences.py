@@ -8,12 +8,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sync_service.reconcile.digests import Flags, Integers
+from sync_service.reconcile.digests import Flags
+from sync_service.reconcile.stamps import NONE, STAMP, Stamp, Stamps
 
 KINDS = ("", "missing", "extra", "older", "altered", "newer", "unwritable", "foreign")
 LEFT_ALONE = ("newer", "unwritable")
 """Kinds that a repair does not touch: the store may be right."""
-_NONE = -1
 _AT_ONCE = 10_000
 
 
@@ -23,10 +23,13 @@ class Difference:
 
     key: bytes
     kind: str
-    """missing; extra; older; altered (other content, or a version that no record has); newer than any record of the
-    topic; unwritable: the key's record cannot become a row, but the store has one."""
+    """missing; extra; older, or of the same version and a lower release; altered (other content, or a version that no
+    record has); newer than any record of the topic; unwritable: the key's record cannot become a row, but the store has
+    one."""
     topic_version: int | None
     store_version: int | None
+    topic_release: int = 0
+    store_release: int = 0
 
 
 @dataclass(eq=False, repr=False)
@@ -36,13 +39,13 @@ class Differences(Sequence[Difference]):
     keys: pa.Array
     kinds: npt.NDArray[np.uint8]
     """Indexes into KINDS."""
-    topic_versions: Integers
-    """-1: none."""
-    store_versions: Integers
+    topic_versions: Stamps
+    """NONE: none."""
+    store_versions: Stamps
 
     @classmethod
     def none(cls) -> "Differences":
-        return cls(pa.array([], pa.binary()), np.zeros(0, np.uint8), np.zeros(0, np.int64), np.zeros(0, np.int64))
+        return cls(pa.array([], pa.binary()), np.zeros(0, np.uint8), np.zeros(0, STAMP), np.zeros(0, STAMP))
 
     def where(self, chosen: Flags) -> "Differences":
         if chosen.all():
@@ -79,7 +82,7 @@ class Differences(Sequence[Difference]):
         kinds, topic, store = self.kinds[place], self.topic_versions[place], self.store_versions[place]
         if isinstance(place, slice):
             return Differences(self.keys[place], kinds, topic, store)
-        return _difference(self.keys[place].as_py(), int(kinds), int(topic), int(store))
+        return _difference(self.keys[place].as_py(), int(kinds), (*topic.tolist(),), (*store.tolist(),))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and len(self) == len(other) and list(self) == list(other)
@@ -94,5 +97,6 @@ class Differences(Sequence[Difference]):
         return flags
 
 
-def _difference(key: bytes, kind: int, topic: int, store: int) -> Difference:
-    return Difference(key, KINDS[kind], None if topic == _NONE else topic, None if store == _NONE else store)
+def _difference(key: bytes, kind: int, topic: Stamp, store: Stamp) -> Difference:
+    versions = (None if topic == NONE else topic[0], None if store == NONE else store[0])
+    return Difference(key, KINDS[kind], *versions, topic[1], store[1])

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from sync_service.reconcile.stamps import STAMP, Integers, Stamps
+
 Numbers = npt.NDArray[np.uint64]
-Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 Indexes = npt.NDArray[np.intp]
 
@@ -36,10 +37,11 @@ def digests_of(rows: Sequence[Texts]) -> Numbers:
     return np.fromiter(digests, np.int64, len(rows)).view(np.uint64)
 
 
-def bucket_sums(hashes: Numbers, versions: Integers, digests: Numbers) -> Numbers:
+def bucket_sums(hashes: Numbers, versions: Stamps, digests: Numbers) -> Numbers:
     """For each bucket the sum over its rows, in any order. The sums of both sides are equal if their rows are."""
     sums = np.zeros(BUCKETS, np.uint64)
-    mixed = _mix(_mix(hashes ^ _mix(versions.astype(np.uint64))) ^ digests)
+    numbers, releases = versions["version"].astype(np.uint64), versions["release"].astype(np.uint64)
+    mixed = _mix(_mix(hashes ^ _mix(numbers ^ (_mix(releases) if releases.any() else releases))) ^ digests)
     np.add.at(sums, buckets_of(hashes), mixed)
     return sums
 
@@ -66,11 +68,12 @@ class Rows:
     ranks: Integers
     """Sort order of a key's records: the version, or the timestamp if settled."""
     places: Integers
-    versions: Integers
+    versions: Stamps
     digests: Numbers
     living: Flags
     counted: Flags
-    """The version comes from the offset, not from a header or a column."""
+    """The version comes from the offset, not from a header or a column. Then no other record has it, and the release,
+    which decides between equal versions, counts as 0."""
 
     def __len__(self) -> int:
         return len(self.hashes)
@@ -84,7 +87,7 @@ class Expected:
     """The newest row of every key of the topic, including deleted ones; sorted by hash."""
 
     hashes: Numbers
-    versions: Integers
+    versions: Stamps
     digests: Numbers
     living: Flags
     counted: Flags
@@ -140,14 +143,15 @@ def joined(parts: Sequence[Rows]) -> Rows:
 
 def newest(rows: Rows) -> Rows:
     """One row per key, the one that the store should have; sorted by hash. `rows` must not be empty."""
-    order = np.lexsort((rows.places, rows.ranks, ~rows.settled, rows.hashes))
+    releases = rows.versions["release"]
+    order = np.lexsort((rows.places, *([releases] if releases.any() else []), rows.ranks, ~rows.settled, rows.hashes))
     last = np.append(rows.hashes[order][1:] != rows.hashes[order][:-1], True)
     return rows.where(order[last])
 
 
 def empty() -> Rows:
     numbers, integers, flags = np.zeros(0, np.uint64), np.zeros(0, np.int64), np.zeros(0, bool)
-    return Rows(numbers, flags, integers, integers, integers, numbers, flags, flags)
+    return Rows(numbers, flags, integers, integers, np.zeros(0, STAMP), numbers, flags, flags)
 
 
 def _mix(x: Numbers) -> Numbers:

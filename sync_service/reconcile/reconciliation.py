@@ -184,7 +184,8 @@ class Reconciliation:
         return None if note is None else Generation.from_text(note).doubt
 
     def _reading(self, store: VersionedStore, generation: Generation) -> TopicReading:
-        reader = RecordReader(self._clients.decoder(self._plan), self._plan.section.version, generation)
+        decoder, column = self._clients.decoder(self._plan), self._plan.section.version
+        reader = RecordReader(decoder, column, generation, keeps_releases=self._plan.keeps_releases)
         return TopicReading(self._clients.consumer, self._topics, self._topic, reader, store, generation, self._check)
 
     def _check(self) -> None:

@@ -10,11 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sync_service.reconcile.differences import KINDS, Differences
-from sync_service.reconcile.digests import Expected, Flags, Indexes, Integers, Numbers, found_in
+from sync_service.reconcile.digests import Expected, Flags, Indexes, Numbers, found_in
+from sync_service.reconcile.stamps import NONE, STAMP, Stamp, Stamps, filled
 from sync_service.reconcile.topic import Part
-
-NONE, ABSENT = -1, -2
-"""Instead of a version. NONE: the row has no version; ABSENT: there is no row."""
 
 
 @dataclass(eq=False)
@@ -23,16 +21,16 @@ class Suspects:
 
     keys: pa.Array
     hashes: Numbers
-    newest: Integers
-    """Version of the topic's newest record of the key; NONE if it has none."""
+    newest: Stamps
+    """Of the topic's newest record of the key; NONE if it has none."""
     digests: Numbers
     """Of that record; 0 if there is none."""
     counted: Flags
     unwritable: Flags
-    scanned: Integers
-    """The version in the store that made it a suspect; ABSENT if there was no row."""
-    followed: dict[int, dict[int, int]] = field(default_factory=dict)
-    """Hash -> version -> digest (0: deleted) of records that came to the topic meanwhile."""
+    scanned: Stamps
+    """Of the row in the store that made it a suspect; ABSENT if there was no row."""
+    followed: dict[int, dict[Stamp, int]] = field(default_factory=dict)
+    """Hash -> stamp -> digest (0: deleted) of records that came to the topic meanwhile."""
 
     @classmethod
     def gathered(
@@ -40,7 +38,7 @@ class Suspects:
         expected: Expected,
         chosen: Indexes,
         keys: pa.Array,
-        scanned: Integers,
+        scanned: Stamps,
         extras: "Extras",
         unwritable: Numbers,
     ) -> "Suspects":
@@ -53,7 +51,7 @@ class Suspects:
         order = np.argsort(hashes)
         more = len(only_store.hashes)
         columns: tuple[Any, ...] = (
-            np.concatenate([some.versions, np.full(more, NONE)]),
+            np.concatenate([some.versions, filled(more, NONE)]),
             np.concatenate([some.digests, np.zeros(more, np.uint64)]),
             np.concatenate([some.counted, np.zeros(more, bool)]),
             np.isin(hashes, unwritable),
@@ -77,9 +75,9 @@ class Suspects:
         if found.any():  # `TopicBefore` may refer to the present arrays
             self.newest, self.digests, self.counted = self.newest.copy(), self.digests.copy(), self.counted.copy()
         for index in np.flatnonzero(found).tolist():
-            place, version = places[index], int(part.compared.versions[index])
+            place, version = places[index], part.compared.versions[index].item()
             self.followed.setdefault(int(self.hashes[place]), {}).setdefault(version, int(part.compared.digests[index]))
-            if version > self.newest[place]:
+            if version > self.newest[place].item():
                 self.newest[place], self.digests[place] = version, part.compared.digests[index]
                 self.counted[place] = part.compared.counted[index]
 
@@ -114,9 +112,9 @@ class TopicBefore:
 
 
 class Stored:
-    """The store's versions (NONE: none) and digests (0: no row, or a deleted one)."""
+    """The store's stamps (NONE: none) and digests (0: no row, or a deleted one)."""
 
-    def __init__(self, versions: Sequence[Integers], digests: Sequence[Numbers]) -> None:
+    def __init__(self, versions: Sequence[Stamps], digests: Sequence[Numbers]) -> None:
         self.versions = np.concatenate(versions)
         self.digests = np.concatenate(digests)
 
@@ -127,9 +125,9 @@ class Extras:
     def __init__(self) -> None:
         self._keys: list[pa.Array] = [pa.array([], pa.binary())]
         self._hashes: list[Numbers] = [np.zeros(0, np.uint64)]
-        self._versions: list[Integers] = [np.zeros(0, np.int64)]
+        self._versions: list[Stamps] = [np.zeros(0, STAMP)]
 
-    def add(self, keys: Sequence[bytes], hashes: Numbers, versions: Integers) -> None:
+    def add(self, keys: Sequence[bytes], hashes: Numbers, versions: Stamps) -> None:
         if keys:
             self._keys.append(pa.array(keys, pa.binary()))
             self._hashes.append(hashes)
@@ -146,7 +144,7 @@ class Extras:
 class OnlyStored:
     keys: pa.Array
     hashes: Numbers
-    versions: Integers
+    versions: Stamps
 
 
 class KeysByIndex:
@@ -173,10 +171,10 @@ class KeysByIndex:
 
 
 def kind_of(
-    said: Mapping[int, int],
-    newest: int,
+    said: Mapping[Stamp, int],
+    newest: Stamp,
     still_living: bool,
-    version: int,
+    version: Stamp,
     digest: int,
     *,
     counted: bool,
@@ -185,11 +183,13 @@ def kind_of(
     """The kind of the difference. Empty if the row in the store matches a record that is at least as new as the newest
     one before the store was read.
 
-    `said`: version -> digest of the records that may be the row. `newest`: the newest version before the store was
-    read. `still_living`: the newest record of all is not a tombstone. `version` and `digest`: the store's. `counted`:
-    the topic's versions come from offsets, so no record can have a version above the newest. With versions from a
-    header or a column one may: compaction keeps the last record, which may have an older version.
+    `said`: stamp -> digest of the records that may be the row. `newest`: the newest one before the store was read.
+    `still_living`: the newest record of all is not a tombstone. `version` and `digest`: the store's. `counted`: the
+    topic's versions come from offsets, so no record can have a version above the newest. With versions from a header or
+    a column one may: compaction keeps the last record, which may have an older version.
     """
+    if counted and version not in said:
+        version = (version[0], 0)  # as those of the topic: no two records have the same one
     if digest == 0:
         if newest == NONE or said[newest] == 0 or not still_living:
             return ""

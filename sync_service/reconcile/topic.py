@@ -12,6 +12,7 @@ from enrich.kafka import Connection, Topics, read_topic
 from stores.external import VersionedRows, VersionedStore
 from sync_service import heaps
 from sync_service.reconcile.digests import Numbers, Rows, Texts, digests_of, hashes_of
+from sync_service.reconcile.stamps import stamps_of
 from sync_service.writeback.generation import OFFSETS, Generation
 from sync_service.writeback.records import RecordReader
 
@@ -153,12 +154,13 @@ class TopicReading:
         # If the version comes from a header or a column, it alone decides, however old the record.
         counted = versions == (self._generation.number - settled) * OFFSETS + offsets
         settled &= counted
+        releases = () if rows.releases is None else np.where(counted, 0, rows.releases.to_numpy())
         return Rows(
             hashes_of(keys),
             settled,
             np.where(settled, times, versions),
             np.where(settled, partition * 2**40 + offsets, -offsets),
-            versions,
+            stamps_of(versions, releases),
             digests_of(texts),
             rows.values.is_valid().to_numpy(zero_copy_only=False),
             counted,

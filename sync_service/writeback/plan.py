@@ -31,6 +31,8 @@ class WritebackPlan:
     section: SyncWriteback
     directory: Path = Path()
     """Directory on this host, for the file of spilled dead letters."""
+    release: int = 0
+    """Of the pipeline."""
 
     @property
     def group(self) -> str:
@@ -79,6 +81,12 @@ class WritebackPlan:
         assert output is not None  # noqa: S101 - the configuration's rules: one of the two
         return output
 
+    @property
+    def keeps_releases(self) -> bool:
+        """Whether the store compares releases: a table only with a column for them."""
+        postgres = self.section.to.postgres
+        return postgres is None or postgres.release_column_of(self.release) is not None
+
     def open_store(self) -> VersionedStore:
         """Opens no connection yet."""
         timeout = {} if self.output.timeout is None else {"deadline_s": self.output.timeout.total_seconds()}
@@ -90,12 +98,14 @@ class WritebackPlan:
             return RedisStore(address, RedisLocation(redis.key, names, as_json, ttl_ms, self.marker_ms))
         assert postgres is not None  # noqa: S101 - the configuration's rules: one of the two
         deleted = postgres.deleted_column if postgres.delete is Delete.soft else None
-        own = {*postgres.key, postgres.version_column, deleted}
-        columns = postgres.columns
-        if columns is None:
-            columns = {name: name for name in names if name not in own}
         location = PostgresLocation(
-            postgres.table, postgres.key, columns, postgres.version_column, deleted, self.marker_ms
+            postgres.table,
+            postgres.key,
+            postgres.columns_of(names, self.release),
+            postgres.version_column,
+            deleted,
+            self.marker_ms,
+            postgres.release_column_of(self.release),
         )
         return PostgresStore(postgres.dsn.get_secret_value(), location, **timeout)
 
@@ -105,7 +115,7 @@ def plans_of(pipeline: Pipeline) -> list[WritebackPlan]:
     if sync is None:
         return []
     directory = Path(pipeline.state_dir) / pipeline.name / "sync-writeback"
-    return [WritebackPlan(pipeline.name, *item, directory) for item in sync.writeback.items()]
+    return [WritebackPlan(pipeline.name, *item, directory, pipeline.release) for item in sync.writeback.items()]
 
 
 def chosen_plans(pipeline: Pipeline, names: Sequence[str]) -> list[WritebackPlan]:

@@ -13,7 +13,7 @@ from enrich.kafka.records import row_versions_of
 from stores.external import VersionedRows
 from stores.protocol import Decoder
 from sync_service.writeback.generation import Generation
-from sync_service.writeback.versions import Versions, versions_of
+from sync_service.writeback.versions import Releases, Versions, versions_of
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,17 @@ class Read:
 class RecordReader:
     """Reads the records of one topic."""
 
-    def __init__(self, decoder: Decoder, version_column: str | None, generation: Generation | None) -> None:
+    def __init__(
+        self,
+        decoder: Decoder,
+        version_column: str | None,
+        generation: Generation | None,
+        *,
+        keeps_releases: bool = True,
+    ) -> None:
+        """`keeps_releases`: the store compares releases. If not, all rows are of release 0."""
+        self._keeps_releases = keeps_releases
+        self.has_ignored_releases = False
         self._decoder = decoder
         self._version_column = version_column
         self._generation = generation
@@ -43,12 +53,16 @@ class RecordReader:
         records = row_versions_of(keyed)
         bad: list[tuple[Message, str, int | None]] = [(message, "its key is null", None) for message in without_key]
         decoded = self._decoder.decode(records.column("value"))
-        versions, unversioned = versions_of(keyed, records, decoded.rows, self._version_column, self._generation)
+        versions, releases, unversioned = versions_of(
+            keyed, records, decoded.rows, self._version_column, self._generation
+        )
+        if releases is not None and not self._keeps_releases:
+            self.has_ignored_releases, releases = True, None
         wrong = {**unversioned, **decoded.bad}
         for index, reason in sorted(wrong.items()):
             bad.append((keyed[index], reason, None if index in unversioned else int(versions[index])))
-        batch = _Batch(records.column("key"), versions, decoded.rows, keyed)
-        return batch.read(_newest(batch.keys, versions, list(wrong)), bad, list(wrong))
+        batch = _Batch(records.column("key"), versions, releases, decoded.rows, keyed)
+        return batch.read(_newest(batch.keys, versions, list(wrong), releases), bad, list(wrong))
 
 
 @dataclass(frozen=True)
@@ -57,12 +71,14 @@ class _Batch:
 
     keys: pa.BinaryArray
     versions: Versions
+    releases: Releases
     rows: pa.StructArray
     messages: Sequence[Message]
 
     def read(self, places: Versions, bad: Sequence[tuple[Message, str, int | None]], wrong: Sequence[int]) -> Read:
         taken = pa.array(places)
-        rows = VersionedRows(self.keys.take(taken), pa.array(self.versions[places]), self.rows.take(taken))
+        releases = None if self.releases is None else pa.array(self.releases[places])
+        rows = VersionedRows(self.keys.take(taken), pa.array(self.versions[places]), self.rows.take(taken), releases)
         older = partial(self._older, places, wrong)
         return Read(rows, [self.messages[index] for index in places.tolist()], bad, older)
 
@@ -70,16 +86,18 @@ class _Batch:
         without = [*wrong, *(int(places[index]) for index in refused)]
         keys = self.keys.take(pa.array(without[len(wrong) :], pa.int64()))
         others = np.flatnonzero(~pc.is_in(self.keys, keys).to_numpy(zero_copy_only=False)).tolist()
-        return self.read(_newest(self.keys, self.versions, [*without, *others]), [], without)
+        return self.read(_newest(self.keys, self.versions, [*without, *others], self.releases), [], without)
 
 
-def _newest(keys: pa.BinaryArray, versions: Versions, wrong: list[int]) -> Versions:
-    """The index of the record with the greatest version of each key; of equal versions the first one."""
+def _newest(keys: pa.BinaryArray, versions: Versions, wrong: list[int], releases: Releases = None) -> Versions:
+    """The index of the record with the greatest version of each key; of equal versions that of the highest release, of
+    equal releases the first one."""
     codes = pc.dictionary_encode(keys).indices.to_numpy()
     good = np.ones(len(keys), bool)
     good[wrong] = False
     indexes = np.flatnonzero(good)
-    # Sorted by key, version and descending index: the last one of each key is the one to keep.
-    order = indexes[np.lexsort((-indexes, versions[indexes], codes[indexes]))]
+    # Sorted by key, version, release and descending index: the last one of each key is the one to keep.
+    of_release = () if releases is None else (releases[indexes],)
+    order = indexes[np.lexsort((-indexes, *of_release, versions[indexes], codes[indexes]))]
     last = np.append(codes[order][1:] != codes[order][:-1], True) if len(order) else np.zeros(0, bool)
     return np.sort(order[last]).astype(np.int64)

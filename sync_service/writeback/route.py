@@ -27,6 +27,7 @@ from enrich.kafka import (
     new_admin_client,
     new_group_consumer,
 )
+from enrich.kafka.releases import RELEASE
 from enrich.service.meters import Meter
 from enrich.service.routes import RouteKind, RouteState, RouteStatus
 from enrich.tally import NodeKind
@@ -119,6 +120,7 @@ class WritebackRoute:
         """Largest record that may be sent on, in bytes, and the size that was refused before."""
         self._spill = Spill(plan.directory / f"{plan.name}.dead-letters.jsonl", self._spilled)
         self._reporter: Reporter | None = None
+        self._reader: RecordReader | None = None
 
     def _spilled(self) -> None:
         self._meter.count("dead_letters_spilled")
@@ -187,7 +189,9 @@ class WritebackRoute:
             adopt(self._plan, self._clients.consumer, topics, self._topic)
         # Records of a retry topic carry their versions in headers.
         counted = generation if self._tier is None else None
-        reader = RecordReader(self._clients.decoder(self._plan), self._plan.section.version, counted)
+        keeps = self._plan.keeps_releases
+        decoder, column = self._clients.decoder(self._plan), self._plan.section.version
+        self._reader = reader = RecordReader(decoder, column, counted, keeps_releases=keeps)
         writer = self._writer(held, store)
         destinations = replace(self._destinations, topic_id=generation.topic_id)
         onward = Onward(producer, destinations, self._room, self._spill)
@@ -209,6 +213,14 @@ class WritebackRoute:
         doubt = None if self._gate is None else self._gate.doubt
         command = f"enrich sync reconcile {self._plan.name} -c FILE"
         return [] if doubt is None else [f"{doubt}; `{command}` compares, and repairs with --repair"]
+
+    def _release_warnings(self) -> list[str]:
+        if self._reader is None or not self._reader.has_ignored_releases:
+            return []
+        return [
+            f"records carry the header {RELEASE}, which this route does not compare: of equal versions the first "
+            "stays, also after a roll-back; give the pipeline a `release`, or the route a `release_column`"
+        ]
 
     def _client_error(self, error: KafkaError) -> None:
         if self._flow is not None:
@@ -240,7 +252,8 @@ class WritebackRoute:
 
     def status(self) -> RouteStatus:
         flow, totals = self._flow, dict(self._meter.totals())
-        warnings = [*self._warnings, *self._doubt_warnings(), *self._clients.tallies.warnings]
+        warnings = [*self._warnings, *self._doubt_warnings(), *self._release_warnings()]
+        warnings += self._clients.tallies.warnings
         details: dict[str, Any] = {"topic": self._topic, "warnings": warnings}
         totals["rewinds"] = self._rewinds + (0 if flow is None else flow.state.rewinds)
         if flow is None:

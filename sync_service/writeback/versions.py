@@ -1,4 +1,5 @@
-"""The version of each record: from its header `enrich.version`, the declared column, or generation and offset."""
+"""The version of each record: from its header `enrich.version`, the declared column, or generation and offset; and its
+release, from its header `enrich.release`."""
 
 from collections.abc import Sequence
 
@@ -9,12 +10,15 @@ import pyarrow.compute as pc
 from confluent_kafka import Message
 
 from enrich.kafka.records import headers_of
-from stores.external import LARGEST_VERSION
+from enrich.kafka.releases import RELEASE, release_of
+from stores.external import LARGEST_RELEASE, LARGEST_VERSION
 from sync_service.writeback.generation import OFFSETS, Generation
 
 HEADER = "enrich.version"
 
 Versions = npt.NDArray[np.int64]
+Releases = npt.NDArray[np.int64] | None
+"""None: all are 0."""
 Bad = dict[int, str]
 """Index of a record -> why it has no version."""
 
@@ -27,7 +31,7 @@ def versions_of(
     rows: pa.StructArray,
     column: str | None,
     generation: Generation | None,
-) -> tuple[Versions, Bad]:
+) -> tuple[Versions, Releases, Bad]:
     """`records` are the messages as a batch of ROW_VERSIONS, `rows` their decoded values."""
     if column is not None:
         versions, bad = _declared(records, rows, column)
@@ -36,11 +40,22 @@ def versions_of(
     else:
         versions, bad = np.zeros(len(messages), np.int64), dict.fromkeys(range(len(messages)), f"no header {HEADER}")
     with_headers = [index for index, message in enumerate(messages) if message.headers()]
+    found: dict[int, int] = {}
     for index in with_headers:
-        _take_header(index, headers_of(messages[index]), versions, bad)
+        headers = headers_of(messages[index])
+        _take_header(index, headers, versions, bad)
+        release = release_of(headers)
+        if release is None or release > LARGEST_RELEASE:
+            bad[index] = f"the header {RELEASE} is not a whole number between 0 and {LARGEST_RELEASE}"
+        elif release:
+            found[index] = release
     for index in np.flatnonzero((versions < 0) | (versions > LARGEST_VERSION)).tolist():
         bad[index] = f"its version is not between 0 and {LARGEST_VERSION}"
-    return versions, bad
+    releases = None
+    if found:
+        releases = np.zeros(len(messages), np.int64)
+        releases[list(found)] = list(found.values())
+    return versions, releases, bad
 
 
 def _by_offset(records: pa.RecordBatch, generation: Generation) -> Versions:

@@ -1,7 +1,7 @@
 """The root of the configuration file: one pipeline."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field, JsonValue, model_validator
 
@@ -18,8 +18,10 @@ from enrich.config.sections.sync.section import Sync, filled_sync
 from enrich.config.sections.tables.snapshots import Snapshots
 from enrich.config.sections.tables.table import Table
 from enrich.config.sections.tables.topics import TOPIC_OR_ALL_PATTERN, TopicOrAll, TopicWishes
-from enrich.config.types.fields import NAME_PATTERN, LocalPath, Name, Section
+from enrich.config.types.fields import NAME_PATTERN, Between, LocalPath, Name, Section
 
+LARGEST_RELEASE = 2**53
+"""As of versions: external stores compare both."""
 _NAMED: dict[str, JsonValue] = {"propertyNames": {"pattern": NAME_PATTERN}}
 
 
@@ -28,6 +30,9 @@ class Pipeline(Section):
 
     name: Name
     """Name of the pipeline; part of the names of directories, topics and consumer groups."""
+    release: Annotated[int, Between(0, LARGEST_RELEASE)] = 0
+    """A number that rises with every deploy and every roll-back. Records that stages and sources write carry it, and of
+    two records with equal versions write-back keeps that of the higher release. 0: none is written."""
     kafka: KafkaSection
     """The brokers, the schema registry, and settings for the clients."""
     state_dir: LocalPath = Field(default="./state", validate_default=True)

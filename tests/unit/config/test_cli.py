@@ -90,7 +90,7 @@ def test_show_fills_in_defaults_and_masks_passwords() -> None:
     result = run("show", "-c", "good.yaml")
     assert result.exit_code == 0
     assert result.stdout == (
-        "name: plays\nkafka:\n  bootstrap_servers: localhost:9092\n  client: {}\nstate_dir: /data\n"
+        "name: plays\nrelease: 0\nkafka:\n  bootstrap_servers: localhost:9092\n  client: {}\nstate_dir: /data\n"
         "memory:\n  budget: 2GiB\n"
         "agent:\n  linger: 15m\n  metrics_address: 127.0.0.1\n"
         "tables:\n  a:\n    format: string\n    loader:\n"

@@ -18,7 +18,8 @@ from sync_service.reconcile import Report, route
 from sync_service.reconcile.comparing import Comparison
 from sync_service.reconcile.differences import Differences
 from sync_service.reconcile.digests import Rows, Texts, digests_of, hashes_of
-from sync_service.reconcile.suspects import NONE, Stored, Suspects, TopicBefore, kind_of
+from sync_service.reconcile.stamps import NONE, stamps_of
+from sync_service.reconcile.suspects import Stored, Suspects, TopicBefore, kind_of
 
 OLD, NEW = 11, 22
 """Digests of rows."""
@@ -32,7 +33,7 @@ OLD, NEW = 11, 22
         ((5, NEW), (4, OLD), True, "older"),
         ((5, NEW), (6, OLD), True, "altered"),
         ((5, NEW), (6, OLD), False, "newer"),
-        ((5, NEW), (NONE, 0), True, "missing"),
+        ((5, NEW), (NONE[0], 0), True, "missing"),
         ((5, NEW), (4, 0), True, "missing"),
         ((5, NEW), (6, 0), True, "missing"),
         ((5, NEW), (6, 0), False, "newer"),
@@ -40,36 +41,67 @@ OLD, NEW = 11, 22
         ((5, 0), (6, OLD), False, "newer"),
         ((5, 0), (4, OLD), False, "extra"),
         ((5, 0), (4, 0), True, ""),
-        ((5, 0), (NONE, OLD), True, "foreign"),
-        ((5, NEW), (NONE, OLD), True, "older"),
-        ((NONE, 0), (5, OLD), True, "extra"),
-        ((NONE, 0), (NONE, OLD), True, "foreign"),
+        ((5, 0), (NONE[0], OLD), True, "foreign"),
+        ((5, NEW), (NONE[0], OLD), True, "older"),
+        ((NONE[0], 0), (5, OLD), True, "extra"),
+        ((NONE[0], 0), (NONE[0], OLD), True, "foreign"),
     ],
 )
 def test_what_a_difference_is_called(
     said: tuple[int, int], stored: tuple[int, int], counted: bool, expected: str
 ) -> None:
-    records = {} if said[0] == NONE else dict([said])
-    assert kind_of(records, said[0], said[1] != 0, *stored, counted=counted, unwritable=False) == expected
+    (newest, digest), (version, found) = said, stored
+    records = {} if newest == NONE[0] else {(newest, 0): digest}
+    kind = kind_of(records, (newest, 0), digest != 0, (version, 0), found, counted=counted, unwritable=False)
+    assert kind == expected
+
+
+@pytest.mark.parametrize(
+    ("said", "stored", "expected"),
+    [
+        ((7, NEW), (7, NEW), ""),
+        ((7, NEW), (6, NEW), "older"),
+        ((7, NEW), (6, OLD), "older"),
+        ((7, NEW), (7, OLD), "altered"),
+        ((7, NEW), (8, OLD), "newer"),
+        ((7, NEW), (6, 0), "missing"),
+        ((7, NEW), (8, 0), "newer"),
+        ((7, 0), (6, OLD), "extra"),
+        ((7, 0), (8, OLD), "newer"),
+    ],
+)
+def test_of_equal_versions_releases_say_which_row_is_older(
+    said: tuple[int, int], stored: tuple[int, int], expected: str
+) -> None:
+    (newest, digest), (release, found) = said, stored
+    told = {(5, newest): digest}
+    kind = kind_of(told, (5, newest), digest != 0, (5, release), found, counted=False, unwritable=False)
+    assert kind == expected
+
+
+@pytest.mark.parametrize("found", [NEW, OLD])
+def test_the_release_of_a_row_whose_version_is_its_offset_says_nothing(found: int) -> None:
+    kind = kind_of({(5, 0): NEW}, (5, 0), True, (5, 7), found, counted=True, unwritable=False)
+    assert kind == ("" if found == NEW else "altered")
 
 
 def test_a_row_whose_newest_record_cannot_be_one_is_not_called_extra() -> None:
-    assert kind_of({}, NONE, False, 5, OLD, counted=False, unwritable=True) == "unwritable"
+    assert kind_of({}, NONE, False, (5, 0), OLD, counted=False, unwritable=True) == "unwritable"
 
 
 def test_what_came_while_the_store_was_asked_is_no_difference() -> None:
-    assert kind_of({5: OLD, 6: NEW}, 5, True, 6, NEW, counted=True, unwritable=False) == ""
-    assert kind_of({5: OLD, 6: 0}, 5, False, 6, 0, counted=True, unwritable=False) == ""
+    assert kind_of({(5, 0): OLD, (6, 0): NEW}, (5, 0), True, (6, 0), NEW, counted=True, unwritable=False) == ""
+    assert kind_of({(5, 0): OLD, (6, 0): 0}, (5, 0), False, (6, 0), 0, counted=True, unwritable=False) == ""
 
 
 def test_a_row_is_left_for_a_record_that_came_meanwhile_with_a_version_of_its_own() -> None:
     """Of its header or its column: what the store has may be newer, whatever the record before counted by."""
     hashes, yes, no = hashes_of([b"a"]), np.array([True]), np.array([False])
     old, new = np.array([OLD], np.uint64), np.array([NEW], np.uint64)
-    suspects = Suspects(pa.array([b"a"], pa.binary()), hashes, np.array([5]), old, yes, no, np.array([9]))
-    came = Rows(hashes, no, np.array([6]), np.array([-6]), np.array([6]), new, yes, no)
+    suspects = Suspects(pa.array([b"a"], pa.binary()), hashes, stamps_of([5]), old, yes, no, stamps_of([9]))
+    came = Rows(hashes, no, np.array([6]), np.array([-6]), stamps_of([6]), new, yes, no)
     suspects.follow(cast(Any, SimpleNamespace(compared=came)))
-    (verdict,) = suspects.verdicts(TopicBefore(suspects), Stored([np.array([9])], [old]))
+    (verdict,) = suspects.verdicts(TopicBefore(suspects), Stored([stamps_of([9])], [old]))
     assert (verdict.kind, verdict.topic_version, verdict.store_version) == ("newer", 6, 9)
 
 
@@ -92,7 +124,8 @@ class Topic:
             numbers = np.arange(start, min(start + 1_000, self.count))
             flags = np.ones(len(numbers), bool)
             hashes, digests = hashes_of(_keys(numbers)), digests_of([_row(int(n)) for n in numbers])
-            yield SimpleNamespace(compared=Rows(hashes, ~flags, numbers, -numbers, numbers, digests, flags, flags))
+            versions = stamps_of(numbers)
+            yield SimpleNamespace(compared=Rows(hashes, ~flags, numbers, -numbers, versions, digests, flags, flags))
             self.read += len(numbers)
 
     def keys(self, ends: Mapping[int, int]) -> Iterator[list[bytes]]:

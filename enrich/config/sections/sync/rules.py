@@ -27,7 +27,7 @@ def sync_rules(pipeline: Pipeline, sync: Sync, here: Path) -> Iterator[Finding]:
     for name, route in sync.writeback.items():
         at = (*here, "writeback", name)
         yield from encoding_rules(route, at, pipeline.kafka)
-        yield from _writeback_rules(route, at)
+        yield from _writeback_rules(route, at, pipeline.release)
         if route.dlq in tables:
             message = f"{route.dlq} is the topic of the table {tables[route.dlq]}: dead letters would become its rows"
             yield Finding((*at, "dlq"), message, about=(("tables", tables[route.dlq], "topic"),))
@@ -41,7 +41,7 @@ def sync_rules(pipeline: Pipeline, sync: Sync, here: Path) -> Iterator[Finding]:
                     yield Finding((*at, key), message, about=((*here, "writeback", other, "retries"),))
 
 
-def _writeback_rules(route: SyncWriteback, here: Path) -> Iterator[Finding]:
+def _writeback_rules(route: SyncWriteback, here: Path, release: int) -> Iterator[Finding]:
     names, about = route.columns.names, ((*here, "columns"),)
     if route.dlq == route.topic:
         message = f"{route.dlq} is also the topic of the rows: the route would read what it writes"
@@ -65,7 +65,7 @@ def _writeback_rules(route: SyncWriteback, here: Path) -> Iterator[Finding]:
         yield from _redis_rules(redis, names, here)
     elif postgres is not None:
         yield from _output_rules(postgres, (*at, "postgres"))
-        yield from _postgres_rules(postgres, names, here)
+        yield from _postgres_rules(postgres, names, here, release)
 
 
 def _output_rules(output: Output, at: Path) -> Iterator[Finding]:
@@ -82,13 +82,13 @@ def _redis_rules(redis: RedisTarget, names: tuple[str, ...], here: Path) -> Iter
         yield Finding((*at, "ttl"), "must be more than 0; leave it out for rows that stay")
     if redis.cluster and redis.sentinel is not None:
         yield Finding((*at, "sentinel"), "give cluster or sentinel, not both", about=((*at, "cluster"),))
-    for name in ("_version", "_deleted"):
+    for name in ("_version", "_release", "_deleted"):
         if name in names:
             message = f"the column {name} has the name of what the sync service keeps beside the columns"
             yield Finding((*here, "columns"), message)
 
 
-def _postgres_rules(postgres: PostgresTarget, names: tuple[str, ...], here: Path) -> Iterator[Finding]:
+def _postgres_rules(postgres: PostgresTarget, names: tuple[str, ...], here: Path, release: int) -> Iterator[Finding]:
     at = (*here, "to", "postgres")
     columns = postgres.columns if postgres.columns is not None else {name: name for name in names}
     for column, source in columns.items():
@@ -96,6 +96,12 @@ def _postgres_rules(postgres: PostgresTarget, names: tuple[str, ...], here: Path
             message = f"there is no column {source}{hint(source, names, 'columns')}"
             yield Finding((*at, "columns", column), message, about=((*here, "columns"),))
     own = {"version_column": postgres.version_column}
+    release_column = postgres.release_column_of(release)
+    if postgres.release_column is None and release_column in (*names, *postgres.key, *columns):
+        message = f"needs release_column: the pipeline has a release, and {release_column} is a column of its own here"
+        yield Finding(at, message, about=(("release",),))
+    elif release_column is not None:
+        own["release_column"] = release_column
     if postgres.delete == Delete.soft:
         own["deleted_column"] = postgres.deleted_column
     elif "deleted_column" in postgres.model_fields_set:
@@ -106,5 +112,9 @@ def _postgres_rules(postgres: PostgresTarget, names: tuple[str, ...], here: Path
         elif column in columns and postgres.columns is not None:
             message = f"{column} is also one of the columns that the rows fill"
             yield Finding((*at, key), message, about=((*at, "columns"),))
-    if len(set(own.values())) < len(own):
-        yield Finding((*at, "deleted_column"), "is also the version_column", about=((*at, "version_column"),))
+    for key, column in own.items():
+        for other in own:
+            if other == key:
+                break
+            if own[other] == column:
+                yield Finding((*at, key), f"is also the {other}", about=((*at, other),))

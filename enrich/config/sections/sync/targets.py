@@ -1,6 +1,6 @@
 """Where a write-back route writes to: `to: {redis: ...}` or `to: {postgres: ...}`."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Annotated
 
@@ -8,6 +8,8 @@ from pydantic import Field
 
 from enrich.config.types.fields import Between, Flag, Names, PostgresDsn, RedisUrl, Section, Text, one_of
 from enrich.config.types.quantities import Duration
+
+RELEASE_COLUMN = "release"
 
 
 class RedisForm(StrEnum):
@@ -66,6 +68,21 @@ class PostgresTarget(Output):
     """The bigint column for the row's version."""
     deleted_column: Text = "deleted"
     """With `delete: soft`, the boolean column for the mark."""
+    release_column: Text | None = None
+    """The bigint column for the row's release. Default: `release` if the pipeline has a `release`, else there is none,
+    and releases are not compared."""
+
+    def release_column_of(self, release: int) -> str | None:
+        """`release`: the pipeline's. None: there is none."""
+        return self.release_column or (RELEASE_COLUMN if release else None)
+
+    def columns_of(self, names: Sequence[str], release: int) -> Mapping[str, str]:
+        """Which column of the row (it has `names`) fills which column of the table."""
+        if self.columns is not None:
+            return self.columns
+        deleted = self.deleted_column if self.delete == Delete.soft else None
+        own = {*self.key, self.version_column, deleted, self.release_column_of(release)}
+        return {name: name for name in names if name not in own}
 
 
 class Target(Section):

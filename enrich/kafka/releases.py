@@ -1,0 +1,55 @@
+"""The release that made a record: of two records with equal versions, write-back keeps that of the higher one."""
+
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+
+from enrich.base.errors import ConfigError, CorruptState
+from enrich.kafka.clients.making import Connection
+from enrich.kafka.reading import read_topic
+from enrich.kafka.records import headers_of
+from enrich.kafka.topics import Topics
+
+RELEASE = "enrich.release"
+"""A whole number, as text. Without it a record is of release 0. Of several the greatest counts: a node adds its own to
+what an event brings."""
+
+_LOOKED_AT = 20
+
+
+def release_headers(release: int) -> list[tuple[str, bytes]]:
+    """What a record of this release carries: nothing, if releases are not used."""
+    return [(RELEASE, str(release).encode())] if release else []
+
+
+def release_of(headers: Iterable[tuple[str, bytes | None]]) -> int | None:
+    """None if one of them is no release."""
+    release = 0
+    for name, content in headers:
+        if name == RELEASE:
+            if content is None or not content.isdigit() or len(content) > 18:
+                return None
+            release = max(release, int(content))
+    return release
+
+
+def newest_releases(connection: Connection, topics: Topics, names: Iterable[str]) -> Mapping[str, int]:
+    """The highest release among the newest records of each topic; only topics that have one."""
+    found = {}
+    for name in names:
+        with suppress(ConfigError, CorruptState):  # it does not exist yet, may not be read, or was just emptied
+            release = _newest_release(connection, topics, name)
+            if release:
+                found[name] = release
+    return found
+
+
+def _newest_release(connection: Connection, topics: Topics, name: str) -> int:
+    firsts, ends = topics.start_offsets(name), topics.end_offsets(name)
+    starts = {partition: max(firsts.get(partition, 0), end - _LOOKED_AT) for partition, end in ends.items()}
+    releases = (
+        release_of(headers_of(message))
+        for batch in read_topic(connection, name, starts, ends)
+        for message in batch
+        if message.headers()
+    )
+    return max((release or 0 for release in releases), default=0)
