@@ -10,6 +10,7 @@ from pyspark.sql import functions as sql
 from pyspark.sql.types import StructType
 
 from enrich.kafka.identity import EVENT_TIME, ORIGIN, PASSED_ON
+from enrich.kafka.releases import RELEASE
 from enrich.stage.steps.step import Step
 
 
@@ -60,24 +61,32 @@ def place() -> Column:
     )
 
 
-def with_identity(time_ms: Column) -> Column:
+def with_identity(time_ms: Column, release: int = 0) -> Column:
     """The event's headers with its origin, which is its own place, and its time, unless it brings them from an earlier
-    node. No lambda, as in `bytes_beside_value`."""
+    node; and the release, unless it is 0 or the event brings a higher one. No lambda, as in `bytes_beside_value`."""
     headers = sql.col(KAFKA.headers)
     none = sql.array().cast(HEADERS_TYPE)
+    values = {ORIGIN: place(), EVENT_TIME: time_ms.cast("string")}
+    brings = {name: sql.array_contains(headers["key"], name) for name in values}
+    if release:
+        values[RELEASE] = sql.lit(str(release))
+        brings[RELEASE] = brought_release() >= release
     own = {
         name: sql.struct(sql.lit(name).alias("key"), value.cast("binary").alias("value"))
-        for name, value in {ORIGIN: place(), EVENT_TIME: time_ms.cast("string")}.items()
+        for name, value in values.items()
     }
-    missing = [
-        sql.when(sql.array_contains(headers["key"], name), none).otherwise(sql.array(one)) for name, one in own.items()
-    ]
+    missing = [sql.when(brings[name], none).otherwise(sql.array(one)) for name, one in own.items()]
     return sql.when(headers.isNull(), sql.array(*own.values())).otherwise(sql.concat(headers, *missing))
 
 
 def only_ours() -> Column:
     """The event's headers without those that nobody has classified."""
     return sql.filter(sql.col(KAFKA.headers), lambda each: each["key"].isin(*PASSED_ON))
+
+
+def brought_release() -> Column:
+    """The release that made the event; null if it has none."""
+    return header(RELEASE).cast("string").try_cast("bigint")
 
 
 def header(name: str) -> Column:

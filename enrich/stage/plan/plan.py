@@ -78,6 +78,7 @@ class StagePlan:
         self._sender = Sender(pipeline.name, name, source_ids or {})
         self._stage = pipeline.stages[name]
         self._is_masked = pipeline.masks is not None
+        self._release = pipeline.release
         self._limits = limits or Limits()
         self._format = event_format(pipeline, self._stage.source)
         where = f"stages.{name}."
@@ -204,11 +205,11 @@ class StagePlan:
         return Row(report.isNotNull(), sql.lit(topic), report["key"], report["value"], none)
 
     def _identity(self) -> Column:
-        """The event's headers, with its origin and its time."""
+        """The event's headers, with its origin, its time and the release."""
         time_ms = sql.unix_millis(KAFKA.timestamp)
         if self._stage.event_time is not None:
             time_ms = sql.coalesce(sql.unix_millis(TIME), time_ms)
-        return with_identity(time_ms)
+        return with_identity(time_ms, self._release)
 
     def _letter(self) -> Row:
         is_dead = sql.col(_IS_DEAD)
@@ -225,7 +226,7 @@ class StagePlan:
         section = self._stage.writeback
         if section is None:
             return None
-        return writeback_rows(section, expressions, source, self._limits.writeback, where)
+        return writeback_rows(section, expressions, source, self._limits.writeback, where, release=self._release)
 
     def _written_back(self, is_event: Column) -> Sequence[Alternatives]:
         return [] if self._writeback is None else [[self._writeback.row(sql.col(_IS_OUTPUT) & is_event)]]

@@ -1,5 +1,6 @@
 """The records that a stage writes back, made from its events, for the sync service or for another table. Each carries a
-version, by which the sync service knows the newer of two records of a key, whatever their order in the topic."""
+version, by which the sync service knows the newer of two records of a key, whatever their order in the topic; and the
+release that made it, which decides between equal versions: a replay makes them again."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -26,7 +27,8 @@ from pyspark.sql.types import (
 
 from enrich.base.errors import ConfigError
 from enrich.config import Writeback
-from enrich.stage.formats.event_format import KAFKA, OVERHEAD
+from enrich.kafka.releases import RELEASE
+from enrich.stage.formats.event_format import KAFKA, OVERHEAD, brought_release
 from enrich.stage.formats.json_events import json_text
 from enrich.stage.plan.expressions import Expression, Expressions
 from enrich.stage.plan.rows import Row
@@ -36,8 +38,8 @@ from stores.external.protocol import LARGEST_VERSION, OFFSETS_OF_A_GENERATION
 
 VERSION_HEADER = "enrich.version"
 CAUSE_HEADER = "enrich.cause"
-_OWN_HEADERS = 128
-"""Largest size of both headers, in bytes."""
+_OWN_HEADERS = 192
+"""Largest size of these headers, in bytes."""
 
 RECORD = "_writeback"
 _ASKED = "_writeback_asked"
@@ -60,6 +62,8 @@ class WritebackRows:
     source: SourceVersions | None
     """What makes the events' offsets comparable. None if a version is declared."""
     largest: int
+    release: int = 0
+    """0: the records carry none."""
 
     @property
     def columns(self) -> Mapping[str, Column]:
@@ -95,6 +99,9 @@ class WritebackRows:
     def row(self, wanted: Column) -> Row:
         record = sql.col(RECORD)
         headers = {VERSION_HEADER: record["version"].cast("string"), CAUSE_HEADER: self._cause()}
+        if self.release:
+            release = sql.greatest(brought_release(), sql.lit(self.release))  # an event's own may be higher
+            headers[RELEASE] = release.cast("string")
         return Row(
             wanted=wanted & self.is_there,
             topic=sql.lit(self.topic),
@@ -119,7 +126,13 @@ class WritebackRows:
 
 
 def writeback_rows(
-    section: Writeback, expressions: Expressions, source: SourceVersions | None, largest: int, where: str
+    section: Writeback,
+    expressions: Expressions,
+    source: SourceVersions | None,
+    largest: int,
+    where: str,
+    *,
+    release: int = 0,
 ) -> WritebackRows:
     """`source` is not needed if the section declares a version. Raises ConfigError for expressions that Spark cannot
     resolve, or whose type does not fit their use."""
@@ -136,7 +149,7 @@ def writeback_rows(
         _declared(expressions, asked["version"]) if source is None or section.version else _of_source(source),
     )
     own_source = source if section.version is None else None
-    return WritebackRows(section.topic, expressions.together(asked), columns, own_source, largest)
+    return WritebackRows(section.topic, expressions.together(asked), columns, own_source, largest, release)
 
 
 def _part(number: int) -> str:
