@@ -58,6 +58,7 @@ def _route(pipeline: Pipeline, name: str, source: SyncSource) -> SourceRoute | L
         interval_s=source.interval.total_seconds(),
         delete_guard=source.delete_guard,
         confirm=f"if these rows should be deleted: enrich sync confirm {name} -c FILE --yes",
+        release=pipeline.release,
     )
     roles = (Role.producer, Role.consumer, Role.common)
     connections = Connections(*(librdkafka_settings(pipeline.kafka, role) for role in roles))

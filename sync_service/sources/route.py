@@ -9,6 +9,7 @@ from pathlib import Path
 from enrich.base.errors import Fenced, Retryable
 from enrich.codecs.encoding import Encoder
 from enrich.kafka import Admin, Connection, Topics, new_admin_client
+from enrich.kafka.releases import release_headers
 from enrich.kafka.turns import Turn
 from enrich.kafka.writing.transactions import TransactionalProducer
 from enrich.service.routes import RouteKind, RouteStatus
@@ -35,6 +36,8 @@ class SourceWork:
     delete_guard: float
     confirm: str
     """The command that answers the guard's question."""
+    release: int = 0
+    """Of the pipeline; its records carry it unless it is 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +86,8 @@ class SourceRoute:
         with in_turn(work, self._connections, admin, self._reporter, stopping) as turn, ExitStack() as held:
             if turn is None:
                 return
-            producer = held.enter_context(closing(TransactionalProducer(producing, work.identity)))
+            headers = release_headers(work.release)
+            producer = held.enter_context(closing(TransactionalProducer(producing, work.identity, headers=headers)))
             # This comes first: it fences other writers, so what is then read from the topic is all there is.
             producer.start()
             remembered = held.enter_context(closing(Remembered(work.directory / "known", topics, facts, consuming)))

@@ -43,9 +43,17 @@ class TransactionalProducer:
     """
 
     def __init__(
-        self, connection: Connection, transactional_id: str, *, deadline_s: float = 30.0, timeout_s: float = 60.0
+        self,
+        connection: Connection,
+        transactional_id: str,
+        *,
+        deadline_s: float = 30.0,
+        timeout_s: float = 60.0,
+        headers: Sequence[tuple[str, bytes]] = (),
     ) -> None:
-        """`timeout_s`: when the brokers abort a transaction that its producer does not end."""
+        """`timeout_s`: when the brokers abort a transaction that its producer does not end. `headers`: of every
+        record."""
+        self._headers: list[tuple[str, str | bytes | None]] = [*headers]
         self._connection = connection
         self._id = transactional_id
         own = {"transactional.id": transactional_id, "transaction.timeout.ms": round(timeout_s * 1000)}
@@ -85,8 +93,26 @@ class TransactionalProducer:
 
     def produce(self, topic: str, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
         """Queues a record for each key. Keys of one call must differ: if the queue is full, the order may change."""
+        if self._headers:
+            self._queue_one_by_one(topic, keys, values)
+            return
         records = [{"key": key, "value": value} for key, value in zip(keys, values, strict=True)]
         self._queue(topic, records, on_delivery=self._on_delivery)
+
+    def _queue_one_by_one(self, topic: str, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
+        """The client accepts no headers in batches."""
+        produce, headers, on_delivery = self._producer.produce, self._headers, self._on_delivery
+        with kafka_errors(f"topic {topic}"):
+            for key, value in zip(keys, values, strict=True):
+                while True:
+                    try:
+                        produce(topic, value, key, headers=headers, on_delivery=on_delivery)
+                        break
+                    except BufferError:  # the queue is full
+                        self._producer.poll(0.05)
+                        self._raise_failure()
+            self._producer.poll(0)
+        self._raise_failure()
 
     def _queue(self, topic: str, records: list[dict[str, Any]], **options: Any) -> None:
         waiting = records

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from enrich.base.errors import Fenced
 from enrich.codecs.encoding import Encoder
 from enrich.kafka import Topics, new_admin_client
+from enrich.kafka.releases import release_headers
 from enrich.kafka.writing.transactions import TransactionalProducer
 from enrich.service.routes import RouteKind, RouteStatus
 from stores.external.postgres.log.slots import Slots
@@ -83,9 +84,11 @@ class LogRoute:
 
     def _work_on(self, topics: Topics, held: ExitStack, checkpoint: Callable[[], None]) -> None:
         work, logged, encoder = self._work, self._logged, self._new_encoder()
-        producer = held.enter_context(
-            closing(TransactionalProducer(self._connections.producer, work.identity, timeout_s=_LONGEST_S))
+        headers = release_headers(work.release)
+        producer = TransactionalProducer(
+            self._connections.producer, work.identity, timeout_s=_LONGEST_S, headers=headers
         )
+        held.callback(producer.close)
         # This comes first: it fences other writers, so what is then read from the topic is all there is.
         producer.start()
         facts = facts_of(topics, work.topic, self._connections.producer)
