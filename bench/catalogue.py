@@ -74,6 +74,12 @@ BENCHMARKS = {
             {"rows_per_s": (">=", 40_000)},
         ),
         Benchmark(
+            "sync_releases",
+            "rows of 100 bytes from a topic to Redis and PostgreSQL, without and with releases",
+            _later("sync_releases"),
+            {"ratio": (">=", 0.8)},
+        ),
+        Benchmark(
             "reconcile",
             "`enrich sync reconcile` of 1 M rows: stores that have them all, and stores that were emptied",
             _later("reconcile"),

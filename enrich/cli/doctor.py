@@ -49,6 +49,7 @@ def _verdicts(config: Path | None, deadline: float) -> "Iterator[Verdict]":
     from enrich.admin.doctor.endpoints import of_endpoints
     from enrich.admin.doctor.logs import of_logs
     from enrich.admin.doctor.machine import of_agents, of_machine, of_memory, of_state_dir
+    from enrich.admin.doctor.releases import of_tables
     from enrich.admin.doctor.senders import of_senders
     from enrich.admin.doctor.servers import of_kafka, of_redis, of_registry
     from enrich.config import load
@@ -62,6 +63,7 @@ def _verdicts(config: Path | None, deadline: float) -> "Iterator[Verdict]":
     yield from of_agents(pipeline)
     yield from of_kafka(pipeline, deadline)
     yield from of_redis(pipeline)
+    yield from of_tables(pipeline, deadline)
     yield from of_registry(pipeline, deadline)
     yield from of_senders(pipeline, deadline)
     yield from of_endpoints(pipeline, deadline)

@@ -32,6 +32,17 @@ def release_of(headers: Iterable[tuple[str, bytes | None]]) -> int | None:
     return release
 
 
+def fallen(release: int, newest: Mapping[str, int]) -> list[str]:
+    """A warning for each topic whose newest records are of a higher release than this one."""
+    this = f"this is release {release}" if release else "the pipeline has no release"
+    return [
+        f"topic {name} has records of release {there}, and {this}: of equal versions those of the higher release stay, "
+        "whatever is replayed"
+        for name, there in newest.items()
+        if there > release
+    ]
+
+
 def newest_releases(connection: Connection, topics: Topics, names: Iterable[str]) -> Mapping[str, int]:
     """The highest release among the newest records of each topic; only topics that have one."""
     found = {}

@@ -1,5 +1,6 @@
 """A source as a route: waits for its turn, fences the previous instance, and works until it is stopped."""
 
+import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -9,7 +10,7 @@ from pathlib import Path
 from enrich.base.errors import Fenced, Retryable
 from enrich.codecs.encoding import Encoder
 from enrich.kafka import Admin, Connection, Topics, new_admin_client
-from enrich.kafka.releases import release_headers
+from enrich.kafka.releases import fallen, newest_releases, release_headers
 from enrich.kafka.turns import Turn
 from enrich.kafka.writing.transactions import TransactionalProducer
 from enrich.service.routes import RouteKind, RouteStatus
@@ -19,6 +20,8 @@ from sync_service.sources.known.remembered import Remembered
 from sync_service.sources.polled.source import Source
 from sync_service.sources.reporting import StatusReporter
 from sync_service.sources.rounds import Rounds, Tools
+
+_log = logging.getLogger("enrich.sync")
 
 _TURN_S = 0.2
 
@@ -90,9 +93,17 @@ class SourceRoute:
             producer = held.enter_context(closing(TransactionalProducer(producing, work.identity, headers=headers)))
             # This comes first: it fences other writers, so what is then read from the topic is all there is.
             producer.start()
+            warn_of_higher_release(work, topics, consuming)
             remembered = held.enter_context(closing(Remembered(work.directory / "known", topics, facts, consuming)))
             tools = Tools(source, encoder, remembered, producer, guard, facts, work.directory)
             Rounds(tools, turn, self._reporter, stopping).run(work.interval_s)
+
+
+def warn_of_higher_release(work: SourceWork, topics: Topics, connection: Connection) -> None:
+    """A source whose release has fallen does run: a roll-back must not fail because it brought an old number back."""
+    newest = newest_releases(connection, topics, [work.topic]) if work.release else {}
+    for what in fallen(work.release, newest):
+        _log.warning(what, extra={"route": work.name, "next": f"set release to {max(newest.values())} or more"})
 
 
 @contextmanager

@@ -62,10 +62,11 @@ class SyncWorld:
         for future in admin.create_partitions([NewPartitions(self.topic, count)]).values():
             future.result(30)
 
-    def make_table(self, columns: str = "plan text, rps int", *, soft: bool = True) -> None:
+    def make_table(self, columns: str = "plan text, rps int", *, soft: bool = True, released: bool = False) -> None:
         self.has_table = True
         self._is_soft = soft
         more = "version bigint NOT NULL" + (", deleted boolean NOT NULL" if soft else "")
+        more += ", release bigint" if released else ""
         self.postgres.execute(f"CREATE TABLE {self.name} (id text PRIMARY KEY, {columns}, {more})")
 
     def to_redis(self, url: str | None = None, **more: Any) -> dict[str, Any]:

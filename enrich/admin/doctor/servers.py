@@ -8,6 +8,7 @@ from confluent_kafka import KafkaError, Message
 
 from enrich.admin.cluster import Cluster
 from enrich.admin.doctor.groups import of_groups
+from enrich.admin.doctor.releases import of_release
 from enrich.admin.doctor.verdict import Verdict, bad, good, warning
 from enrich.admin.topics.actual import actual_topics, matching_topics
 from enrich.admin.topics.checking import check_topic
@@ -34,6 +35,7 @@ def of_kafka(pipeline: Pipeline, deadline_s: float) -> Iterator[Verdict]:
     yield good("kafka", f"{cluster.brokers} brokers answer at {pipeline.kafka.bootstrap_servers}")
     yield from _of_topics(cluster, pipeline)
     yield from of_groups(pipeline, cluster)
+    yield from of_release(pipeline, cluster)
     yield _of_clock(cluster)
 
 

@@ -35,7 +35,7 @@ from enrich.stage.run.draining import drain, stop_now
 from enrich.stage.run.life import Happening, Phase, new_life
 from enrich.stage.run.preload import preload
 from enrich.stage.run.stopping import StopOrder
-from enrich.stage.run.topics import checked_topics
+from enrich.stage.run.topics import checked_topics, warn_of_higher_release
 from enrich.stage.run.writing import PinnedBatches, StreamedBatches, Writing
 from enrich.stage.spark.profiles import StageSettings, sink_options, source_options, subscription
 from enrich.stage.task.failures import from_report
@@ -132,6 +132,7 @@ class StageRun:
         accepts = self._options.accept_new_source
         source = SourceTopics(found.ids).continued(checkpoint, stage.source.reads, accepts_another=accepts)
         topics = Topics(new_admin_client(self._connection), deadline_s=_PATIENCE_S)
+        warn_of_higher_release(self._pipeline, self._name, topics, self._connection)
 
         def require_all_kept(position: Position) -> None:
             for topic, offsets in position.items():

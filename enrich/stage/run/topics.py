@@ -1,5 +1,6 @@
 """Checks a stage's topics before it starts: they exist, and this user may use them; and how large records may be."""
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -11,8 +12,11 @@ from enrich.base.errors import ConfigError, EnrichError
 from enrich.config import Pipeline, Source
 from enrich.kafka import Connection, Topics, new_admin_client
 from enrich.kafka.clients.errors import kafka_errors
+from enrich.kafka.releases import fallen, newest_releases
 from enrich.stage.plan.plan import Limits
 from enrich.tally.writing import PARTITIONS, TOPIC_SETTINGS
+
+_log = logging.getLogger(__name__)
 
 _PATIENCE_S = 30
 _LARGEST_REQUEST = 1_048_576
@@ -55,6 +59,15 @@ def checked_topics(pipeline: Pipeline, stage: str, connection: Connection) -> Ch
         _require(admin, pipeline.tallies_topic, AclOperation.WRITE, f"stages.{stage}")
     ids = {topic: topic_id for topic, (topic_id, _) in sources.items()}
     return CheckedTopics(ids, {topic: partitions for topic, (_, partitions) in sources.items()}, limits)
+
+
+def warn_of_higher_release(pipeline: Pipeline, stage: str, topics: Topics, connection: Connection) -> None:
+    """A stage whose release has fallen does start: a roll-back must not fail because it brought an old number back."""
+    section = pipeline.stages[stage]
+    names = [*section.outputs, *([] if section.writeback is None else [section.writeback.topic])]
+    newest = newest_releases(connection, topics, names) if pipeline.release else {}
+    for what in fallen(pipeline.release, newest):
+        _log.warning(what, extra={"stage": stage, "next": f"set release to {max(newest.values())} or more"})
 
 
 def _sources(topics: Topics, source: Source, where: str) -> Mapping[str, tuple[str, list[int]]]:

@@ -159,10 +159,10 @@ def read_table(connection: Any, location: PostgresLocation, where: str | None = 
     missing = [column for column in wanted if column not in known]
     if missing == [location.release_column]:
         raise ConfigError(
-            f"the table {location.table} has no column {missing[0]} for the releases of its rows",
+            f"the table {location.table} has no column {missing[0]}, which keeps the releases of its rows",
             where=where,
-            next_step=f"add it: {_added(connection, name, location.release_column)}; "
-            "or name another one: release_column",
+            next_step=f"add it: {_added(connection, name, location.release_column)}; or name another one by "
+            "release_column",
         )
     if missing:
         raise ConfigError(
@@ -186,8 +186,8 @@ def read_table(connection: Any, location: PostgresLocation, where: str | None = 
 
 def _added(connection: Any, table: str, column: str | None) -> str:
     """The statement that adds a column of numbers. It takes no time, however large the table is."""
-    statement = sql.SQL("ALTER TABLE {} ADD COLUMN {} bigint").format(sql.SQL(table), sql.Identifier(column or ""))
-    return str(statement.as_string(connection))
+    statement = "SELECT format('ALTER TABLE %%s ADD COLUMN %%I bigint', %s::text, %s::text)"
+    return str(connection.execute(statement, [table, column]).fetchone()[0])
 
 
 def _column_problems(known: Mapping[str, Column], location: PostgresLocation) -> list[str]:

@@ -22,7 +22,7 @@ from sync_service.sources.logged.comparing import Comparing, TableRows
 from sync_service.sources.logged.following import Following, Tools, shape_of
 from sync_service.sources.logged.place import Place, Places
 from sync_service.sources.reporting import StatusReporter
-from sync_service.sources.route import Connections, SourceWork, in_turn
+from sync_service.sources.route import Connections, SourceWork, in_turn, warn_of_higher_release
 
 _log = logging.getLogger("enrich.sync")
 
@@ -92,6 +92,7 @@ class LogRoute:
         # This comes first: it fences other writers, so what is then read from the topic is all there is.
         producer.start()
         facts = facts_of(topics, work.topic, self._connections.producer)
+        warn_of_higher_release(work, topics, self._connections.consumer)
         slots = held.enter_context(closing(Slots(logged.dsn, logged.slot)))
         slots.require_settings()
         table = slots.table(logged.table, logged.key)

@@ -1,8 +1,10 @@
 """`enrich doctor` says what is wrong and what to do, and changes nothing that matters."""
 
+import psycopg
 import pytest
 import redis
 
+from enrich.kafka import DeliveringProducer
 from tests.support.commands import enrich, lines
 
 
@@ -105,3 +107,49 @@ def test_commands_name_a_state_dir_that_cannot_be(wrong_state_dir, words):
     assert "Not a directory" in done.stderr and "state_dir" in done.stderr and "Traceback" not in done.stderr
     status = enrich("agent", "status", "-c", wrong_state_dir)
     assert (status.returncode, status.stderr) == (1, "")
+
+
+def of_check(done, check):
+    return [(each["level"], each["what"], each["next"]) for each in lines(done) if each["check"] == check]
+
+
+def test_a_release_that_has_fallen_is_a_warning(write_config, new_topic, cluster):
+    topic = new_topic(partitions=2)
+    source = f"{{topic: {topic}, format: json, from: {{file: {{path: /none.csv, key: [id]}}}}}}"
+
+    def told(release):
+        path = write_config(f"release: {release}\nsync: {{sources: {{users: {source}}}}}\n")
+        return of_check(enrich("doctor", "-c", path, "--json"), "release")
+
+    assert told(0) == []  # nobody is bothered who has none
+    assert [level for level, _, _ in told(7)] == ["good"]
+    with DeliveringProducer(cluster.connection) as producer:
+        for release in range(1, 9):
+            producer.produce(topic, b"k%d" % release, b"{}", headers={"enrich.release": b"%d" % release})
+    assert [level for level, _, _ in told(8)] == ["good"]
+    ((level, what, next_step),) = told(7)
+    assert level == "warning" and next_step.startswith("set `release` to 8 or more")
+    assert f"topic {topic} has records of release 8, and this is release 7" in what
+    ((level, what, _),) = told(0)
+    assert level == "warning" and "the pipeline has no release" in what
+
+
+def test_a_table_that_cannot_hold_the_rows_is_bad_and_says_the_statement(write_config, servers):
+    name, dsn = "doctors_table", servers.postgres_dsn
+    to = f"{{postgres: {{dsn: '{dsn}', table: {name}, key: [id]}}}}"
+    route = f"{{topic: users, format: json, columns: 'plan string', to: {to}}}"
+
+    def told(release):
+        path = write_config(f"release: {release}\nsync: {{writeback: {{users: {route}}}}}\n")
+        return of_check(enrich("doctor", "-c", path, "--json"), "postgres")
+
+    ((level, what, _),) = told(0)
+    assert level == "bad" and f"there is no table {name}" in what
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute(f"CREATE TABLE {name} (id text PRIMARY KEY, plan text, version bigint, deleted boolean)")
+        assert [level for level, _, _ in told(0)] == ["good"]
+        ((level, what, next_step),) = told(7)
+        statement = f"ALTER TABLE {name} ADD COLUMN release bigint"
+        assert level == "bad" and "no column release" in what and statement in next_step
+        connection.execute(statement)
+        assert [level for level, _, _ in told(7)] == ["good"]

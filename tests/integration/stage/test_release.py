@@ -94,3 +94,14 @@ def test_a_replay_after_a_roll_back_ends_with_the_good_rows_if_its_release_is_hi
     assert {row["_release"] for row in after.values()} == {str(of_good)}
     assert {row.get("ip") for row in after.values()} == {None, *map(str, range(46, 50))}
     assert after["k0"]["_deleted"] == "1"
+
+
+def test_a_stage_whose_release_has_fallen_warns_and_runs(spark, world, caplog):
+    back = world.topic("back", cleanup_policy="compact")
+    stage = world.stage("enrich", [], writeback={"topic": back, "value": "ip"})
+    for number, release in enumerate((8, 7), 1):
+        world.document["release"] = release
+        send(world, stage, ("k", {"ip": str(release)}))
+        run_until(spark, world, stage, back, number)
+    warned = [each for each in caplog.messages if "has records of release 8, and this is release 7" in each]
+    assert len(warned) == 2  # its output, and what it writes back

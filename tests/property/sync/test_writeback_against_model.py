@@ -1,5 +1,5 @@
-"""A random life of a route: versions in any order, duplicates, tombstones, restarts, a topic that is recreated. The
-stores equal a model that takes one record after the other and keeps the newest."""
+"""A random life of a route: versions and releases in any order, duplicates, tombstones, restarts, a topic that is
+recreated. The stores equal a model that takes one record after the other and keeps the newest."""
 
 import json
 import random
@@ -22,28 +22,31 @@ Row = tuple[int, Any, Any]
 
 
 class Model:
-    """The newest version of every key; None for a deleted one."""
+    """The newest version of every key, and of this the highest release; None for a deleted one."""
 
     def __init__(self) -> None:
-        self.rows: dict[str, tuple[int, dict[str, Any] | None]] = {}
+        self.rows: dict[str, tuple[tuple[int, int], dict[str, Any] | None]] = {}
 
-    def take(self, key: str, version: int, row: dict[str, Any] | None) -> None:
-        if key not in self.rows or version > self.rows[key][0]:
-            self.rows[key] = (version, row)
+    def take(self, key: str, version: int, row: dict[str, Any] | None, release: int = 0) -> None:
+        if key not in self.rows or (version, release) > self.rows[key][0]:
+            self.rows[key] = ((version, release), row)
 
     def living(self) -> dict[str, Row]:
         found = self.rows.items()
-        return {key: (version, row["plan"], row["rps"]) for key, (version, row) in found if row is not None}
+        return {key: (version, row["plan"], row["rps"]) for key, ((version, _), row) in found if row is not None}
 
 
 class Life:
     """One topic under way, with what was produced to it so far."""
 
-    def __init__(self, world: SyncWorld, to: dict[str, Any], source: random.Random, *, by_header: bool) -> None:
+    def __init__(
+        self, world: SyncWorld, to: dict[str, Any], source: random.Random, *, by_header: bool, releases: list[int]
+    ) -> None:
         self.world = world
         self.to = to
         self.source = source
         self.by_header = by_header
+        self.releases = releases
         self.model = Model()
         self.generation = 1
         self.produced = 0
@@ -54,18 +57,20 @@ class Life:
         records = []
         for _ in range(source.randint(1, 60)):
             row = None if source.random() < 0.25 else {"plan": source.choice(["a", "b", None]), "rps": self.produced}
-            records.append((f"k{source.randint(0, 25)}", source.randint(1, 500), row))
+            version = source.randint(1, 500 if self.releases == [0] else 20)  # so that many are equal
+            records.append((f"k{source.randint(0, 25)}", version, row, source.choice(self.releases)))
         if self.by_header:
             records += source.sample(records, len(records) // 4)
             source.shuffle(records)
         with DeliveringProducer(self.world.cluster.connection) as producer:
-            for key, version, row in records:
+            for key, version, row, release in records:
                 headers = {"enrich.version": str(version).encode()} if self.by_header else {}
+                headers |= {"enrich.release": str(release).encode()} if release else {}
                 value = None if row is None else json.dumps(row).encode()
                 producer.produce(self.world.topic, key.encode(), value, headers=headers)
         if self.by_header:
-            for key, version, row in records:
-                self.model.take(key, version, row)
+            for key, version, row, release in records:
+                self.model.take(key, version, row, release)
         self.produced += len(records)
 
     def read_model(self) -> None:
@@ -97,16 +102,17 @@ class Life:
 
 
 @pytest.mark.parametrize("number", range(rounds(1, 25)))
-@pytest.mark.parametrize("by_header", [True, False], ids=["header", "offset"])
+@pytest.mark.parametrize("by", ["header", "offset", "header_and_release", "offset_and_release"])
 @pytest.mark.parametrize("store", ["redis", "postgres", "postgres_hard"])
-def test_the_store_equals_the_model(world: SyncWorld, store: str, by_header: bool, number: int) -> None:
-    source = random_source(f"life/{store}/{by_header}/{number}")
+def test_the_store_equals_the_model(world: SyncWorld, store: str, by: str, number: int) -> None:
+    source, released = random_source(f"life/{store}/{by}/{number}"), by.endswith("release")
     world.make_topic()
     to = world.to_redis()
     if store != "redis":
-        world.make_table(soft=store == "postgres")
-        to = world.to_postgres(**({} if store == "postgres" else {"delete": "hard"}))
-    life = Life(world, to, source, by_header=by_header)
+        world.make_table(soft=store == "postgres", released=released)
+        more = {"release_column": "release"} if released else {}
+        to = world.to_postgres(**more, **({} if store == "postgres" else {"delete": "hard"}))
+    life = Life(world, to, source, by_header=by.startswith("header"), releases=[0, 0, 1, 7] if released else [0])
     for step in range(_STEPS // 4):
         with running(world.pipeline(to)):
             for _ in range(4):

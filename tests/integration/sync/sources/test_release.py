@@ -81,6 +81,22 @@ def test_every_kind_of_source_writes_the_release_if_there_is_one(
         assert releases(source) == [expected] * source.records()
 
 
+@pytest.mark.parametrize("kind", ["table", "log"])
+def test_a_source_whose_release_has_fallen_warns_and_runs(
+    source: SourceWorld, servers: Addresses, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    source.make_topic()
+    with rows_of(kind, source, servers):
+        for release in (8, 7):
+            with running(load_text(json.dumps({**source.data(), "release": release}), {})):
+                wait_until(lambda: len(source.in_topic()) == 2, what="the rows")
+                source.execute(f"UPDATE {{}} SET plan = 'of {release}' WHERE id = 1")  # noqa: S608 - a number
+                said = f'"of {release}"'.encode()
+                wait_until(lambda said=said: said in source.in_topic()[b"1"], what="the change")  # type: ignore[misc] # a default binds the loop's value
+            warned = [each for each in caplog.messages if "has records of release 8, and this is release 7" in each]
+            assert len(warned) == (release == 7)
+
+
 class Deployed:
     """A source of a view, and a route that writes its rows to a store; the column `at` says their versions."""
 
