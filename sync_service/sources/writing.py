@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 import pyarrow as pa
 
+from enrich.kafka.writing.dead_letters import HeaderList
 from enrich.kafka.writing.transactions import Span, TransactionalProducer
 from sync_service.sources.known.rows import DIGEST, KnownRows
 
@@ -14,10 +15,12 @@ _ROWS, _BYTES = 50_000, 32 << 20
 class Writer:
     """Writes to one topic. `known` is never ahead of the topic, even if the process is killed."""
 
-    def __init__(self, producer: TransactionalProducer, topic: str, known: KnownRows) -> None:
+    def __init__(self, producer: TransactionalProducer, topic: str, known: KnownRows, headers: HeaderList = ()) -> None:
+        """`headers`: of all records."""
         self._producer = producer
         self._topic = topic
         self._known = known
+        self._headers = headers
 
     def write(self, differences: Iterable[pa.RecordBatch], checkpoint: Callable[[int], None]) -> int:
         """Returns how many records it wrote. Calls `checkpoint` after each transaction; it may raise."""
@@ -31,7 +34,7 @@ class Writer:
     def _transaction(self, batch: pa.RecordBatch) -> None:
         keys, values = batch.column(0).to_pylist(), batch.column(1).to_pylist()
         with self._producer.transaction() as spans:
-            self._producer.produce(self._topic, keys, values)
+            self._producer.produce(self._topic, keys, values, self._headers)
         digests = np.frombuffer(batch.column(2).buffers()[1], f"V{DIGEST}")[batch.column(2).offset :][: len(keys)]
         deleted = batch.column(1).is_null().to_numpy(zero_copy_only=False)
         self._known.apply(keys, batch.column(3).to_numpy(), digests, deleted, self._advanced(spans))

@@ -4,7 +4,7 @@ import contextlib
 import time
 from array import array
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -15,9 +15,14 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer, Topic
 from enrich.base.errors import BadRecord, EnrichError, Fenced, Retryable
 from enrich.kafka.clients.errors import kafka_errors, mapped
 from enrich.kafka.clients.making import Connection, new_producer
+from enrich.kafka.writing.dead_letters import HeaderList
 
 _ABORT_S = 5.0
 _DEFAULTS = {"queue.buffering.max.kbytes": 65536, "batch.size": 1_000_000}
+
+
+DatedRecord = tuple[bytes, bytes | None, Any, int]
+"""Key, value, headers (a list of pairs) and time in milliseconds; 0: now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,27 +96,39 @@ class TransactionalProducer:
             self._abort()
             raise
 
-    def produce(self, topic: str, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
-        """Queues a record for each key. Keys of one call must differ: if the queue is full, the order may change."""
-        if self._headers:
-            self._queue_one_by_one(topic, keys, values)
+    def produce(
+        self, topic: str, keys: Sequence[bytes], values: Sequence[bytes | None], headers: HeaderList = ()
+    ) -> None:
+        """Queues a record for each key, all with these headers. Keys of one call must differ: if the queue is full, the
+        order may change."""
+        if headers or self._headers:
+            given = [*headers, *self._headers]
+            dated = ((key, value, given, 0) for key, value in zip(keys, values, strict=True))
+            self._queue_each(topic, dated, on_delivery=self._on_delivery)
             return
         records = [{"key": key, "value": value} for key, value in zip(keys, values, strict=True)]
         self._queue(topic, records, on_delivery=self._on_delivery)
 
-    def _queue_one_by_one(self, topic: str, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
-        """The client accepts no headers in batches."""
-        produce, headers, on_delivery = self._producer.produce, self._headers, self._on_delivery
+    def produce_dated(self, topic: str, records: Iterable[DatedRecord]) -> None:
+        """Queues records with headers and times, in this order. Spans do not have them: one that is not delivered makes
+        the commit fail."""
+        own = self._headers
+        dated = ((key, value, [*headers, *own], time_ms) for key, value, headers, time_ms in records) if own else records
+        self._queue_each(topic, dated)
+
+    def _queue_each(self, topic: str, records: Iterable[DatedRecord], **options: Any) -> None:
+        # The client takes no headers in batches.
+        produce, poll = self._producer.produce, self._producer.poll
         with kafka_errors(f"topic {topic}"):
-            for key, value in zip(keys, values, strict=True):
+            for key, value, headers, time_ms in records:
                 while True:
                     try:
-                        produce(topic, value, key, headers=headers, on_delivery=on_delivery)
+                        produce(topic, value, key, headers=headers, timestamp=time_ms, **options)
                         break
                     except BufferError:  # the queue is full
-                        self._producer.poll(0.05)
+                        poll(0.05)
                         self._raise_failure()
-            self._producer.poll(0)
+        poll(0)
         self._raise_failure()
 
     def _queue(self, topic: str, records: list[dict[str, Any]], **options: Any) -> None:

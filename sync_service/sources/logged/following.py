@@ -10,7 +10,9 @@ import numpy.typing as npt
 
 from enrich.base.errors import ConfigError
 from enrich.codecs.encoding import Encoder
+from enrich.kafka.writing.dead_letters import HeaderList
 from enrich.kafka.writing.transactions import TransactionalProducer
+from stores.clock import SystemClock
 from stores.external.postgres.log.messages import (
     COMMIT,
     MESSAGE,
@@ -19,6 +21,7 @@ from stores.external.postgres.log.messages import (
     ColumnSent,
     Piece,
     Relation,
+    Transactions,
     ends_of,
     taken_apart,
     transactions_of,
@@ -29,6 +32,7 @@ from stores.external.postgres.log.tuples import Changes, changes_of
 from stores.external.postgres.reading import PostgresReader
 from stores.keys import keys_of
 from sync_service.sources.logged.comparing import TableRows
+from sync_service.sources.logged.headers import Operation, of_change
 from sync_service.sources.logged.place import Place, Places
 from sync_service.sources.logged.rows import LoggedRows
 from sync_service.sources.reporting import StatusReporter
@@ -61,6 +65,31 @@ class Tools:
     reporter: StatusReporter
 
 
+@dataclass(frozen=True)
+class Stamped:
+    """Transactions with the versions and times of their records."""
+
+    transactions: Transactions
+    version: Numbers
+    time_ms: Numbers
+
+    def after(self, others: "Stamped") -> "Stamped":
+        return Stamped(
+            self.transactions.after(others.transactions),
+            np.concatenate([others.version, self.version]),
+            np.concatenate([others.time_ms, self.time_ms]),
+        )
+
+    @property
+    def last(self) -> "Stamped":
+        return Stamped(self.transactions.last, self.version[-1:], self.time_ms[-1:])
+
+    def headers(self, number: int, operation: Operation) -> HeaderList:
+        of = self.transactions
+        numbers = (of.commit[number], of.xid[number], of.time_us[number], self.version[number])
+        return of_change(operation, *map(int, numbers))
+
+
 class Following:
     """From a place in the log on."""
 
@@ -71,8 +100,9 @@ class Following:
         """Why the topic has to be compared with the table again."""
         self.applied: Numbers = np.zeros(0, np.int64)
         self._rows: LoggedRows | None = None
-        self._xid = 0
-        """Of the transaction under way: a piece may begin in the middle of one."""
+        none = np.zeros(1, np.int64)
+        self._under_way = Stamped(Transactions(none, none, none), none, none)
+        """A piece may begin in the middle of a transaction."""
         self._rest: list[bytes] = []
         """Read, and behind the last whole transaction."""
         self._beaten_s = 0.0
@@ -119,12 +149,14 @@ class Following:
         if not len(piece.at):
             return
         transactions, number_of = transactions_of(piece)
-        xids = np.concatenate([[self._xid], transactions.xid])[number_of + 1]
-        self._xid = int(xids[-1])
+        self.place, stamped = _stamped(self.place, transactions)
+        stamped, number_of = stamped.after(self._under_way), number_of + 1
+        self._under_way = stamped.last
+        xids = stamped.transactions.xid[number_of]
         breaks = np.flatnonzero((piece.kind == RELATION) | (piece.kind == TRUNCATE)).tolist()
         start = 0
         for index in [*breaks, len(piece.at)]:
-            self._write(piece, start, index, xids)
+            self._write(piece, start, index, stamped, number_of)
             start = index
             if index == len(piece.at):
                 break
@@ -156,20 +188,24 @@ class Following:
         kinds = self._tools.slots.kinds([column.type_id for column in relation.columns])
         self._rows = LoggedRows(relation, kinds, table.key, values, self._tools.encoder)
 
-    def _write(self, piece: Piece, start: int, end: int, xids: Numbers) -> None:
+    def _write(self, piece: Piece, start: int, end: int, stamped: "Stamped", number_of: Numbers) -> None:
         rows = self._rows
         if rows is None or start == end:
             return
         part = piece.select(slice(start, end))
-        changes = changes_of(part, np.arange(start, end), rows.relation.id, len(rows.relation.columns))
+        changes = changes_of(part, number_of[start:end], rows.relation.id, len(rows.relation.columns))
         if not len(changes.transaction):
             return
-        left_out = self.place.has(xids[changes.transaction])
+        left_out = self.place.has(stamped.transactions.xid[changes.transaction])
         missing = rows.missing(changes) & ~left_out
         records, reasons = rows.records(changes, left_out, missing, self._tools.largest)
-        for first, last in records.in_turns():
-            self._tools.producer.produce(self._tools.topic, records.keys[first:last], records.values[first:last])
-        again = self._read_again(rows, changes, np.flatnonzero(missing)) if missing.any() else 0
+        marks = list(zip(records.transaction, records.operation, strict=True))
+        headers = {mark: stamped.headers(*mark) for mark in set(marks)}
+        chosen = [headers[mark] for mark in marks]
+        times = stamped.time_ms[records.transaction].tolist()
+        dated = zip(records.keys, records.values, chosen, times, strict=True)
+        self._tools.producer.produce_dated(self._tools.topic, dated)
+        again = self._read_again(rows, changes, np.flatnonzero(missing), stamped) if missing.any() else 0
         for reason, number in reasons.items():
             _log.warning("%d rows cannot become records: %s", number, reason, extra={"topic": self._tools.topic})
         self._tools.reporter.count(
@@ -179,8 +215,9 @@ class Following:
             rows_rejected=sum(reasons.values()),
         )
 
-    def _read_again(self, rows: LoggedRows, changes: Changes, chosen: Numbers) -> int:
+    def _read_again(self, rows: LoggedRows, changes: Changes, chosen: Numbers, stamped: "Stamped") -> int:
         """Rows of which the log has not all: as they are now. One that is gone is deleted later in the log."""
+        last = int(changes.transaction[chosen[-1]])
         table = self._tools.table
         with self._tools.reader.snapshot() as snapshot:
             shape = snapshot.shape(table.name)
@@ -191,17 +228,25 @@ class Following:
             return 0
         encoded = self._tools.encoder.encode(batch.select(list(values)))
         keys = keys_of(batch, table.key).to_pylist()
+        headers, time_ms = stamped.headers(last, Operation.update), int(stamped.time_ms[last])
         pairs = [
-            (key, value)
+            (key, value, headers, time_ms)
             for key, value in zip(keys, encoded.values.to_pylist(), strict=True)
             if value is not None and len(key) + len(value) <= self._tools.largest
         ]
-        self._tools.producer.produce(self._tools.topic, [key for key, _ in pairs], [value for _, value in pairs])
+        self._tools.producer.produce_dated(self._tools.topic, pairs)
         return len(pairs)
 
 
 def shape_of(columns: Sequence[ColumnSent]) -> str:
     return repr([(column.name, column.type_id, column.type_modifier) for column in columns])
+
+
+def _stamped(place: Place, transactions: Transactions) -> tuple[Place, Stamped]:
+    version, time_ms = place.stamps.given(transactions, SystemClock().now_ms())
+    if len(version):
+        place = replace(place, version=int(version[-1]), time_ms=int(time_ms[-1]))
+    return place, Stamped(transactions, version, time_ms)
 
 
 def _end_of_whole(messages: Sequence[bytes]) -> int:

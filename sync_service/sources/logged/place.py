@@ -16,6 +16,7 @@ from enrich.kafka import Connection, new_group_consumer
 from enrich.kafka.groups import committed
 from enrich.kafka.writing.transactions import TransactionalProducer
 from stores.external.postgres.log.visibility import Visibility
+from sync_service.sources.logged.headers import Stamps
 
 _LONGEST = 3_500
 """Bytes that brokers keep beside an offset, with a margin. Of a thousand running transactions a snapshot has more."""
@@ -37,6 +38,15 @@ class Place:
     """What the comparison's snapshot sees is in the topic too."""
     seen_until: int = 0
     """From there on the log has nothing that the snapshot sees."""
+
+    version: int = 0
+    """The newest that a record has."""
+    time_ms: int = 0
+    """The latest that a record has."""
+
+    @property
+    def stamps(self) -> Stamps:
+        return Stamps(self.version, self.time_ms)
 
     def advanced(self, at: int) -> "Place":
         return replace(self, at=at, seen="" if at >= self.seen_until else self.seen)

@@ -13,6 +13,7 @@ from enrich.kafka import Topics, new_admin_client
 from enrich.kafka.releases import release_headers
 from enrich.kafka.writing.transactions import TransactionalProducer
 from enrich.service.routes import RouteKind, RouteStatus
+from stores.clock import SystemClock
 from stores.external.postgres.log.slots import Slots
 from stores.external.postgres.log.stream import ReplicationStream
 from stores.external.postgres.reading import PostgresReader
@@ -133,28 +134,45 @@ class LogRoute:
             checkpoint()
             why, is_sure, following.must_compare = following.must_compare, True, None
 
+    def _note(self, following: Following, place: Place, tools: Tools) -> None:
+        following.place = place
+        with tools.producer.transaction():
+            tools.places.write(place, tools.producer)
+
     def _place(self, slots: Slots, stream: ReplicationStream, known: Place | None) -> Place:
         """Where to go on, or where to begin: then it has no shape."""
         slot, here = slots.slot(), (stream.system, stream.timeline, slots.name)
+        # Versions rise even if the log of another database begins lower.
+        begin = (
+            Place(*here, 0, "") if known is None else Place(*here, 0, "", version=known.version, time_ms=known.time_ms)
+        )
         if slot is not None and slot.is_lost:
             _log.warning("PostgreSQL has removed what the slot needs: all is compared", extra={"slot": slots.name})
             slots.drop()
             slot = None
         if slot is None:
-            return Place(*here, slots.make(), "")
+            return replace(begin, at=slots.make())
         if known is None or (known.system, known.timeline, known.slot) != here or slot.confirmed > known.at:
             # Somebody has made the slot again, or has read from it: what it has passed is nowhere else.
-            return Place(*here, slot.confirmed, "")
+            return replace(begin, at=slot.confirmed)
         return known
 
     def _compare(
         self, comparing: Comparing, following: Following, tools: Tools, alive: Callable[[], None], *, is_sure: bool
     ) -> None:
-        snapshot, counts, rows = comparing.run(following.applied, alive, is_sure=is_sure)
-        seen = {"shape": snapshot.shape, "seen": snapshot.seen, "seen_until": snapshot.until}
-        following.place = replace(following.place, **seen)  # type: ignore[arg-type] # of their types
-        with tools.producer.transaction():
-            tools.places.write(following.place, tools.producer)
+        if following.place.shape:
+            # If it is interrupted, it must begin again before anything of the log follows what it has written.
+            self._note(following, replace(following.place, shape=""), tools)
+        snapshot, counts, rows = comparing.run(following.applied, following.place.version, alive, is_sure=is_sure)
+        place = replace(
+            following.place,
+            shape=snapshot.shape,
+            seen=snapshot.seen,
+            seen_until=snapshot.until,
+            version=snapshot.version,
+            time_ms=SystemClock().now_ms(),
+        )
+        self._note(following, place, tools)
         self._reporter.count(
             readings=1,
             rows_read=counts.read,

@@ -1,6 +1,6 @@
 """Makes records of a table's changes in the log, as a snapshot of the table would."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +14,7 @@ from stores.external.postgres.log.texts import converter
 from stores.external.postgres.log.tuples import Cells, Changes, column_of, differs
 from stores.external.postgres.types import Column
 from stores.keys import keys_of
+from sync_service.sources.logged.headers import Operation
 
 Flags = npt.NDArray[np.bool_]
 
@@ -24,17 +25,9 @@ class Records:
 
     keys: Sequence[bytes]
     values: Sequence[bytes | None]
-
-    def in_turns(self) -> Iterator[tuple[int, int]]:
-        """Ranges in which no key is twice."""
-        start, seen = 0, set[bytes]()
-        for index, key in enumerate(self.keys):
-            if key in seen:
-                yield start, index
-                start, seen = index, set()
-            seen.add(key)
-        if start < len(self.keys):
-            yield start, len(self.keys)
+    transaction: Sequence[int]
+    """Of each record, as `changes` number them."""
+    operation: Sequence[Operation]
 
 
 class LoggedRows:
@@ -83,7 +76,7 @@ class LoggedRows:
         keys = [old_keys[i] for i in moved] + [new_keys[i] for i in written[is_record]] + [new_keys[i] for i in deleted]
         all_values = [None] * len(moved) + [value for value in values if value is not None] + [None] * len(deleted)
         at = np.argsort(order, kind="stable")
-        chosen = []
+        operations, chosen = self._operations(changes, is_moved), []
         for i in at.tolist():
             key, value = keys[i], all_values[i]
             if key is None:
@@ -93,7 +86,19 @@ class LoggedRows:
                 reasons[too_large] = reasons.get(too_large, 0) + 1
             else:
                 chosen.append(i)
-        return Records([keys[i] or b"" for i in chosen], [all_values[i] for i in chosen]), reasons
+        change = order[chosen] // 2
+        return Records(
+            [keys[i] or b"" for i in chosen],
+            [all_values[i] for i in chosen],
+            changes.transaction[change].tolist(),
+            # The tombstone of a key that a change leaves is a deletion, its row is then new.
+            [operations[c] if order[i] % 2 else Operation.delete for i, c in zip(chosen, change.tolist(), strict=True)],
+        ), reasons
+
+    def _operations(self, changes: Changes, is_moved: Flags) -> list[Operation]:
+        kinds = np.where(changes.is_insert | is_moved, 0, np.where(changes.is_delete, 2, 1))
+        names = (Operation.insert, Operation.update, Operation.delete)
+        return [names[kind] for kind in kinds.tolist()]
 
     def _encoded(self, changes: Changes, rows: npt.NDArray[np.int64]) -> tuple[list[bytes | None], dict[str, int]]:
         if not len(rows):

@@ -73,6 +73,16 @@ class Transactions:
     time_us: Numbers
     """When, since 1970."""
 
+    def after(self, others: "Transactions") -> "Transactions":
+        """Those others, then these."""
+        pairs = ((others.xid, self.xid), (others.commit, self.commit), (others.time_us, self.time_us))
+        return Transactions(*(np.concatenate(pair) for pair in pairs))
+
+    @property
+    def last(self) -> "Transactions":
+        """Only the last one, if there is any."""
+        return Transactions(self.xid[-1:], self.commit[-1:], self.time_us[-1:])
+
 
 def taken_apart(messages: Sequence[bytes]) -> tuple[Piece, int]:
     """The messages of pgoutput, and up to where the server had read its log when it last said so."""

@@ -1,4 +1,4 @@
-"""Which transactions a snapshot sees, which keys may be written at once, and how far the log is in the topic."""
+"""Which transactions a snapshot sees, and how far the log is in the topic."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,6 @@ from hypothesis import strategies as some
 from stores.external.postgres.log.literals import Kind, json_of
 from stores.external.postgres.log.visibility import Visibility
 from sync_service.sources.logged.place import Place
-from sync_service.sources.logged.rows import Records
 
 WRAP = 1 << 32
 
@@ -27,15 +26,6 @@ def test_a_snapshot_sees_what_had_ended_before_it(newest: int, running: list[int
     whole = [newest + far for far in asked]
     seen = snapshot.sees(np.array([each % WRAP for each in whole], np.int64))
     assert seen.tolist() == [each < newest and each not in ids for each in whole]
-
-
-@given(some.lists(some.sampled_from([b"a", b"b", b"c", b"d"]), max_size=30))
-def test_no_key_is_twice_in_a_turn_and_the_order_stays(keys: list[bytes]) -> None:
-    turns = [*Records(keys, [b""] * len(keys)).in_turns()]
-    assert [key for first, last in turns for key in keys[first:last]] == keys
-    assert all(len({*keys[first:last]}) == last - first for first, last in turns)
-    # As few as there can be.
-    assert all(keys[last] in keys[first:last] for first, last in turns[:-1])
 
 
 def test_what_a_comparison_saw_is_forgotten_once_the_log_is_past_it() -> None:
