@@ -77,7 +77,7 @@ BENCHMARKS = {
             "sync_releases",
             "rows of 100 bytes from a topic to Redis and PostgreSQL, without and with releases",
             _later("sync_releases"),
-            {"ratio": (">=", 0.8)},
+            {"ratio": (">=", 0.7)},
         ),
         Benchmark(
             "reconcile",
