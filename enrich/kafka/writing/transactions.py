@@ -113,7 +113,9 @@ class TransactionalProducer:
         """Queues records with headers and times, in this order. Spans do not have them: one that is not delivered makes
         the commit fail."""
         own = self._headers
-        dated = ((key, value, [*headers, *own], time_ms) for key, value, headers, time_ms in records) if own else records
+        dated = (
+            ((key, value, [*headers, *own], time_ms) for key, value, headers, time_ms in records) if own else records
+        )
         self._queue_each(topic, dated)
 
     def _queue_each(self, topic: str, records: Iterable[DatedRecord], **options: Any) -> None:
