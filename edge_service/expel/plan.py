@@ -8,6 +8,7 @@ from pathlib import Path
 from enrich.base.backoff import Backoff
 from enrich.base.errors import ConfigError
 from enrich.config import Pipeline
+from enrich.config.groups import expel_group, retrier_group
 from enrich.config.sections.edges.expel import (
     Expel,
     HttpEndpoint,
@@ -35,12 +36,12 @@ class ExpelPlan:
 
     @property
     def group(self) -> str:
-        return f"enrich.expel.{self.pipeline}.{self.name}"
+        return expel_group(self.pipeline, self.name)
 
     @property
     def retrier_group(self) -> str:
         """The group that reads the retry topics."""
-        return f"enrich.retrier.{self.pipeline}.{self.name}"
+        return retrier_group(self.pipeline, self.name)
 
     @property
     def sender(self) -> str:

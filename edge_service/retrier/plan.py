@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from enrich.config import Expel, Pipeline, retry_in_topics, retry_out_topic
+from enrich.config.groups import retrier_group
 from enrich.config.types.quantities import duration_text
 
 
@@ -29,7 +30,7 @@ class RetryPlan:
     @property
     def group(self) -> str:
         """One for all pauses of the route: an idle consumer costs a twentieth of a percent of a core, and 5 threads."""
-        return f"enrich.retrier.{self.pipeline}.{self.route}"
+        return retrier_group(self.pipeline, self.route)
 
     @property
     def sender(self) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from enrich.config import Pipeline, retry_prefix, retry_topics
+from enrich.config.groups import expel_group, retrier_group, stage_group, writeback_group
 from enrich.config.sections.edges.expel import retry_in_topics, retry_out_topic
 from enrich.tally import Node, NodeKind
 from enrich.verdict.ways import Hop, Way, readers_of
@@ -63,8 +64,8 @@ def evidence_of(pipeline: Pipeline, ways: Sequence[Way], topics: Iterable[str]) 
 
 def group_of(node: Node) -> str:
     """The consumer group by which a node says how far it is."""
-    kind = {NodeKind.expel: "expel.", NodeKind.writeback: "sync."}.get(node.kind, "")
-    return f"enrich.{kind}{node.pipeline}.{node.name}"
+    groups = {NodeKind.expel: expel_group, NodeKind.writeback: writeback_group}
+    return groups.get(node.kind, stage_group)(node.pipeline, node.name)
 
 
 def _of(pipeline: Pipeline, hop: Hop, read: Sequence[str]) -> HopEvidence:
@@ -79,7 +80,7 @@ def _of(pipeline: Pipeline, hop: Hop, read: Sequence[str]) -> HopEvidence:
         return HopEvidence(hop, [*map(Mark, own)], [*map(Mark, dict.fromkeys(others))], dead, waiting)
     if node.kind is NodeKind.expel:
         route = pipeline.expel[node.name]
-        retrier = f"enrich.retrier.{pipeline.name}.{node.name}"
+        retrier = retrier_group(pipeline.name, node.name)
         paused = [topic for topic, _ in retry_in_topics(pipeline.name, node.name, route.retries)]
         waiting += [Mark(topic, retrier) for topic in paused]
         waiting += [Mark(retry_out_topic(pipeline.name, node.name), group_of(node))] if paused else []

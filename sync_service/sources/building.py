@@ -19,6 +19,7 @@ from enrich.config import (
     Role,
     SyncSource,
 )
+from enrich.config.groups import source_group
 from enrich.config.sections.sync.sources import tables_topic
 from enrich.endpoints.pages import Next, PagesReader, Paging, Request
 from enrich.kafka import librdkafka_settings
@@ -53,7 +54,7 @@ def _route(pipeline: Pipeline, name: str, source: SyncSource) -> SourceRoute | L
     directory = directory_of(pipeline, name)
     work = SourceWork(
         name=name,
-        identity=f"enrich.source.{pipeline.name}.{name}",
+        identity=source_group(pipeline.name, name),
         topic=tables_topic(pipeline.name, name) if source.has_many_tables else source.topic,
         directory=directory,
         interval_s=source.interval.total_seconds(),

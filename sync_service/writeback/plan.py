@@ -7,6 +7,7 @@ from pathlib import Path
 
 from enrich.base.errors import ConfigError
 from enrich.config import Delete, Output, Pipeline, RedisForm, SyncWriteback, retry_prefix, retry_topics
+from enrich.config.groups import writeback_group
 from stores.external import PostgresLocation, PostgresStore, RedisAddress, RedisLocation, RedisStore, VersionedStore
 
 
@@ -36,7 +37,7 @@ class WritebackPlan:
 
     @property
     def group(self) -> str:
-        return f"enrich.sync.{self.pipeline}.{self.name}"
+        return writeback_group(self.pipeline, self.name)
 
     @property
     def tiers(self) -> "list[Tier]":

@@ -9,16 +9,17 @@ from enrich.admin.cluster import Cluster
 from enrich.admin.doctor.verdict import Verdict, bad, good, warning
 from enrich.admin.rights import grant
 from enrich.config import Pipeline
+from enrich.config.groups import expel_group, retrier_group, source_group, stage_group, writeback_group
 
 
 def groups_of(pipeline: Pipeline) -> Mapping[str, str]:
     """Group -> owner. The groups of retry topics and of Spark's own consumers have these names as prefixes."""
-    groups = {f"enrich.{pipeline.name}.{name}": f"stage {name}" for name in pipeline.stages}
+    groups = {stage_group(pipeline.name, name): f"stage {name}" for name in pipeline.stages}
     if pipeline.sync is not None:
-        groups |= {f"enrich.sync.{pipeline.name}.{name}": f"route {name}" for name in pipeline.sync.writeback}
-        groups |= {f"enrich.source.{pipeline.name}.{name}": f"source {name}" for name in pipeline.sync.sources}
-    groups |= {f"enrich.expel.{pipeline.name}.{name}": f"route {name}" for name in pipeline.expel}
-    groups |= {f"enrich.retrier.{pipeline.name}.{name}": f"retries of {name}" for name in pipeline.expel}
+        groups |= {writeback_group(pipeline.name, name): f"route {name}" for name in pipeline.sync.writeback}
+        groups |= {source_group(pipeline.name, name): f"source {name}" for name in pipeline.sync.sources}
+    groups |= {expel_group(pipeline.name, name): f"route {name}" for name in pipeline.expel}
+    groups |= {retrier_group(pipeline.name, name): f"retries of {name}" for name in pipeline.expel}
     return groups
 
 

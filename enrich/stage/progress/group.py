@@ -11,6 +11,7 @@ from contextlib import closing
 from confluent_kafka import Consumer, TopicPartition
 
 from enrich.base.errors import ConfigError, EnrichError, Fenced, Retryable
+from enrich.config.groups import stage_group
 from enrich.kafka import Connection, new_group_consumer
 from enrich.kafka.groups import committed
 from enrich.kafka.writing.transactions import TransactionalProducer
@@ -29,10 +30,6 @@ _SAY_ALIVE_EVERY_S = 5.0
 """How often a driver without events checks whether another one took over."""
 
 
-def group_of(pipeline: str, stage: str) -> str:
-    return f"enrich.{pipeline}.{stage}"
-
-
 def older_group_of(stage: str) -> str:
     """The group of earlier releases, shared by all pipelines that have a stage of this name."""
     return f"enrich.{stage}"
@@ -43,10 +40,10 @@ class StageProgress:
 
     def __init__(self, connection: Connection, pipeline: str, stage: str, *, deadline_s: float = 10.0) -> None:
         """`deadline_s`: for each step of a commit. A stage that stops waits for the commit under way."""
-        self.group, self.older_group = group_of(pipeline, stage), older_group_of(stage)
+        self.group, self.older_group = stage_group(pipeline, stage), older_group_of(stage)
         self._connection = connection
         self._consumer: Consumer = new_group_consumer(connection, self.group)
-        self._producer = TransactionalProducer(connection, f"enrich.{pipeline}.{stage}", deadline_s=deadline_s)
+        self._producer = TransactionalProducer(connection, self.group, deadline_s=deadline_s)
         self._ends: Ends = {}
         self._note = ""
         self.note: str | None = None

@@ -17,6 +17,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from enrich.base.errors import EnrichError, Fenced
 from enrich.config import Pipeline, Replay
+from enrich.config.groups import stage_group
 from enrich.kafka import Topics, librdkafka_settings, new_admin_client
 from enrich.service.page import Page, serve_page
 from enrich.stage.measure.counting import StageCounts
@@ -25,7 +26,7 @@ from enrich.stage.plan.plan import StagePlan
 from enrich.stage.progress.added_topics import begins_late, enter_added
 from enrich.stage.progress.checkpoint import Checkpoint, choose_file_manager
 from enrich.stage.progress.drivers import at_work, is_at_work, wait_for_others
-from enrich.stage.progress.group import StageProgress, ends_of, group_of
+from enrich.stage.progress.group import StageProgress, ends_of
 from enrich.stage.progress.pinning import PinBook, TableEnds
 from enrich.stage.progress.source_topics import Position, SourceTopics, position_of, require_kept
 from enrich.stage.progress.source_versions import source_versions
@@ -226,7 +227,7 @@ class StageRun:
             .options(**subscription(stage.source))
             .option("failOnDataLoss", "true")
             .option("includeHeaders", "true")
-            .option("groupIdPrefix", group_of(self._pipeline.name, self._name))
+            .option("groupIdPrefix", stage_group(self._pipeline.name, self._name))
             .load()
         )
         return (

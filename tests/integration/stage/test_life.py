@@ -11,8 +11,8 @@ import pytest
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from enrich.base.errors import BadRecord, ConfigError, Fenced, Unreachable, WouldLoseData
+from enrich.config.groups import stage_group
 from enrich.stage.progress.checkpoint import Checkpoint, choose_file_manager
-from enrich.stage.progress.group import group_of
 from enrich.stage.progress.starting import From
 from enrich.stage.run.draining import drain
 from enrich.stage.run.stage_run import RunOptions, StageRun
@@ -352,4 +352,4 @@ def test_texts_in_a_checkpoint_are_replaced_or_left_as_is_asked_for(spark, defau
 
 
 def test_group_names_are_the_pipelines_and_the_stages():
-    assert group_of("plays", "enrich") == "enrich.plays.enrich"
+    assert stage_group("plays", "enrich") == "enrich.plays.enrich"
