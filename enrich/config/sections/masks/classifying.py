@@ -91,6 +91,5 @@ def _meant(masks: Masks) -> Iterator[tuple[str, Mapping[str, Masking]]]:
 def _tables(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
     if pipeline.sync is not None:
         for source in pipeline.sync.sources.values():
-            postgres = source.from_.postgres
-            if postgres is not None and postgres.table is not None:
-                yield source.topic, postgres.table
+            if source.from_.postgres is not None:
+                yield source.topic, source.from_.postgres.table
