@@ -15,7 +15,7 @@ from bench.agents import remove_agent
 from bench.harness import Figures, family_cpu_seconds, say
 from bench.metadata import key_of
 from bench.stage_events import PARTITIONS, Events, scaled
-from bench.stage_traffic import Seen, traffic
+from bench.stage_traffic import traffic
 from bench.stage_world import StageWorld, stage_world
 
 ROWS = scaled(100_000)
@@ -42,10 +42,10 @@ def run() -> Figures:
             with traffic(world.stack.bootstrap_servers, source, output, ROWS, looked_up=True) as flow:
                 flow.flow(RATE)
                 first = flow.seen(_FIRST_S)
-                say(f"first minute: {_told(first)}")
+                say(f"first minute: {first}")
                 time.sleep(_WARM_AFTER_S)
                 warm = flow.seen(_WARM_S)
-                say(f"warm: {_told(warm)}")
+                say(f"warm: {warm}")
                 flow.flow(0)
         remove_agent(world.pipeline)
     return {
@@ -80,7 +80,3 @@ def _started(world: StageWorld, how: str) -> Iterator[tuple[str, float, float]]:
     finally:
         process.terminate()
         process.wait(_DEADLINE_S)
-
-
-def _told(seen: Seen) -> str:
-    return f"{seen.per_second:,.0f} events/s, p50 {seen.p50_ms:.0f} p95 {seen.p95_ms:.0f} p99 {seen.p99_ms:.0f} ms"

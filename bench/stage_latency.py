@@ -34,14 +34,14 @@ def run() -> Figures:
             for how in (OURS, LITERAL):
                 with _running(world, host, how) as flow:
                     for _ in range(_WARM_TIMES):
-                        say(f"warming up {how}: {_told(_measured(flow, RATE, 0, _WARM_S))}")
+                        say(f"warming up {how}: {_measured(flow, RATE, 0, _WARM_S)}")
             seen: dict[str, list[Seen]] = {OURS: [], LITERAL: []}
             for number in range(1, ROUNDS + 1):
                 # The JVM still gets faster: whoever comes second has it a little better.
                 for how, results in sorted(seen.items(), reverse=number % 2 == 0):
                     with _running(world, host, how) as flow:
                         results.append(_measured(flow, RATE, _SETTLE_S, _MEASURED_S))
-                    say(f"round {number}/{ROUNDS} {how}: {_told(results[-1])}")
+                    say(f"round {number}/{ROUNDS} {how}: {results[-1]}")
             rating = _rating(world, host)
     ours, empty = seen[OURS], seen[LITERAL]
     return {
@@ -61,7 +61,7 @@ def _rating(world: StageWorld, host: StageHost) -> float:
     with _running(world, host, OURS) as flow:
         for rate in (RATE, *HIGHER_RATES):
             seen = _measured(flow, rate, _STEP_S, _STEP_MEASURED_S)
-            say(f"{rate:,} events/s: {_told(seen)}")
+            say(f"{rate:,} events/s: {seen}")
             if seen.p95_ms >= TOO_SLOW_MS or seen.per_second < _KEEPS_UP * rate:
                 break
             best = rate
@@ -89,7 +89,3 @@ def _measured(flow: Traffic, rate: int, settle_s: float, seconds: float) -> Seen
     flow.flow(rate)
     time.sleep(settle_s)
     return flow.seen(seconds)
-
-
-def _told(seen: Seen) -> str:
-    return f"{seen.per_second:,.0f} events/s, p50 {seen.p50_ms:.0f} p95 {seen.p95_ms:.0f} p99 {seen.p99_ms:.0f} ms"

@@ -45,6 +45,9 @@ class Seen:
     p95_ms: float
     p99_ms: float
 
+    def __str__(self) -> str:
+        return f"{self.per_second:,.0f} events/s, p50 {self.p50_ms:.0f} p95 {self.p95_ms:.0f} p99 {self.p99_ms:.0f} ms"
+
 
 class Traffic:
     """A producer and a consumer; made by `traffic`."""

@@ -12,6 +12,7 @@ from enrich.base.errors import BadRecord, ConfigError
 from enrich.codecs.avro.columns import columns_of
 from enrich.codecs.avro.schemas.registry import Registry, access_of
 from enrich.config import AvroSchema, Classification, Pipeline, Source
+from enrich.config.sections.masks.section import RECORD_KEY
 from enrich.kafka.records import value_of
 from enrich.stage.events.fields import EventFields
 from enrich.stage.masking.members import members_of
@@ -57,7 +58,7 @@ def column_masks(pipeline: Pipeline, cluster: Cluster, records: int, report: Rep
             one = masks[topic].of(column)
             yield ColumnMask(topic, column, str(one.masking), one.by)
         key = masks[topic].of_key
-        yield ColumnMask(topic, "_key", str(key.masking), key.by or "every key")
+        yield ColumnMask(topic, RECORD_KEY, str(key.masking), key.by or "every key")
 
 
 def topics_of(source: Source, cluster: Cluster) -> Iterable[str]:
@@ -86,11 +87,9 @@ def _registered(pipeline: Pipeline, topic: str) -> Iterable[str]:
 def _sampled(cluster: Cluster, topic: str, records: int, report: Report) -> Iterable[str]:
     if not records or not cluster.topics.exists(topic):
         return ()
-    ends, starts = cluster.topics.end_offsets(topic), cluster.topics.start_offsets(topic)
-    each = -(-records // len(ends))
-    newest = {partition: max(starts[partition], end - each) for partition, end in ends.items()}
+    starts, ends = cluster.topics.newest_offsets(topic, -(-records // len(cluster.topics.partitions(topic))))
     names: dict[str, None] = {}
-    for batch in batches_of(cluster, topic, report, starts=newest, ends=ends):
+    for batch in batches_of(cluster, topic, report, starts=starts, ends=ends):
         names.update(_names_in(batch))
     return names
 

@@ -1,5 +1,6 @@
 """The release that made a record: of two records with equal versions, write-back keeps that of the higher one."""
 
+import logging
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
@@ -14,6 +15,7 @@ RELEASE = "enrich.release"
 what an event brings."""
 
 _LOOKED_AT = 20
+"""Records of each partition."""
 
 
 def release_headers(release: int) -> list[tuple[str, bytes]]:
@@ -43,6 +45,15 @@ def fallen(release: int, newest: Mapping[str, int]) -> list[str]:
     ]
 
 
+def warn_if_fallen(
+    log: logging.Logger, release: int, connection: Connection, topics: Topics, names: Iterable[str], **extra: str
+) -> None:
+    """A program whose release has fallen does run: a roll-back must not fail because it brought an old number back."""
+    newest = newest_releases(connection, topics, names) if release else {}
+    for what in fallen(release, newest):
+        log.warning(what, extra={**extra, "next": f"set release to {max(newest.values())} or more"})
+
+
 def newest_releases(connection: Connection, topics: Topics, names: Iterable[str]) -> Mapping[str, int]:
     """The highest release among the newest records of each topic; only topics that have one."""
     found = {}
@@ -55,8 +66,7 @@ def newest_releases(connection: Connection, topics: Topics, names: Iterable[str]
 
 
 def _newest_release(connection: Connection, topics: Topics, name: str) -> int:
-    firsts, ends = topics.start_offsets(name), topics.end_offsets(name)
-    starts = {partition: max(firsts.get(partition, 0), end - _LOOKED_AT) for partition, end in ends.items()}
+    starts, ends = topics.newest_offsets(name, _LOOKED_AT)
     releases = (
         release_of(headers_of(message))
         for batch in read_topic(connection, name, starts, ends)

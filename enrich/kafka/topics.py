@@ -184,6 +184,11 @@ class Topics:
         """For each partition the first offset that the broker still has."""
         return self._offsets(name, OffsetSpec.earliest())  # type: ignore[no-untyped-call] # the same
 
+    def newest_offsets(self, name: str, count: int) -> tuple[dict[int, int], dict[int, int]]:
+        """For each partition where its last so many offsets begin, and their end."""
+        firsts, ends = self.start_offsets(name), self.end_offsets(name)
+        return {partition: max(firsts.get(partition, 0), end - count) for partition, end in ends.items()}, ends
+
     def _offsets(
         self, name: str, spec: OffsetSpec, isolation: IsolationLevel = IsolationLevel.READ_COMMITTED
     ) -> dict[int, int]:

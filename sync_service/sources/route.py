@@ -10,7 +10,7 @@ from pathlib import Path
 from enrich.base.errors import Fenced, Retryable
 from enrich.codecs.encoding import Encoder
 from enrich.kafka import Admin, Connection, Topics, new_admin_client
-from enrich.kafka.releases import fallen, newest_releases, release_headers
+from enrich.kafka.releases import release_headers, warn_if_fallen
 from enrich.kafka.turns import Turn
 from enrich.kafka.writing.transactions import TransactionalProducer
 from enrich.service.routes import RouteKind, RouteStatus
@@ -93,17 +93,10 @@ class SourceRoute:
             producer = held.enter_context(closing(TransactionalProducer(producing, work.identity, headers=headers)))
             # This comes first: it fences other writers, so what is then read from the topic is all there is.
             producer.start()
-            warn_of_higher_release(work, topics, consuming)
+            warn_if_fallen(_log, work.release, consuming, topics, [work.topic], route=work.name)
             remembered = held.enter_context(closing(Remembered(work.directory / "known", topics, facts, consuming)))
             tools = Tools(source, encoder, remembered, producer, guard, facts, work.directory)
             Rounds(tools, turn, self._reporter, stopping).run(work.interval_s)
-
-
-def warn_of_higher_release(work: SourceWork, topics: Topics, connection: Connection) -> None:
-    """A source whose release has fallen does run: a roll-back must not fail because it brought an old number back."""
-    newest = newest_releases(connection, topics, [work.topic]) if work.release else {}
-    for what in fallen(work.release, newest):
-        _log.warning(what, extra={"route": work.name, "next": f"set release to {max(newest.values())} or more"})
 
 
 @contextmanager

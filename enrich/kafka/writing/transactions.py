@@ -4,7 +4,7 @@ import contextlib
 import time
 from array import array
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -104,10 +104,15 @@ class TransactionalProducer:
         if headers or self._headers:
             given = [*headers, *self._headers]
             dated = ((key, value, given, 0) for key, value in zip(keys, values, strict=True))
-            self._queue_each(topic, dated, on_delivery=self._on_delivery)
+            self._queue_each(topic, dated, **self._of_each)
             return
         records = [{"key": key, "value": value} for key, value in zip(keys, values, strict=True)]
-        self._queue(topic, records, on_delivery=self._on_delivery)
+        self._queue(topic, records, **self._of_each)
+
+    @property
+    def _of_each(self) -> Mapping[str, Any]:
+        """What the client is given with each record, so that spans have it."""
+        return {"on_delivery": self._on_delivery}
 
     def produce_dated(self, topic: str, records: Iterable[DatedRecord]) -> None:
         """Queues records with headers and times, in this order. Spans do not have them: one that is not delivered makes

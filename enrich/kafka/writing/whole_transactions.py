@@ -1,6 +1,6 @@
 """Transactions of any size, which can also commit consumer offsets."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from typing import Any
 
@@ -8,7 +8,6 @@ from confluent_kafka import Consumer, TopicPartition
 
 from enrich.kafka.clients.errors import kafka_errors
 from enrich.kafka.clients.making import Connection
-from enrich.kafka.writing.dead_letters import HeaderList
 from enrich.kafka.writing.delivering import Headers, queued
 from enrich.kafka.writing.transactions import TransactionalProducer
 
@@ -35,15 +34,9 @@ class WholeTransactions(TransactionalProducer):
     ) -> None:
         super().__init__(connection, transactional_id, deadline_s=deadline_s, timeout_s=timeout_s)
 
-    def produce(
-        self, topic: str, keys: Sequence[bytes], values: Sequence[bytes | None], headers: HeaderList = ()
-    ) -> None:
-        """Queues a record for each key, all with these headers."""
-        if headers:
-            given = list(headers)
-            self.produce_dated(topic, ((key, value, given, 0) for key, value in zip(keys, values, strict=True)))
-            return
-        self._queue(topic, [{"key": key, "value": value} for key, value in zip(keys, values, strict=True)])
+    @property
+    def _of_each(self) -> Mapping[str, Any]:
+        return {}
 
     def produce_one(
         self,

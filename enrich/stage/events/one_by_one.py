@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from decimal import InvalidOperation
 from typing import Any
 
@@ -19,6 +19,7 @@ _LONGEST_NUMBER = 4_000
 """Python parses no longer integers. No key is that long."""
 _DEEPEST = 900
 """Levels of nested brackets. Python's own limit of about a thousand also counts the calling functions."""
+_SPACE = re.compile(r"[ \t\r\n]*")
 _STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 
 
@@ -65,6 +66,24 @@ def _refused(constant: str) -> None:
 
 
 PARSER = json.JSONDecoder(parse_int=_whole, parse_float=_Number, parse_constant=_refused)
+
+
+def members_of_one(event: str) -> Iterator[tuple[str, int, int]]:
+    """The top-level members of a usable event: name, and where the value begins and ends."""
+    place = _after_space(event, event.index("{") + 1)
+    while event[place] != "}":
+        name, place = PARSER.raw_decode(event, place)
+        begin = _after_space(event, _after_space(event, place) + 1)  # behind the colon
+        _, end = PARSER.raw_decode(event, begin)
+        yield name, begin, end
+        place = _after_space(event, end)
+        if event[place] == ",":
+            place = _after_space(event, place + 1)
+
+
+def _after_space(text: str, place: int) -> int:
+    found = _SPACE.match(text, place)
+    return found.end() if found else place
 
 
 def _object(value: bytes | None) -> dict[str, Any] | None:

@@ -1,6 +1,5 @@
 """Replaces the values of members of events in columns; all other bytes stay as they are."""
 
-import re
 from collections.abc import Mapping
 
 import numpy as np
@@ -8,13 +7,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from enrich.codecs.joining import joined
-from enrich.stage.events.one_by_one import PARSER
+from enrich.stage.events.one_by_one import members_of_one
 from enrich.stage.events.places import Marks, Positions, Values, found
 from enrich.stage.events.splicing import spliced
 from enrich.stage.events.text import name_text
 from enrich.stage.task.fate import Mask
-
-_SPACE = re.compile(r"[ \t\r\n]*")
 
 
 def replaced(events: pa.BinaryArray, wanted: Mask, members: Mapping[str, pa.BinaryArray]) -> pa.BinaryArray:
@@ -106,18 +103,11 @@ def _slowly(events: pa.BinaryArray, rows: Positions, members: dict[str, pa.Binar
 
 def _one_replaced(event: str, texts: dict[str, str]) -> str:
     kept, missing, at = [], dict(texts), 0
-    place = _after_space(event, event.index("{") + 1)
-    while event[place] != "}":
-        name, place = PARSER.raw_decode(event, place)
-        place = _after_space(event, _after_space(event, place) + 1)  # behind the colon
-        _, end = PARSER.raw_decode(event, place)
+    for name, begin, end in members_of_one(event):
         if name in texts:
-            kept += [event[at:place], texts[name]]
+            kept += [event[at:begin], texts[name]]
             missing.pop(name, None)
             at = end
-        place = _after_space(event, end)
-        if event[place] == ",":
-            place = _after_space(event, place + 1)
     return "".join(kept) + event[at:] if not missing else _spliced(["".join(kept), event[at:]], missing)
 
 
@@ -128,11 +118,6 @@ def _spliced(event: list[str], missing: dict[str, str]) -> str:
         pa.array([b",".join(name_text(name) + b":" + value.encode() for name, value in missing.items())], pa.binary()),
     ).to_pylist()
     return str(text.decode())
-
-
-def _after_space(text: str, place: int) -> int:
-    found = _SPACE.match(text, place)
-    return found.end() if found else place
 
 
 def _bytes(text: bytes) -> pa.Scalar:

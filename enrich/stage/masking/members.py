@@ -2,17 +2,14 @@
 values are written unusually."""
 
 import json
-import re
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from enrich.stage.events.one_by_one import PARSER
-from enrich.stage.events.places import Marks, Positions, top_level
-
-_SPACE = re.compile(r"[ \t\r\n]*")
+from enrich.stage.events.one_by_one import members_of_one
+from enrich.stage.events.places import Marks, Positions, pieces_of, top_level
 
 
 @dataclass(frozen=True)
@@ -53,10 +50,7 @@ def members_of(events: pa.BinaryArray) -> Members:
 
 def _cut(marks: Marks, begins: Positions, ends: Positions) -> pa.BinaryArray:
     """What is between these positions, which ascend."""
-    cuts = np.zeros(2 * len(begins) + 2, np.int32)
-    cuts[1:-1:2], cuts[2:-1:2], cuts[-1] = begins, ends, len(marks.content)
-    pieces = pa.Array.from_buffers(pa.binary(), len(cuts) - 1, [None, pa.py_buffer(cuts), pa.py_buffer(marks.content)])
-    return pieces.take(pa.array(np.arange(1, len(pieces), 2)))
+    return pieces_of(marks.content, begins, ends).take(pa.array(np.arange(1, 2 * len(begins) + 1, 2)))
 
 
 def _slowly(events: pa.BinaryArray, rows: Positions) -> Members:
@@ -65,28 +59,16 @@ def _slowly(events: pa.BinaryArray, rows: Positions) -> Members:
     values: list[bytes] = []
     for row in rows.tolist():
         event = events[row].as_py().decode()
-        place = _after_space(event, event.index("{") + 1)
-        while event[place] != "}":
-            name, place = PARSER.raw_decode(event, place)
-            begin = _after_space(event, _after_space(event, place) + 1)  # behind the colon
-            _, end = PARSER.raw_decode(event, begin)
+        for name, begin, end in members_of_one(event):
             found_rows.append(row)
             # A lone surrogate, which JSON can express and UTF-8 cannot, becomes a question mark.
             names.append(name.encode(errors="replace"))
             values.append(event[begin:end].encode())
-            place = _after_space(event, end)
-            if event[place] == ",":
-                place = _after_space(event, place + 1)
     return _members(found_rows, names, values)
 
 
 def _members(rows: list[int], names: list[bytes], values: list[bytes]) -> Members:
     return Members(np.array(rows, np.int64), pa.array(names, pa.binary()), pa.array(values, pa.binary()))
-
-
-def _after_space(text: str, place: int) -> int:
-    found = _SPACE.match(text, place)
-    return found.end() if found else place
 
 
 def contents_of(values: pa.BinaryArray) -> pa.BinaryArray:

@@ -12,7 +12,7 @@ from enrich.base.errors import ConfigError, EnrichError
 from enrich.config import Pipeline, Source
 from enrich.kafka import Connection, Topics, new_admin_client
 from enrich.kafka.clients.errors import kafka_errors
-from enrich.kafka.releases import fallen, newest_releases
+from enrich.kafka.releases import warn_if_fallen
 from enrich.stage.plan.plan import Limits
 from enrich.tally.writing import PARTITIONS, TOPIC_SETTINGS
 
@@ -62,12 +62,10 @@ def checked_topics(pipeline: Pipeline, stage: str, connection: Connection) -> Ch
 
 
 def warn_of_higher_release(pipeline: Pipeline, stage: str, topics: Topics, connection: Connection) -> None:
-    """A stage whose release has fallen does start: a roll-back must not fail because it brought an old number back."""
+    """Of all topics that rows may come from."""
     section = pipeline.stages[stage]
     names = [*section.outputs, *([] if section.writeback is None else [section.writeback.topic])]
-    newest = newest_releases(connection, topics, names) if pipeline.release else {}
-    for what in fallen(pipeline.release, newest):
-        _log.warning(what, extra={"stage": stage, "next": f"set release to {max(newest.values())} or more"})
+    warn_if_fallen(_log, pipeline.release, connection, topics, names, stage=stage)
 
 
 def _sources(topics: Topics, source: Source, where: str) -> Mapping[str, tuple[str, list[int]]]:

@@ -1,6 +1,6 @@
 """How the JVM of a stage starts that runs on one machine: with classes from an archive, and compiled with patience.
 
-`python -m enrich.stage.spark.jvm_start` makes the archive, which takes a quarter of a minute. Set-up and image do it.
+`python -m enrich.stage.spark.jvm_start` makes the archive, which takes a quarter of a minute. Set-up does it.
 """
 
 import hashlib
@@ -41,7 +41,7 @@ def start_options() -> str:
 
 
 def _places() -> Iterator[Path]:
-    """Beside the packages, where an image has it, and in the user's cache. Another Java has another archive."""
+    """Beside the packages, or in the user's cache where nobody may write there. Another Java has another archive."""
     home = os.environ.get("JAVA_HOME")
     java = shutil.which(f"{home}/bin/java" if home else "java")
     changed_ns = 0 if java is None else Path(java).stat().st_mtime_ns

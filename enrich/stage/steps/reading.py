@@ -98,10 +98,7 @@ class ReadAvro:
         decoder = _decoder(self.bodies)
 
         def read(columns: Columns) -> Columns:
-            values = columns[VALUE]
-            # Avro takes an empty body for an event of a schema without fields. As in every format, it is not usable.
-            with reported_to_driver():
-                rows = decoder.decode(pc.if_else(pc.equal(pc.binary_length(values), 0), None, values)).rows
+            rows = _decoded(decoder, columns[VALUE])
             names = [field.name for field in rows.type]
             return {USABLE: rows.is_valid(), **dict(zip(names, rows.flatten(), strict=True))}
 
@@ -146,10 +143,16 @@ class WriteAsJson:
     def _read(values: pa.BinaryArray, bodies: Bodies) -> pa.BinaryArray:
         from enrich.stage.events.text import json_text, object_of
 
-        with reported_to_driver():
-            rows = _decoder(bodies).decode(pc.if_else(pc.equal(pc.binary_length(values), 0), None, values)).rows
+        rows = _decoded(_decoder(bodies), values)
         texts = object_of({each.name: json_text(rows.field(number)) for number, each in enumerate(rows.type)})
         return pc.if_else(rows.is_valid(), texts, _unread(values))
+
+
+def _decoded(decoder: Decoder, values: pa.BinaryArray) -> pa.StructArray:
+    """Null where a value is no body."""
+    with reported_to_driver():
+        # Avro takes an empty body for an event of a schema without fields. As in every format, it is not usable.
+        return decoder.decode(pc.if_else(pc.equal(pc.binary_length(values), 0), None, values)).rows
 
 
 def _unread(values: pa.BinaryArray) -> pa.BinaryArray:

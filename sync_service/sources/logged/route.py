@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from enrich.base.errors import Fenced
 from enrich.codecs.encoding import Encoder
 from enrich.kafka import Topics, new_admin_client
-from enrich.kafka.releases import release_headers
+from enrich.kafka.releases import release_headers, warn_if_fallen
 from enrich.kafka.writing.transactions import TransactionalProducer
 from enrich.service.routes import RouteKind, RouteStatus
 from stores.clock import SystemClock
@@ -23,7 +23,7 @@ from sync_service.sources.logged.comparing import Comparing, TableRows
 from sync_service.sources.logged.following import Following, Tools, shape_of
 from sync_service.sources.logged.place import Place, Places
 from sync_service.sources.reporting import StatusReporter
-from sync_service.sources.route import Connections, SourceWork, in_turn, warn_of_higher_release
+from sync_service.sources.route import Connections, SourceWork, in_turn
 
 _log = logging.getLogger("enrich.sync")
 
@@ -93,7 +93,7 @@ class LogRoute:
         # This comes first: it fences other writers, so what is then read from the topic is all there is.
         producer.start()
         facts = facts_of(topics, work.topic, self._connections.producer)
-        warn_of_higher_release(work, topics, self._connections.consumer)
+        warn_if_fallen(_log, work.release, self._connections.consumer, topics, [work.topic], route=work.name)
         slots = held.enter_context(closing(Slots(logged.dsn, logged.slot)))
         slots.require_settings()
         table = slots.table(logged.table, logged.key)

@@ -4,6 +4,6 @@
 """
 
 from enrich.stage.events.places.marks import Marks, Positions
-from enrich.stage.events.places.values import Spans, Values, entries, found, top_level
+from enrich.stage.events.places.values import Spans, Values, entries, found, pieces_of, top_level
 
-__all__ = ["Marks", "Positions", "Spans", "Values", "entries", "found", "top_level"]
+__all__ = ["Marks", "Positions", "Spans", "Values", "entries", "found", "pieces_of", "top_level"]

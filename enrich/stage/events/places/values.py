@@ -50,14 +50,18 @@ class Spans:
     def texts(self, content: npt.NDArray[np.uint8]) -> pa.BinaryArray:
         """Null for events without the value."""
         rows = np.flatnonzero(self.are_there)
-        cuts = np.zeros(2 * len(rows) + 2, np.int32)
-        cuts[1:-1:2], cuts[2:-1:2], cuts[-1] = self.begins[rows], self.ends[rows], len(content)
-        buffers = [None, pa.py_buffer(cuts), pa.py_buffer(content)]
-        # Every second one is a value, the others are what is between them.
-        pieces = pa.Array.from_buffers(pa.binary(), len(cuts) - 1, buffers)
+        pieces = pieces_of(content, self.begins[rows], self.ends[rows])
         sources = np.zeros(len(self.begins), np.int64)
         sources[rows] = 2 * np.arange(len(rows)) + 1
         return pieces.take(pa.array(sources, mask=~self.are_there))
+
+
+def pieces_of(content: npt.NDArray[np.uint8], begins: Positions, ends: Positions) -> pa.BinaryArray:
+    """The content cut at these positions, which ascend: every second piece is one of what was asked for, the others are
+    what is between them."""
+    cuts = np.zeros(2 * len(begins) + 2, np.int32)
+    cuts[1:-1:2], cuts[2:-1:2], cuts[-1] = begins, ends, len(content)
+    return pa.Array.from_buffers(pa.binary(), len(cuts) - 1, [None, pa.py_buffer(cuts), pa.py_buffer(content)])
 
 
 def found(marks: Marks, name: bytes, deep: int = 1, inside: Spans | None = None) -> Values:
