@@ -39,6 +39,8 @@ class Turn:
         self._consumer: Consumer | None = None
         self._partitions: set[int] = set()
         self._ask_again = 0.0
+        self.taken = 0
+        """How often it got the turn: more than before tells that it lost it meanwhile."""
 
     def has_it(self, wait_s: float = 0.0) -> bool:
         """Whether we have the turn now. Must be called at least every few minutes (it polls), else the turn is lost."""
@@ -86,7 +88,8 @@ class Turn:
     def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         consumer.incremental_assign(partitions)
         consumer.pause(partitions)
-        self._partitions |= {each.partition for each in partitions}
+        self._partitions |= (numbers := {each.partition for each in partitions})
+        self.taken += _DECIDING in numbers
 
     def _revoked(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         consumer.incremental_unassign(partitions)

@@ -3,15 +3,15 @@
 import logging
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from enrich.base.backoff import Backoff
-from enrich.base.errors import CorruptState, Fenced, Retryable, WouldLoseData
+from enrich.base.errors import CorruptState, Retryable, WouldLoseData
 from enrich.codecs.encoding import Encoder
-from enrich.kafka.turns import Turn
 from enrich.kafka.writing.transactions import TransactionalProducer
 from enrich.service.routes import RouteState
 from stores.clock import SystemClock
@@ -30,10 +30,6 @@ _FLUSH_EVERY_S = 60.0
 _LONGEST_PAUSE_S = 30.0
 
 
-class _StoppingError(Exception):
-    """A stop was requested; raised between two steps."""
-
-
 @dataclass(frozen=True, slots=True)
 class Tools:
     """What the rounds of one source work with."""
@@ -48,9 +44,12 @@ class Tools:
 
 
 class Rounds:
-    def __init__(self, tools: Tools, turn: Turn, reporter: StatusReporter, stopping: threading.Event) -> None:
+    def __init__(
+        self, tools: Tools, checkpoint: Callable[[], None], reporter: StatusReporter, stopping: threading.Event
+    ) -> None:
+        """`checkpoint` is called between two steps, and raises to end the rounds."""
         self._tools = tools
-        self._turn = turn
+        self._checkpoint = checkpoint
         self._reporter = reporter
         self._stopping = stopping
         self._backoff = Backoff(0.5, _LONGEST_PAUSE_S)
@@ -61,12 +60,9 @@ class Rounds:
         self._missing_of: KnownRows | None = None
 
     def run(self, interval_s: float) -> None:
-        """Returns once `stopping` is set. Raises Fenced if this instance loses its turn, and what Kafka raises."""
-        try:
-            while True:
-                self._wait(self._round(interval_s))
-        except _StoppingError:
-            return
+        """Goes on until the checkpoint raises, or Kafka."""
+        while True:
+            self._wait(self._round(interval_s))
 
     def _round(self, interval_s: float) -> float:
         """Returns the pause until the next round, in seconds."""
@@ -82,8 +78,7 @@ class Rounds:
             self._reporter.failed(error, RouteState.held)
             return max(interval_s, self._backoff.next_s())
         except _NoAnswerError as failed:
-            if self._stopping.is_set():
-                raise _StoppingError from None
+            self._checkpoint()
             _log.warning("%s", failed.error, extra={"route": self._reporter.status.name})
             self._reporter.failed(failed.error, RouteState.waiting)
             return self._backoff.next_s()
@@ -187,13 +182,6 @@ class Rounds:
         while (left := end - time.monotonic()) > 0:
             self._stopping.wait(min(left, 0.5))
             self._checkpoint()
-
-    def _checkpoint(self) -> None:
-        """Called between two steps. Raises _StoppingError if a stop was requested, Fenced if the turn was lost."""
-        if self._stopping.is_set():
-            raise _StoppingError
-        if not self._turn.has_it():
-            raise Fenced("this instance lost its turn: its consumer group did not hear from it in time")
 
 
 class _NoAnswerError(Exception):

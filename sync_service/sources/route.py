@@ -86,8 +86,9 @@ class SourceRoute:
         topics = Topics(admin)
         facts = facts_of(topics, work.topic, producing)
         guard = DeleteGuard(work.directory, work.delete_guard, where=f"source {work.name}", next_step=work.confirm)
-        with in_turn(work, self._connections, admin, self._reporter, stopping) as turn, ExitStack() as held:
-            if turn is None:
+        turn = in_turn(work, self._connections, admin, self._reporter, stopping)
+        with turn as checkpoint, ExitStack() as held:
+            if checkpoint is None:
                 return
             headers = release_headers(work.release)
             producer = held.enter_context(closing(TransactionalProducer(producing, work.identity, headers=headers)))
@@ -96,24 +97,42 @@ class SourceRoute:
             warn_if_fallen(_log, work.release, consuming, topics, [work.topic], route=work.name)
             remembered = held.enter_context(closing(Remembered(work.directory / "known", topics, facts, consuming)))
             tools = Tools(source, encoder, remembered, producer, guard, facts, work.directory)
-            Rounds(tools, turn, self._reporter, stopping).run(work.interval_s)
+            Rounds(tools, checkpoint, self._reporter, stopping).run(work.interval_s)
+
+
+class _StoppingError(Exception):
+    """A stop was requested; raised between two steps."""
 
 
 @contextmanager
 def in_turn(
     work: SourceWork, connections: Connections, admin: Admin, reporter: StatusReporter, stopping: threading.Event
-) -> Iterator[Turn | None]:
-    """Waits for the turn of this instance. None: it was told to stop before that. If the block raises Fenced because
-    the turn was lost meanwhile, raises Retryable: it waits for its next one."""
+) -> Iterator[Callable[[], None] | None]:
+    """Waits for the turn of this instance. Yields what the block has to call between two steps: it ends the block if a
+    stop was requested, and raises Fenced if the turn was lost. None: it was told to stop before its turn.
+
+    Raises Retryable in place of Fenced if the turn was lost meanwhile, even if it has come back: then the next run
+    begins with all that another instance may have written. Fenced is left for a writer that did not wait for its turn.
+    """
     with closing(Turn(connections.consumer, admin, work.identity, work.topic)) as turn:
         while not stopping.is_set() and not turn.has_it(_TURN_S):
             reporter.stands_by()
         if stopping.is_set():
             yield None
             return
+        taken = turn.taken
+
+        def checkpoint() -> None:
+            if stopping.is_set():
+                raise _StoppingError
+            if not turn.has_it():
+                raise Fenced("this instance lost its turn: its consumer group did not hear from it in time")
+
         try:
-            yield turn
+            yield checkpoint
+        except _StoppingError:
+            return
         except Fenced as error:
-            if turn.has_it(_TURN_S):
+            if turn.has_it(_TURN_S) and turn.taken == taken:
                 raise
             raise Retryable("another instance took over: this one was silent for too long") from error

@@ -4,10 +4,9 @@ follows until it is stopped."""
 import logging
 import threading
 from collections.abc import Callable
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 
-from enrich.base.errors import Fenced
 from enrich.codecs.encoding import Encoder
 from enrich.kafka import Topics, new_admin_client
 from enrich.kafka.releases import release_headers, warn_if_fallen
@@ -43,10 +42,6 @@ class LoggedTable:
     """The name of the slot, and of its publication."""
 
 
-class _StoppingError(Exception):
-    """A stop was requested; raised between two steps."""
-
-
 class LogRoute:
     """However many instances run, only one is active."""
 
@@ -70,17 +65,9 @@ class LogRoute:
 
     def run(self, stopping: threading.Event) -> None:
         work, admin = self._work, new_admin_client(self._connections.common)
-        with in_turn(work, self._connections, admin, self._reporter, stopping) as turn, ExitStack() as held:
-            if turn is None:
-                return
-
-            def checkpoint() -> None:
-                if stopping.is_set():
-                    raise _StoppingError
-                if not turn.has_it():
-                    raise Fenced("this instance lost its turn: its consumer group did not hear from it in time")
-
-            with suppress(_StoppingError):
+        turn = in_turn(work, self._connections, admin, self._reporter, stopping)
+        with turn as checkpoint, ExitStack() as held:
+            if checkpoint is not None:
                 self._work_on(Topics(admin), held, checkpoint)
 
     def _work_on(self, topics: Topics, held: ExitStack, checkpoint: Callable[[], None]) -> None:
