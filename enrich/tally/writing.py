@@ -43,7 +43,8 @@ _MOST_BYTES = 32 * 2**20
 """Of what a node has not said yet. Beyond, it is given up: its minutes are unknown then, which readers see from the
 hole in what it has read."""
 _LEAST_RECORD = 10_000
-_CLOSE_S = 3.0
+_CLOSE_S = 4.0
+"""For how long a program that ends waits: what it has not said then is never said. Programs have to stop in 26 s."""
 _TIMEOUT_MS = 10_000
 _TOO_LARGE = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)
 _MISSING = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
@@ -136,6 +137,11 @@ class Reporter:
             self._backoff.reset()
             self._writer.accepted()
 
+    def hurry(self) -> None:
+        """No pause is due any more: there is little time."""
+        self._due_s = 0.0
+        self._backoff.reset()
+
     @property
     def is_idle(self) -> bool:
         return self._under_way is None and not self._gathered
@@ -181,10 +187,12 @@ class TallyWriter:
         return reporter
 
     def close(self) -> None:
-        """Waits a moment for what is not acknowledged."""
+        """Waits a moment for what is not acknowledged. Also if something is wrong: it may be over soon."""
         end = time.monotonic() + _CLOSE_S
         with self.lock:
-            while self.trouble is None and not all(one.is_idle for one in self._reporters) and time.monotonic() < end:
+            for one in self._reporters:
+                one.hurry()
+            while not all(one.is_idle for one in self._reporters) and time.monotonic() < end:
                 self.changed.wait(_TURN_S)
         self.stop()
         self._thread.join(_CLOSE_S)

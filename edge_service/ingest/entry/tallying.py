@@ -108,11 +108,8 @@ class Tallying:
         told, self._told = self._told, Told()
         return told
 
-    def report(self, told: Told, *, waits: bool = False) -> None:
-        """`waits`: for the acknowledgement, for a moment."""
+    def report(self, told: Told) -> None:
         self._reporter.report(tallies_of(self._topic, told))
-        if waits:
-            self._reporter.is_said()
 
 
 def tallies_of(topic: str, told: Told) -> Sequence[Tally]:

@@ -158,9 +158,8 @@ class Worker:
 
         def report() -> None:
             for tallying, some in told:
-                tallying.report(some, waits=is_last)
+                tallying.report(some)
 
-        is_last = self._is_answered.is_set()
         if told:
             await asyncio.to_thread(report)
 

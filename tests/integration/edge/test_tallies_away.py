@@ -59,6 +59,20 @@ def test_a_topic_that_takes_nothing_holds_nothing_up(world: ExpelWorld, endpoint
     assert len(everything) == 300
 
 
+def test_a_program_that_ends_waits_a_moment_for_a_topic_in_trouble(world: ExpelWorld, endpoint: Endpoint) -> None:
+    """What it has not said by then would never be said."""
+    world.cluster.topics.create(f"{world.name}.tallies", config=TOPIC_SETTINGS)
+    take_at_most(world, 10)
+    with expelling(world) as running:
+        world.produce(range(100))
+        endpoint.wait_for(range(100))
+        world.wait_until_all_is_committed()
+        wait_until(lambda: warnings(running), what="a warning")
+        take_at_most(world, 1_000_000)
+    merged, node = told(world.cluster, world.name), Node(world.name, NodeKind.expel, "acme")
+    assert places(merged.of(node).went) == below(world.topic(), world.cluster.topics.end_offsets(world.topic()).items())
+
+
 def test_a_topic_that_is_missing_is_made_and_one_that_was_deleted_is_made_again(
     world: ExpelWorld, endpoint: Endpoint
 ) -> None:
