@@ -22,6 +22,12 @@ BENCHMARKS = {
             {"ratio": (">=", 0.5)},
         ),
         Benchmark(
+            "on_demand",
+            "a table on demand: hits beside a mapped table, loads, and the first look-up of a key",
+            _later("on_demand"),
+            {"first_key_p95_ms": ("<", 100)},
+        ),
+        Benchmark(
             "stack_start",
             "the embedded stack from `up` to ready",
             _later("stack_start"),

@@ -32,7 +32,17 @@ from enrich.config.sections.sync.sources import (
 )
 from enrich.config.sections.sync.targets import Delete, Output, PostgresTarget, RedisForm, RedisTarget, Target
 from enrich.config.sections.sync.writeback import SyncWriteback, retry_prefix, retry_topics
-from enrich.config.sections.tables.table import Access, Compaction, Freshness, KeyKind, Loader, OnStale, Table, Then
+from enrich.config.sections.tables.table import (
+    Access,
+    Compaction,
+    Freshness,
+    KeyKind,
+    Loader,
+    OnStale,
+    Preload,
+    Table,
+    Then,
+)
 from enrich.config.sections.tables.topics import EVERY_TOPIC, Cleanup, TopicWishes
 from enrich.config.types.columns import Columns, parse_columns
 from enrich.config.types.encoding import AvroSchema, Format, Framing
@@ -76,6 +86,7 @@ __all__ = [
     "Pipeline",
     "PostgresOrigin",
     "PostgresTarget",
+    "Preload",
     "Problem",
     "Profile",
     "Protocol",

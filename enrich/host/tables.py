@@ -37,7 +37,21 @@ class LoaderTable:
     expire_ms: int
 
 
-def all_tables(pipeline: Pipeline, schemas: SchemaSource | None = None) -> Mapping[str, TopicTable | LoaderTable]:
+@dataclass(frozen=True)
+class OnDemandTable:
+    """A table whose rows are loaded when they are looked up."""
+
+    name: str
+    section: Table
+    spec: TableSpec
+    refresh_ms: int
+    expire_ms: int
+
+
+AnyTable = TopicTable | LoaderTable | OnDemandTable
+
+
+def all_tables(pipeline: Pipeline, schemas: SchemaSource | None = None) -> Mapping[str, AnyTable]:
     """All tables of the pipeline. `schemas` is asked instead of the registry. Raises ConfigError for columns that a
     table's format cannot fill."""
     schemas = schemas or schemas_of(pipeline.kafka.registry)
@@ -49,7 +63,7 @@ def topic_tables(pipeline: Pipeline) -> Mapping[str, TopicTable]:
     return {name: table for name, table in all_tables(pipeline).items() if isinstance(table, TopicTable)}
 
 
-def _table(name: str, table: Table, schemas: SchemaSource | None) -> TopicTable | LoaderTable:
+def _table(name: str, table: Table, schemas: SchemaSource | None) -> AnyTable:
     history_ms = round(table.history.total_seconds() * 1000)
     spec = TableSpec(table.columns.arrow, decoder_for(table, schemas), history_ms, KeyKind(table.key.value))
     if table.topic is not None:
@@ -58,7 +72,8 @@ def _table(name: str, table: Table, schemas: SchemaSource | None) -> TopicTable 
         return TopicTable(name, table.topic, spec, must_be_compacted, _definition(table), at_once)
     # A loaded configuration has both: a table with a loader has defaults for them.
     refresh_s, expire_s = (0 if each is None else each.total_seconds() for each in (table.refresh, table.expire))
-    return LoaderTable(name, table, spec, round(refresh_s * 1000), round(expire_s * 1000))
+    kind = OnDemandTable if table.on_demand else LoaderTable
+    return kind(name, table, spec, round(refresh_s * 1000), round(expire_s * 1000))
 
 
 def _definition(table: Table) -> str:

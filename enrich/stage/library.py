@@ -44,7 +44,9 @@ def enrich(
                 where=f"lookups[{index}]",
                 next_step="pass outcome=NAME, and write the rows whose NAME.fate is `dlq` to your DLQ",
             )
-        if (lookup.as_of or lookup.on_miss == OnMiss.wait) and event_time is None:
+        table = pipeline.tables.get(lookup.table)
+        waits = lookup.on_miss == OnMiss.wait and not (table is not None and table.on_demand)
+        if (lookup.as_of or waits) and event_time is None:
             raise ConfigError(
                 "as_of and on_miss: wait need the time of the event",
                 where=f"lookups[{index}]",

@@ -59,6 +59,10 @@ class RefreshAfterWriteCache(Generic[K, V]):
 
     # Reads
 
+    def __contains__(self, key: object) -> bool:
+        """Whether there is an entry, even one that has expired or says that there is no value. It is not a read."""
+        return key in self._index
+
     def get(self, key: K, /) -> V | Absent:
         """The value, loaded if necessary.
 
@@ -256,10 +260,16 @@ class RefreshAfterWriteCache(Generic[K, V]):
 
     # Writes
 
-    def put(self, key: K, value: V, /) -> None:
-        """From now on, reads see this value; the result of a running load is discarded."""
+    def put(self, key: K, value: V, /, *, age_s: float = 0.0) -> None:
+        """From now on, reads see this value; the result of a running load is discarded. `age_s`: how long ago it was
+        loaded."""
         with self._guard:
-            self._state.put(key, value, self._clock())
+            self._state.put(key, value, self._clock() - age_s)
+
+    def put_absent(self, key: K, /) -> None:
+        """Like `put`: it has no value. Kept for as long as the policy keeps that."""
+        with self._guard:
+            self._state.put(key, ABSENT, self._clock())
 
     def invalidate(self, key: K, /) -> None:
         """No read that begins after this returns a value loaded before it."""
@@ -273,6 +283,14 @@ class RefreshAfterWriteCache(Generic[K, V]):
     def invalidate_all(self) -> None:
         with self._guard:
             self._state.invalidate_all()
+
+    def drop_expired(self) -> int:
+        """Removes entries that are not served any more: those that nobody asks for would stay. Not while they are being
+        loaded. Returns how many."""
+        now = self._clock()
+        expired = [key for key, entry in list(self._index.items()) if now >= entry.expires_at]
+        with self._guard:
+            return sum(self._state.drop_if_expired(key, now) for key in expired)
 
     @contextmanager
     def filling(self) -> Iterator[Filling[K, V]]:

@@ -63,7 +63,7 @@ class State(Generic[K, V]):
 
     # What others do to the entries
 
-    def put(self, key: K, value: V, now: float) -> None:
+    def put(self, key: K, value: V | Absent, now: float) -> None:
         self.flights.overtake(key)
         self._tell_fillings(key)
         self._store(key, value, now)
@@ -79,6 +79,13 @@ class State(Generic[K, V]):
         self.entries.clear()
         for filling in self.fillings:
             filling.skip_all()
+
+    def drop_if_expired(self, key: K, now: float) -> bool:
+        entry = self.entries.index.get(key)
+        if entry is None or now < entry.expires_at or key in self.flights:
+            return False
+        self.entries.discard(key)
+        return True
 
     def add(self, filling: Filling[K, V], rows: Iterable[tuple[K, V]], now: float) -> None:
         """Adds a preload's rows, except those whose key has changed since it began or is being loaded: these may be too

@@ -10,7 +10,7 @@ from enrich.cli.output import counting
 if TYPE_CHECKING:
     from enrich.config import Pipeline
     from enrich.host.ipc.header import Header
-    from enrich.host.reader.reading import FreshView
+    from enrich.host.reader.views import FreshView
     from enrich.host.tables import TopicTable
     from stores.protocol import TableSpec
 

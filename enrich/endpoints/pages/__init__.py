@@ -4,8 +4,8 @@
 from page to page.
 """
 
-from enrich.endpoints.pages.fetching import Known, Request
+from enrich.endpoints.pages.fetching import Fetcher, Known, LeftAlone, NotThere, Request
 from enrich.endpoints.pages.reading import Pages, PagesReader
 from enrich.endpoints.pages.rows import Next, Paging
 
-__all__ = ["Known", "Next", "Pages", "PagesReader", "Paging", "Request"]
+__all__ = ["Fetcher", "Known", "LeftAlone", "Next", "NotThere", "Pages", "PagesReader", "Paging", "Request"]

@@ -1,6 +1,7 @@
 """One GET: within a time and a size, whatever the endpoint does. Messages never quote what it answered."""
 
 import http.client
+import os
 import ssl
 import threading
 import time
@@ -19,8 +20,8 @@ from enrich.endpoints.retry_after import retry_after_s
 _PIECE = 1 << 16
 _LOOK_EVERY_S = 0.2
 _LONGEST_PAUSE_S = 300.0
-_TRIES = 5
 _FIRST_PAUSE_S = 1.0
+_MISSING = {HTTPStatus.NOT_FOUND, HTTPStatus.GONE}
 _TRANSIENT = {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}
 
 
@@ -44,6 +45,19 @@ class Request:
     """For each answer, from connecting to its last byte."""
     largest: int = 64 * 2**20
     """Bytes of an answer, after decompression."""
+    tries: int = 5
+    """While the endpoint wants to be left alone for a while."""
+
+
+class NotThere(Retryable):
+    """The endpoint has no such resource."""
+
+
+class LeftAlone(Retryable):
+    """The endpoint wants to be left alone for a while."""
+
+    wait_s: float | None = None
+    """For how long, if it says so."""
 
 
 @dataclass(frozen=True)
@@ -68,13 +82,15 @@ class Fetcher:
     def get(self, url: str, known: Known) -> Fetched | None:
         """None: the endpoint says that nothing has changed since it was `known`. Waits where it asks for that, for some
         minutes at most. Raises Retryable, or Unreachable."""
-        for attempt in range(_TRIES):
+        for attempt in range(self._request.tries):
             found = self._tried(url, known)
             if not isinstance(found, _Later):
                 return found
             wait_s = found.wait_s if found.wait_s is not None else _FIRST_PAUSE_S * 2**attempt
-            if attempt == _TRIES - 1 or wait_s > _LONGEST_PAUSE_S:
-                raise Retryable(f"the endpoint answers {found.status} and wants to be left alone", where=self._where)
+            if attempt == self._request.tries - 1 or wait_s > _LONGEST_PAUSE_S:
+                error = LeftAlone(f"the endpoint answers {found.status} and wants to be left alone", where=self._where)
+                error.wait_s = found.wait_s
+                raise error
             self._wait(wait_s)
         raise AssertionError("the last try returns or raises")
 
@@ -108,6 +124,11 @@ class Fetcher:
             if answer.status in _TRANSIENT:
                 self.close()  # its body is nobody's business, however long it is
                 return _Later(answer.status, retry_after_s(answer.headers["retry-after"], datetime.now(UTC)))
+            if answer.status in _MISSING:
+                answer.read(_PIECE)
+                if not answer.isclosed():
+                    self.close()  # a long text about nothing
+                raise NotThere(f"the endpoint answers {answer.status}", where=self._where)
             if answer.status != HTTPStatus.OK:
                 self.close()
                 raise self._refused(answer.status)
@@ -125,35 +146,34 @@ class Fetcher:
     @contextmanager
     def _within(self) -> Iterator[Callable[[SplitResult], http.client.HTTPConnection]]:
         """A time-out of a socket is for each of its reads: one who sends a byte now and then would never end."""
-        done, deadline_s = threading.Event(), time.monotonic() + self._request.timeout_s
-        ended: list[str] = []
-
-        def watch() -> None:
-            while not done.wait(_LOOK_EVERY_S):
-                if self._stopping():
-                    ended.append("reading was stopped, because the process is stopping")
-                elif time.monotonic() > deadline_s:
-                    ended.append(self._too_late)
-                if ended:
-                    sock = None if self._connection is None else self._connection.sock
-                    if sock is not None:
-                        with suppress(OSError):
-                            sock.shutdown(2)
-                        return
-
-        watcher = threading.Thread(target=watch, daemon=True)
-        watcher.start()
+        under_way = _UnderWay(self._why_to_end(), self._end)
+        _WATCHER.watch(under_way)
         try:
             yield self._connected
         except (OSError, http.client.HTTPException, Retryable):
-            if not ended:
+            if _WATCHER.done(under_way) is None:
                 raise
         finally:
-            done.set()
-            watcher.join()
-        if ended:
+            ended = _WATCHER.done(under_way)
+        if ended is not None:
             self.close()
-            raise Unreachable(ended[0], where=self._where)
+            raise Unreachable(ended, where=self._where)
+
+    def _why_to_end(self) -> Callable[[], str | None]:
+        deadline_s = time.monotonic() + self._request.timeout_s
+
+        def why() -> str | None:
+            if self._stopping():
+                return "reading was stopped, because the process is stopping"
+            return self._too_late if time.monotonic() > deadline_s else None
+
+        return why
+
+    def _end(self) -> None:
+        sock = None if self._connection is None else self._connection.sock
+        if sock is not None:
+            with suppress(OSError):
+                sock.shutdown(2)
 
     def _connected(self, parts: SplitResult) -> http.client.HTTPConnection:
         place = parts.scheme, parts.netloc
@@ -234,6 +254,53 @@ class Fetcher:
 class _Later:
     status: int
     wait_s: float | None
+
+
+class _UnderWay:
+    """An answer that is being read."""
+
+    def __init__(self, why_to_end: Callable[[], str | None], end: Callable[[], None]) -> None:
+        self.why_to_end = why_to_end
+        self.end = end
+        self.ended: str | None = None
+        """Why, once it was ended."""
+
+
+class _Watcher:
+    """Looks at all answers of the process that are under way, in one thread: one for each costs half of its time."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._under_way: set[_UnderWay] = set()
+        self._process = 0
+
+    def watch(self, one: _UnderWay) -> None:
+        with self._changed:
+            self._under_way.add(one)
+            if self._process != os.getpid():
+                self._process = os.getpid()
+                threading.Thread(target=self._run, name="answers under way", daemon=True).start()
+            elif len(self._under_way) == 1:
+                self._changed.notify()
+
+    def done(self, one: _UnderWay) -> str | None:
+        """Why it was ended, if it was."""
+        with self._changed:
+            self._under_way.discard(one)
+            return one.ended
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._under_way)
+                for one in list(self._under_way):
+                    one.ended = one.ended or one.why_to_end()
+                    if one.ended is not None:
+                        one.end()  # again, if it has just connected
+            time.sleep(_LOOK_EVERY_S)
+
+
+_WATCHER = _Watcher()
 
 
 def _known(headers: Message) -> Known:

@@ -1,5 +1,6 @@
 """Moments on two clocks at once: the system's, which people read and may set, and a steady one that nobody can set."""
 
+import threading
 from dataclasses import dataclass, field
 
 from stores.clock import SteadyClock
@@ -31,3 +32,23 @@ class Clocks:
 
     def now(self) -> Moment:
         return Moment(self.wall.now_ms(), self.steady.now_ms())
+
+
+class Passed:
+    """How much time has passed since it was made, in milliseconds. Never goes back. Any thread may ask."""
+
+    def __init__(self, clocks: Clocks) -> None:
+        self._clocks = clocks
+        self._lock = threading.Lock()
+        self._last = clocks.now()
+        self._passed_ms = 0
+
+    def ms(self) -> int:
+        with self._lock:
+            now = self._clocks.now()
+            self._passed_ms += max(0, self._last.until(now))
+            self._last = now
+            return self._passed_ms
+
+    def seconds(self) -> float:
+        return self.ms() / 1000

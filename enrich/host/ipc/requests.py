@@ -25,6 +25,8 @@ SUSPECT = "/suspect"
 SUSPECT_SEGMENTS = "/suspect-segments"
 REBUILD = "/rebuild/"
 PURGE = "/purge/"
+DEMAND = "/demand/"
+WAIT = "/wait/"
 """Followed by the name of a table."""
 SCHEMAS = "/schemas/"
 """Followed by an id."""
@@ -35,7 +37,7 @@ _RAISED = HTTPStatus.UNPROCESSABLE_ENTITY
 """The answer's body is an error of our tree, which the caller raises."""
 
 Orders = Mapping[str, Callable[[bytes], object]]
-"""Path -> what queues an errand, given the request's body."""
+"""Path -> what queues an errand, given the request's body. If it returns bytes, they are the answer."""
 Questions = Mapping[str, Callable[[str], bytes]]
 """Prefix of a path -> what answers, given the rest of the path. An error of our tree is raised again in `ask`."""
 NO_QUESTIONS: Questions = {}
@@ -136,8 +138,8 @@ def _handler(metrics: Callable[[], bytes], orders: Orders, questions: Questions)
 
         def do_POST(self) -> None:  # noqa: N802
             if self.path in orders:
-                orders[self.path](self.rfile.read(int(self.headers.get("Content-Length", 0))))
-                self.answer(HTTPStatus.OK)
+                content = orders[self.path](self.rfile.read(int(self.headers.get("Content-Length", 0))))
+                self.answer(HTTPStatus.OK, content if isinstance(content, bytes) else b"")
             else:
                 self.answer(HTTPStatus.NOT_FOUND)
 

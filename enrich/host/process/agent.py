@@ -25,7 +25,9 @@ from enrich.host.load.loading import Listener, Loaded, LoadTable, Order, Progres
 from enrich.host.load.snapshots import HeadStarts, load_from_newest
 from enrich.host.loaders import Refresher, source_of
 from enrich.host.loaders.keeper import LoaderKeeper
-from enrich.host.tables import LoaderTable, TopicTable
+from enrich.host.on_demand.choosing import preload_of, source_by_key
+from enrich.host.on_demand.keeper import OnDemandKeeper
+from enrich.host.tables import AnyTable, OnDemandTable, TopicTable
 from enrich.host.trouble import reason_of
 from enrich.kafka import Connection, new_store_consumer
 from stores.protocol import Clock, Quarantined, QuarantineId
@@ -52,7 +54,7 @@ class Agent:
     def __init__(
         self,
         store: RocksStore,
-        tables: Mapping[str, TopicTable | LoaderTable],
+        tables: Mapping[str, AnyTable],
         connection: Connection,
         header: HeaderWriter,
         clock: Clock,
@@ -94,6 +96,8 @@ class Agent:
         # Of their own: a server that does not answer holds up no topic.
         self._loader_threads = ThreadPoolExecutor(max_workers=4, thread_name_prefix="loader")
         self._keepers: list[Keeper] = [self._keeper_of(table) for table in tables.values()]
+        self.on_demand = {keeper.name: keeper for keeper in self._keepers if isinstance(keeper, OnDemandKeeper)}
+        """Tables that readers tell what they need."""
         self._topic_keepers = {keeper.name: keeper for keeper in self._keepers if isinstance(keeper, TopicKeeper)}
         self._unwritten: Mapping[str, Prepared] = {}
         self._write_failure: EnrichError | None = None
@@ -164,10 +168,14 @@ class Agent:
         self._watch.close()
         self._tailer.close()
 
-    def _keeper_of(self, table: TopicTable | LoaderTable) -> Keeper:
+    def _keeper_of(self, table: AnyTable) -> Keeper:
         if isinstance(table, TopicTable):
             threads = self._threads, self._decoding
             return TopicKeeper(table, self._store, self._tailer, self._load, *threads, self._clocks)
+        if isinstance(table, OnDemandTable):
+            of_key, preload = source_by_key(table, self._stopping.is_set), preload_of(table, self._connection)
+            loads = self._loader_threads, self._clocks, self.suspect
+            return OnDemandKeeper(table, of_key, preload, self._store, *loads)
         source = source_of(table.name, table.section, self._store.path.with_name("loading") / table.name)
         refresher = Refresher(table.name, table.spec, source, self._store, self._clock, _tell_quarantined)
         return LoaderKeeper(table, refresher, self._store, self._loader_threads, self._clock, self.suspect)

@@ -26,17 +26,30 @@ from enrich.host.ipc.header import HeaderWriter
 from enrich.host.ipc.imports import Imports
 from enrich.host.ipc.leases import LeaseWatch
 from enrich.host.ipc.lock import StoreLock
-from enrich.host.ipc.requests import PURGE, REBUILD, REFRESH, SCHEMAS, SUSPECT, SUSPECT_SEGMENTS, Orders, RequestServer
+from enrich.host.ipc.requests import (
+    DEMAND,
+    PURGE,
+    REBUILD,
+    REFRESH,
+    SCHEMAS,
+    SUSPECT,
+    SUSPECT_SEGMENTS,
+    WAIT,
+    Orders,
+    RequestServer,
+)
 from enrich.host.ipc.store_paths import StorePaths, paths_of
 from enrich.host.load.processes import LoadProcesses
 from enrich.host.load.snapshots import HeadStarts
 from enrich.host.memory_use import memory_use, reader_sizes, store_sizes
 from enrich.host.mirror.compiled_code import keep_compiled_code
 from enrich.host.mirror.keeper import segments_beside
+from enrich.host.on_demand import wire
+from enrich.host.on_demand.keeper import OnDemandKeeper
 from enrich.host.process.agent import Agent
 from enrich.host.process.metrics import AgentMetrics, agent_page
 from enrich.host.reader.schemas import SchemaDesk
-from enrich.host.tables import LoaderTable, TopicTable, all_tables
+from enrich.host.tables import AnyTable, TopicTable, all_tables
 from enrich.kafka.clients.settings import librdkafka_settings
 from enrich.service.page import serve_page
 from enrich.service.program import exit_after
@@ -170,7 +183,7 @@ def _serve(pipeline: Pipeline, paths: StorePaths, lock: StoreLock, loads: LoadPr
         _log.info("the agent stops: nobody has needed it for some time", extra={"seconds": linger_s})
 
 
-def _orders(agent: Agent, tables: Mapping[str, TopicTable | LoaderTable]) -> Orders:
+def _orders(agent: Agent, tables: Mapping[str, AnyTable]) -> Orders:
     orders: dict[str, Callable[[bytes], object]] = {
         REFRESH: lambda _: agent.refresh(),
         SUSPECT: lambda _: agent.suspect(),
@@ -179,7 +192,19 @@ def _orders(agent: Agent, tables: Mapping[str, TopicTable | LoaderTable]) -> Ord
         orders[PURGE + name] = partial(_purge, agent, name)
         if isinstance(table, TopicTable):
             orders[REBUILD + name] = partial(_rebuild, agent, name)
+    for name, keeper in agent.on_demand.items():
+        orders[DEMAND + name] = partial(_demand, keeper)
+        orders[WAIT + name] = partial(_wait, keeper)
     return orders
+
+
+def _demand(keeper: OnDemandKeeper, body: bytes) -> None:
+    keeper.want(wire.keys_in(body))
+
+
+def _wait(keeper: OnDemandKeeper, body: bytes) -> bytes:
+    waited = wire.waiting_in(body)
+    return wire.seq_sent(keeper.wait(waited.keys, waited.patience_s))
 
 
 def _rebuild(agent: Agent, table: str, _: bytes) -> None:

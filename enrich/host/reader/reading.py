@@ -1,34 +1,33 @@
 """Reads the newest rows and their freshness, watches the agent, and starts a new one if the old one is gone."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
-
-import pyarrow as pa
 
 from enrich.base.errors import CorruptState, Retryable, Unreachable
 from enrich.config import Access, Pipeline
 from enrich.config.sections.host.memory_shares import memory_shares
 from enrich.host.ipc.header import Header, HeaderReader
 from enrich.host.ipc.leases import grandparent
-from enrich.host.ipc.requests import REFRESH, SUSPECT, SUSPECT_SEGMENTS, ask
+from enrich.host.ipc.requests import DEMAND, REFRESH, SUSPECT, SUSPECT_SEGMENTS, WAIT, ask
 from enrich.host.ipc.store_paths import paths_of
 from enrich.host.memory_use import reader_sizes
+from enrich.host.on_demand import wire
+from enrich.host.reader.demand import Demands
 from enrich.host.reader.schemas import host_schemas
 from enrich.host.reader.segments import SegmentsHold
 from enrich.host.reader.spawn import ensure_agent, living
-from enrich.host.tables import all_tables
+from enrich.host.reader.views import FreshView, OnDemandView
+from enrich.host.tables import OnDemandTable, all_tables
 from stores.answers import unknown_table
-from stores.freshness import ViewWrapper
-from stores.protocol import Quarantined, TableSpec, TableView
-from stores.rocks import QuarantineState, RocksReader
+from stores.protocol import TableSpec
+from stores.rocks import RocksReader
 from stores.rocks.read.reader import RocksSnapshot
 from stores.rocks.read.view import RocksTable
-from stores.rocks.read.whole import WholeTable
-from stores.table import Found, Offsets, RowVersion, Seq
+from stores.table import Seq
 
 if TYPE_CHECKING:
     from stores.segments import SegmentsSnapshot
@@ -37,61 +36,10 @@ _REOPEN_S = 30
 """How long a new agent may take to make its store. Long enough for a busy host: otherwise a task would fail."""
 _ASK_BROKERS_S = 5.0
 """After waiting so long for a table, the reader itself asks whether the brokers can be reached."""
+_AGAIN_S = 0.1
+_ANSWERS_WITHIN_S = 5.0
 _ALIGN_S = 0.1
 """How long a snapshot waits for segments and RocksDB to reach the same seq."""
-
-
-@dataclass(frozen=True)
-class FreshView(ViewWrapper):
-    """A view with the agent's newest complete_through, which advances even if no row changes."""
-
-    view: TableView
-    through: int | None
-    suspect: Callable[[], None]
-    """Reports to the agent that the store or the segments are damaged, so that it checks and rebuilds them."""
-    raw: Callable[[], RocksTable]
-    """The table's rows as stored in RocksDB, as of this seq or a later one."""
-
-    @property
-    def complete_through(self) -> int | None:
-        return self.through
-
-    def lookup(
-        self,
-        keys: pa.Array,
-        columns: Sequence[str],
-        *,
-        as_of: pa.Array | None = None,
-        pin: Offsets | None = None,
-    ) -> Found:
-        with self._reporting_damage():
-            return self.view.lookup(keys, columns, as_of=as_of, pin=pin)
-
-    def scan(self, prefix: bytes = b"") -> Iterator[RowVersion]:
-        with self._reporting_damage():
-            yield from self.raw().scan(prefix)
-
-    def versions(self, key: bytes) -> Sequence[RowVersion]:
-        with self._reporting_damage():
-            return self.raw().versions(key)
-
-    @contextmanager
-    def _reporting_damage(self) -> Iterator[None]:
-        try:
-            yield
-        except CorruptState:
-            self.suspect()
-            raise
-
-    @property
-    def quarantine(self) -> QuarantineState:
-        return self.raw().quarantine
-
-    def quarantined(self) -> Iterator[Quarantined]:
-        return self.raw().quarantined()
-
-    def whole(self) -> WholeTable:
-        return self.raw().whole()
 
 
 @dataclass(frozen=True)
@@ -132,8 +80,13 @@ class AgentReader:
         self._header: HeaderReader | None = None
         # Only the agent asks the registry, for all readers.
         schemas = host_schemas(pipeline, holder=holder)
-        self._specs = {name: table.spec for name, table in all_tables(pipeline, schemas).items()}
+        known = all_tables(pipeline, schemas)
+        self._specs = {name: table.spec for name, table in known.items()}
         self._tables = tuple(self._specs) if tables is None else tuple(tables)
+        on_demand = [table for table in known.values() if isinstance(table, OnDemandTable)]
+        self._refresh_ms = {table.name: table.refresh_ms for table in on_demand}
+        """Of tables on demand."""
+        self._demands = Demands(self._tell)
         self._rows: RocksReader | None = None
         mapped = {name: self._specs[name] for name in self._tables if self._may_be_mapped(name)}
         self._segments = SegmentsHold(self._paths.segments, mapped, pipeline.state_dir)
@@ -154,6 +107,7 @@ class AgentReader:
             self._header.close()
             self._header = None
         header = ensure_agent(self._pipeline, holder=self._holder)
+        self._demands.forget()
         # If the directory is deleted right now, the next call tries again.
         with suppress(FileNotFoundError):
             self._header = HeaderReader(self._paths.header)
@@ -166,6 +120,22 @@ class AgentReader:
     def suspect(self) -> None:
         """Reports to the agent that the store is damaged."""
         self._post(SUSPECT)
+
+    def load(self, table: str, keys: Sequence[bytes], *, patience_s: float) -> None:
+        """Waits until the next snapshot has these keys of a table on demand, but for those that have no row."""
+        end = time.monotonic() + patience_s
+        while (left_s := end - time.monotonic()) > 0:
+            self.header()
+            asked = wire.waiting_sent(keys, left_s)
+            try:
+                answer = ask(self._paths.folder, "POST", WAIT + table, asked, patience_s=left_s + _ANSWERS_WITHIN_S)
+            except Unreachable:  # another agent is starting
+                time.sleep(min(_AGAIN_S, left_s))
+                continue
+            reached = wire.seq_in(answer)
+            if self._seen is None or self._seen.store != reached.store or self._seen < reached:
+                self._seen = reached
+            return
 
     def snapshot(self) -> AgentSnapshot:
         """The newest publication. The header was read before it was taken, so what it claims holds for it too."""
@@ -216,6 +186,7 @@ class AgentReader:
             time.sleep(0.02)
 
     def close(self) -> None:
+        self._demands.close()
         self._close_rows()
         self._segments.close()
         if self._header is not None:
@@ -271,13 +242,17 @@ class AgentReader:
             taken = taken or self._open().snapshot()
             return taken.table(name)
 
-        views = {}
+        views: dict[str, FreshView] = {}
         for name in self._tables:
             through, its_raw = header.tables[name].complete_through, partial(raw, name)
             if segments is not None and segments.has(name):
-                views[name] = FreshView(segments.table(name), through, self._suspect_segments, its_raw)
+                view = FreshView(segments.table(name), through, self._suspect_segments, its_raw)
             else:
-                views[name] = FreshView(raw(name), through, self.suspect, its_raw)
+                view = FreshView(raw(name), through, self.suspect, its_raw)
+            refresh_ms = self._refresh_ms.get(name)
+            if refresh_ms is not None:
+                view = OnDemandView(view.view, through, view.suspect, its_raw, name, refresh_ms, self._demands)
+            views[name] = view
         return AgentSnapshot(seq, header, views)
 
     def _has_topic(self, name: str) -> bool:
@@ -294,6 +269,9 @@ class AgentReader:
 
     def _may_be_mapped(self, name: str) -> bool:
         return self._pipeline.tables[name].access is not Access.rocks
+
+    def _tell(self, table: str, keys: Sequence[bytes]) -> None:
+        ask(self._paths.folder, "POST", DEMAND + table, wire.keys_sent(keys))
 
     def _suspect_segments(self) -> None:
         self._post(SUSPECT_SEGMENTS)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from enrich.host.reader.reading import FreshView
+from enrich.host.reader.views import FreshView
 from stores.protocol import TableSpec
 from stores.table import RowVersion, Status
 

@@ -43,6 +43,8 @@ def freshness_rules(pipeline: Pipeline, names: Iterable[str]) -> tuple[Freshness
 
 
 def _rule(name: str, table: Table) -> FreshnessRule:
+    if table.on_demand:
+        return FreshnessRule(name, table.freshness.deadline.total_seconds(), None, OnStale.mark, Then.mark)
     if table.topic is None:
         return FreshnessRule(name, _LOADER_DEADLINE_S, None, OnStale.mark, Then.mark)
     freshness = table.freshness

@@ -28,6 +28,8 @@ class StageLookup:
     """What becomes of an event without a row, after any waiting."""
     waits: bool = False
     """Whether an event waits for its row until the table is complete beyond the event's time."""
+    loads: bool = False
+    """Whether an event waits until its row is loaded: of a table on demand."""
     default: Mapping[str, Any] | None = None
     as_of: bool = False
     masks: Mapping[str, Masking] = field(default_factory=dict)
@@ -76,7 +78,8 @@ def _stage_lookup(pipeline: Pipeline, lookup: Lookup) -> StageLookup:
         columns=columns,
         keys=tuple(lookup.key),
         last_resort=lookup.last_resort,
-        waits=lookup.on_miss == OnMiss.wait,
+        waits=lookup.on_miss == OnMiss.wait and not table.on_demand,
+        loads=lookup.on_miss == OnMiss.wait and table.on_demand,
         default=lookup.default,
         as_of=lookup.as_of,
         masks={name: one for name, one in masks.items() if one not in (Masking.show, Masking.withhold)},

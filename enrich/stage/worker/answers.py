@@ -17,7 +17,7 @@ from enrich.stage.task.spec import LINEAGE_TYPE, TaskSpec
 from enrich.stage.worker.policies import judge, without_row
 from stores.clock import SystemClock
 from stores.freshness import CLOCKS_DIFFER_MS
-from stores.keys import milliseconds
+from stores.keys import key_bytes, milliseconds
 from stores.protocol import TableView
 from stores.table import Found, Status
 
@@ -46,6 +46,9 @@ class Views(Protocol):
 
     def renew(self) -> None:
         """Advances all tables to the newest seq."""
+
+    def load(self, name: str, keys: Sequence[bytes]) -> None:
+        """Waits until these keys of a table on demand are loaded, within its deadline."""
 
     def deadline_s(self, name: str) -> float:
         """How long `on_miss: wait` may last for this table."""
@@ -89,6 +92,7 @@ def _age_s(views: Views, table: str) -> float | None:
 def _found_or_waited(lookups: Sequence[StageLookup], views: Views, questions: Questions) -> list[Found]:
     began, now_ms = time.monotonic(), SystemClock().now_ms()
     times_ms = None if questions.times is None else _plausible(questions.times, now_ms)
+    _load_what_is_missing(lookups, views, questions)
     while True:
         found = [
             _found(lookup, views, key, questions.times) for lookup, key in zip(lookups, questions.keys, strict=True)
@@ -99,6 +103,20 @@ def _found_or_waited(lookups: Sequence[StageLookup], views: Views, questions: Qu
             return found
         time.sleep(_LOOK_EVERY_S)
         # All lookups again, not only those that wait: all answers of an event must be of one seq.
+        views.renew()
+
+
+def _load_what_is_missing(lookups: Sequence[StageLookup], views: Views, questions: Questions) -> None:
+    """Of tables on demand, where events wait for it."""
+    has_loaded = False
+    for lookup, keys in zip(lookups, questions.keys, strict=True):
+        if lookup.loads:
+            found = _found(lookup, views, keys, None)
+            missing = questions.usable & (_is(found, Status.MISS) | _is(found, Status.DELETED))
+            if missing.any():
+                views.load(lookup.table, key_bytes(keys).filter(pa.array(missing)).unique().to_pylist())
+                has_loaded = True
+    if has_loaded:
         views.renew()
 
 

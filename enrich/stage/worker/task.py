@@ -3,6 +3,7 @@
 import os
 import socket
 import time
+from collections.abc import Sequence
 
 import pyarrow as pa
 
@@ -41,6 +42,9 @@ class WorkerTables:
         if pin is not None:
             return pinned(snapshot.table(name), self._rules[name], pin)
         return self._gate.view(self._rules[name], snapshot)
+
+    def load(self, name: str, keys: Sequence[bytes]) -> None:
+        self._reader.load(name, keys, patience_s=self.deadline_s(name))
 
     def deadline_s(self, name: str) -> float:
         return self._rules[name].deadline_s
@@ -81,6 +85,9 @@ class TaskTables:
 
     def renew(self) -> None:
         self._snapshot = self._tables.newer()
+
+    def load(self, name: str, keys: Sequence[bytes]) -> None:
+        self._tables.load(name, keys)
 
     def deadline_s(self, name: str) -> float:
         return self._tables.deadline_s(name)

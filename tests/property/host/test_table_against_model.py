@@ -22,8 +22,9 @@ from hypothesis.stateful import (
 from enrich.base.errors import Retryable
 from enrich.config import load_text
 from enrich.host.ipc.store_paths import paths_of
-from enrich.host.reader.reading import AgentReader, FreshView
+from enrich.host.reader.reading import AgentReader
 from enrich.host.reader.spawn import stop_agent
+from enrich.host.reader.views import FreshView
 from enrich.kafka import new_producer
 from stores.clock import SystemClock
 from tests.support.ending import stop_agent_of

@@ -121,7 +121,7 @@ REFUSED: list[Refused] = [
         "on_miss: wait needs a topic",
         [(f"{LOOKUP}.table", "limits"), (f"{LOOKUP}.select", ABSENT), (f"{LOOKUP}.on_miss", "wait")],
         "stages.enrich.lookups[0].on_miss",
-        "wait needs a table with a topic: the loader of limits never says that it is complete",
+        "wait needs a table with a topic, or on demand: the loader of limits is never complete",
     ),
     (
         "a network is found by one address",

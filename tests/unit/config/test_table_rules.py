@@ -4,6 +4,8 @@ import pytest
 
 from tests.unit.config.helpers import ABSENT, AVRO, Changes, Refused, changed, refused, told
 
+ON_DEMAND = {"loader": {"http": "http://h/{key}"}, "on_demand": True, "columns": "a int"}
+
 REFUSED: list[Refused] = [
     # tables
     ("a table needs a source", [("tables.users.topic", ABSENT)], "tables.users", "the table needs a topic or a loader"),
@@ -42,16 +44,64 @@ REFUSED: list[Refused] = [
         "must be more than refresh (2m)",
     ),
     (
+        "on demand needs http",
+        [("tables.limits.on_demand", True)],
+        "tables.limits.on_demand",
+        "needs http, not redis",
+    ),
+    (
+        "http needs on_demand",
+        [("tables.limits", {"loader": {"http": "http://h/{key}"}, "columns": "a int"})],
+        "tables.limits.loader",
+        "needs on_demand: true, or a source of the sync service that reads all rows",
+    ),
+    (
+        "a row by its key needs the key",
+        [("tables.limits", {"loader": {"http": "http://{key}.h/a"}, "on_demand": True, "columns": "a int"})],
+        "tables.limits.loader.http",
+        "needs {key} once, in its path or its query: where the key of a row goes",
+    ),
+    (
+        "demand is for tables on demand",
+        [("tables.limits.demand", {"parallel": 3})],
+        "tables.limits.demand",
+        "only with on_demand: true",
+    ),
+    (
+        "headers are for http",
+        [("tables.limits.loader.headers", {"a": "b"})],
+        "tables.limits.loader.headers",
+        "only with http",
+    ),
+    (
+        "of freshness tables on demand have the deadline",
+        [("tables.limits", {**ON_DEMAND, "freshness": {"deadline": "1m", "bound": "1s"}})],
+        "tables.limits.freshness.bound",
+        "only for tables with a topic; rows on demand have refresh and expire",
+    ),
+    (
+        "no networks on demand",
+        [("tables.limits", {**ON_DEMAND, "key": "cidr"})],
+        "tables.limits.key",
+        "cidr needs the whole table: rows on demand are asked for by their key",
+    ),
+    (
+        "one place of keys to preload",
+        [("tables.limits", {**ON_DEMAND, "preload": {"file": "/keys", "topic": "keys"}})],
+        "tables.limits.preload",
+        "give one of file and topic",
+    ),
+    (
         "a loader has one source",
         [("tables.limits.loader", {"pattern": "*"})],
         "tables.limits.loader",
-        "give one of redis, postgres or file",
+        "give one of redis, postgres, file or http",
     ),
     (
         "a loader has one source only",
         [("tables.limits.loader.file", "/rows.csv")],
         "tables.limits.loader",
-        "give one of redis, postgres or file",
+        "give one of redis, postgres, file or http",
     ),
     (
         "pattern is for redis",

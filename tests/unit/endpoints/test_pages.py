@@ -36,8 +36,8 @@ def body(content: Any) -> bytes:
 
 def read(endpoint: ScriptedEndpoint, paging: Paging = Paging(), known: Known = Known(), **request: Any) -> list[Any]:  # noqa: B008 - never changed
     reader = PagesReader(endpoint.url(path="/items?a=b"), paging, Request(**request), where="source s")
-    pages = reader.read(known)
     try:
+        pages = reader.read(known)
         return [] if pages is None else [json.loads(row) for page in pages.rows for row in page]
     finally:
         reader.close()

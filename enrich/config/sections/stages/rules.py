@@ -161,8 +161,8 @@ def _table_rules(stage: Stage, here: Path, lookup: Lookup, at: Path, tables: Map
         has = "has a loader, so it keeps no history" if table.loader else "keeps no history; give it `history:`"
         message = f"needs a table with history, and {lookup.table} {has}"
         yield Finding((*at, "as_of"), message, about=((*there, "history"), (*there, "loader")))
-    if lookup.on_miss == OnMiss.wait and table.loader is not None:
-        message = f"wait needs a table with a topic: the loader of {lookup.table} never says that it is complete"
+    if lookup.on_miss == OnMiss.wait and table.loader is not None and not table.on_demand:
+        message = f"wait needs a table with a topic, or on demand: the loader of {lookup.table} is never complete"
         yield Finding((*at, "on_miss"), message, about=((*there, "loader"),))
     if stage.replay == Replay.deterministic:
         for path, why in replayable(table, there):

@@ -68,8 +68,8 @@ class Lookup(Section):
     """The columns to add. Default: all."""
     on_miss: Annotated[OnMiss, one_of(OnMiss)] = OnMiss.null
     """What happens to an event without a row: `null` (its object is null), `default` (it gets the values of
-    `default`), `drop` (it is left out), `dlq` (it goes to the DLQ), `wait` (it waits for the table; topics only) or
-    `fail` (the stage ends)."""
+    `default`), `drop` (it is left out), `dlq` (it goes to the DLQ), `wait` (it waits for the table; topics and tables
+    on demand) or `fail` (the stage ends)."""
     then: Annotated[AfterWait, one_of(AfterWait)] = AfterWait.null
     """With `on_miss: wait`: what happens to an event that still has no row: `null`, `default`, `drop`, `dlq` or
     `fail`."""

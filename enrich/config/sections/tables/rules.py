@@ -2,15 +2,19 @@
 
 from collections.abc import Iterator
 from datetime import timedelta
+from urllib.parse import urlsplit
 
 from enrich.config.messages.problems import Finding, Path
 from enrich.config.messages.words import listed
 from enrich.config.sections.kafka.section import KafkaSection
 from enrich.config.sections.tables.table import (
     FILE_ENDINGS,
+    ONLY_ON_DEMAND,
+    ONLY_WITH_HTTP,
     ONLY_WITH_LOADER,
     ONLY_WITH_TOPIC,
     Freshness,
+    KeyKind,
     Loader,
     OnStale,
     Table,
@@ -29,14 +33,15 @@ def table_rules(table: Table, here: Path, kafka: KafkaSection) -> Iterator[Findi
         yield Finding(here, f"the table {wrong}", about=(topic, loader))
     elif table.loader is None:
         for name in ONLY_WITH_LOADER:
-            if getattr(table, name) is not None:
+            if getattr(table, name):
                 yield Finding((*here, name), "only for tables with a loader", about=(loader,))
         yield from _freshness_rules(table.freshness, (*here, "freshness"))
     else:
         for name in ONLY_WITH_TOPIC:
-            if name in table.model_fields_set:
+            if name in table.model_fields_set and not (table.on_demand and name == "freshness"):
                 yield Finding((*here, name), "only for tables with a topic", about=(topic,))
         yield from _loader_rules(table, table.loader, here)
+    yield from _on_demand_rules(table, here)
     yield from _column_rules(table, here)
     yield from encoding_rules(table, here, kafka)
 
@@ -70,7 +75,7 @@ def _freshness_rules(freshness: Freshness, here: Path) -> Iterator[Finding]:
 
 def _loader_rules(table: Table, loader: Loader, here: Path) -> Iterator[Finding]:
     at = (*here, "loader")
-    kinds = ("redis", "postgres", "file")
+    kinds = ("redis", "postgres", "file", "http")
     if len(loader.given) != 1:
         yield Finding(at, f"give one of {listed(kinds)}", about=tuple((*at, kind) for kind in kinds))
         return
@@ -82,6 +87,15 @@ def _loader_rules(table: Table, loader: Loader, here: Path) -> Iterator[Finding]
     for name in ("table", "key"):
         if kind in _ONLY_WITH[name] and getattr(loader, name) is None:
             yield Finding((*at, name), f"needed with {kind}", about=((*at, name),))
+    for name in ONLY_WITH_HTTP:
+        if name in loader.model_fields_set and kind != "http":
+            yield Finding((*at, name), "only with http", about=about)
+    if (kind == "http") != table.on_demand:
+        wrong = "needs on_demand: true, or a source of the sync service that reads all rows"
+        where, message = (at, wrong) if kind == "http" else ((*here, "on_demand"), f"needs http, not {kind}")
+        yield Finding(where, message, about=(*about, (*here, "on_demand")))
+    if loader.http is not None and not _has_key(loader.http.get_secret_value()):
+        yield Finding((*at, "http"), "needs {key} once, in its path or its query: where the key of a row goes")
     if kind == "file" and loader.file_format is None:
         yield Finding((*at, "file"), f"expected a name that ends with {listed(FILE_ENDINGS)}")
     if kind != "redis" and table.format != Format.json:
@@ -93,6 +107,30 @@ def _loader_rules(table: Table, loader: Loader, here: Path) -> Iterator[Finding]
         elif table.expire <= table.refresh:
             message = f"must be more than refresh ({duration_text(table.refresh)})"
             yield Finding((*here, "expire"), message, about=((*here, "refresh"),))
+
+
+def _has_key(url: str) -> bool:
+    parts = urlsplit(url)
+    return url.count("{key}") == 1 and "{key}" in parts.path + parts.query
+
+
+def _on_demand_rules(table: Table, here: Path) -> Iterator[Finding]:
+    on_demand = (*here, "on_demand")
+    if not table.on_demand:
+        for name in ONLY_ON_DEMAND:
+            if name in table.model_fields_set:
+                yield Finding((*here, name), "only with on_demand: true", about=(on_demand,))
+        return
+    for name in sorted(table.freshness.model_fields_set - {"deadline"}):
+        message = "only for tables with a topic; rows on demand have refresh and expire"
+        yield Finding((*here, "freshness", name), message, about=(on_demand,))
+    if not table.freshness.deadline:
+        yield Finding((*here, "freshness", "deadline"), "must be more than 0")
+    if table.key == KeyKind.cidr:
+        yield Finding((*here, "key"), "cidr needs the whole table: rows on demand are asked for by their key")
+    if table.preload is not None and (table.preload.file is None) == (table.preload.topic is None):
+        at = (*here, "preload")
+        yield Finding(at, "give one of file and topic", about=((*at, "file"), (*at, "topic")))
 
 
 def _column_rules(table: Table, here: Path) -> Iterator[Finding]:

@@ -253,3 +253,42 @@ def test_who_may_not_wait_is_told_of_a_remembered_absence():
     assert hand.cache.get_if_present("nobody", None) is ABSENT
     hand.time.advance(5)
     assert hand.cache.get_if_present("nobody", None) is None
+
+
+def test_an_entry_that_was_loaded_before_is_as_old_as_it_is():
+    hand = Hand()
+    hand.cache.put("a", "before", age_s=4)
+    hand.time.advance(5.9)
+    assert hand.cache.get("a") == "before"
+    assert hand.executor.tasks == []
+    hand.time.advance(0.1)
+    assert hand.cache.get("a") == "before"
+    assert hand.refreshed() == 1
+    hand.cache.put("b", "before", age_s=99)
+    hand.time.advance(1)
+    assert hand.cache.get("b") == "b1"
+
+
+def test_what_expired_and_nobody_asks_for_can_be_dropped_but_not_while_it_is_loaded():
+    hand = Hand(absent_expire_s=5)
+    hand.cache.get_many(["a", "b", "nobody"])
+    assert all(key in hand.cache for key in ("a", "b", "nobody"))
+    assert hand.cache.drop_expired() == 0
+    hand.time.advance(5)
+    assert hand.cache.drop_expired() == 1
+    assert "nobody" not in hand.cache
+    hand.time.advance(20)
+    hand.cache.get("a")  # its reload waits for a worker
+    hand.time.advance(75)
+    assert hand.cache.drop_expired() == 1
+    assert ("a" in hand.cache, "b" in hand.cache) == (True, False)
+    hand.refreshed()
+    assert hand.cache.get("a") == "a1"
+
+
+def test_that_there_is_no_value_can_be_put():
+    hand = Hand(absent_expire_s=5)
+    hand.cache.put_absent("a")
+    assert hand.cache.get("a") is ABSENT
+    hand.time.advance(5)
+    assert hand.cache.get("a") == "a1"

@@ -1,0 +1,105 @@
+"""Tables as a reader of the agent sees them: engines' views, with what the agent says of them."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from enrich.base.errors import CorruptState
+from enrich.host.reader.demand import Demands
+from stores.clock import SystemClock
+from stores.freshness import ViewWrapper
+from stores.keys import key_bytes
+from stores.protocol import Quarantined, TableView
+from stores.rocks import QuarantineState
+from stores.rocks.read.view import RocksTable
+from stores.rocks.read.whole import WholeTable
+from stores.table import Found, Offsets, RowVersion, Status
+
+
+@dataclass(frozen=True)
+class FreshView(ViewWrapper):
+    """A view with the agent's newest complete_through, which advances even if no row changes."""
+
+    view: TableView
+    through: int | None
+    suspect: Callable[[], None]
+    """Reports to the agent that the store or the segments are damaged, so that it checks and rebuilds them."""
+    raw: Callable[[], RocksTable]
+    """The table's rows as stored in RocksDB, as of this seq or a later one."""
+
+    @property
+    def complete_through(self) -> int | None:
+        return self.through
+
+    def lookup(
+        self,
+        keys: pa.Array,
+        columns: Sequence[str],
+        *,
+        as_of: pa.Array | None = None,
+        pin: Offsets | None = None,
+    ) -> Found:
+        with self._reporting_damage():
+            return self.view.lookup(keys, columns, as_of=as_of, pin=pin)
+
+    def scan(self, prefix: bytes = b"") -> Iterator[RowVersion]:
+        with self._reporting_damage():
+            yield from self.raw().scan(prefix)
+
+    def versions(self, key: bytes) -> Sequence[RowVersion]:
+        with self._reporting_damage():
+            return self.raw().versions(key)
+
+    @contextmanager
+    def _reporting_damage(self) -> Iterator[None]:
+        try:
+            yield
+        except CorruptState:
+            self.suspect()
+            raise
+
+    @property
+    def quarantine(self) -> QuarantineState:
+        return self.raw().quarantine
+
+    def quarantined(self) -> Iterator[Quarantined]:
+        return self.raw().quarantined()
+
+    def whole(self) -> WholeTable:
+        return self.raw().whole()
+
+
+@dataclass(frozen=True)
+class OnDemandView(FreshView):
+    """A view that tells what it does not have, and what of it is used and old."""
+
+    name: str
+    refresh_ms: int
+    demands: Demands
+
+    def lookup(
+        self,
+        keys: pa.Array,
+        columns: Sequence[str],
+        *,
+        as_of: pa.Array | None = None,
+        pin: Offsets | None = None,
+    ) -> Found:
+        found = super().lookup(keys, columns, as_of=as_of, pin=pin)
+        oldest = SystemClock().now_ms() - self.refresh_ms
+        is_old = pc.fill_null(pc.less(found.timestamp.cast(pa.int64()), oldest), False)
+        concerned = np.asarray(is_old) | without_row(found)
+        if concerned.any():
+            wanted = key_bytes(keys).filter(pa.array(concerned)).unique()
+            self.demands.note(self.name, wanted.to_pylist(), self.refresh_ms / 1000)
+        return found
+
+
+def without_row(found: Found) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
+    """Of which keys there is no row, and might be."""
+    status = found.status.to_numpy(zero_copy_only=False)
+    return np.asarray((status == Status.MISS) | (status == Status.DELETED), np.bool_)

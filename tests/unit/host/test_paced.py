@@ -1,0 +1,85 @@
+"""Tasks begin as often as the rate allows, in few threads, and not during a pause."""
+
+import threading
+
+import pytest
+
+from enrich.host.on_demand.paced import Paced
+from tests.support.waiting import wait_until
+
+
+class Seconds:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_tasks_begin_in_the_order_in_which_they_are_due() -> None:
+    done: list[str] = []
+    paced = Paced(1, 1_000)
+    hold = threading.Event()
+    paced.submit(lambda: hold.wait(60))
+    paced.submit(lambda: done.append("late"), 0.01)
+    paced.submit(lambda: done.append("first"))
+    paced.submit(lambda: done.append("second"))
+    hold.set()
+    wait_until(lambda: len(done) == 3, what="all tasks")
+    assert done == ["first", "second", "late"]
+    paced.close(60)
+
+
+def test_no_more_than_so_many_are_under_way() -> None:
+    paced, hold, began = Paced(3, 10_000), threading.Event(), threading.Semaphore(0)
+
+    def task() -> None:
+        began.release()
+        hold.wait(60)
+
+    for _ in range(10):
+        paced.submit(task)
+    for _ in range(3):
+        assert began.acquire(timeout=60)
+    assert paced.waiting == 7
+    hold.set()
+    for _ in range(7):
+        assert began.acquire(timeout=60)
+    paced.close(60)
+
+
+def test_a_second_has_no_more_than_its_rate() -> None:
+    clock, done = Seconds(), []
+    paced = Paced(1, 10, clock=clock)
+    for number in range(50):
+        paced.submit(lambda number=number: done.append(number))  # type: ignore[misc] # a default binds it
+    # What a tenth of a second is worth begins at once, and the next one.
+    wait_until(lambda: len(done) == 2, what="the first tasks")
+    assert paced.waiting == 48
+    clock.now += 0.5
+    paced.pause(0)
+    paced.submit(lambda: None, 1_000)  # wakes it
+    wait_until(lambda: len(done) >= 4, what="the next tasks")
+    paced.close(60)
+
+
+def test_a_pause_holds_all() -> None:
+    clock, done = Seconds(), []
+    paced = Paced(2, 10, clock=clock)
+    paced.pause(5)
+    paced.submit(lambda: done.append(1))
+    assert paced.waiting == 1
+    clock.now += 5
+    paced.submit(lambda: done.append(2))
+    wait_until(lambda: len(done) == 2, what="the tasks")
+    paced.close(60)
+
+
+def test_once_closed_it_takes_nothing() -> None:
+    paced = Paced(1, 10)
+    paced.pause(60)
+    paced.submit(lambda: None)
+    paced.close(60)
+    assert paced.waiting == 0
+    with pytest.raises(RuntimeError):
+        paced.submit(lambda: None)
