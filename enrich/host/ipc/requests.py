@@ -37,7 +37,8 @@ _RAISED = HTTPStatus.UNPROCESSABLE_ENTITY
 """The answer's body is an error of our tree, which the caller raises."""
 
 Orders = Mapping[str, Callable[[bytes], object]]
-"""Path -> what queues an errand, given the request's body. If it returns bytes, they are the answer."""
+"""Path -> what queues an errand, given the request's body. If it returns bytes, they are the answer; an error of our
+tree is raised again in `ask`."""
 Questions = Mapping[str, Callable[[str], bytes]]
 """Prefix of a path -> what answers, given the rest of the path. An error of our tree is raised again in `ask`."""
 NO_QUESTIONS: Questions = {}
@@ -138,9 +139,16 @@ def _handler(metrics: Callable[[], bytes], orders: Orders, questions: Questions)
 
         def do_POST(self) -> None:  # noqa: N802
             if self.path in orders:
-                content = orders[self.path](self.rfile.read(int(self.headers.get("Content-Length", 0))))
-                self.answer(HTTPStatus.OK, content if isinstance(content, bytes) else b"")
+                self._obey(orders[self.path], self.rfile.read(int(self.headers.get("Content-Length", 0))))
             else:
                 self.answer(HTTPStatus.NOT_FOUND)
+
+        def _obey(self, order: Callable[[bytes], object], body: bytes) -> None:
+            try:
+                content = order(body)
+            except EnrichError as error:
+                self.answer(_RAISED, json.dumps(to_wire(error)).encode())
+            else:
+                self.answer(HTTPStatus.OK, content if isinstance(content, bytes) else b"")
 
     return Handler

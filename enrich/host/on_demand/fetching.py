@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from enrich.base.errors import Retryable
+from enrich.base.errors import BadRecord
 from enrich.endpoints.pages import Fetcher, Known, NotThere, Request
 
 _LONGEST_KEY = 1_000
@@ -28,7 +28,7 @@ class HttpRows:
         self._fetchers: list[Fetcher] = []
 
     def row(self, key: bytes) -> bytes | None:
-        """A JSON object; None if there is none. Raises what `Fetcher.get` raises."""
+        """A JSON object; None if there is none. Raises BadRecord for another answer, and what `Fetcher.get` raises."""
         if key in _NEVER_ASKED or len(key) > _LONGEST_KEY:
             return None
         try:
@@ -42,7 +42,7 @@ class HttpRows:
                 return body
         except msgspec.DecodeError:
             pass
-        raise Retryable("the answer is no JSON object", where=self._where)
+        raise BadRecord("no JSON object", where=self._where)
 
     def close(self) -> None:
         """Once nobody asks any more."""

@@ -9,7 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
 
-from enrich.base.errors import CorruptState, EnrichError
+from enrich.base.errors import CorruptState, EnrichError, Unreachable
 from enrich.host.claims.moments import Clocks, Passed
 from enrich.host.claims.watch import Answer
 from enrich.host.follow.tailer import Tailed
@@ -31,8 +31,11 @@ _PRELOADED = "preloaded"
 """The note: a digest of the keys that have been preloaded."""
 _ASKED_AT_ONCE = 10_000
 """Of the keys to preload; the others wait where they take no memory."""
-_SWEEP_MS = 1_000, 10_000
-"""The table is looked through this often, at least and at most: a tenth of what rows may live."""
+_SWEEP_MS = 1_000, 600_000
+"""The table is looked through after a tenth of what rows may live, but within these bounds. That takes a second for
+half a million keys, beside the loop."""
+_EVICTED_MS = 10_000
+"""After this if rows had to make room."""
 _MOST_TOMBSTONES = 10_000
 """So many, or as many as there are rows, are removed by writing the rows anew."""
 _EARLY = 100_000
@@ -92,6 +95,8 @@ class OnDemandKeeper:
         self._to_note: str | None = None
         self._sweep_ms = min(max(table.expire_ms // 10, _SWEEP_MS[0]), _SWEEP_MS[1])
         self._swept_ms = self._passed.ms()
+        self._evictions = 0, 0
+        """At the last two sweeps: of what was evicted before the last one, some may not have been published by then."""
         self._trouble = Trouble(clocks.wall)
 
     @property
@@ -110,7 +115,7 @@ class OnDemandKeeper:
 
     def wait(self, keys: Sequence[bytes], patience_s: float) -> Seq:
         """Until each of them is published, or known not to be there. Returns the seq as of which that is so, or what
-        there is when patience ends."""
+        there is when patience ends. Raises Unreachable if the agent ends meanwhile: the next one is to be asked."""
         end_s = time.monotonic() + patience_s
         changed = self._loads.changed
         with changed:
@@ -125,6 +130,8 @@ class OnDemandKeeper:
                         break
         finally:
             self._loads.need_not(keys)
+        if self._stopping.is_set():
+            raise Unreachable("the agent ends", next_step="ask the next one")
         return self._store.seq
 
     def _is_settled(self, key: bytes) -> bool:
@@ -151,8 +158,11 @@ class OnDemandKeeper:
         elif self._tombstones > max(_MOST_TOMBSTONES, len(self._present)) and not self._handed:
             self._is_written_anew = True
             self._running = self._threads.submit(self._write_anew)
+        elif self._is_sweep_due():
+            self._swept_ms = self._passed.ms()
+            self._evictions = self._evictions[1], self._loads.cache.statistics().evictions
+            self._running = self._threads.submit(self._sweep)
         self._ask_for_preload()
-        self._sweep()
 
     def update(self, tailed: Tailed | None) -> Prepared | None:  # noqa: ARG002 - nothing comes of a topic
         self._settle()
@@ -325,18 +335,24 @@ class OnDemandKeeper:
         if not left and self._store.tables[self.name].notes.get(_PRELOADED) != self._digest:
             self._to_note = self._digest
 
-    def _sweep(self) -> None:
+    def _is_sweep_due(self) -> bool:
+        passed_ms = self._passed.ms() - self._swept_ms
+        has_evicted = self._loads.cache.statistics().evictions != self._evictions[0]
+        return passed_ms >= self._sweep_ms or (has_evicted and passed_ms >= _EVICTED_MS)
+
+    def _sweep(self) -> Callable[[], None]:
         """What expired, or had to make room, goes from the store too."""
-        now_ms = self._passed.ms()
-        if not self._is_restored or now_ms - self._swept_ms < self._sweep_ms:
-            return
-        self._swept_ms = now_ms
         loads = self._loads
         loads.cache.drop_expired()
-        with loads.changed:
-            gone = [key for key in self._present if key not in loads.cache and not loads.is_asked(key)]
-            for key in gone:
-                loads.landed.setdefault(key, None)
+        gone = [key for key in list(self._present) if key not in loads.cache]
+
+        def take() -> None:
+            with loads.changed:
+                for key in gone:
+                    if not loads.has(key):
+                        loads.landed.setdefault(key, None)
+
+        return take
 
 
 def plan_of(table: OnDemandTable) -> Plan:

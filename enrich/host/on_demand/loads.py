@@ -88,6 +88,8 @@ class Loads:
         self.trouble: str | None = None
         self._asked: dict[bytes, int] = {}
         """Keys that are loaded because they are not there, and how often that has failed."""
+        self._landing: set[bytes] = set()
+        """Those of them that came, and that the cache does not have yet."""
         self._needed: Counter[bytes] = Counter()
         """Those that somebody waits for: they are not given up."""
         self._failures = 0
@@ -129,6 +131,10 @@ class Loads:
     def is_asked(self, key: bytes) -> bool:
         return key in self._asked
 
+    def has(self, key: bytes) -> bool:
+        """Whether a row that is in the store is to stay there. Needs the lock."""
+        return key in self.cache or key in self._landing
+
     def load(self, key: bytes, /) -> There | Absent:
         """See `stores.cache.Loader`."""
         try:
@@ -147,6 +153,8 @@ class Loads:
             self._failures, self.trouble = 0, None
             self._pauses.reset()
             self.landed[key] = value
+            if key in self._asked:
+                self._landing.add(key)
         return ABSENT if value is None else True
 
     def close(self, patience_s: float) -> None:
@@ -163,8 +171,10 @@ class Loads:
         try:
             self.cache.get(key)
         except BadRecord:
-            # Asked for again like what is not there.
+            # Asked for again like what is not there. If the store has an old row yet, that has expired.
             self.cache.put_absent(key)
+            with self.changed:
+                self.landed.setdefault(key, None)
         except Exception:  # noqa: BLE001 - it was met in `load`, and it is tried again
             with self.changed:
                 self._asked[key] += 1
@@ -176,6 +186,7 @@ class Loads:
                 return
         with self.changed:
             del self._asked[key]
+            self._landing.discard(key)
             self.changed.notify_all()
 
     def _require_row(self, value: bytes) -> None:

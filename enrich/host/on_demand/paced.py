@@ -35,8 +35,8 @@ class Paced:
             if self._is_closed:
                 raise RuntimeError("the agent is stopping")
             heapq.heappush(self._tasks, (self._clock() + delay_s, next(self._numbers), task))
-            if not self._idle and len(self._threads) < self._parallel:
-                # Not before they are needed: most tables are quiet at most times.
+            if len(self._tasks) > self._idle and len(self._threads) < self._parallel:
+                # Not before they are needed: most tables are quiet at most times. One that is idle takes one of many.
                 thread = threading.Thread(target=self._run, name="on demand", daemon=True)
                 self._threads.append(thread)
                 thread.start()

@@ -73,6 +73,15 @@ def test_the_least_is_enough() -> None:
                 "tenants are found by exact keys",
             ),
             (
+                "tenants on demand",
+                [
+                    (f"{IN}.tenants", "limits"),
+                    ("tables.limits", {"loader": {"http": "http://h/{key}"}, "on_demand": True, "columns": "a int"}),
+                ],
+                "tables.limits.on_demand",
+                "tenants need the whole table: the first request of each would be refused",
+            ),
+            (
                 "rates of tenants",
                 [(f"{IN}.tenants", "limits"), ("tables.limits.columns", "name string, bytes_per_s string")],
                 "tables.limits.columns",

@@ -48,6 +48,25 @@ def test_no_more_than_so_many_are_under_way() -> None:
     paced.close(60)
 
 
+def test_a_burst_after_a_rest_is_taken_by_all_threads() -> None:
+    paced, hold, began = Paced(3, 10_000), threading.Event(), threading.Semaphore(0)
+    paced.submit(began.release)
+    assert began.acquire(timeout=60)
+
+    def task() -> None:
+        began.release()
+        hold.wait(60)
+
+    wait_until(lambda: paced._idle == 1, what="rest")
+    with paced._changed:  # so that the one that rests cannot take any before all are there
+        for _ in range(3):
+            paced.submit(task)
+    for _ in range(3):
+        assert began.acquire(timeout=60)
+    hold.set()
+    paced.close(60)
+
+
 def test_a_second_has_no_more_than_its_rate() -> None:
     clock, done = Seconds(), []
     paced = Paced(1, 10, clock=clock)

@@ -68,6 +68,9 @@ def _tenant_rules(name: str, table: Table, here: Path) -> Iterator[Finding]:
     about = ((*here, "tenants"),)
     if table.key is not KeyKind.exact:
         yield Finding(("tables", name, "key"), "tenants are found by exact keys", about=about)
+    if table.on_demand:
+        message = "tenants need the whole table: the first request of each would be refused"
+        yield Finding(("tables", name, "on_demand"), message, about=about)
     for column in table.columns.columns:
         wanted = TENANT_COLUMNS.get(column.name)
         if wanted is not None and str(column.type) not in wanted:

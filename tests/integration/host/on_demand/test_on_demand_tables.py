@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from enrich.host.on_demand.keeper import OnDemandKeeper
+from stores.errors import Unreachable
 from stores.table import Seq
 from tests.support.clock import ManualClock
 from tests.support.directories import fast_directory
@@ -97,6 +98,7 @@ def test_while_the_source_is_away_rows_are_served_until_they_expire_even_by_the_
             agent.until_ready()
             assert agent.rows() == {"ann": 1}
             clock.advance(DAY_MS)
+            want(agent, "ann")  # and it is tried again and again
             until_rows(agent, passing_ms=10_000)
             source.start()
             want(agent, "ann")
@@ -145,6 +147,29 @@ def test_who_waits_waits_for_what_is_there_and_what_is_not(folder):
             agent.until(lambda _: waiting.done(), "the end of the wait")
             assert isinstance(waiting.result(), Seq)
         assert agent.rows() == {"ann": 1}
+
+
+def test_who_waits_when_the_agent_ends_is_told_to_ask_the_next_one(folder):
+    with rows_by_key(ann={"rps": 1}) as source, loader_agent(folder, section(source)) as agent:
+        agent.until_ready()
+        source.gate.clear()
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(keeper(agent).wait, [b"ann"], 600.0)
+            agent.until(lambda _: source.asked["ann"] == 1, "the question")
+            agent.agent.close()
+            with pytest.raises(Unreachable):
+                waiting.result(60)
+
+
+def test_an_answer_that_is_no_row_does_not_keep_an_expired_one(folder):
+    expiring = ", refresh: 1h, expire: 1d"
+    with rows_by_key(ann={"rps": 1}) as source, loader_agent(folder, section(source, expiring)) as agent:
+        want(agent, "ann")
+        until_rows(agent, ann=1)
+        source.answers["ann"] = (200, b"[]")
+        agent.clock.advance(DAY_MS)
+        want(agent, "ann")
+        until_rows(agent)
 
 
 def test_a_storm_waits_here_and_what_is_too_much_is_counted(folder):
