@@ -1,6 +1,7 @@
 """Random transactions of several sessions, while the source that follows their log is killed, cut off and started
 again: at each quiet point the topic is the table, nothing is lost, and nothing is written twice."""
 
+import itertools
 import threading
 import time
 from contextlib import ExitStack, closing
@@ -74,10 +75,12 @@ def test_at_each_quiet_point_the_topic_is_the_table(source: SourceWorld) -> None
     source.make_topic()
     source.make_table(COLUMNS)
     name = slot_name(source.name, "in")
+    # Of all rounds: a value that comes again would be one that the source has written twice.
+    numbers = itertools.count()
     with ExitStack() as held:
         held.callback(source.postgres.execute, f"DROP PUBLICATION IF EXISTS {name}")
         for _ in range(rounds(2, 25)):
-            sessions = [Session(source, number, Random(random.random())) for number in range(3)]
+            sessions = [Session(source, next(numbers), Random(random.random())) for _ in range(3)]
             with ExitStack() as running:
                 for session in sessions:
                     running.enter_context(beside(session.run))
