@@ -21,13 +21,10 @@ def source():
 @pytest.fixture
 def world(cluster, tmp_path, source):
     world = StageWorld(cluster, tmp_path)
-    world.document["tables"]["accounts"] = {
-        "loader": {"http": source.url},
-        "on_demand": True,
-        "columns": "plan string",
-        "freshness": {"deadline": "3s"},
-    }
+    accounts = {"loader": {"http": source.url}, "on_demand": True, "columns": "plan string"}
+    world.document["tables"] = {"accounts": accounts, "impatient": {**accounts, "freshness": {"deadline": "1s"}}}
     world.stage("waits", [{**USER, "on_miss": "wait", "then": "dlq"}], topics="all")
+    world.stage("waits-a-second", [{**USER, "table": "impatient", "on_miss": "wait", "then": "dlq"}], topics="all")
     world.stage("goes-on", [USER], topics="all")
     yield world
     world.close()
@@ -46,7 +43,8 @@ def test_an_event_waits_for_just_its_row(spark, world, source):
     assert found == [free, ("dlq", None), free, pro]
     assert source.asked == {"ann": 1, "nobody": 1, "bob": 1}
     source.gate.clear()
-    assert outcome(spark, world, "waits", "eve", "bob") == [("dlq", None), pro]  # at the deadline
+    assert outcome(spark, world, "waits-a-second", "ann") == [("dlq", None)]
+    assert outcome(spark, world, "waits", "bob") == [pro]
 
 
 def test_without_waiting_events_go_on_whatever_the_source_does_and_later_ones_find_the_row(spark, world, source):

@@ -68,6 +68,7 @@ def reading(source: RowsByKey, folder: Path) -> Iterator[Reading]:
 def test_what_a_look_up_misses_is_there_soon(reading: Reading, source: RowsByKey) -> None:
     assert reading.found("ann", "nobody") == [None, None]
     reading.until_found(ann=1)
+    wait_until(lambda: source.asked["nobody"] == 1, what="the question")
     for _ in range(5):
         assert reading.found("ann", "nobody") == [1, None]
     assert source.asked["nobody"] == source.asked["ann"] == 1
