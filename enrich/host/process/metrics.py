@@ -28,15 +28,18 @@ _TABLE_GAUGES: Mapping[str, tuple[str, Callable[[TableState], float | None]]] = 
     "quarantined_records": ("Records that could not become rows.", lambda t: t.quarantined),
     "split_keys": ("Keys that are in two partitions of the topic.", lambda t: t.split_keys),
     "records_to_come": ("Records that a load or a catch-up still has to read.", lambda t: t.progress.get("to_come", 0)),
-    "keys_waiting": ("On demand: keys that wait to be loaded.", lambda t: t.progress.get("keys_waiting")),
-    "key_loads": ("On demand: keys that the agent has loaded since it began.", lambda t: t.progress.get("key_loads")),
+    "keys_waiting": ("On demand: keys that wait to be loaded.", lambda t: t.progress.get("keys_waiting", 0)),
+    "key_loads": (
+        "On demand: keys that the agent has loaded since it began.",
+        lambda t: t.progress.get("key_loads", 0),
+    ),
     "key_load_failures": (
         "On demand: loads that failed since the agent began.",
-        lambda t: t.progress.get("key_load_failures"),
+        lambda t: t.progress.get("key_load_failures", 0),
     ),
     "keys_given_up": (
         "On demand: keys whose demand was dropped since the agent began: too many waited, or they failed for long.",
-        lambda t: t.progress.get("keys_given_up"),
+        lambda t: t.progress.get("keys_given_up", 0),
     ),
     "load_records_per_second": ("Records per second of a running load.", lambda t: t.progress.get("per_second", 0)),
 }
