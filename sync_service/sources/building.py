@@ -4,7 +4,6 @@ from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from urllib.parse import urlsplit, urlunsplit
 
 from enrich.base.errors import ConfigError
 from enrich.codecs.encoders import encoder_for
@@ -21,7 +20,8 @@ from enrich.config import (
 )
 from enrich.config.groups import source_group
 from enrich.config.sections.sync.sources import slot_name
-from enrich.endpoints.pages import Next, PagesReader, Paging, Request
+from enrich.endpoints.pages import Next, PagesReader, Paging
+from enrich.endpoints.pages.configured import request_of, shown
 from enrich.kafka import librdkafka_settings
 from stores.external.files.formats import FileFormat
 from stores.external.files.reading import FileReader
@@ -108,17 +108,11 @@ def _file(file: FileOrigin, directory: Path, stopping: Stopping) -> Source:
 
 
 def _http(http: HttpOrigin, stopping: Stopping) -> Source:
-    headers = {name: value.get_secret_value() for name, value in http.headers.items()}
-    if http.token is not None:
-        headers["authorization"] = f"Bearer {http.token.get_secret_value()}"
-    request = Request(headers, http.ca_file, http.timeout.total_seconds(), http.largest)
     given = http.next or "none"
     following = Next.pointer if given.startswith("/") else Next(given)
     paging = Paging(http.rows, following, given if following is Next.pointer else "", http.parameter)
     url = http.url.get_secret_value()
-    # A query may have a key in it.
-    where = urlunsplit(urlsplit(url)._replace(query=""))
-    reader = PagesReader(url, paging, request, where=where, stopping=stopping)
+    reader = PagesReader(url, paging, request_of(http), where=shown(http.url), stopping=stopping)
     return HttpSource(reader, http.key, http.columns.arrow)
 
 

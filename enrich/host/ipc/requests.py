@@ -11,6 +11,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -125,30 +126,23 @@ def _handler(metrics: Callable[[], bytes], orders: Orders, questions: Questions)
                 return
             for beginning, answer in questions.items():
                 if self.path.startswith(beginning):
-                    self._answer_question(answer, self.path.removeprefix(beginning))
+                    self._answer_by(partial(answer, self.path.removeprefix(beginning)))
                     return
             self.answer(HTTPStatus.NOT_FOUND)
 
-        def _answer_question(self, answer: Callable[[str], bytes], about: str) -> None:
+        def _answer_by(self, answered: Callable[[], object]) -> None:
             try:
-                content = answer(about)
-            except EnrichError as error:
-                self.answer(_RAISED, json.dumps(to_wire(error)).encode())
-            else:
-                self.answer(HTTPStatus.OK, content)
-
-        def do_POST(self) -> None:  # noqa: N802
-            if self.path in orders:
-                self._obey(orders[self.path], self.rfile.read(int(self.headers.get("Content-Length", 0))))
-            else:
-                self.answer(HTTPStatus.NOT_FOUND)
-
-        def _obey(self, order: Callable[[bytes], object], body: bytes) -> None:
-            try:
-                content = order(body)
+                content = answered()
             except EnrichError as error:
                 self.answer(_RAISED, json.dumps(to_wire(error)).encode())
             else:
                 self.answer(HTTPStatus.OK, content if isinstance(content, bytes) else b"")
+
+        def do_POST(self) -> None:  # noqa: N802
+            if self.path in orders:
+                body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                self._answer_by(partial(orders[self.path], body))
+            else:
+                self.answer(HTTPStatus.NOT_FOUND)
 
     return Handler

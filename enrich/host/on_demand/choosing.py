@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from enrich.base.errors import ConfigError
 from enrich.config import Loader
-from enrich.endpoints.pages import Request
+from enrich.endpoints.pages.configured import request_of, shown
 from enrich.host.on_demand.fetching import HttpRows
 from enrich.host.on_demand.loads import KeySource
 from enrich.host.on_demand.preloading import PreloadKeys
@@ -19,12 +19,9 @@ def source_by_key(table: OnDemandTable, stopping: Callable[[], bool]) -> KeySour
         raise ConfigError(
             "no source of single rows", where=f"table {table.name}", next_step="run `enrich config check`"
         )
-    headers = {name: value.get_secret_value() for name, value in loader.headers.items()}
-    if loader.token is not None:
-        headers["authorization"] = f"Bearer {loader.token.get_secret_value()}"
     # Tried again by whoever needs it, and not by a thread that others wait for.
-    request = Request(headers, loader.ca_file, loader.timeout.total_seconds(), loader.largest, tries=1)
-    return HttpRows(loader.http.get_secret_value(), request, f"table {table.name}, {loader.http}", stopping)
+    request, url = request_of(loader, tries=1), loader.http.get_secret_value()
+    return HttpRows(url, request, f"table {table.name}, {shown(loader.http)}", stopping)
 
 
 def preload_of(table: OnDemandTable, connection: Connection) -> PreloadKeys | None:

@@ -1,12 +1,10 @@
 """Keeps a table whose rows are loaded on demand: publishes what came, and removes what is not kept any more."""
 
-import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import closing
-from dataclasses import dataclass
 from itertools import islice
 
 from enrich.base.errors import CorruptState, EnrichError, Unreachable
@@ -22,8 +20,6 @@ from enrich.host.trouble import Trouble
 from stores.protocol import TableUpdate
 from stores.rocks import Prepared, RocksReader, RocksStore
 from stores.table import HistoryFloor, RowVersion, Seq, row_versions
-
-_log = logging.getLogger(__name__)
 
 _ROWS_A_WRITE = 5_000
 """One row of a publication costs the agent's loop 14 us."""
@@ -42,15 +38,6 @@ _EARLY = 100_000
 """Keys that are asked for while the agent looks which it has."""
 _PATIENCE_S = 2.0
 """For loads that are under way when the agent ends."""
-
-
-@dataclass(frozen=True)
-class Restored:
-    present: set[bytes]
-    """Keys that have a row in the store."""
-    expired: list[bytes]
-    """Those of them that are too old."""
-    tombstones: int
 
 
 class OnDemandKeeper:
@@ -265,8 +252,8 @@ class OnDemandKeeper:
 
     def _restore(self) -> Callable[[], None]:
         """A key that the last agent had is loaded again when that is due, not at once."""
-        now_ms, found = self._clocks.wall.now_ms(), Restored(set(), [], 0)
-        tombstones = 0
+        now_ms, tombstones = self._clocks.wall.now_ms(), 0
+        present, expired = set[bytes](), list[bytes]()
         with closing(RocksReader(self._store.path, {self.name: self._table.spec})) as reader:
             for version in reader.snapshot().table(self.name).scan():
                 if self._stopping.is_set():
@@ -274,17 +261,17 @@ class OnDemandKeeper:
                 if version.value is None:
                     tombstones += 1
                     continue
-                found.present.add(version.key)
+                present.add(version.key)
                 age_ms = max(0, now_ms - version.timestamp)
                 if age_ms >= self._table.expire_ms:
-                    found.expired.append(version.key)
+                    expired.append(version.key)
                 else:
                     self._loads.cache.put(version.key, True, age_s=age_ms / 1000)
 
         def take() -> None:
             with self._loads.changed:
-                self._present, self._tombstones = found.present, tombstones
-                self._loads.landed |= dict.fromkeys(found.expired)
+                self._present, self._tombstones = present, tombstones
+                self._loads.landed |= dict.fromkeys(expired)
                 self._is_restored = True
                 early, self._early = list(self._early), {}
                 self._loads.changed.notify_all()

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -92,14 +93,22 @@ class OnDemandView(FreshView):
         found = super().lookup(keys, columns, as_of=as_of, pin=pin)
         oldest = SystemClock().now_ms() - self.refresh_ms
         is_old = pc.fill_null(pc.less(found.timestamp.cast(pa.int64()), oldest), False)
-        concerned = np.asarray(is_old) | without_row(found)
+        concerned = np.asarray(is_old) | may_be_loaded(found)
         if concerned.any():
-            wanted = key_bytes(keys).filter(pa.array(concerned)).unique()
-            self.demands.note(self.name, wanted.to_pylist(), self.refresh_ms / 1000)
+            self.demands.note(self.name, distinct(keys, concerned), self.refresh_ms / 1000)
         return found
 
 
-def without_row(found: Found) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
-    """Of which keys there is no row, and might be."""
+Mask = npt.NDArray[np.bool_]
+
+
+def may_be_loaded(found: Found) -> Mask:
+    """Of which keys there is no row, and the source might have one."""
     status = found.status.to_numpy(zero_copy_only=False)
     return np.asarray((status == Status.MISS) | (status == Status.DELETED), np.bool_)
+
+
+def distinct(keys: pa.Array, chosen: Mask) -> list[bytes]:
+    """The chosen ones, each once, as the agent is told them."""
+    wanted: list[bytes] = key_bytes(keys).filter(pa.array(chosen)).unique().to_pylist()
+    return wanted

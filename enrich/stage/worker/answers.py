@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from enrich.host.reader.views import distinct, may_be_loaded
 from enrich.stage.masking.rows import masked_rows
 from enrich.stage.task.fate import Mask
 from enrich.stage.task.lookups import StageLookup
@@ -17,7 +18,7 @@ from enrich.stage.task.spec import LINEAGE_TYPE, TaskSpec
 from enrich.stage.worker.policies import judge, without_row
 from stores.clock import SystemClock
 from stores.freshness import CLOCKS_DIFFER_MS
-from stores.keys import key_bytes, milliseconds
+from stores.keys import milliseconds
 from stores.protocol import TableView
 from stores.table import Found, Status
 
@@ -92,11 +93,16 @@ def _age_s(views: Views, table: str) -> float | None:
 def _found_or_waited(lookups: Sequence[StageLookup], views: Views, questions: Questions) -> list[Found]:
     began, now_ms = time.monotonic(), SystemClock().now_ms()
     times_ms = None if questions.times is None else _plausible(questions.times, now_ms)
-    _load_what_is_missing(lookups, views, questions)
+    has_asked = False
     while True:
         found = [
             _found(lookup, views, key, questions.times) for lookup, key in zip(lookups, questions.keys, strict=True)
         ]
+        if not has_asked:
+            has_asked = True
+            if _loaded(lookups, found, views, questions):
+                views.renew()
+                continue
         waited = time.monotonic() - began
         asked = zip(lookups, found, strict=True)
         if times_ms is None or not any(_must_wait(*each, views, questions.usable, times_ms, waited) for each in asked):
@@ -106,18 +112,14 @@ def _found_or_waited(lookups: Sequence[StageLookup], views: Views, questions: Qu
         views.renew()
 
 
-def _load_what_is_missing(lookups: Sequence[StageLookup], views: Views, questions: Questions) -> None:
-    """Of tables on demand, where events wait for it."""
+def _loaded(lookups: Sequence[StageLookup], found: Sequence[Found], views: Views, questions: Questions) -> bool:
+    """Whether rows that events wait for have been loaded meanwhile, of tables on demand."""
     has_loaded = False
-    for lookup, keys in zip(lookups, questions.keys, strict=True):
-        if lookup.loads:
-            found = _found(lookup, views, keys, None)
-            missing = questions.usable & (_is(found, Status.MISS) | _is(found, Status.DELETED))
-            if missing.any():
-                views.load(lookup.table, key_bytes(keys).filter(pa.array(missing)).unique().to_pylist())
-                has_loaded = True
-    if has_loaded:
-        views.renew()
+    for lookup, each, keys in zip(lookups, found, questions.keys, strict=True):
+        if lookup.loads and (missing := questions.usable & may_be_loaded(each)).any():
+            views.load(lookup.table, distinct(keys, missing))
+            has_loaded = True
+    return has_loaded
 
 
 def _found(lookup: StageLookup, views: Views, keys: pa.Array, times: pa.Array | None) -> Found:
