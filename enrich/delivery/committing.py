@@ -8,7 +8,7 @@ from confluent_kafka import TopicPartition
 from enrich.delivery.partitions.gaps import Bounds, gap_of
 from enrich.delivery.partitions.positions import Committed, Pairs, Partition
 from enrich.delivery.plan import Advance, Work
-from enrich.kafka import kafka_errors
+from enrich.kafka.clients.errors import errors_of_known_topic
 
 _log = logging.getLogger("enrich.delivery")
 
@@ -47,7 +47,7 @@ class Committing:
                 offsets.append(TopicPartition(*fields))
                 done.append((partition, partition.position, beyond))
         if offsets:
-            with kafka_errors(f"topic {self._plan.topic}"):
+            with errors_of_known_topic(f"topic {self._plan.topic}"):
                 self._assigned.consumer.commit(offsets=offsets, asynchronous=False)
             for partition, position, beyond in done:
                 self._look_back(partition, now_ms)

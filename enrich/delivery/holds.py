@@ -15,6 +15,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Top
 
 from enrich.base.errors import EnrichError, Unreachable
 from enrich.kafka import COMPACTED, DeliveringProducer, Topics, kafka_errors, new_store_consumer
+from enrich.kafka.clients.errors import MISSING_TOPIC
 from enrich.kafka.clients.making import Connection
 
 _log = logging.getLogger("enrich.delivery")
@@ -25,13 +26,7 @@ EXPEL, PERSON = "expel", "a person"
 _POLL_S = 0.5
 _DEADLINE_S = 10.0
 _AGAIN_S = 2.0
-_GONE = (
-    KafkaError._AUTO_OFFSET_RESET,
-    KafkaError.OFFSET_OUT_OF_RANGE,
-    KafkaError.UNKNOWN_TOPIC_OR_PART,
-    KafkaError._UNKNOWN_TOPIC,
-    KafkaError._UNKNOWN_PARTITION,
-)
+_GONE = (*MISSING_TOPIC, KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
 
 
 @dataclass(frozen=True, slots=True)

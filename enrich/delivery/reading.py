@@ -10,7 +10,7 @@ from enrich.delivery.partitions.gaps import Gap, gap_of
 from enrich.delivery.partitions.positions import Partition
 from enrich.delivery.plan import Work
 from enrich.kafka import kafka_errors
-from enrich.kafka.clients.errors import mapped
+from enrich.kafka.clients.errors import MISSING_TOPIC, mapped
 
 # How long a poll waits while there is nothing to read: it returns as soon as there is something.
 IDLE_S = 0.1
@@ -26,8 +26,6 @@ _LOOK_EVERY_S = 1.0
 _LOOK_S = 0.5
 # How long a partition that was assigned may return neither a record nor its end.
 _SILENT_S = 15.0
-# The topic existed when the route began: it is being recreated, or the brokers do not know it for a moment.
-_GONE = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
 # The offset does not exist any more: retention or compaction removed it, or the brokers lost it.
 _LOST_OFFSET = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION)
 
@@ -138,14 +136,15 @@ class Reading:
         return records
 
     def _handle(self, error: KafkaError, message: Message) -> None:
-        if error.code() in _GONE and not self._assigned.all() and time.monotonic() < self._patient_until:
+        if error.code() in MISSING_TOPIC and not self._assigned.all() and time.monotonic() < self._patient_until:
             return  # a topic that was just created is not known to every broker at once
         if error.code() == KafkaError._PARTITION_EOF:
             if (ended := self._owner(message)) is not None:
                 ended.eof, ended.silent_since = message.offset() or 0, None
         elif error.code() in _LOST_OFFSET:
             self._handle_lost_offset(message)
-        elif error.code() in _GONE:
+        elif error.code() in MISSING_TOPIC:
+            # It existed when the route began: it is being recreated, or the brokers do not know it for a moment.
             raise Retryable(f"Kafka: {error.str()}", where=self._where)
         elif not error.retriable():
             raise mapped(error, f"topic {message.topic()}, partition {message.partition()}")

@@ -18,7 +18,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from enrich.base.backoff import Backoff
 from enrich.base.errors import EnrichError
 from enrich.kafka import Connection, Topics, new_producer
-from enrich.kafka.clients.errors import mapped
+from enrich.kafka.clients.errors import MISSING_TOPIC, mapped
 from enrich.tally.encoding import MOST_BYTES, encoded, key_of
 from enrich.tally.gathering import Gathered
 from enrich.tally.origins import Read
@@ -47,7 +47,6 @@ _CLOSE_S = 4.0
 """For how long a program that ends waits: what it has not said then is never said. Programs have to stop in 26 s."""
 _TIMEOUT_MS = 10_000
 _TOO_LARGE = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)
-_MISSING = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
 
 
 def now_ms() -> int:
@@ -223,7 +222,7 @@ class TallyWriter:
         if error.code() in _TOO_LARGE and self.most > _LEAST_RECORD:
             self.most = max(self.most // 2, _LEAST_RECORD)
             return
-        if error.code() in _MISSING:
+        if error.code() in MISSING_TOPIC:
             self.is_ready = False
         self.note(str(mapped(error, f"topic {self._topic}")))
 

@@ -84,6 +84,8 @@ KINDS: dict[int, type[EnrichError]] = {
     getattr(KafkaError, name): kind for kind, names in _GROUPS for name in names.split() if hasattr(KafkaError, name)
 }
 
+MISSING_TOPIC = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
+
 _NEXT_STEPS: dict[type[EnrichError], str] = {
     Unreachable: "check that the brokers run and that kafka.bootstrap_servers names them",
     CorruptState: "rebuild the table: its local state no longer matches the topic",
@@ -122,3 +124,17 @@ def kafka_errors(where: str | None = None) -> Iterator[None]:
         if isinstance(error, KafkaError):
             raise mapped(error, where) from exception
         raise Fatal(f"Kafka: {error}", where=where) from exception
+
+
+@contextmanager
+def errors_of_known_topic(where: str) -> Iterator[None]:
+    """The same for a topic that existed when the work began: one that is missing now may come back, as when it is being
+    recreated, or when the brokers do not know it for a moment."""
+    with kafka_errors(where):
+        try:
+            yield
+        except KafkaException as exception:
+            error = exception.args[0]
+            if isinstance(error, KafkaError) and error.code() in MISSING_TOPIC:
+                raise Retryable(f"Kafka: {error.str()}", where=where) from exception
+            raise

@@ -3,9 +3,11 @@
 from contextlib import closing
 
 import pytest
+from confluent_kafka import TopicPartition
 
-from enrich.base.errors import CorruptState, Unreachable
-from enrich.kafka import new_producer, new_store_consumer, read_to_end
+from enrich.base.errors import ConfigError, CorruptState, Retryable, Unreachable
+from enrich.kafka import kafka_errors, new_group_consumer, new_producer, new_store_consumer, read_to_end
+from enrich.kafka.clients.errors import errors_of_known_topic
 from enrich.kafka.records import row_versions_of
 from tests.support.waiting import wait_until
 
@@ -85,3 +87,13 @@ def test_messages_become_row_versions_and_null_keys_go_along(cluster, topic):
         {"key": None, "partition": 0, "offset": 1, "value": b"2"},
         {"key": b"b", "partition": 0, "offset": 2, "value": None},
     ]
+
+
+@pytest.mark.parametrize(("errors", "kind"), [(kafka_errors, ConfigError), (errors_of_known_topic, Retryable)])
+def test_an_offset_of_a_topic_that_was_deleted_is_committed_when_it_is_back(cluster, topic, errors, kind):
+    position = TopicPartition(topic, 0, 0)
+    with closing(new_group_consumer(cluster.connection, topic)) as consumer:
+        consumer.commit(offsets=[position], asynchronous=False)
+        cluster.topics.delete(topic)
+        with pytest.raises(kind, match="Unknown topic"), errors(f"topic {topic}"):
+            consumer.commit(offsets=[position], asynchronous=False)
