@@ -51,6 +51,18 @@ BENCHMARKS = {
             {"ready_s": ("<", 2)},
         ),
         Benchmark(
+            "idle_agent",
+            "an agent with nothing to do: share of a core with 3, 60, 200 tables; a publication and a snapshot there",
+            _later("idle_agent"),
+            {
+                "t3": ("<", 0.015),
+                "t60": ("<", 0.03),
+                "t200": ("<", 0.05),
+                "snapshot_us": ("<", 200),
+                "publish_ms": ("<", 3),
+            },
+        ),
+        Benchmark(
             "store_visibility",
             "from a producer to a reader in another process at 1,000 updates/s, also while a table loads",
             _later("store_visibility"),

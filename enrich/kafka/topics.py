@@ -116,6 +116,8 @@ class Topics:
 
     def identities(self, names: Collection[str]) -> Mapping[str, tuple[str, list[int]] | EnrichError]:
         """The same of many topics, in one request; for a topic that does not exist the error. Raises Unreachable."""
+        if not names:
+            return {}
         with self._errors():
             futures = self._admin.describe_topics(TopicCollection(list(names)), request_timeout=self._deadline_s)
         found: dict[str, tuple[str, list[int]] | EnrichError] = {}
@@ -170,10 +172,29 @@ class Topics:
 
     def settings(self, name: str) -> Mapping[str, str]:
         """The topic's effective configuration. Raises ConfigError if this user may not read it."""
-        resource = ConfigResource(ConfigResource.Type.TOPIC, name)
-        futures = self._admin.describe_configs([resource], request_timeout=self._deadline_s)
-        entries = self._only(futures, f"topic {name}")
-        return {entry.name: entry.value for entry in entries.values() if entry.value is not None}
+        found = self.settings_of([name])[name]
+        if isinstance(found, EnrichError):
+            raise found
+        return found
+
+    def settings_of(self, names: Collection[str]) -> Mapping[str, Mapping[str, str] | EnrichError]:
+        """The same of many topics, in one request; for a topic whose settings this user may not read the error. Raises
+        Unreachable."""
+        if not names:
+            return {}
+        resources = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in names]
+        with self._errors():
+            futures = self._admin.describe_configs(resources, request_timeout=self._deadline_s)
+        found: dict[str, Mapping[str, str] | EnrichError] = {}
+        for resource, future in futures.items():
+            entries = self._outcome(future, f"topic {resource.name}")
+            if isinstance(entries, Unreachable):
+                raise entries  # each of the others would wait as long
+            if isinstance(entries, EnrichError):
+                found[resource.name] = entries
+            else:
+                found[resource.name] = {e.name: e.value for e in entries.values() if e.value is not None}
+        return found
 
     def written_offsets(self, name: str) -> dict[int, int]:
         """For each partition the end of all that was written, committed or not."""

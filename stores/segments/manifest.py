@@ -1,7 +1,11 @@
-"""The manifest: all tables of a store at one seq, and their segments. It is replaced as a whole, never changed."""
+"""The manifest: all tables of a store at one seq, and their segments. It is replaced as a whole, never changed.
+
+Its first line has the seq and the names of all tables, then each table has a line. A line begins with its checksum, so
+that what one table costs does not grow with the number of tables.
+"""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,7 +19,7 @@ from stores.segments.loops.hashing import checksum
 from stores.table import HistoryFloor, Offsets, Seq
 
 _NAME = "manifest"
-_FORMAT = 2
+_FORMAT = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,19 +45,28 @@ class Manifest:
     tables: Mapping[str, TableState]
 
 
-def write_manifest(directory: Path, manifest: Manifest) -> None:
-    """Replaces the old manifest atomically. Raises Retryable if the disk is full."""
-    document = {
-        "format": _FORMAT,
-        "seq": manifest.seq,
-        "boot": manifest.boot,
-        "tables": {name: _table_document(table) for name, table in manifest.tables.items()},
-    }
-    body = json.dumps(document, separators=(",", ":")).encode()
-    new = directory / f"{_NAME}.new"
-    with mapped_files(directory):
-        new.write_bytes(b"%016x\n" % checksum(np.frombuffer(body, np.uint8)) + body)
-        new.replace(directory / _NAME)
+class ManifestFile:
+    """The writer's side. Of many tables only those that changed are encoded anew."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._lines: dict[str, tuple[TableState, bytes]] = {}
+
+    def write(self, manifest: Manifest) -> None:
+        """Replaces the old manifest atomically. Raises Retryable if the disk is full."""
+        head = {"format": _FORMAT, "seq": manifest.seq, "boot": manifest.boot, "tables": list(manifest.tables)}
+        lines = [_line(head), *(self._line_of(name, table) for name, table in manifest.tables.items())]
+        new = self._directory / f"{_NAME}.new"
+        with mapped_files(self._directory):
+            new.write_bytes(b"\n".join(lines))
+            new.replace(self._directory / _NAME)
+
+    def _line_of(self, name: str, table: TableState) -> bytes:
+        known, line = self._lines.get(name, (None, b""))
+        if known is not table:
+            line = _line(_table_document(table))
+            self._lines[name] = table, line
+        return line
 
 
 def read_raw_manifest(directory: Path) -> bytes:
@@ -70,22 +83,66 @@ def read_raw_manifest(directory: Path) -> bytes:
         ) from None
 
 
+class ManifestParser:
+    """A reader's side. It looks only at the lines of its tables, and of those only at what changed."""
+
+    def __init__(self, directory: Path, tables: Collection[str] | None = None) -> None:
+        """`tables`: which are needed; all by default."""
+        self._directory = directory
+        self._needed = tables
+        self._lines: dict[str, tuple[bytes, TableState]] = {}
+
+    def parse(self, raw: bytes) -> Manifest:
+        """Has only the tables that are needed. Raises CorruptState for a manifest that is damaged there or has another
+        release's format."""
+        first, *lines = raw.split(b"\n")
+        head = self._checked(first)
+        if head.get("format") != _FORMAT:
+            raise self._unusable(f"has format {head.get('format')}, this release knows {_FORMAT}")
+        if len(lines) != len(head["tables"]):
+            raise self._unusable("is damaged")
+        needed = self._needed
+        tables = {
+            name: self._table(name, line)
+            for name, line in zip(head["tables"], lines, strict=True)
+            if needed is None or name in needed
+        }
+        return Manifest(Seq(*head["seq"]), head["boot"], tables)
+
+    def _table(self, name: str, line: bytes) -> TableState:
+        known, table = self._lines.get(name, (None, TableState()))
+        if known != line:
+            table = _table(self._checked(line))
+            self._lines[name] = line, table
+        return table
+
+    def _checked(self, line: bytes) -> dict[str, Any]:
+        check, _, body = line.partition(b" ")
+        if check != _check(body):
+            raise self._unusable("is damaged")
+        content: dict[str, Any] = json.loads(body)
+        return content
+
+    def _unusable(self, what: str) -> CorruptState:
+        return CorruptState(
+            f"the manifest {what}",
+            where=str(self._directory / _NAME),
+            next_step="start its agent anew: it builds the segments",
+        )
+
+
 def parse_manifest(directory: Path, raw: bytes) -> Manifest:
-    """Raises CorruptState for one that is damaged or has another release's format."""
-    check, _, body = raw.partition(b"\n")
-    if check != b"%016x" % checksum(np.frombuffer(body, np.uint8)):
-        raise _unusable(directory, "is damaged")
-    document: dict[str, Any] = json.loads(body)
-    if document["format"] != _FORMAT:
-        raise _unusable(directory, f"has format {document['format']}, this release knows {_FORMAT}")
-    tables = {name: _table(fields) for name, fields in document["tables"].items()}
-    return Manifest(Seq(*document["seq"]), document["boot"], tables)
+    """All of it, once: see `ManifestParser.parse`."""
+    return ManifestParser(directory).parse(raw)
 
 
-def _unusable(directory: Path, what: str) -> CorruptState:
-    return CorruptState(
-        f"the manifest {what}", where=str(directory / _NAME), next_step="start its agent anew: it builds the segments"
-    )
+def _line(content: Mapping[str, Any]) -> bytes:
+    body = json.dumps(content, separators=(",", ":")).encode()
+    return _check(body) + b" " + body
+
+
+def _check(body: bytes) -> bytes:
+    return b"%016x" % checksum(np.frombuffer(body, np.uint8))
 
 
 def _table_document(table: TableState) -> dict[str, Any]:

@@ -1,19 +1,27 @@
 """Asks the brokers in the background about all topics: their ids, settings and end offsets."""
 
 import logging
+import time
 from collections.abc import Collection, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import islice
 
 from enrich.base.errors import ConfigError, EnrichError
 from enrich.host.claims.moments import Clocks, Moment
 from enrich.kafka import Connection, TopicEnds, Topics, TopicSettings, new_admin_client
+from enrich.kafka.ends import ManyEnds
 
 _log = logging.getLogger(__name__)
 
 _ASK_EVERY_MS = 200
+_ASK_SHARE, _ASK_RARELY_MS = 0.03, 1_000
+"""Of a core: many topics are asked less often, but at least each second. One of 12 partitions takes 0.4 ms."""
 _ASK_SETTINGS_EVERY_MS = 60_000
+_SETTINGS_AT_ONCE = 5
 
+_JOINT_S = 1.0
+"""After this each topic is asked by itself."""
 PATIENCE_S = 5
 """How long to wait for brokers that do not answer. Short, because a stopping agent waits for it, and it is retried."""
 
@@ -32,12 +40,9 @@ class TopicWatch:
     """Watches all topics of a store. Requests run in a thread of their own; no method waits for the brokers."""
 
     def __init__(self, topics: Collection[str], connection: Connection, clocks: Clocks) -> None:
-        self._names = frozenset(topics)
-        self._topics = Topics(new_admin_client(connection), deadline_s=PATIENCE_S)
+        self._requests = _Requests(topics, connection, clocks)
         self._clocks = clocks
-        self._settings: dict[str, TopicSettings | None] = {}
         # On the steady clock: a clock that was set back would delay the next request.
-        self._settings_asked_at_ms: int | None = None
         self._asked_at_ms: int | None = None
         self._asking: Future[Mapping[str, Answer | EnrichError]] | None = None
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="topic-watch")
@@ -53,37 +58,87 @@ class TopicWatch:
             came = self._asking.result()
             self._asking = None
         now = self._clocks.steady.now_ms()
-        if self._asking is None and (self._asked_at_ms is None or now - self._asked_at_ms >= _ASK_EVERY_MS):
+        every_ms = max(_ASK_EVERY_MS, min(self._requests.cost_ms / _ASK_SHARE, _ASK_RARELY_MS))
+        if self._asking is None and (self._asked_at_ms is None or now - self._asked_at_ms >= every_ms):
             self._asked_at_ms = now
-            self._asking = self._thread.submit(self._ask)
+            self._asking = self._thread.submit(self._requests.ask)
         return came
 
     def close(self) -> None:
         self._thread.shutdown(wait=True, cancel_futures=True)
+        self._requests.close()
 
-    def _ask(self) -> Mapping[str, Answer | EnrichError]:
+
+class _Requests:
+    """What the brokers are asked. For one thread."""
+
+    def __init__(self, topics: Collection[str], connection: Connection, clocks: Clocks) -> None:
+        self._names = frozenset(topics)
+        self._topics = Topics(new_admin_client(connection), deadline_s=PATIENCE_S)
+        self._many = ManyEnds(connection, _JOINT_S)
+        self._clocks = clocks
+        self._alone: set[str] = set()
+        """Topics whose ends could not be asked the last time: they hold no other up."""
+        self._settings: dict[str, tuple[TopicSettings | None, int]] = {}
+        """And when they were asked."""
+        self.cost_ms = 0.0
+        """Of a usual answer, in processor time."""
+
+    def ask(self) -> Mapping[str, Answer | EnrichError]:
         asked = self._clocks.now()
-        answers: dict[str, Answer | EnrichError] = {}
         try:
-            ends = self._topics.ends(self._names)
+            ends = self._ends()
+            there = [name for name, end in ends.items() if isinstance(end, TopicEnds)]
+            failed = self._ask_settings(there, asked.steady_ms)
         except EnrichError as error:
             return dict.fromkeys(self._names, error)
-        known_at = self._settings_asked_at_ms
-        if known_at is None or asked.steady_ms - known_at >= _ASK_SETTINGS_EVERY_MS:
-            self._settings.clear()
-            self._settings_asked_at_ms = asked.steady_ms
-        for name, end in ends.items():
-            try:
-                answers[name] = end if isinstance(end, EnrichError) else Answer(asked, end, self._settings_of(name))
-            except EnrichError as error:
-                answers[name] = error
+        answers: dict[str, Answer | EnrichError] = {}
+        for name, end in {**ends, **failed}.items():
+            answers[name] = end if isinstance(end, EnrichError) else Answer(asked, end, self._settings[name][0])
         return answers
 
-    def _settings_of(self, name: str) -> TopicSettings | None:
-        if name not in self._settings:
-            try:
-                self._settings[name] = TopicSettings.of(self._topics.settings(name))
-            except ConfigError as error:
-                _log.warning("the settings of a topic cannot be read", extra={"topic": name, "reason": str(error)})
-                self._settings[name] = None
-        return self._settings[name]
+    def close(self) -> None:
+        self._many.close()
+
+    def _ends(self) -> Mapping[str, TopicEnds | EnrichError]:
+        began_s = time.thread_time()
+        # First what the topics are: the ends of another topic of the name, or of fewer partitions, would prove nothing.
+        found = self._topics.identities(self._names)
+        known = {name: one for name, one in found.items() if not isinstance(one, EnrichError)}
+        ends: dict[str, TopicEnds | EnrichError] = {
+            **{name: one for name, one in found.items() if isinstance(one, EnrichError)},
+            **self._together(known),
+        }
+        alone = {name for name in known if name not in ends}
+        if not alone:
+            self.cost_ms = 1000 * (time.thread_time() - began_s)
+        ends |= self._topics.ends(alone)
+        self._alone = {name for name in alone if isinstance(ends[name], EnrichError)}
+        return ends
+
+    def _together(self, known: Mapping[str, tuple[str, list[int]]]) -> Mapping[str, TopicEnds]:
+        """The ends of these topics; none if one of them cannot be asked, which then has to be found."""
+        asked = {name: partitions for name, (_, partitions) in known.items() if name not in self._alone}
+        try:
+            found = self._many.of(asked)
+        except EnrichError:
+            return {}
+        return {name: TopicEnds(known[name][0], offsets) for name, offsets in found.items()}
+
+    def _ask_settings(self, there: Collection[str], now_ms: int) -> Mapping[str, EnrichError]:
+        """Of topics that have no settings known, or old ones. Returns those of which there are none."""
+        asked = [name for name in there if name not in self._settings]
+        known = ((name, self._settings[name][1]) for name in there if name in self._settings)
+        old = (name for name, at in known if now_ms - at >= _ASK_SETTINGS_EVERY_MS)
+        asked += islice(old, _SETTINGS_AT_ONCE)
+        failed: dict[str, EnrichError] = {}
+        for name, found in self._topics.settings_of(asked).items():
+            self._settings.pop(name, None)
+            if isinstance(found, ConfigError):
+                _log.warning("the settings of a topic cannot be read", extra={"topic": name, "reason": str(found)})
+                self._settings[name] = None, now_ms
+            elif isinstance(found, EnrichError):
+                failed[name] = found
+            else:
+                self._settings[name] = TopicSettings.of(found), now_ms
+        return failed

@@ -40,6 +40,9 @@ _NEAR = 1_000
 _FAR_AT_ONCE = 2_000
 """Records of far partitions in one poll: few, since everything polled is published before the next poll."""
 
+_GATHER_S = 0.01
+"""How long to wait for more records when there are some: each publication has its cost."""
+
 _PATIENCE = 50
 """Answers of the brokers, five a second, in which records are due and none comes, until the client is replaced."""
 
@@ -87,6 +90,8 @@ class Tailer:
         self._followers.setdefault(topic, set()).add(table)
         ahead = self._followed.setdefault(topic, {})
         behind = {p: offset for p, offset in positions.items() if p not in ahead or offset < ahead[p]}
+        if not behind:
+            return
         self._drop(topic, [partition for partition in behind if partition in ahead])
         known = epochs or {}
         self._epochs.update({(topic, p): known.get(p, -1) for p in behind})
@@ -120,12 +125,17 @@ class Tailer:
             self._stop(topic)
 
     def poll(self, most: int, seconds: float) -> dict[str, Tailed]:
-        """What arrives within `seconds`, at most `most` records. A topic with a fault is no longer followed."""
+        """What arrives, at most `most` records: waits `seconds` for the first one, and a moment for those after it. A
+        topic with a fault is no longer followed."""
         came: dict[str, Tailed] = {}
         with kafka_errors():
-            events = self._consumer.consume(most, 0 if self._far_consumer else seconds)
             if self._far_consumer is not None:
-                events += self._far_consumer.consume(min(most, _FAR_AT_ONCE), seconds)
+                events = self._consumer.consume(most, 0)
+                events += self._far_consumer.consume(min(most, _FAR_AT_ONCE), _GATHER_S)
+            elif (first := self._consumer.poll(seconds)) is not None:
+                events = [first, *self._consumer.consume(most - 1, _GATHER_S)] if most > 1 else [first]
+            else:
+                events = []
         for message in events:
             self._take(message, came)
         for topic, tailed in came.items():
@@ -163,6 +173,8 @@ class Tailer:
             self._epochs.pop((topic, partition), None)
 
     def _assign(self, topic: str, offsets: Offsets) -> None:
+        if not offsets:
+            return
         with kafka_errors(f"topic {topic}"):
             self._consumer.incremental_assign([self._position(topic, p, offset) for p, offset in offsets.items()])
         self._followed.setdefault(topic, {}).update(offsets)

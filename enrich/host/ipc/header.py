@@ -11,8 +11,8 @@ import mmap
 import os
 import struct
 import zlib
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from enrich.base.errors import ConfigError
@@ -135,9 +135,12 @@ class HeaderReader:
         newest = _newest(self._map)
         if newest is None:
             return None
-        fields = json.loads(newest[1])
-        tables = {name: TableState(**state) for name, state in fields.pop("tables").items()}
-        return Header(**fields, tables=tables)
+        head, *lines = newest[1].split(b"\n")
+        fields = json.loads(head)
+        names = fields.pop("tables")
+        if len(names) != len(lines):
+            return None  # an agent of an earlier release
+        return Header(**fields, tables=_States(dict(zip(names, lines, strict=True))))
 
     def is_replaced(self) -> bool:
         """Whether the path now has another file, or none: then this one is no longer written."""
@@ -150,8 +153,30 @@ class HeaderReader:
         self._map.close()
 
 
+class _States(Mapping[str, TableState]):
+    """Decodes a table's state when somebody wants to know it: most readers want that of few tables."""
+
+    def __init__(self, encoded: Mapping[str, bytes]) -> None:
+        self._encoded = encoded
+        self._known: dict[str, TableState] = {}
+
+    def __getitem__(self, name: str) -> TableState:
+        if name not in self._known:
+            self._known[name] = TableState(**json.loads(self._encoded[name]))
+        return self._known[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._encoded)
+
+    def __len__(self) -> int:
+        return len(self._encoded)
+
+
 def _content(header: Header) -> bytes:
-    return json.dumps(asdict(header), separators=(",", ":")).encode()
+    """A line of what concerns all tables, and one for each of them."""
+    states = map(vars, header.tables.values())
+    head = {**vars(header), "tables": list(header.tables)}
+    return "\n".join(json.dumps(line, separators=(",", ":")) for line in (head, *states)).encode()
 
 
 def _with_short_reasons(header: Header, length: int) -> Header:
@@ -169,13 +194,11 @@ def _frame(version: int, content: bytes) -> bytes:
 
 def _newest(mapped: mmap.mmap) -> tuple[int, bytes] | None:
     """The version and content of the newest slot that is whole."""
-    whole = []
-    for slot in range(_SLOT_COUNT):
-        start = _SLOT_SIZE * slot
-        version, length, _ = _FRAME.unpack(mapped[start : start + _FRAME.size])
-        if version == 0 or length > _SLOT_SIZE - _FRAME.size:
+    frames = [(_FRAME.unpack_from(mapped, _SLOT_SIZE * slot), _SLOT_SIZE * slot) for slot in range(_SLOT_COUNT)]
+    for (version, length, check), start in sorted(frames, reverse=True):
+        if version == 0 or length > _ROOM:
             continue
         content = mapped[start + _FRAME.size : start + _FRAME.size + length]
-        if _frame(version, content) == mapped[start : start + _FRAME.size]:
-            whole.append((version, content))
-    return max(whole, default=None)
+        if _frame(version, content) == _FRAME.pack(version, length, check):
+            return version, content
+    return None

@@ -37,9 +37,13 @@ from stores.snapshots import Snapshot
 _log = logging.getLogger(__name__)
 
 _BATCH_RECORDS = 10_000
-_BATCH_SECONDS = 0.02
+_IDLE_S, _ON_DEMAND_IDLE_S = 0.05, 0.02
+"""How long the loop waits for a record, and so for anything else; less where somebody may wait for a key."""
 _WRITE_AGAIN_S = 0.5
 _CLEAN_EVERY_MS = 5_000
+_TELL_EVERY_S = 0.1
+_FETCH_WAIT_MS, _FETCH_WAIT_OF_TOPIC_MS = (100, 500), 5
+"""A fetch that finds nothing names all partitions all the same: with many topics there are fewer."""
 
 _PATIENCE_S = 2
 """For what only reads, when the agent ends."""
@@ -82,8 +86,11 @@ class Agent:
         self._refresh_wanted = threading.Event()
         self._orders: SimpleQueue[Callable[[], object]] = SimpleQueue()
         self._told: Header | None = None
-        self._tailer = Tailer(partial(new_store_consumer, connection))
+        self._told_s = 0.0
+        self._has_news = False
         topics = [table.topic for table in tables.values() if isinstance(table, TopicTable)]
+        wait_ms = max(_FETCH_WAIT_MS[0], min(len(topics) * _FETCH_WAIT_OF_TOPIC_MS, _FETCH_WAIT_MS[1]))
+        self._tailer = Tailer(partial(new_store_consumer, connection, fetch_wait_ms=wait_ms))
         self._clocks = Clocks(clock)
         self._watch = TopicWatch(topics, connection, self._clocks)
         self._stopping = threading.Event()
@@ -98,6 +105,7 @@ class Agent:
         self._keepers: list[Keeper] = [self._keeper_of(table) for table in tables.values()]
         self.on_demand = {keeper.name: keeper for keeper in self._keepers if isinstance(keeper, OnDemandKeeper)}
         """Tables that readers tell what they need."""
+        self._idle_s = _ON_DEMAND_IDLE_S if self.on_demand else _IDLE_S
         self._topic_keepers = {keeper.name: keeper for keeper in self._keepers if isinstance(keeper, TopicKeeper)}
         self._unwritten: Mapping[str, Prepared] = {}
         self._write_failure: EnrichError | None = None
@@ -127,11 +135,12 @@ class Agent:
             for keeper in self._keepers:
                 with _its_own(keeper):
                     keeper.step()
-            self._unwritten = self._updates(self._tailer.poll(_BATCH_RECORDS, _BATCH_SECONDS))
+            self._unwritten = self._updates(self._tailer.poll(_BATCH_RECORDS, self._idle_s))
+        self._has_news |= bool(self._unwritten)
         self._publish()
         self._clean()
         self._look_for_damage()
-        self._write_header()
+        self._tell_readers()
 
     @property
     def header(self) -> Header | None:
@@ -202,6 +211,7 @@ class Agent:
 
     def _hear(self) -> None:
         answers = self._watch.answers()
+        self._has_news |= bool(answers)
         for keeper in self._keepers:
             if keeper.topic is not None and keeper.topic in answers:
                 with _its_own(keeper):
@@ -276,6 +286,14 @@ class Agent:
             except Exception as error:  # noqa: BLE001 - of a reader; the store itself is open and answers
                 _tell("the store could not be verified", error)
 
+    def _tell_readers(self) -> None:
+        """At once what came from the brokers, and a moment later what else has changed."""
+        now_s, told = time.monotonic(), self._told
+        is_of_seq = told is not None and (told.store_id, told.generation, told.counter) == self._store.seq
+        if self._has_news or not is_of_seq or now_s - self._told_s >= _TELL_EVERY_S:
+            self._has_news, self._told_s = False, now_s
+            self._write_header()
+
     def _write_header(self) -> None:
         remarks = self._remarks()
         while True:
@@ -297,10 +315,12 @@ class Agent:
 
     def _state_of(self, keeper: Keeper, remark: str | None) -> TableState:
         quarantine = self._store.tables[keeper.name].quarantine
-        state = replace(keeper.state(), quarantined=quarantine.records)
+        state = keeper.state()
+        if quarantine.records:
+            state = replace(state, quarantined=quarantine.records)
         if state.reason is None and quarantine.not_kept:
             state = replace(state, reason=f"the quarantine is full: it keeps {quarantine.kept_records:,} records")
-        if state.reason is None:
+        if state.reason is None and remark is not None:
             state = replace(state, reason=remark)
         return state if self._write_failure is None else replace(state, reason=str(self._write_failure))
 

@@ -60,15 +60,18 @@ def new_producer(connection: Connection, **extra: Any) -> Producer:
         return Producer({**_PRODUCER_DEFAULTS, **_logged(connection), **_PRODUCER_HABITS, **extra})
 
 
-def new_store_consumer(connection: Connection) -> Consumer:
+def new_store_consumer(connection: Connection, *, fetch_wait_ms: int = 100) -> Consumer:
     """A consumer for a store: partitions and offsets are assigned manually, without a group. It raises if an offset no
-    longer exists: anything else would silently skip or repeat rows."""
+    longer exists: anything else would silently skip or repeat rows.
+
+    `fetch_wait_ms`: how long a fetch waits that finds nothing. The first fetch after a new assignment waits for it too;
+    but each one names all partitions.
+    """
     own = {
         "auto.offset.reset": "error",
         "enable.partition.eof": True,
         "group.id": "enrich.no-group",
-        # A long-polling fetch delays the first fetch after a new assignment, by default by 0.5 s.
-        "fetch.wait.max.ms": 100,
+        "fetch.wait.max.ms": fetch_wait_ms,
     }
     with kafka_errors():
         return Consumer({**_CONSUMER_DEFAULTS, **_logged(connection), **_CONSUMER_HABITS, **own})

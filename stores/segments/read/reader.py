@@ -10,7 +10,7 @@ from stores.clock import boot_id
 from stores.errors import CorruptState, Retryable
 from stores.protocol import KeyKind, TableSpec
 from stores.segments.file import Written
-from stores.segments.manifest import Manifest, parse_manifest, read_raw_manifest
+from stores.segments.manifest import Manifest, ManifestParser, read_raw_manifest
 from stores.segments.probes import LastProbes
 from stores.segments.read.key_filter import KeyFilter
 from stores.segments.read.networks import network_marks
@@ -30,6 +30,7 @@ class SegmentsReader:
         self._directory = directory
         self._specs = dict(tables)
         self._boot = boot_id()
+        self._parser = ManifestParser(directory, self._specs.keys())
         self._raw = b""
         self._manifest: Manifest | None = None
         self._segments: dict[str, Segment] = {}
@@ -84,7 +85,7 @@ class SegmentsReader:
                 for segment in self._segments.values():
                     segment.file.require_untouched()
                 return self._manifest
-            manifest = parse_manifest(self._directory, raw)
+            manifest = self._parser.parse(raw)
             self._require_newer(manifest)
             try:
                 segments = self._mapped(manifest)
@@ -110,7 +111,6 @@ class SegmentsReader:
         return {
             written.name: self._segment(written, self._specs[name].columns, is_trusted=is_trusted)
             for name, table in manifest.tables.items()
-            if name in self._specs
             for written in table.segments
         }
 

@@ -12,7 +12,7 @@ from stores.errors import CorruptState, Fatal, Retryable
 from stores.files import mapped_files
 from stores.protocol import Clock, TableSpec
 from stores.segments.file import Written
-from stores.segments.manifest import Manifest, TableState, write_manifest
+from stores.segments.manifest import Manifest, ManifestFile, TableState
 from stores.segments.probes import Probes
 from stores.segments.segment import Segment
 from stores.segments.sources import Decoded, Source
@@ -47,6 +47,7 @@ class SegmentsWriter:
         with mapped_files(directory):
             directory.mkdir(parents=True, exist_ok=True)
         self._directory = directory
+        self._file = ManifestFile(directory)
         self._specs = dict(tables)
         self._tiers = tiers or Tiers()
         self._superseded = Superseded(directory, clock)
@@ -55,6 +56,8 @@ class SegmentsWriter:
         self._builds: dict[str, TableBuild] = {}
         self._segments: dict[str, Segment] = {}
         self._failed: dict[str, Exception] = {}
+        self._not_due: dict[str, TableState] = {}
+        """Tables that needed no merge when they were as they are here."""
         self._manifest = Manifest(seq, boot_id(), {name: TableState() for name in tables})
         states = reusable(directory, self._specs, seq, known)
         self._show(replace(self._manifest, tables=states))
@@ -144,9 +147,16 @@ class SegmentsWriter:
 
     def merge_table(self, name: str) -> bool:
         """The same for this table."""
+        table = self._manifest.tables[name]
+        if self._not_due.get(name) is table:
+            return False
         with self._merging:
             due = self._due(name)
-            return bool(due) and self._merge(name, due)
+            if due:
+                return self._merge(name, due)
+            if name not in self._builds:
+                self._not_due[name] = table
+            return False
 
     def withdraw(self, name: str, why: str) -> None:
         """Makes a table unreadable until it is built again."""
@@ -250,7 +260,7 @@ class SegmentsWriter:
         return build_segment(path, self._specs[name].columns, sources, floors)
 
     def _show(self, manifest: Manifest) -> None:
-        write_manifest(self._directory, manifest)
+        self._file.write(manifest)
         self._manifest = manifest
         named = _named(manifest)
         needed = named | {delta.name for build in self._builds.values() for delta in build.deltas}

@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.expel import Endpoint, ExpelWorld, expelling
 from tests.support.retries import running
+from tests.support.seed import variants
 from tests.support.sync import SHORT_SESSIONS
 from tests.support.topics import Cluster
 from tests.support.waiting import wait_until, when_reachable
@@ -38,7 +39,7 @@ def test_brokers_that_go_away_and_come_back_cost_no_event(world: ExpelWorld) -> 
         assert endpoint.delivered.keys() | world.waiting().keys() == {*range(1_100)}
 
 
-@pytest.mark.parametrize("count", [50, 500])
+@pytest.mark.parametrize("count", variants(50, 500))
 def test_of_a_topic_that_is_made_again_all_events_are_delivered(world: ExpelWorld, count: int) -> None:
     """Whether it has fewer events than the old one, or more."""
     with Endpoint() as endpoint:
@@ -53,7 +54,7 @@ def test_of_a_topic_that_is_made_again_all_events_are_delivered(world: ExpelWorl
             world.wait_until_all_is_committed()
 
 
-@pytest.mark.parametrize("order", ["none", "key"])
+@pytest.mark.parametrize("order", variants("none", "key"))
 def test_partitions_that_come_later_are_delivered_too(world: ExpelWorld, order: str) -> None:
     sick = True
     with Endpoint(lambda ids: 503 if sick and ids[0] % 7 == 0 else 200) as endpoint:
@@ -70,7 +71,7 @@ def test_partitions_that_come_later_are_delivered_too(world: ExpelWorld, order: 
         assert endpoint.delivered == Counter(range(200))
 
 
-@pytest.mark.parametrize("which", ["retry_in", "retry_out"])
+@pytest.mark.parametrize("which", variants("retry_in", "retry_out"))
 def test_a_retry_topic_that_is_deleted_stops_nothing(world: ExpelWorld, which: str) -> None:
     sick = True
     with Endpoint(lambda ids: 503 if sick and min(ids) >= 100 else 200) as endpoint:

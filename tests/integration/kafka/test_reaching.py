@@ -12,6 +12,7 @@ from enrich.kafka.clients import reaching
 from tests.support.commands import enrich, enrich_process
 from tests.support.ending import stop_agent_of
 from tests.support.renaming_link import renaming_link
+from tests.support.seed import variants
 from tests.support.waiting import wait_until
 
 NOBODY = "127.0.0.1:1"
@@ -55,14 +56,14 @@ def test_brokers_that_are_elsewhere_than_they_say_are_told_with_the_address_that
 
 @pytest.mark.parametrize(
     "words",
-    [
+    variants(
         ("table", "get", "users", "ann"),
         ("quarantine", "list", "users"),
         ("topics", "plan"),
         ("dlq", "list"),
         ("sync", "reconcile"),
         ("run", "enrich"),
-    ],
+    ),
     ids=" ".join,
 )
 def test_commands_end_soon_and_name_the_address_that_does_not_answer(unreachable, words):

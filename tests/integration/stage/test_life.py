@@ -17,7 +17,7 @@ from enrich.stage.progress.starting import From
 from enrich.stage.run.draining import drain
 from enrich.stage.run.stage_run import RunOptions, StageRun
 from enrich.stage.spark.profiles import stage_settings
-from tests.support.seed import rounds
+from tests.support.seed import rounds, variants
 from tests.support.stages import Load
 from tests.support.waiting import wait_until
 
@@ -70,7 +70,7 @@ REPLAYS = ["latest", "deterministic"]
 
 
 @pytest.mark.parametrize(
-    ("profile", "replay"), [("latency", "latest"), ("throughput", "latest"), ("latency", REPLAYS[1])]
+    ("profile", "replay"), variants(("latency", "latest"), ("throughput", "latest"), ("latency", REPLAYS[1]))
 )
 def test_a_drain_under_load_repeats_nothing_and_leaves_nothing_out(spark, world, profile, replay):
     world.users(history="1h")
@@ -108,7 +108,7 @@ def test_a_lost_checkpoint_is_refused_until_somebody_says_where_to_go_on(spark, 
     assert world.ids(stage) == Counter(range(15))
 
 
-@pytest.mark.parametrize("replay", REPLAYS)
+@pytest.mark.parametrize("replay", variants(*REPLAYS))
 def test_the_newer_of_two_drivers_shuts_the_older_one_out(spark, world, replay):
     world.users(history="1h")
     stage = world.stage("enrich", [LOOKUP], replay=replay)
@@ -122,7 +122,7 @@ def test_the_newer_of_two_drivers_shuts_the_older_one_out(spark, world, replay):
         assert isinstance(older.end(), Fenced)
 
 
-@pytest.mark.parametrize("replay", REPLAYS)
+@pytest.mark.parametrize("replay", variants(*REPLAYS))
 def test_the_newer_of_two_drivers_begins_when_the_older_one_has_gone_and_goes_on(spark, world, replay, monkeypatch):
     started, others = StageRun._started_query, []
 
@@ -230,7 +230,7 @@ def test_a_drain_ends_in_time_and_says_when_it_did_not_finish(spark, tmp_path, w
         query.stop()
 
 
-@pytest.mark.parametrize("replay", REPLAYS)
+@pytest.mark.parametrize("replay", variants(*REPLAYS))
 def test_a_marker_in_the_checkpoint_drains_the_stage_which_tells_what_it_dropped(spark, world, caplog, replay):
     caplog.set_level("INFO")
     world.users(history="1h")

@@ -70,7 +70,7 @@ def bytes_of(rows: Iterable[Any]) -> Iterable[bytes]:
             yield header.key.encode() + b"=" + bytes(header.value or b"")
 
 
-@pytest.mark.parametrize("who", ["workers", "spark"])
+@pytest.mark.parametrize("who", variants("workers", "spark"))
 def test_a_masked_value_is_in_no_record_of_a_stage(spark, world, who):
     stage = routed(world)
     encoded = [*(json.dumps(event).encode() for event in EVENTS), *ODD]

@@ -13,6 +13,7 @@ from tests.support.clock import ManualClock
 from tests.support.directories import fast_directory
 from tests.support.loader_agent import LoaderAgent, loader_agent
 from tests.support.rows_by_key import RowsByKey, rows_by_key
+from tests.support.waiting import wait_until
 
 DAY_MS = 86_400_000
 
@@ -178,9 +179,9 @@ def test_a_storm_waits_here_and_what_is_too_much_is_counted(folder):
         agent.until_ready()
         source.gate.clear()
         want(agent, *(f"k{number}" for number in range(1_000)))
-        state = agent.until(lambda _: sum(source.asked.values()) == 3, "what is under way")
+        state = agent.until(lambda state: state.progress["keys_given_up"] == 900, "what is too much")
         assert state.progress["keys_waiting"] == 100
-        assert state.progress["keys_given_up"] == 900
+        wait_until(lambda: sum(source.asked.values()) == 3, what="what is under way")
         source.gate.set()
         agent.until(lambda state: state.progress["keys_waiting"] == 0, "the end of the storm")
         assert source.most_at_once == 3
