@@ -121,10 +121,16 @@ class SourceWorld:
     def process(self) -> Iterator[subprocess.Popen[bytes]]:
         """An instance of the program; killed at the end of the block if it still runs."""
         command = [sys.executable, "-m", "sync_service", "-c", str(self.file())]
-        log = (self.directory / "service.log").open("ab")
+        path = self.directory / "service.log"
+        log = path.open("ab")
         process = subprocess.Popen(command, stderr=log, env={**os.environ, "PYTHONPATH": str(Path.cwd())})
         try:
             yield process
+        except AssertionError:
+            # What it waited for in vain is in none of the test's own output.
+            state = "runs" if process.poll() is None else f"ended with {process.returncode}"
+            sys.stderr.write(f"the service {state}; the end of its log:\n{path.read_text()[-8_000:]}\n")
+            raise
         finally:
             process.kill()
             process.wait()

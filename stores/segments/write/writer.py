@@ -167,23 +167,42 @@ class SegmentsWriter:
     def check(self, *, whole: bool = False) -> Mapping[str, str]:
         """Checks that all files are unchanged, and withdraws tables with a damaged or missing one from readers.
 
-        Returns `to_build`. Costs a few microseconds per segment, unless it was touched. `whole`: reads every byte.
+        Returns `to_build`. Costs a few microseconds per segment, unless it was touched. `whole`: reads every byte. That
+        may take seconds; publications go on meanwhile.
         """
+        found = {name: error for name in self._specs if (error := self._damage(name, whole=whole)) is not None}
         with self._lock:
-            lost: dict[str, TableState] = {}
-            for name, table in self._manifest.tables.items():
-                try:
-                    for segment in self._opened(name):
-                        segment.file.require_there(whole=whole)
-                except (CorruptState, FileNotFoundError) as error:
-                    lost[name] = replace(table, segments=(), absent=f"it is damaged: {error}")
+            tables = self._manifest.tables
+            lost = {
+                name: replace(tables[name], segments=(), absent=f"it is damaged: {error}")
+                for name, error in found.items()
+                if tables[name].absent is None
+            }
             if lost:
-                self._show(replace(self._manifest, tables={**self._manifest.tables, **lost}))
+                self._show(replace(self._manifest, tables={**tables, **lost}))
             else:
                 self._superseded.keep_only(_named(self._manifest))  # removes expired files even if nothing is published
             return self.to_build
 
     # Inside.
+
+    def _damage(self, name: str, *, whole: bool) -> Exception | None:
+        """Of a file of the table. One that was superseded meanwhile may be gone, but it may not be damaged: what was
+        merged from it has its bytes."""
+        with self._lock:
+            try:
+                segments = self._opened(name)
+            except (CorruptState, FileNotFoundError) as error:
+                return error
+        for segment in segments:
+            try:
+                segment.file.require_there(whole=whole)
+            except CorruptState as error:
+                return error
+            except FileNotFoundError as error:
+                if segment.written in self._manifest.tables[name].segments:
+                    return error
+        return None
 
     def _due(self, name: str) -> Sequence[Segment]:
         with self._lock:

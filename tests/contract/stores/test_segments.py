@@ -1,5 +1,7 @@
 """What segments promise beside the protocol: restarts, builds beside publications, files that come and go."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 
@@ -257,3 +259,26 @@ def test_mapped_segments_hold_no_descriptor_and_one_too_many_leaves_the_answer_t
             SegmentsReader(store.path, SPECS)
     assert hold.newest() is not None
     assert store.plans("users", "k3", reader=reader) == ["a"]
+
+
+def test_publications_go_on_while_a_check_reads_every_byte(store, monkeypatch):
+    writer = store.writer()
+    store.publish(writer, "users", version("a", 0, A))
+    (segment,) = writer._opened("users")
+    verify, reads, goes_on = type(segment.file)._verify, threading.Event(), threading.Event()
+
+    def slow(file):
+        reads.set()
+        assert goes_on.wait(60)
+        verify(file)
+
+    monkeypatch.setattr(type(segment.file), "_verify", slow)
+    with ThreadPoolExecutor(2) as threads:
+        checked = threads.submit(writer.check, whole=True)
+        assert reads.wait(60)
+        try:
+            threads.submit(store.publish, writer, "events", version("e", 0, B)).result(60)
+        finally:
+            goes_on.set()
+        assert checked.result(60) == {}
+    assert store.plans("events", "e") == ["b"]
