@@ -160,6 +160,8 @@ class Quarantined:
 class Publication:
     seq: Seq
     quarantined: Sequence[Quarantined] = ()
+    removed: int = 0
+    """How many versions `remove_expired` has removed."""
 
 
 class Writer(Protocol):

@@ -3,6 +3,7 @@
 import contextlib
 import threading
 import uuid
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -57,6 +58,8 @@ class RocksStore:
         # Its thread starts with the first task, so that the process can still fork before that.
         self._tidying = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tidying")
         self._database, self._state = self._opened(may_make=True)
+        self._to_expire = deque(self._specs)
+        """Tables, the one that waited longest first."""
         with contextlib.ExitStack() as when_it_fails:
             # A retry must not find the database locked by this attempt.
             when_it_fails.callback(lambda: self._database.close())
@@ -111,21 +114,25 @@ class RocksStore:
             for name in moved:
                 prepared[name] = self.prepare(name, prepared[name].update, prepared[name].spec.decoder)
 
-    def remove_expired(self) -> Publication:
-        """See `Writer`. The work is bounded: the next pass removes what is left."""
+    def remove_expired(self, most: int | None = None) -> Publication:
+        """See `Writer`. Removes at most so many versions, of all tables in turn: the next pass removes what is left."""
+        most = _EXPIRED_IN_ONE_PASS if most is None else most
         with self._writing():
             deletes: list[bytes] = []
             changed: list[TableState] = []
             now = self._clock.now_ms()
-            for name, spec in self._specs.items():
-                limit = _EXPIRED_IN_ONE_PASS - len(deletes) // 2
-                gone = expired(self._database, self._state.tables[name], now - spec.history_ms, limit)
+            for name in list(self._to_expire):
+                limit = most - len(deletes) // 2
+                if limit <= 0:
+                    break
+                self._to_expire.rotate(-1)
+                gone = expired(self._database, self._state.tables[name], now - self._specs[name].history_ms, limit)
                 deletes += gone.deletes
                 if gone.deletes:
                     changed.append(gone.table)
             if deletes:
                 self._show(changed, {}, deletes)
-            return Publication(self.seq)
+            return Publication(self.seq, removed=len(deletes) // 2)
 
     def purge(self, table: str, ids: Iterable[QuarantineId]) -> Publication:
         """Removes these records from the table's quarantine; unknown ids are ignored."""

@@ -40,7 +40,9 @@ _BATCH_RECORDS = 10_000
 _IDLE_S, _ON_DEMAND_IDLE_S = 0.05, 0.02
 """How long the loop waits for a record, and so for anything else; less where somebody may wait for a key."""
 _WRITE_AGAIN_S = 0.5
-_CLEAN_EVERY_MS = 5_000
+_CLEAN_EVERY_MS, _CLEAN_AT_ONCE = 5_000, 2_000
+"""Versions of which none can be asked for any more go in pieces, each turn one until none is left; and twice as many as
+came meanwhile, so that a table that changes fast does not grow."""
 _TELL_EVERY_S = 0.1
 _FETCH_WAIT_MS, _FETCH_WAIT_OF_TOPIC_MS = (100, 500), 5
 """A fetch that finds nothing names all partitions all the same: with many topics there are fewer."""
@@ -109,7 +111,9 @@ class Agent:
         self._topic_keepers = {keeper.name: keeper for keeper in self._keepers if isinstance(keeper, TopicKeeper)}
         self._unwritten: Mapping[str, Prepared] = {}
         self._write_failure: EnrichError | None = None
-        self._cleaned_at_ms = self._clocks.steady.now_ms()
+        self._clean_at_ms = self._clocks.steady.now_ms() + _CLEAN_EVERY_MS
+        self._published_rows = 0
+        """In this turn."""
         self._self = identify(os.getpid()) or Identity(os.getpid(), 0)
         self._namespace = pid_namespace()
         if any(table.rows for table in store.tables.values()):
@@ -242,6 +246,7 @@ class Agent:
             _tell("what was read cannot be written in one piece", error)
             self._unwritten = self._publish_one_by_one()
             return
+        self._published_rows = sum(len(one.update.versions) for one in self._unwritten.values())
         self._unwritten, self._write_failure = {}, None
         _tell_quarantined(published.quarantined)
 
@@ -262,12 +267,14 @@ class Agent:
 
     def _clean(self) -> None:
         """Removes what no question can reach any more, a bounded piece at a time."""
+        most, self._published_rows = _CLEAN_AT_ONCE + 2 * self._published_rows, 0
         now = self._clocks.steady.now_ms()
-        if self._unwritten or now - self._cleaned_at_ms < _CLEAN_EVERY_MS:
+        if self._unwritten or now < self._clean_at_ms:
             return
-        self._cleaned_at_ms = now
+        self._clean_at_ms = now + _CLEAN_EVERY_MS
         try:
-            self._store.remove_expired()
+            if self._store.remove_expired(most).removed >= most:
+                self._clean_at_ms = now
         except _ENDS_ALL:
             raise
         except Exception as error:  # noqa: BLE001 - they take space, and nothing else

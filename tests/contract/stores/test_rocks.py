@@ -239,6 +239,21 @@ def test_the_removal_of_expired_versions_does_a_bounded_piece_of_work(store, mon
     assert store.view("events").floors[0].offset == 9
 
 
+def test_a_table_with_much_to_remove_leaves_the_next_pass_to_the_others(store):
+    both = dict.fromkeys(("one", "other"), table(history_ms=1_000))
+    with closing(RocksStore(store.path / "both", both, store.clock)) as writer:
+        for name in both:
+            writer.publish({name: update(*(version("k", offset, A) for offset in range(9)))})
+        store.clock.advance(100_000)
+        removed, floors = [], []
+        for _ in range(5):
+            removed.append(writer.remove_expired(4).removed)
+            floors.append({name: writer.tables[name].floors[0].offset for name in both if writer.tables[name].floors})
+    assert removed == [4, 4, 4, 4, 0]
+    assert floors[:2] == [{"one": 5}, {"one": 5, "other": 5}]
+    assert floors[-1] == {"one": 9, "other": 9}
+
+
 @pytest.mark.parametrize("batches", [[4], [1, 1, 1, 1], [2, 2]])
 def test_a_version_that_came_before_ones_with_earlier_times_goes_once_a_later_time_hides_it(store, batches):
     writer = store.open()
