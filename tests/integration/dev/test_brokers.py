@@ -10,7 +10,7 @@ from enrich.kafka.groups import committed
 from tests.integration.dev.stacks import StackUnderTest, assert_clear_error
 from tests.support.processes import kill
 from tests.support.topics import Cluster
-from tests.support.waiting import wait_until
+from tests.support.waiting import wait_until, when_reachable
 
 BROKERS = ("kafka", "kafka-2", "kafka-3")
 
@@ -51,7 +51,7 @@ def test_topics_have_three_copies_also_the_internal_ones_and_one_broker_may_die(
         assert committed(consumer, "any", "kept", [0]) == []
     assert is_whole(cluster, "__consumer_offsets")
     kill(stack.pids()["kafka-2"])
-    cluster.produce_ids("kept", range(100))
+    when_reachable(lambda: cluster.produce_ids("kept", range(100)))
     assert set(cluster.ids("kept")) == set(range(100))
     assert stack.status()["kafka-2"]["state"] == "dead"
     done = stack.run("up", "--json")

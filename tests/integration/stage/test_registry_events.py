@@ -107,7 +107,7 @@ def test_events_and_rows_by_a_registry_that_only_the_agent_asks(spark, world, ad
     others = {(pid, command) for pid, command, _ in link.asked if pid != os.getpid() and "enrich.host" not in command}
     assert not others, "somebody else than the driver and the agent asked the registry"
     asked = Counter(line.split()[1].rpartition("/")[2] for _, command, line in link.asked if "enrich.host" in command)
-    assert asked[str(older)] == asked[str(newer)] == 1
+    assert asked[str(older)] == asked[str(newer)] == 1, link.asked
 
 
 def test_topics_with_schemas_of_their_own_are_read_as_one(spark, world, addresses):
