@@ -1,7 +1,6 @@
 """What an agent costs that has nothing to do, by the number of its tables; and beside 200 tables, of which one changes,
 what a publication costs the agent and a snapshot of that table its reader."""
 
-import json
 import os
 import statistics
 import tempfile
@@ -13,8 +12,8 @@ from confluent_kafka.cimpl import NewTopic
 
 from bench.agents import end_agent, family, start_agent
 from bench.harness import Figures, cpu_seconds, say
-from bench.metadata import key_of, row_of
-from enrich.config import Pipeline, load
+from bench.metadata import key_of, pipeline_of, produce, row_of
+from enrich.config import Pipeline
 from enrich.dev import temporary_stack
 from enrich.host.ipc.store_paths import paths_of
 from enrich.host.reader.reading import AgentReader
@@ -38,7 +37,7 @@ def run() -> Figures:
             for tables in TABLES:
                 say(f"round {number}/{ROUNDS}, {tables} tables")
                 with tempfile.TemporaryDirectory(prefix="enrich-bench-") as name:
-                    pipeline = _pipeline(Path(name), stack.bootstrap_servers, tables)
+                    pipeline = pipeline_of(Path(name), stack.bootstrap_servers, *_names(tables))
                     pid = start_agent(pipeline).pid
                     _settle(pid)
                     idle = _share(pid, SECONDS)
@@ -81,50 +80,36 @@ def _behind_ms(pipeline: Pipeline) -> float:
 
 def _changing(pipeline: Pipeline, bootstrap_servers: str, pid: int, idle: float) -> Figures:
     """One row of one table changes ten times a second; a reader of this table takes a snapshot after each."""
-    paths = paths_of(pipeline)
-    with closing(AgentReader(pipeline, holder=os.getpid, tables=["t0"])) as reader:
+    (changing,) = _names(1)
+    with closing(AgentReader(pipeline, holder=os.getpid, tables=[changing])) as reader:
         reader.wait_until_ready(deadline_s=60)
         producer = new_producer({"bootstrap.servers": bootstrap_servers})
-        before, used, begin = living_agent(paths), cpu_seconds(family(pid)), time.monotonic()
+        before, used, begin = reader.header().counter, cpu_seconds(family(pid)), time.monotonic()
         taken = []
         for number in range(_CHANGES):
-            producer.produce("idle-0", row_of(number), key_of(number % 10))
+            producer.produce(changing, row_of(number), key_of(number % 10))
             producer.flush()
             time.sleep(_CHANGE_EVERY_S)
             began = time.thread_time()
             reader.snapshot()
             taken.append(time.thread_time() - began)
         spent = cpu_seconds(family(pid)) - used - idle * (time.monotonic() - begin)
-        after = living_agent(paths)
-    published = 0 if before is None or after is None else after.counter - before.counter
+        published = reader.header().counter - before
     return {"publish_ms": 1000 * spent / published, "snapshot_us": 1e6 * statistics.median(taken)}
 
 
 def _make_topics(bootstrap_servers: str, count: int) -> None:
     admin = new_admin_client({"bootstrap.servers": bootstrap_servers})
     new = [
-        NewTopic(f"idle-{number}", num_partitions=PARTITIONS, replication_factor=1, config=dict(COMPACTED))
-        for number in range(count)
+        NewTopic(name, num_partitions=PARTITIONS, replication_factor=1, config=dict(COMPACTED))
+        for name in _names(count)
     ]
     for made in admin.create_topics(new).values():
         made.result()
-    producer = new_producer({"bootstrap.servers": bootstrap_servers})
-    for number in range(count):
-        for row in range(3):
-            producer.produce(f"idle-{number}", row_of(row), key_of(row))
-    producer.flush()
+    for name in _names(count):
+        produce(bootstrap_servers, name, range(3))
 
 
-def _pipeline(folder: Path, bootstrap_servers: str, tables: int) -> Pipeline:
-    path = folder / "pipeline.yaml"
-    content = {
-        "name": "idle",
-        "kafka": {"bootstrap_servers": bootstrap_servers},
-        "state_dir": str(folder / "state"),
-        "tables": {
-            f"t{number}": {"topic": f"idle-{number}", "format": "json", "columns": "plan string, rps int"}
-            for number in range(tables)
-        },
-    }
-    path.write_text(json.dumps(content), encoding="utf-8")
-    return load(path)
+def _names(count: int) -> list[str]:
+    """Of topics, and of their tables."""
+    return [f"idle-{number}" for number in range(count)]

@@ -10,7 +10,7 @@ from enrich.delivery.partitions.gaps import Gap, gap_of
 from enrich.delivery.partitions.positions import Partition
 from enrich.delivery.plan import Work
 from enrich.kafka import kafka_errors
-from enrich.kafka.clients.errors import MISSING_TOPIC, mapped
+from enrich.kafka.clients.errors import MISSING_TOPIC, mapped, missing_for_now
 
 # How long a poll waits while there is nothing to read: it returns as soon as there is something.
 IDLE_S = 0.1
@@ -145,7 +145,7 @@ class Reading:
             self._handle_lost_offset(message)
         elif error.code() in MISSING_TOPIC:
             # It existed when the route began: it is being recreated, or the brokers do not know it for a moment.
-            raise Retryable(f"Kafka: {error.str()}", where=self._where)
+            raise missing_for_now(error, self._where)
         elif not error.retriable():
             raise mapped(error, f"topic {message.topic()}, partition {message.partition()}")
 

@@ -120,16 +120,12 @@ class Topics:
             return {}
         with self._errors():
             futures = self._admin.describe_topics(TopicCollection(list(names)), request_timeout=self._deadline_s)
-        found: dict[str, tuple[str, list[int]] | EnrichError] = {}
-        for name, future in futures.items():
-            described = self._outcome(future, f"topic {name}")
-            if isinstance(described, Unreachable):
-                raise described  # each of the others would wait as long
-            if isinstance(described, EnrichError):
-                found[name] = described
-            else:
-                found[name] = str(described.topic_id), sorted(each.id for each in described.partitions)
-        return found
+        return {
+            name: one
+            if isinstance(one, EnrichError)
+            else (str(one.topic_id), sorted(each.id for each in one.partitions))
+            for name, one in self._outcomes(futures).items()
+        }
 
     def end_offsets(self, name: str) -> dict[int, int]:
         """For each partition the last stable offset: every transaction below it is committed or aborted."""
@@ -185,16 +181,13 @@ class Topics:
         resources = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in names]
         with self._errors():
             futures = self._admin.describe_configs(resources, request_timeout=self._deadline_s)
-        found: dict[str, Mapping[str, str] | EnrichError] = {}
-        for resource, future in futures.items():
-            entries = self._outcome(future, f"topic {resource.name}")
-            if isinstance(entries, Unreachable):
-                raise entries  # each of the others would wait as long
-            if isinstance(entries, EnrichError):
-                found[resource.name] = entries
-            else:
-                found[resource.name] = {e.name: e.value for e in entries.values() if e.value is not None}
-        return found
+        found = self._outcomes({resource.name: future for resource, future in futures.items()})
+        return {
+            name: one
+            if isinstance(one, EnrichError)
+            else {e.name: e.value for e in one.values() if e.value is not None}
+            for name, one in found.items()
+        }
 
     def written_offsets(self, name: str) -> dict[int, int]:
         """For each partition the end of all that was written, committed or not."""
@@ -242,6 +235,15 @@ class Topics:
             dict(request), isolation_level=isolation, request_timeout=self._deadline_s
         )
         return futures
+
+    def _outcomes(self, futures: "Mapping[str, Future[Any]]") -> Mapping[str, Any]:
+        """Of each topic the result, or the error of our tree. Raises Unreachable: each other one would wait as long."""
+        outcomes = {}
+        for name, future in futures.items():
+            outcomes[name] = self._outcome(future, f"topic {name}")
+            if isinstance(outcomes[name], Unreachable):
+                raise outcomes[name]
+        return outcomes
 
     def _outcome(self, future: "Future[Any]", where: str) -> Any:
         """The result, or the error of our tree."""

@@ -62,11 +62,10 @@ class ManifestFile:
             new.replace(self._directory / _NAME)
 
     def _line_of(self, name: str, table: TableState) -> bytes:
-        known, line = self._lines.get(name, (None, b""))
-        if known is not table:
-            line = _line(_table_document(table))
-            self._lines[name] = table, line
-        return line
+        known = self._lines.get(name)
+        if known is None or known[0] is not table:
+            known = self._lines[name] = table, _line(_table_document(table))
+        return known[1]
 
 
 def read_raw_manifest(directory: Path) -> bytes:
@@ -110,11 +109,10 @@ class ManifestParser:
         return Manifest(Seq(*head["seq"]), head["boot"], tables)
 
     def _table(self, name: str, line: bytes) -> TableState:
-        known, table = self._lines.get(name, (None, TableState()))
-        if known != line:
-            table = _table(self._checked(line))
-            self._lines[name] = line, table
-        return table
+        known = self._lines.get(name)
+        if known is None or known[0] != line:
+            known = self._lines[name] = line, _table(self._checked(line))
+        return known[1]
 
     def _checked(self, line: bytes) -> dict[str, Any]:
         check, _, body = line.partition(b" ")

@@ -90,8 +90,6 @@ class Tailer:
         self._followers.setdefault(topic, set()).add(table)
         ahead = self._followed.setdefault(topic, {})
         behind = {p: offset for p, offset in positions.items() if p not in ahead or offset < ahead[p]}
-        if not behind:
-            return
         self._drop(topic, [partition for partition in behind if partition in ahead])
         known = epochs or {}
         self._epochs.update({(topic, p): known.get(p, -1) for p in behind})

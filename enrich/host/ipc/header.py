@@ -17,6 +17,7 @@ from pathlib import Path
 
 from enrich.base.errors import ConfigError
 from stores.files import mapped_files
+from stores.table import Seq
 
 _SLOT_SIZE = 256 * 1024
 _SLOT_COUNT = 2
@@ -72,6 +73,10 @@ class Header:
     pid_namespace: int
     """To a reader in another namespace the process id means nothing: there only the heartbeat counts."""
     tables: Mapping[str, TableState] = field(default_factory=dict)
+
+    @property
+    def seq(self) -> Seq:
+        return Seq(self.store_id, self.generation, self.counter)
 
 
 class HeaderWriter:

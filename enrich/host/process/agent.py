@@ -295,8 +295,8 @@ class Agent:
 
     def _tell_readers(self) -> None:
         """At once what came from the brokers, and a moment later what else has changed."""
-        now_s, told = time.monotonic(), self._told
-        is_of_seq = told is not None and (told.store_id, told.generation, told.counter) == self._store.seq
+        now_s = time.monotonic()
+        is_of_seq = self._told is not None and self._told.seq == self._store.seq
         if self._has_news or not is_of_seq or now_s - self._told_s >= _TELL_EVERY_S:
             self._has_news, self._told_s = False, now_s
             self._write_header()

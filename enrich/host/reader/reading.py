@@ -194,7 +194,7 @@ class AgentReader:
             self._header = None
 
     def _snapshot(self, header: Header) -> AgentSnapshot:
-        announced = Seq(header.store_id, header.generation, header.counter)
+        announced = header.seq
         segments = self._segments.newest()
         if segments is not None and self._is_enough(segments, announced):
             self._close_rows()  # look-ups do not need RocksDB now, and an open reader takes memory

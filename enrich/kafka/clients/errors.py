@@ -136,5 +136,9 @@ def errors_of_known_topic(where: str) -> Iterator[None]:
         except KafkaException as exception:
             error = exception.args[0]
             if isinstance(error, KafkaError) and error.code() in MISSING_TOPIC:
-                raise Retryable(f"Kafka: {error.str()}", where=where) from exception
+                raise missing_for_now(error, where) from exception
             raise
+
+
+def missing_for_now(error: KafkaError, where: str) -> Retryable:
+    return Retryable(f"Kafka: {error.str()}", where=where)

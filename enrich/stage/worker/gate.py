@@ -15,7 +15,6 @@ from enrich.stage.task.pin import Pin
 from enrich.stage.worker.pinned import behind
 from stores.freshness import MarkStale, is_older
 from stores.protocol import Clock, TableView
-from stores.table import Seq
 
 _LOOK_EVERY_S = 0.02
 _MARKED_AFTER_S = 2.0
@@ -68,7 +67,7 @@ class Gate:
             if header.tables[rule.name].topic_id != pinned.topic_id:
                 return "the rows of this host are of another topic than the batch's pin: the topic was recreated"
             # The header may have been read just before newer rows: it then need not hold for them.
-            is_of_these = Seq(header.store_id, header.generation, header.counter) == snapshot.seq
+            is_of_these = header.seq == snapshot.seq
             if not is_of_these and time.monotonic() - began < _SAID_WITHIN_S:
                 return "the agent has not reported the topic of its newest rows yet"
             missing = behind(snapshot.views[rule.name], pinned.offsets)
