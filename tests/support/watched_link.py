@@ -28,7 +28,7 @@ class WatchedLink:
         with suppress(OSError):
             while True:
                 client, address = self._listener.accept()
-                pid = _process_at(address)
+                pid = _process_between(address, client.getsockname())
                 threading.Thread(target=self._serve, args=(client, pid, _command(pid)), daemon=True).start()
 
     def _serve(self, client: socket.socket, pid: int, command: str) -> None:
@@ -40,12 +40,13 @@ class WatchedLink:
                 client.sendall(answer)
 
 
-def _process_at(address: tuple[str, int]) -> int:
+def _process_between(address: tuple[str, int], link: tuple[str, int]) -> int:
     # The list is made process by process: on a busy machine it may lack a connection that stands. It is not closed
-    # before it is answered.
+    # before it is answered. Both ends are compared: connections to other servers may have the same port on their side,
+    # and belong to others.
     for _ in range(20):
         for connection in psutil.net_connections("tcp"):
-            if connection.pid and connection.laddr and tuple(connection.laddr) == tuple(address):
+            if connection.pid and (connection.laddr, connection.raddr) == (address, link):
                 return connection.pid
     return 0
 
