@@ -19,7 +19,7 @@ from enrich.config import (
     SyncSource,
 )
 from enrich.config.groups import source_group
-from enrich.config.sections.sync.sources import slot_name
+from enrich.config.sections.sync.sources import tables_topic
 from enrich.endpoints.pages import Next, PagesReader, Paging
 from enrich.endpoints.pages.configured import request_of, shown
 from enrich.kafka import librdkafka_settings
@@ -27,7 +27,8 @@ from stores.external.files.formats import FileFormat
 from stores.external.files.reading import FileReader
 from stores.external.postgres.reading import PostgresReader
 from stores.external.redis.reading import RedisReader
-from sync_service.sources.logged.route import LoggedTable, LogRoute
+from sync_service.sources.logged.building import log_route
+from sync_service.sources.logged.route import LogRoute
 from sync_service.sources.polled.files import FileSource
 from sync_service.sources.polled.http import HttpSource
 from sync_service.sources.polled.postgres import PostgresSource, TableQuery
@@ -54,7 +55,7 @@ def _route(pipeline: Pipeline, name: str, source: SyncSource) -> SourceRoute | L
     work = SourceWork(
         name=name,
         identity=source_group(pipeline.name, name),
-        topic=source.topic,
+        topic=tables_topic(pipeline.name, name) if source.has_many_tables else source.topic,
         directory=directory,
         interval_s=source.interval.total_seconds(),
         delete_guard=source.delete_guard,
@@ -63,13 +64,10 @@ def _route(pipeline: Pipeline, name: str, source: SyncSource) -> SourceRoute | L
     )
     roles = (Role.producer, Role.consumer, Role.common)
     connections = Connections(*(librdkafka_settings(pipeline.kafka, role) for role in roles))
-    encoder = partial(encoder_for, source, pipeline.kafka)
     postgres = source.from_.postgres
     if postgres is not None and postgres.follow is Follow.log:
-        slot = postgres.slot or slot_name(pipeline.name, name)
-        dsn = postgres.dsn.get_secret_value()
-        logged = LoggedTable(dsn, postgres.table, postgres.key, postgres.columns, slot)
-        return LogRoute(work, connections, encoder, logged)
+        return log_route(pipeline, name, source, postgres, work, connections)
+    encoder = partial(encoder_for, source, pipeline.kafka)
     return SourceRoute(work, connections, encoder, partial(_source, source, directory))
 
 
@@ -88,8 +86,8 @@ def _source(source: SyncSource, directory: Path, stopping: Stopping) -> Source:
 
 def _postgres(postgres: PostgresOrigin, stopping: Stopping) -> Source:
     query = TableQuery(
-        table=postgres.table,
-        key=postgres.key,
+        table=postgres.table or "",
+        key=postgres.key or (),
         columns=postgres.columns,
         cursor=postgres.cursor,
         overlap_ms=_milliseconds(postgres.overlap),

@@ -7,12 +7,26 @@ from contextlib import contextmanager
 
 @contextmanager
 def beside(work: Callable[[threading.Event], None]) -> Iterator[None]:
-    """`work` gets the event that ends it."""
+    """`work` gets the event that ends it. If it fails, so does the block."""
     stopping = threading.Event()
-    thread = threading.Thread(target=work, args=[stopping])
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            work(stopping)
+        except BaseException as error:  # noqa: BLE001 - raised below
+            failures.append(error)
+
+    thread = threading.Thread(target=run)
     thread.start()
     try:
         yield
+    except Exception as error:
+        if failures:
+            raise failures[0] from error
+        raise
     finally:
         stopping.set()
         thread.join()
+    if failures:
+        raise failures[0]

@@ -41,6 +41,8 @@ class SourceWorld:
         self.origin: dict[str, Any] = {"postgres": {"dsn": self.dsn, "table": self.name, "key": ["id"]}}
         self.settings: dict[str, Any] = {"interval": "50ms"}
         self.client: dict[str, Any] = {}
+        self.registry: dict[str, Any] = {}
+        """The section `kafka.registry`, if there is one."""
 
     @property
     def known(self) -> Path:
@@ -90,7 +92,11 @@ class SourceWorld:
         source = {"topic": self.topic, "format": "json", "from": self.origin, **self.settings}
         return {
             "name": self.name,
-            "kafka": {"bootstrap_servers": self.cluster.connection["bootstrap.servers"], "client": self.client},
+            "kafka": {
+                "bootstrap_servers": self.cluster.connection["bootstrap.servers"],
+                "client": self.client,
+                **({"registry": self.registry} if self.registry else {}),
+            },
             "state_dir": str(self.directory / "state"),
             "sync": {"listen": "127.0.0.1:0", "sources": {"in": source}},
         }

@@ -20,13 +20,24 @@ def of_logs(pipeline: Pipeline) -> Iterator[Verdict]:
 
 def _of_log(name: str, postgres: PostgresOrigin, slot: str) -> Iterator[Verdict]:
     # Imported late: the driver takes a tenth of a second, and few pipelines need it here.
+    from stores.external.postgres.log.catalog import Catalog
     from stores.external.postgres.log.slots import Slots
 
     source = f"source {name}"
     try:
         with closing(Slots(postgres.dsn.get_secret_value(), slot)) as slots:
             slots.require_settings()
-            slots.table(postgres.table, postgres.key)
+            if postgres.table is not None:
+                slots.table(postgres.table, postgres.key or ())
+                followed = f"table {postgres.table}"
+            else:
+                catalog = Catalog(slots, postgres.tables or ())
+                found = [each for each in catalog.tables() if catalog.matches(each)]
+                followed = f"{sum(each.trouble is None for each in found)} tables"
+                for each in found:
+                    if each.trouble is not None:
+                        what = f"{source}: table {each.full_name}: {each.trouble.what}"
+                        yield bad("logs", what, each.trouble.next_step)
             limit, now = slots.keep_limit(), slots.slot()
     except EnrichError as error:
         yield bad("logs", f"{source}: {error.what}", error.next_step)
@@ -40,4 +51,4 @@ def _of_log(name: str, postgres: PostgresOrigin, slot: str) -> Iterator[Verdict]
         step = "ALTER SYSTEM SET max_slot_wal_keep_size = '50GB'; then SELECT pg_reload_conf()"
         yield warning("logs", f"{source}: a slot that nobody reads may fill the disk of PostgreSQL", step)
     else:
-        yield good("logs", f"{source}: table {postgres.table} can be followed")
+        yield good("logs", f"{source}: {followed} can be followed")

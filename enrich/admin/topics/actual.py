@@ -1,6 +1,6 @@
 """The topics as they are on the brokers: partitions, replicas, settings, rights."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from enrich.admin.rights import needs
 from enrich.admin.topics.uses import Right
 from enrich.base.errors import ConfigError, EnrichError
 from enrich.config import Pipeline
+from enrich.config.sections.sync.sources import topics_of_tables
 from enrich.kafka.clients.errors import kafka_errors
 
 
@@ -44,11 +45,13 @@ class Actual:
 
 
 def matching_topics(pipeline: Pipeline, cluster: Cluster) -> Collection[str]:
-    """The existing topics that match the pattern of a stage's source. Asks for them only if there is a pattern."""
+    """The existing topics that match the pattern of a stage's source, or may be of tables of a source for topics. Asks
+    for them only if there is a pattern."""
     sources = [stage.source for stage in pipeline.stages.values() if stage.source.topic_pattern is not None]
-    if not sources:
-        return []
-    return [name for name in cluster.topics.names("") if any(source.reads(name) for source in sources)]
+    matches: list[Callable[[str], object]] = [source.reads for source in sources]
+    origins = () if pipeline.sync is None else pipeline.sync.sources.values()
+    matches += [topics_of_tables(origin.topic).fullmatch for origin in origins if origin.has_many_tables]
+    return [name for name in cluster.topics.names("") if any(each(name) for each in matches)] if matches else []
 
 
 def actual_topics(cluster: Cluster, names: Collection[str]) -> dict[str, Actual]:

@@ -6,6 +6,7 @@ from datetime import timedelta
 from enum import StrEnum
 
 from enrich.config import Compaction, Invalid, Pipeline, retry_in_topics, retry_out_topic, retry_topics
+from enrich.config.sections.sync.sources import tables_topic, topics_of_tables
 from enrich.delivery.holds import holds_topic
 from enrich.tally.writing import KEPT
 
@@ -17,6 +18,7 @@ class Use(StrEnum):
     rows = "rows"
     letters = "letters"
     holds = "holds"
+    states = "states"
     tallies = "tallies"
     verdicts = "verdicts"
     ratings = "ratings"
@@ -62,7 +64,7 @@ def uses_of(pipeline: Pipeline, existing: Collection[str] = ()) -> Iterator[Used
     """`existing`: the topics that there are, of which patterns choose."""
     yield from _of_tables(pipeline)
     yield from _of_stages(pipeline, existing)
-    yield from _of_sync(pipeline)
+    yield from _of_sync(pipeline, existing)
     yield from _of_ingest(pipeline)
     yield from _of_expel(pipeline)
     if pipeline.tallies_topic is not None:
@@ -106,7 +108,7 @@ def _of_stages(pipeline: Pipeline, existing: Collection[str]) -> Iterator[Used]:
             yield Used(stage.writeback.topic, Use.rows, f"write-back of stage {name}", WRITES)
 
 
-def _of_sync(pipeline: Pipeline) -> Iterator[Used]:
+def _of_sync(pipeline: Pipeline, existing: Collection[str]) -> Iterator[Used]:
     if pipeline.sync is None:
         return
     for name, route in pipeline.sync.writeback.items():
@@ -117,7 +119,13 @@ def _of_sync(pipeline: Pipeline) -> Iterator[Used]:
             yield Used(topic, Use.events, f"retries of route {name}", READS | WRITES, form)
     for name, origin in pipeline.sync.sources.items():
         form = _format(str(origin.format), origin.framing)
-        yield Used(origin.topic, Use.rows, f"source route {name}", READS | WRITES, form)
+        by = f"source route {name}"
+        if not origin.has_many_tables:
+            yield Used(origin.topic, Use.rows, by, READS | WRITES, form)
+            continue
+        yield Used(tables_topic(pipeline.name, name), Use.states, f"tables of source route {name}", READS | WRITES)
+        for topic in filter(topics_of_tables(origin.topic).fullmatch, existing):
+            yield Used(topic, Use.rows, by, READS | WRITES, form)
 
 
 def _of_ingest(pipeline: Pipeline) -> Iterator[Used]:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
-from enrich.admin.topics.uses import Right, Use, Used, uses_of
+from enrich.admin.topics.uses import READS, WRITES, Right, Use, Used, uses_of
 from enrich.config import EVERY_TOPIC, Cleanup, Pipeline, TopicWishes
 from enrich.tally.writing import TOPIC_SETTINGS
 from enrich.verdict.topic import settings_of as verdict_settings
@@ -64,6 +64,11 @@ def wanted_topics(pipeline: Pipeline, existing: Collection[str] = ()) -> dict[st
     return {name: _wanted(pipeline, name, uses) for name, uses in sorted(by_topic.items())}
 
 
+def wanted_rows(pipeline: Pipeline, topic: str, by: str) -> Wanted:
+    """A topic for rows, whose name is not in the configuration but follows from it."""
+    return _wanted(pipeline, topic, [Used(topic, Use.rows, by, WRITES | READS)])
+
+
 def wishes_for(pipeline: Pipeline, topic: str) -> TopicWishes:
     nothing = TopicWishes()
     return pipeline.topics.get(topic, nothing).over(pipeline.topics.get(EVERY_TOPIC, nothing))
@@ -75,7 +80,7 @@ def _wanted(pipeline: Pipeline, name: str, uses: list[Used]) -> Wanted:
         return Wanted(name, uses[0].use, tuple(used.by for used in uses), {}, rights)
     wishes = wishes_for(pipeline, name)
     use = next(kind for kind in Use if any(used.use is kind for used in uses))
-    if use in (Use.holds, Use.verdicts, Use.ratings):
+    if use in (Use.holds, Use.states, Use.verdicts, Use.ratings):
         wishes = wishes.model_copy(update={"partitions": 1})
     form = next((used.format for kind in Use for used in uses if used.use is kind and used.format), None)
     return Wanted(

@@ -246,6 +246,12 @@ Expressions = Annotated[
     PlainSerializer(lambda keys: keys[0] if len(keys) == 1 else list(keys)),
     WithJsonSchema(LIST_OR_TEXT),
 ]
+Patterns = Annotated[
+    tuple[str, ...],
+    list_of_text("a pattern such as app.*, or a list of them"),
+    PlainSerializer(lambda keys: keys[0] if len(keys) == 1 else list(keys)),
+    WithJsonSchema(LIST_OR_TEXT),
+]
 Names = Annotated[tuple[str, ...], BeforeValidator(_as_names), WithJsonSchema(_NAMES)]
 Secret = Annotated[Password, BeforeValidator(_as_password), PlainSerializer(_shown), WithJsonSchema({"type": "string"})]
 Secrets = Annotated[

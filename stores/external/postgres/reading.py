@@ -24,7 +24,7 @@ _CONNECT_S = 10
 # Fixed formats of all values, whatever the server's or the user's defaults are.
 _SETTINGS = (
     "SET TimeZone = 'UTC'; SET DateStyle = 'ISO'; SET IntervalStyle = 'iso_8601'; SET bytea_output = 'hex'; "
-    "SET extra_float_digits = 1; SET client_encoding = 'UTF8'; SET statement_timeout = 0; SET lock_timeout = '10s'; "
+    "SET extra_float_digits = 1; SET client_encoding = 'UTF8'; SET statement_timeout = 0; "
     "SET idle_in_transaction_session_timeout = 0"
 )
 
@@ -80,10 +80,19 @@ class Moment:
 class PostgresReader:
     """Reads one database. Each snapshot has its own connection.
 
-    Every wait ends when `stopping` says so (Retryable) or when nothing has arrived for `stalled_s` (Unreachable).
+    Every wait ends when `stopping` says so (Retryable) or when nothing has arrived for `stalled_s` (Unreachable), or
+    after `lock_s` for a table that somebody locks.
     """
 
-    def __init__(self, dsn: str, *, stopping: Callable[[], bool] = lambda: False, stalled_s: float = 60.0) -> None:
+    def __init__(
+        self,
+        dsn: str,
+        *,
+        stopping: Callable[[], bool] = lambda: False,
+        stalled_s: float = 60.0,
+        lock_s: float = 10.0,
+    ) -> None:
+        self._settings = f"{_SETTINGS}; SET lock_timeout = {round(lock_s * 1000)}"
         self._dsn = dsn
         self._stopping = stopping
         self._stalled_s = stalled_s
@@ -94,7 +103,7 @@ class PostgresReader:
         connection = connect(self._dsn, timeout_s=_CONNECT_S, application="enrich")
         try:
             wire = _Wire(connection.pgconn, self._stopping, self._stalled_s)
-            wire.run(_SETTINGS)
+            wire.run(self._settings)
             moment = _moment(wire)
             wire.run("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             ((taken, is_standby, oldest, newest),) = _texts(wire.run(_TAKEN))

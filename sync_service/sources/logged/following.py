@@ -1,24 +1,23 @@
-"""Applies the log to the topic: whole transactions of the database, several in one of Kafka, never one in two."""
+"""Applies the log to the topics: whole transactions of the database, several in one of Kafka, never one in two."""
 
 import logging
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from enrich.base.errors import ConfigError
-from enrich.codecs.encoding import Encoder
-from enrich.kafka.writing.dead_letters import HeaderList
+from enrich.base.errors import BadRecord, ConfigError
 from enrich.kafka.writing.transactions import TransactionalProducer
 from stores.clock import SystemClock
 from stores.external.postgres.log.messages import (
     COMMIT,
+    DELETE,
+    INSERT,
     MESSAGE,
     RELATION,
     TRUNCATE,
-    ColumnSent,
+    UPDATE,
     Piece,
     Relation,
     Transactions,
@@ -27,20 +26,21 @@ from stores.external.postgres.log.messages import (
     transactions_of,
 )
 from stores.external.postgres.log.slots import Slots
-from stores.external.postgres.log.stream import ReplicationStream, lsn_text
+from stores.external.postgres.log.stream import ReplicationStream
 from stores.external.postgres.log.tuples import Changes, changes_of
 from stores.external.postgres.reading import PostgresReader
 from stores.keys import keys_of
-from sync_service.sources.logged.comparing import TableRows
-from sync_service.sources.logged.headers import Operation, of_change
-from sync_service.sources.logged.place import Place, Places
+from sync_service.sources.logged.followed import Followed, TableError, shape_of
+from sync_service.sources.logged.headers import Operation, Stamped
+from sync_service.sources.logged.keeping import Keeping
+from sync_service.sources.logged.place import Place, TableState
 from sync_service.sources.logged.rows import LoggedRows
+from sync_service.sources.logged.tables import Tables
 from sync_service.sources.reporting import StatusReporter
 
 _log = logging.getLogger("enrich.sync")
 
 _PIECE, _WAIT_S = 1 << 20, 0.2
-_BEAT_EVERY_S = 10.0
 _REMEMBERED = 4_096
 """Of the newest transactions that were applied, for a snapshot that is taken meanwhile."""
 
@@ -53,63 +53,30 @@ class Tools:
     slots: Slots
     reader: PostgresReader
     producer: TransactionalProducer
-    places: Places
-    table: TableRows
-    table_id: int
-    shape: Callable[[], str]
-    """The table's columns now."""
-    encoder: Encoder
-    topic: str
-    largest: int
-    """Most bytes of a record's key and value that the topic takes."""
+    keeping: Keeping
     reporter: StatusReporter
-
-
-@dataclass(frozen=True)
-class Stamped:
-    """Transactions with the versions and times of their records."""
-
-    transactions: Transactions
-    version: Numbers
-    time_ms: Numbers
-
-    def after(self, others: "Stamped") -> "Stamped":
-        return Stamped(
-            self.transactions.after(others.transactions),
-            np.concatenate([others.version, self.version]),
-            np.concatenate([others.time_ms, self.time_ms]),
-        )
-
-    @property
-    def last(self) -> "Stamped":
-        return Stamped(self.transactions.last, self.version[-1:], self.time_ms[-1:])
-
-    def headers(self, number: int, operation: Operation) -> HeaderList:
-        of = self.transactions
-        numbers = (of.commit[number], of.xid[number], of.time_us[number], self.version[number])
-        return of_change(operation, *map(int, numbers))
 
 
 class Following:
     """From a place in the log on."""
 
-    def __init__(self, tools: Tools, place: Place) -> None:
+    def __init__(self, tools: Tools, place: Place, tables: Tables) -> None:
+        """The tables may change between two steps."""
         self._tools = tools
+        self._tables = tables
         self.place = place
-        self.must_compare: str | None = None
-        """Why the topic has to be compared with the table again."""
         self.applied: Numbers = np.zeros(0, np.int64)
-        self._rows: LoggedRows | None = None
         none = np.zeros(1, np.int64)
         self._under_way = Stamped(Transactions(none, none, none), none, none)
         """A piece may begin in the middle of a transaction."""
         self._rest: list[bytes] = []
         """Read, and behind the last whole transaction."""
-        self._beaten_s = 0.0
+        self._relations: dict[int, Relation] = {}
+        """All that the log has told: it does so once a connection, and a table may be followed later."""
+        self._changed: dict[str, TableState] = {}
 
     def step(self, checkpoint: Callable[[], None]) -> None:
-        """Applies what there is, or waits a moment."""
-        self._beat()
+        """Applies what there is, or waits a moment. Raises TableError if a table cannot go on."""
         messages = self._rest + self._tools.stream.read(_PIECE, _WAIT_S)
         self._rest = []
         if not any(message[:1] == b"w" for message in messages):
@@ -123,130 +90,145 @@ class Following:
                 messages = self._tools.stream.read(_PIECE, _WAIT_S)
             self._apply(messages[:end])
             self._rest = messages[end:]
-            if self.must_compare is not None:
-                self.place = replace(self.place, shape="")  # for whoever takes over now, too
-            self._tools.places.write(self.place, self._tools.producer)
+            self._tools.keeping.write(self.place, self._changed, self._tools.producer)
+        self._changed = {}
         self._tools.stream.confirm(self.place.at)
         self._tools.reporter.progressed(lag=0)
 
-    def _beat(self) -> None:
-        if time.monotonic() - self._beaten_s > _BEAT_EVERY_S:
-            self._beaten_s = time.monotonic()
-            self._tools.slots.beat()
-            self._describe()
-            # The log tells of other columns with the next change only, and there may be none.
-            if self._tools.shape() != self.place.shape:
-                self.must_compare = "the table's columns have changed"
+    def note(self, place: Place, changed: Mapping[str, TableState]) -> None:
+        """In a transaction of its own."""
+        self.place = place
+        with self._tools.producer.transaction():
+            self._tools.keeping.write(place, changed, self._tools.producer)
 
-    def _describe(self) -> None:
-        slot, status = self._tools.slots.slot(), self._tools.reporter.status
-        gauges = {} if slot is None else {"slot_bytes": float(slot.held_bytes)}
-        details = {"warnings": [], **status.details, "slot": self.place.slot, "place": lsn_text(self.place.at)}
-        self._tools.reporter.describe({**status.gauges, **gauges}, details)
+    def take_up(self, table: Followed) -> None:
+        """After a comparison: the log may have told the table's shape before."""
+        relation = self._relations.get(table.rows.id)
+        # If it is of another shape, the log tells the new one before the next change.
+        if relation is not None and shape_of(relation.columns) == table.state.shape:
+            self._take(table, relation)
 
     def _apply(self, messages: Sequence[bytes]) -> None:
         piece, _ = taken_apart(messages)
         if not len(piece.at):
             return
         transactions, number_of = transactions_of(piece)
-        self.place, stamped = _stamped(self.place, transactions)
+        stamped = Stamped.of(transactions, self.place.stamps, SystemClock().now_ms())
+        if len(stamped.version):
+            self.place = replace(self.place, version=int(stamped.version[-1]), time_ms=int(stamped.time_ms[-1]))
         stamped, number_of = stamped.after(self._under_way), number_of + 1
         self._under_way = stamped.last
-        xids = stamped.transactions.xid[number_of]
+        relations = _relations_of(piece)
         breaks = np.flatnonzero((piece.kind == RELATION) | (piece.kind == TRUNCATE)).tolist()
         start = 0
         for index in [*breaks, len(piece.at)]:
-            self._write(piece, start, index, stamped, number_of)
+            for relation in np.unique(relations[start:index]).tolist():
+                table = self._tables.by_id.get(relation)
+                if table is not None and table.in_log is not None:
+                    rows = start + np.flatnonzero(relations[start:index] == relation)
+                    self._write_or_raise(table, table.in_log, piece.select(rows), number_of[rows], stamped)
             start = index
             if index == len(piece.at):
                 break
             if piece.kind[index] == RELATION:
-                self._take_shape(piece.relation(index))
-            elif self._tools.table_id in piece.truncated(index) and not self.place.has(xids[index : index + 1])[0]:
-                self.must_compare = "the table was truncated"
+                self._hear(piece.relation(index))
+            else:
+                self._truncate(piece.truncated(index), stamped.transactions.xid[number_of[index : index + 1]])
         ends = ends_of(piece)
         if len(ends):
-            self.place = self.place.advanced(int(ends[-1]))
+            self.place = replace(self.place, at=int(ends[-1]))
             self.applied = np.concatenate([self.applied, transactions.xid])[-_REMEMBERED:]
 
-    def _take_shape(self, relation: Relation) -> None:
-        table = self._tools.table
-        if relation.id != self._tools.table_id:
-            return
-        names = [column.name for column in relation.columns]
-        values = table.values(names, self._tools.encoder)
-        for name in (*table.key, *values):
-            if name not in names:
-                raise ConfigError(
-                    f"the table has no column {name} any more, or the publication leaves it out",
-                    where=f"table {table.name}",
-                    next_step=f"its columns in the log: {', '.join(names)}",
-                )
-        if shape_of(relation.columns) != self.place.shape:
-            # An added column may have a default, by which all rows have changed and none is in the log.
-            self.must_compare = "the table's columns have changed"
-        kinds = self._tools.slots.kinds([column.type_id for column in relation.columns])
-        self._rows = LoggedRows(relation, kinds, table.key, values, self._tools.encoder)
+    def _hear(self, relation: Relation) -> None:
+        self._relations[relation.id] = relation
+        table = self._tables.by_id.get(relation.id)
+        if table is not None:
+            self._take(table, relation)
 
-    def _write(self, piece: Piece, start: int, end: int, stamped: "Stamped", number_of: Numbers) -> None:
-        rows = self._rows
-        if rows is None or start == end:
+    def _take(self, table: Followed, relation: Relation) -> None:
+        if table.rows.full_name not in (None, f"{relation.schema}.{relation.name}"):
+            self._unsettle(table, "the table was renamed")
             return
-        part = piece.select(slice(start, end))
-        changes = changes_of(part, number_of[start:end], rows.relation.id, len(rows.relation.columns))
-        if not len(changes.transaction):
-            return
-        left_out = self.place.has(stamped.transactions.xid[changes.transaction])
+        kinds = self._tools.slots.kinds([column.type_id for column in relation.columns])
+        was = table.state
+        try:
+            table.take(relation, kinds, self.place.at)
+        except ConfigError as error:
+            raise TableError(table.name, error) from error
+        if table.state != was:
+            self._changed[table.name] = table.state
+
+    def _truncate(self, tables: Sequence[int], xid: Numbers) -> None:
+        for relation in tables:
+            table = self._tables.by_id.get(relation)
+            if table is not None and table.state.is_followed and not table.state.has(xid, self.place.at)[0]:
+                self._unsettle(table, "the table was truncated")
+
+    def _unsettle(self, table: Followed, why: str) -> None:
+        table.must_compare(why)
+        self._changed[table.name] = table.state  # for whoever takes over now, too
+
+    def _write_or_raise(
+        self, table: Followed, rows: LoggedRows, part: Piece, number_of: Numbers, stamped: Stamped
+    ) -> None:
+        try:
+            self._write(table, rows, part, number_of, stamped)
+        except (ConfigError, BadRecord) as error:
+            raise TableError(table.name, error) from error
+
+    def _write(self, table: Followed, rows: LoggedRows, part: Piece, number_of: Numbers, stamped: Stamped) -> None:
+        producer, reporter = self._tools.producer, self._tools.reporter
+        changes = changes_of(part, number_of, rows.relation.id, len(rows.relation.columns))
+        left_out = table.state.has(stamped.transactions.xid[changes.transaction], self.place.at)
         missing = rows.missing(changes) & ~left_out
-        records, reasons = rows.records(changes, left_out, missing, self._tools.largest)
+        records, reasons = rows.records(changes, left_out, missing, table.largest)
         marks = list(zip(records.transaction, records.operation, strict=True))
         headers = {mark: stamped.headers(*mark) for mark in set(marks)}
         chosen = [headers[mark] for mark in marks]
-        times = stamped.time_ms[records.transaction].tolist()
-        dated = zip(records.keys, records.values, chosen, times, strict=True)
-        self._tools.producer.produce_dated(self._tools.topic, dated)
-        again = self._read_again(rows, changes, np.flatnonzero(missing), stamped) if missing.any() else 0
+        times = np.maximum(stamped.time_ms[records.transaction], table.state.time_ms).tolist()
+        producer.produce_dated(table.topic, zip(records.keys, records.values, chosen, times, strict=True))
+        again = self._read_again(table, rows, changes, np.flatnonzero(missing), stamped) if missing.any() else 0
         for reason, number in reasons.items():
-            _log.warning("%d rows cannot become records: %s", number, reason, extra={"topic": self._tools.topic})
-        self._tools.reporter.count(
+            _log.warning("%d rows cannot become records: %s", number, reason, extra={"topic": table.topic})
+        reporter.count(
             rows_read=len(changes.transaction),
             rows_written=len(records.keys) + again,
             rows_deleted=int((changes.is_delete & ~left_out).sum()),
             rows_rejected=sum(reasons.values()),
         )
 
-    def _read_again(self, rows: LoggedRows, changes: Changes, chosen: Numbers, stamped: "Stamped") -> int:
+    def _read_again(
+        self, table: Followed, rows: LoggedRows, changes: Changes, chosen: Numbers, stamped: Stamped
+    ) -> int:
         """Rows of which the log has not all: as they are now. One that is gone is deleted later in the log."""
+        assert table.encoder is not None  # noqa: S101 - it is followed
         last = int(changes.transaction[chosen[-1]])
-        table = self._tools.table
         with self._tools.reader.snapshot() as snapshot:
-            shape = snapshot.shape(table.name)
-            values = table.values([column.name for column in shape.columns], self._tools.encoder)
-            wanted = list(dict.fromkeys((*table.key, *values)))
+            shape = snapshot.shape(table.rows.name)
+            values = table.rows.values([column.name for column in shape.columns], table.encoder.columns)
+            wanted = list(dict.fromkeys((*table.rows.key, *values)))
             batch = snapshot.rows_of(shape, wanted, rows.key_texts(changes, chosen))
         if not batch.num_rows:
             return 0
-        encoded = self._tools.encoder.encode(batch.select(list(values)))
-        keys = keys_of(batch, table.key).to_pylist()
-        headers, time_ms = stamped.headers(last, Operation.update), int(stamped.time_ms[last])
+        encoded = table.encoder.encode(batch.select(list(values)))
+        keys = keys_of(batch, table.rows.key).to_pylist()
+        headers = stamped.headers(last, Operation.update)
+        time_ms = max(int(stamped.time_ms[last]), table.state.time_ms)
         pairs = [
             (key, value, headers, time_ms)
             for key, value in zip(keys, encoded.values.to_pylist(), strict=True)
-            if value is not None and len(key) + len(value) <= self._tools.largest
+            if value is not None and len(key) + len(value) <= table.largest
         ]
-        self._tools.producer.produce_dated(self._tools.topic, pairs)
+        self._tools.producer.produce_dated(table.topic, pairs)
         return len(pairs)
 
 
-def shape_of(columns: Sequence[ColumnSent]) -> str:
-    return repr([(column.name, column.type_id, column.type_modifier) for column in columns])
-
-
-def _stamped(place: Place, transactions: Transactions) -> tuple[Place, Stamped]:
-    version, time_ms = place.stamps.given(transactions, SystemClock().now_ms())
-    if len(version):
-        place = replace(place, version=int(version[-1]), time_ms=int(time_ms[-1]))
-    return place, Stamped(transactions, version, time_ms)
+def _relations_of(piece: Piece) -> Numbers:
+    """Of each change its table; 0 for what is no change of a row."""
+    rows = np.flatnonzero((piece.kind == INSERT) | (piece.kind == UPDATE) | (piece.kind == DELETE))
+    relations = np.zeros(len(piece.at), np.int64)
+    relations[rows] = piece.number(piece.at[rows] + 1, 4)
+    return relations
 
 
 def _end_of_whole(messages: Sequence[bytes]) -> int:

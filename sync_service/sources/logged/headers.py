@@ -41,6 +41,35 @@ class Stamps:
         return version, np.maximum.accumulate(np.concatenate([[self.time_ms], times]))[1:]
 
 
+@dataclass(frozen=True)
+class Stamped:
+    """Transactions with the versions and times of their records."""
+
+    transactions: Transactions
+    version: Numbers
+    time_ms: Numbers
+
+    @classmethod
+    def of(cls, transactions: Transactions, stamps: Stamps, now_ms: int) -> "Stamped":
+        return cls(transactions, *stamps.given(transactions, now_ms))
+
+    def after(self, others: "Stamped") -> "Stamped":
+        return Stamped(
+            self.transactions.after(others.transactions),
+            np.concatenate([others.version, self.version]),
+            np.concatenate([others.time_ms, self.time_ms]),
+        )
+
+    @property
+    def last(self) -> "Stamped":
+        return Stamped(self.transactions.last, self.version[-1:], self.time_ms[-1:])
+
+    def headers(self, number: int, operation: Operation) -> HeaderList:
+        of = self.transactions
+        numbers = (of.commit[number], of.xid[number], of.time_us[number], self.version[number])
+        return of_change(operation, *map(int, numbers))
+
+
 def of_change(operation: Operation, lsn: int, xid: int, time_us: int, version: int) -> HeaderList:
     """Of a transaction's records with this operation."""
     return _headers(operation, lsn, time_us, version, xid)

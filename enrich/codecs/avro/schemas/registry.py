@@ -117,6 +117,14 @@ class Registry:
             return self._id(self._answer(f"/subjects/{quote(subject, safe='')}/versions", what, end, body)), schema
         return self._of(subject, schema_id)
 
+    def register(self, subject: str, schema: str) -> int:
+        """The id of this schema, registered as the subject's newest if it has it not yet. Raises ConfigError if the
+        subject's compatibility does not allow it."""
+        what = f"the schema that the columns give for {subject}: it may not follow the one before"
+        end = self._clock() + self._deadline_s
+        body = json.dumps({"schema": schema}).encode()
+        return self._id(self._answer(f"/subjects/{quote(subject, safe='')}/versions", what, end, body))
+
     def _newest(self, subject: str) -> int:
         """Raises BadRecord if there is no such subject."""
         end = self._clock() + self._deadline_s

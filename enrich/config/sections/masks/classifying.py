@@ -91,5 +91,6 @@ def _meant(masks: Masks) -> Iterator[tuple[str, Mapping[str, Masking]]]:
 def _tables(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
     if pipeline.sync is not None:
         for source in pipeline.sync.sources.values():
-            if source.from_.postgres is not None:
-                yield source.topic, source.from_.postgres.table
+            postgres = source.from_.postgres
+            if postgres is not None and postgres.table is not None:
+                yield source.topic, postgres.table

@@ -6,6 +6,7 @@ from enrich.config.messages.problems import Finding, Path
 from enrich.config.sections.edges.expel import retry_in_topics, retry_out_topic
 from enrich.config.sections.edges.ingest import Invalid
 from enrich.config.sections.pipeline import Pipeline
+from enrich.config.sections.sync.sources import tables_topic
 from enrich.config.sections.sync.writeback import retry_topics
 
 
@@ -48,4 +49,8 @@ def _no_events(pipeline: Pipeline, but: str) -> Iterator[tuple[str, str, Path]]:
         for topic, _ in retry_topics(pipeline.name, name, back.retries):
             yield topic, f"where rows of the write-back {name} wait", ("sync", "writeback", name, "retries")
     for name, origin in pipeline.sync.sources.items():
-        yield origin.topic, f"the topic of the source {name}", ("sync", "sources", name, "topic")
+        path = ("sync", "sources", name, "topic")
+        if origin.has_many_tables:  # stages may read the topics of its tables
+            yield tables_topic(pipeline.name, name), f"what the source {name} keeps about its tables", path
+        else:
+            yield origin.topic, f"the topic of the source {name}", path

@@ -9,6 +9,7 @@ from enrich.config.messages.problems import Finding, Path
 from enrich.config.messages.words import hint
 from enrich.config.sections.kafka.section import KafkaSection
 from enrich.config.sections.sync.sources import (
+    TABLE_PARTS,
     FileOrigin,
     FileType,
     Follow,
@@ -36,6 +37,7 @@ def source_rules(sources: Mapping[str, SyncSource], here: Path, kafka: KafkaSect
         yield from _encoding(source, at, kafka)
         if not source.interval:
             yield Finding((*at, "interval"), "must be more than 0")
+        yield from _topic(source, at)
         given, origin = source.from_.given, (*at, "from")
         if len(given) != 1:
             about = tuple((*origin, kind) for kind in given)
@@ -43,6 +45,22 @@ def source_rules(sources: Mapping[str, SyncSource], here: Path, kafka: KafkaSect
             continue
         for kind, section in given.items():
             yield from _RULES[kind](section, (*origin, kind))
+
+
+def _topic(source: SyncSource, here: Path) -> Iterator[Finding]:
+    parts = [part for part in TABLE_PARTS if part in source.topic]
+    if not source.has_many_tables:
+        if parts:
+            message = f"{parts[0]} needs `tables`: this source has one table"
+            yield Finding((*here, "topic"), message, about=((*here, "from"),))
+        return
+    about = ((*here, "from", "postgres", "tables"),)
+    if len(parts) < len(TABLE_PARTS):
+        message = "with `tables` it needs {schema} and {table}: each table has a topic of its own"
+        yield Finding((*here, "topic"), message, about=about)
+    if source.schema_ is not None or source.file is not None:
+        message = "with `tables` each table has its own schema, in the registry: leave schema and file out"
+        yield Finding((*here, "schema"), message, about=about)
 
 
 def _encoding(source: SyncSource, here: Path, kafka: KafkaSection) -> Iterator[Finding]:
@@ -61,6 +79,21 @@ def _postgres(postgres: PostgresOrigin, here: Path) -> Iterator[Finding]:
         yield Finding((*here, "cursor"), "only with follow: cursor", about=((*here, "follow"),))
     if postgres.follow is Follow.cursor and postgres.slot is not None:
         yield Finding((*here, "slot"), "only with follow: log", about=((*here, "follow"),))
+    if (postgres.table is None) == (postgres.tables is None):
+        about = () if postgres.table is None else ((*here, "tables"),)
+        yield Finding((*here, "table"), "give `table`, or `tables` with `follow: log`", about=about)
+    elif postgres.tables is not None:
+        if postgres.follow is not Follow.log:
+            yield Finding((*here, "tables"), "only with follow: log", about=((*here, "follow"),))
+        for name in ("key", "columns"):
+            if getattr(postgres, name) is not None:
+                message = "not with `tables`: each has its primary key, and all its columns"
+                yield Finding((*here, name), message, about=((*here, "tables"),))
+        for pattern in postgres.tables:
+            if "." not in pattern:
+                yield Finding((*here, "tables"), f"{pattern} has no schema: write schema.table, such as app.*")
+    elif postgres.key is None:
+        yield Finding((*here, "key"), "a table needs `key`: the columns of its unique key", about=((*here, "table"),))
     for name in _ONLY_WITH_CURSOR:
         if postgres.cursor is None and name in postgres.model_fields_set:
             yield Finding((*here, name), "only with a cursor", about=((*here, "cursor"),))

@@ -17,13 +17,13 @@ from enrich.config.types.fields import (
     LocalPath,
     Matching,
     Names,
+    Patterns,
     PostgresDsn,
     RedisUrl,
     Secret,
     Section,
     SourceFile,
     Text,
-    Topic,
     one_of,
 )
 from enrich.config.types.quantities import Duration, Size
@@ -63,10 +63,13 @@ class PostgresOrigin(Section):
 
     dsn: PostgresDsn
     """Address of the database."""
-    table: Text
-    """The table or view, with its schema if that is not on the search path."""
-    key: Names
-    """The columns of a unique key. Several make a composite key, in this order."""
+    table: Text | None = None
+    """The table or view, with its schema if that is not on the search path. Either this or `tables`."""
+    tables: Patterns | None = None
+    """With `follow: log`: patterns of tables with their schemas, such as `app.*`. Each table has a topic of its own;
+    its primary key is the key."""
+    key: Names | None = None
+    """The columns of a unique key. Several make a composite key, in this order. Needed with `table`."""
     columns: Names | None = None
     """The columns of the value, in this order. Default: all; with avro those that the schema has."""
     follow: Annotated[Follow, one_of(Follow)] = Follow.cursor
@@ -173,6 +176,32 @@ class Origin(Section):
         return {name: origin for name in type(self).model_fields if (origin := getattr(self, name)) is not None}
 
 
+TABLE_PARTS = ("{schema}", "{table}")
+"""What stands for a table's name in the topic of a source with `tables`."""
+_PARTS = r"^(?=.{1,249}$)([A-Za-z0-9._-]|\{schema\}|\{table\})+$"
+_IN_TABLES = re.compile(r"[A-Za-z0-9._-]+")
+
+
+def topic_of_table(template: str, schema: str, table: str) -> str | None:
+    """None if the names make no topic of Kafka's."""
+    parts = dict(zip(TABLE_PARTS, (schema, table), strict=True))
+    topic = re.sub(r"\{schema\}|\{table\}", lambda match: parts[match[0]], template)
+    return topic if _IN_TABLES.fullmatch(topic) and len(topic) <= 249 else None
+
+
+def topics_of_tables(template: str) -> re.Pattern[str]:
+    """Which topics the tables of a source may have."""
+    plain = re.escape(template)
+    for part in TABLE_PARTS:
+        plain = plain.replace(re.escape(part), r"[A-Za-z0-9._-]+")
+    return re.compile(plain)
+
+
+def tables_topic(pipeline: str, source: str) -> str:
+    """Where a source with `tables` keeps what it knows of each."""
+    return f"{pipeline}.{source}.tables"
+
+
 def slot_name(pipeline: str, source: str) -> str:
     """The default. PostgreSQL takes 63 small letters, digits and underscores."""
     return re.sub(r"[^a-z0-9_]", "_", f"enrich_{pipeline}_{source}".lower())[:63]
@@ -181,11 +210,16 @@ def slot_name(pipeline: str, source: str) -> str:
 class SyncSource(Encoded):
     """A route from an external system to a compacted topic."""
 
-    topic: Topic
-    """The compacted topic that the rows are written to. Nobody else writes to it."""
+    topic: Annotated[str, Matching(_PARTS, "a topic name, or with `tables` one with {schema} and {table} in it")]
+    """The compacted topic that the rows are written to. Nobody else writes to it. With `tables` a name with `{schema}`
+    and `{table}` in it, such as `cdc.{schema}.{table}`."""
     from_: Origin = Field(alias="from")
     """Where the rows come from: exactly one of `postgres`, `file`, `http` and `redis`."""
     interval: Duration = timedelta(seconds=10)
     """How often to look for changes."""
     delete_guard: Share = 0.2
     """The share of rows, 0 to 1, that may disappear at once; more are deleted only when a person confirms it."""
+
+    @property
+    def has_many_tables(self) -> bool:
+        return self.from_.postgres is not None and self.from_.postgres.tables is not None

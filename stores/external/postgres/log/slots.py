@@ -19,6 +19,7 @@ from stores.external.postgres.session import connect, shown
 _CONNECT_S = 10
 _LOOK_EVERY_S = 0.05
 _OLDEST, _FAILOVER_SINCE = 140_000, 170_000
+_PUBLISHES = "SELECT pubinsert AND pubupdate AND pubdelete AND pubtruncate FROM pg_publication WHERE pubname = %s"
 PREFIX = "enrich"
 """Of our messages in the log."""
 
@@ -113,22 +114,55 @@ class Slots:
             )
         return Table(number, quoted, told, frozenset(generated))
 
-    def columns(self, table: Table) -> tuple[ColumnSent, ...]:
+    def columns(self, table: int) -> tuple[ColumnSent, ...]:
         """As the log has them now: it says so itself with the next change only."""
         rows = self._all(
             "SELECT attname::text, atttypid::bigint, atttypmod FROM pg_attribute WHERE attrelid = %s AND attnum > 0 "
             "AND NOT attisdropped AND attgenerated = '' ORDER BY attnum",
-            table.id,
+            table,
         )
         return tuple(ColumnSent(*row) for row in rows)
+
+    def make_publication(self) -> bool:
+        """Makes it without tables if there is none. Returns whether it had to be made, or to publish more. Raises
+        ConfigError, with the statement, if it may not."""
+        made = self._all(_PUBLISHES, self.name)
+        if made and made[0][0]:
+            return False
+        name = sql.Identifier(self.name).as_string(None)
+        if made:
+            self._mend(f"ALTER PUBLICATION {name} SET (publish = 'insert, update, delete, truncate')")
+        else:
+            self._mend(f"CREATE PUBLICATION {name} WITH (publish_via_partition_root = true)")
+        return True
+
+    def add_to_publication(self, table: Table) -> None:
+        """Raises ConfigError, with the statement, if it may not."""
+        self._mend(f"ALTER PUBLICATION {sql.Identifier(self.name).as_string(None)} ADD TABLE {table.name}")
+
+    def take_from_publication(self, table: Table) -> None:
+        """PostgreSQL refuses updates of a table that is published and has no identity any more. Raises as above."""
+        self._mend(f"ALTER PUBLICATION {sql.Identifier(self.name).as_string(None)} DROP TABLE {table.name}")
+
+    def transactions(self) -> tuple[int, int]:
+        """All transactions below the first id have ended; the second one is the next that will begin."""
+        asked = (
+            "SELECT pg_snapshot_xmin(s)::text::bigint, pg_snapshot_xmax(s)::text::bigint FROM pg_current_snapshot() s"
+        )
+        oldest, newest = self._row(asked)
+        return oldest, newest
+
+    def log_end(self) -> int:
+        """Where the log ends now."""
+        return lsn_number(self._row("SELECT pg_current_wal_lsn()::text")[0])
+
+    def rows(self, statement: str, *parameters: Any) -> list[tuple[Any, ...]]:
+        return self._all(statement, *parameters)
 
     def publish(self, table: Table) -> bool:
         """Whether the publication had to be made or extended. Raises ConfigError, with the statement, if it may not."""
         name = sql.Identifier(self.name).as_string(None)
-        made = self._all(
-            "SELECT pubinsert AND pubupdate AND pubdelete AND pubtruncate FROM pg_publication WHERE pubname = %s",
-            self.name,
-        )
+        made = self._all(_PUBLISHES, self.name)
         if not made:
             self._mend(f"CREATE PUBLICATION {name} FOR TABLE {table.name} WITH (publish_via_partition_root = true)")
             return True
@@ -189,8 +223,8 @@ class Slots:
 
     def wait_for_running(self, checkpoint: Callable[[], None]) -> None:
         """Returns when all transactions that write now have ended. Calls `checkpoint` now and then."""
-        (until,) = self._row("SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint")
-        while self._row("SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint")[0] < until:
+        _, until = self.transactions()
+        while self.transactions()[0] < until:
             checkpoint()
             time.sleep(_LOOK_EVERY_S)
 

@@ -7,12 +7,14 @@ import time
 from contextlib import ExitStack, closing
 from functools import partial
 from random import Random
+from typing import Protocol
 
 import psycopg
 
 from enrich.config.sections.sync.sources import slot_name
 from stores.external.postgres.log.slots import Slots
 from tests.support.beside import beside
+from tests.support.many_tables import ManyTables, many_tables
 from tests.support.processes import kill
 from tests.support.seed import random_source, rounds
 from tests.support.sources import SourceWorld, repeats
@@ -23,10 +25,31 @@ COLUMNS = "id bigint PRIMARY KEY, plan text, body text, n int NOT NULL DEFAULT 0
 INSERT = "INSERT INTO {} (id, plan, body) VALUES (%s, %s, %s) ON CONFLICT (id) DO UPDATE SET plan = excluded.plan"
 
 
+class Place(Protocol):
+    """Where sessions write."""
+
+    dsn: str
+
+    def filled(self, statement: str) -> str:
+        """With a table in place of `{}`."""
+
+
+class AnyTable:
+    """One of some tables, each time by chance: a transaction changes several."""
+
+    def __init__(self, many: ManyTables, count: int, random: Random) -> None:
+        self.dsn = many.source.dsn
+        self._tables = [f"{many.schema}.t{number}" for number in range(count)]
+        self._random = random
+
+    def filled(self, statement: str) -> str:
+        return statement.format(self._random.choice(self._tables))
+
+
 class Session:
     """Somebody who changes the table. Each change gives its row a value that no row ever had."""
 
-    def __init__(self, source: SourceWorld, number: int, random: Random) -> None:
+    def __init__(self, source: Place, number: int, random: Random) -> None:
         self._source = source
         self._number = number
         self._random = random
@@ -107,3 +130,40 @@ def test_at_each_quiet_point_the_topic_is_the_table(source: SourceWorld) -> None
         with closing(Slots(source.dsn, name)) as slots:
             slots.drop()
     assert repeats(source.versions()) == []
+
+
+TABLES = 4
+
+
+def test_at_each_quiet_point_all_topics_of_a_source_are_its_tables(source: SourceWorld) -> None:
+    random = random_source("log kills of many")
+    source.client = {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 500}
+    with many_tables(source) as many:
+        for number in range(TABLES):
+            many.make(f"t{number}", COLUMNS)
+        some, numbers = many.topic("t0"), itertools.count()
+        for turn in range(rounds(2, 15)):
+            chosen = AnyTable(many, TABLES, random)
+            sessions = [Session(chosen, next(numbers), Random(random.random())) for _ in range(3)]
+            with ExitStack() as running:
+                for session in sessions:
+                    running.enter_context(beside(session.run))
+                for _ in range(2):
+                    before = written(source, some)
+                    with source.process() as process:
+                        wait_until(lambda: written(source, some) > before + 20, what="records")  # noqa: B023
+                        many.make(f"made{turn}_{random.random():.6f}".replace(".", ""), rows=10)
+                        threading.Event().wait(random.random())  # at any moment
+                        kill(process.pid)
+            many.execute(f"TRUNCATE {{0}}.t{random.randrange(TABLES)}")
+            many.execute(f"ALTER TABLE {{0}}.t{random.randrange(TABLES)} ADD COLUMN c{turn} int DEFAULT 7")
+            with source.process():
+                many.wait_equal()
+        for table in many.tables():
+            assert repeats(many.versions(table)) == [], table
+
+
+def written(source: SourceWorld, topic: str) -> int:
+    if not source.cluster.topics.exists(topic):
+        return 0
+    return sum(source.cluster.topics.end_offsets(topic).values())

@@ -7,7 +7,7 @@ from hypothesis import strategies as some
 
 from stores.external.postgres.log.literals import Kind, json_of
 from stores.external.postgres.log.visibility import Visibility
-from sync_service.sources.logged.place import Place
+from sync_service.sources.logged.place import TableState
 
 WRAP = 1 << 32
 
@@ -29,11 +29,12 @@ def test_a_snapshot_sees_what_had_ended_before_it(newest: int, running: list[int
 
 
 def test_what_a_comparison_saw_is_forgotten_once_the_log_is_past_it() -> None:
-    place = Place("system", 1, "slot", 100, "shape", "10:12:", 200)
+    state = TableState(shape="shape", seen="10:12:", seen_until=200)
     xids = np.array([9, 11, 12])
-    assert place.has(xids).tolist() == [True, True, False]
-    assert place.advanced(199).has(xids).tolist() == [True, True, False]
-    assert not place.advanced(200).has(xids).any()
+    assert state.has(xids, 100).tolist() == [True, True, False]
+    assert state.passed(199).has(xids, 199).tolist() == [True, True, False]
+    assert not state.has(xids, 200).any()
+    assert state.passed(200) == TableState(shape="shape")
 
 
 @pytest.mark.parametrize(

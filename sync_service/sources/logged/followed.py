@@ -1,0 +1,96 @@
+"""One table that is followed, or is to be: what it is called, how its rows are encoded, and how it stands."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from enrich.base.errors import ConfigError, EnrichError
+from enrich.codecs.encoding import Encoder
+from stores.external.postgres.log.literals import Kind
+from stores.external.postgres.log.messages import ColumnSent, Relation
+from sync_service.sources.logged.place import TableState
+from sync_service.sources.logged.rows import LoggedRows
+
+
+@dataclass(frozen=True)
+class TableRows:
+    """What of a table becomes records."""
+
+    id: int
+    """In the database."""
+    name: str
+    """As SQL needs it."""
+    key: tuple[str, ...]
+    columns: tuple[str, ...] | None
+    """Those of the value; None: all that the log has."""
+    generated: frozenset[str]
+    full_name: str | None = None
+    """As the log has it, with its schema. None: it is told by its id alone."""
+
+    def values(self, there: Sequence[str], needed: Sequence[str] | None) -> tuple[str, ...]:
+        """Of the columns that are there. `needed`: those that the encoder takes; None: all."""
+        if self.columns is not None:
+            return self.columns
+        return tuple(n for n in there if n not in self.generated and (needed is None or n in needed))
+
+
+class TableError(Exception):
+    """Something of one table: nothing of what was being written may be committed."""
+
+    def __init__(self, name: str, error: EnrichError) -> None:
+        super().__init__(str(error))
+        self.name = name
+        self.error = error
+
+
+class Followed:
+    """For one thread."""
+
+    def __init__(self, name: str, topic: str, rows: TableRows, state: TableState) -> None:
+        self.name = name
+        self.topic = topic
+        self.rows = rows
+        self.state = state
+        self.encoder: Encoder | None = None
+        self.largest = 0
+        """Most bytes of a record's key and value that the topic takes."""
+        self.why: str | None = "there is no place in the log to go on from"
+        """Why it has to be compared, if it has to."""
+        self.in_log: LoggedRows | None = None
+        """Its rows as the log sends them since the connection began."""
+
+    def must_compare(self, why: str) -> None:
+        """What comes in the log is left out until then: the comparison has it."""
+        self.why = self.why or why
+        self.state = self.state.unsettled()
+        self.in_log = None
+
+    def compared(self, state: TableState, encoder: Encoder, largest: int) -> None:
+        """It can be followed."""
+        self.state, self.encoder, self.largest = state, encoder, largest
+        self.why = self.in_log = None
+
+    def take(self, relation: Relation, kinds: Mapping[int, Kind], at: int) -> None:
+        """From here on, `at`, the log sends rows of this shape. Raises ConfigError if it lacks a column."""
+        if not self.state.is_followed or self.encoder is None:
+            return
+        self.in_log = None
+        if shape_of(relation.columns) != self.state.shape:
+            # While the log is before the comparison it may send rows of an older shape, all of which were compared.
+            if not self.state.has_more_than(at):
+                # An added column may have a default, by which all rows have changed and none is in the log.
+                self.must_compare("the table's columns have changed")
+            return
+        names = [column.name for column in relation.columns]
+        values = self.rows.values(names, self.encoder.columns)
+        for name in (*self.rows.key, *values):
+            if name not in names:
+                raise ConfigError(
+                    f"the table has no column {name} any more, or the publication leaves it out",
+                    where=f"table {self.rows.name}",
+                    next_step=f"its columns in the log: {', '.join(names)}",
+                )
+        self.in_log = LoggedRows(relation, kinds, self.rows.key, values, self.encoder)
+
+
+def shape_of(columns: Sequence[ColumnSent]) -> str:
+    return repr([(column.name, column.type_id, column.type_modifier) for column in columns])

@@ -1,0 +1,103 @@
+"""The tables of a source that names one: what is wrong with it ends the route."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from enrich.base.errors import EnrichError
+from stores.external.postgres.log.slots import Slots
+from sync_service.sources.logged.followed import Followed, TableRows, shape_of
+from sync_service.sources.logged.place import TableState
+
+
+class Tables(Protocol):
+    """What a source follows. For one thread."""
+
+    by_id: dict[int, Followed]
+    """Those that are followed or may be, by their ids in the database."""
+
+    def publish(self) -> bool:
+        """Whether the publication had to be made anew: a slot from before it knows of none."""
+
+    def begin(self, states: Mapping[str, TableState]) -> None:
+        """With what is known of each table."""
+
+    def look(self) -> Mapping[str, TableState]:
+        """Looks what has become of the tables. Returns the states that are not what they were."""
+
+    def waiting(self) -> Sequence[Followed]:
+        """Those that are to be compared now."""
+
+    def failed(self, table: Followed, error: EnrichError) -> None:
+        """It could not be compared or followed. Raises the error if that is nothing of this table alone."""
+
+    def settled(self, table: Followed) -> None:
+        """It was compared."""
+
+    def directory(self, table: Followed) -> Path:
+        """Where what is known of its topic is kept."""
+
+    def confirmed_as(self, table: Followed) -> str:
+        """What `enrich sync confirm` calls it, after the source's name."""
+
+    def described(self) -> tuple[Mapping[str, float], Mapping[str, Any]]:
+        """Gauges and details for the status."""
+
+
+@dataclass(frozen=True)
+class TableNamed:
+    """By the configuration."""
+
+    table: str
+    key: tuple[str, ...]
+    columns: tuple[str, ...] | None
+
+
+class OneTable:
+    def __init__(self, named: TableNamed, topic: str, slots: Slots, directory: Path) -> None:
+        self._named = named
+        self._topic = topic
+        self._slots = slots
+        self._directory = directory
+        self._table = slots.table(named.table, named.key)
+        self.by_id: dict[int, Followed] = {}
+
+    def publish(self) -> bool:
+        return self._slots.publish(self._table)
+
+    def begin(self, states: Mapping[str, TableState]) -> None:
+        named, table = self._named, self._table
+        rows = TableRows(table.id, table.name, named.key, named.columns, table.generated)
+        state = states.get(named.table, TableState())
+        if tuple(state.key) != named.key or state.relation != table.id:
+            state = state.unsettled()
+        followed = Followed(named.table, self._topic, rows, state)
+        self.by_id = {table.id: followed}
+
+    def look(self) -> Mapping[str, TableState]:
+        changed = {}
+        for followed in self.by_id.values():
+            # The log tells of other columns with the next change only, and there may be none.
+            if followed.state.is_followed and shape_of(self._slots.columns(followed.rows.id)) != followed.state.shape:
+                followed.must_compare("the table's columns have changed")
+                changed[followed.name] = followed.state
+        return changed
+
+    def waiting(self) -> Sequence[Followed]:
+        return [followed for followed in self.by_id.values() if not followed.state.is_followed]
+
+    def failed(self, table: Followed, error: EnrichError) -> None:  # noqa: ARG002 - see the interface
+        raise error
+
+    def settled(self, table: Followed) -> None:
+        pass
+
+    def confirmed_as(self, table: Followed) -> str:  # noqa: ARG002 - see the interface
+        return ""
+
+    def directory(self, table: Followed) -> Path:  # noqa: ARG002 - see the interface
+        return self._directory
+
+    def described(self) -> tuple[Mapping[str, float], Mapping[str, Any]]:
+        return {}, {}

@@ -1,0 +1,162 @@
+"""Tables that match a pattern become topics by one slot: they come and go, and trouble of one holds that one alone."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.many_tables import ManyTables, many_tables
+from tests.support.sources import SourceWorld, repeats
+from tests.support.sync import Running
+from tests.support.waiting import wait_until
+
+
+@pytest.fixture
+def many(source: SourceWorld) -> Iterator[ManyTables]:
+    with many_tables(source) as tables:
+        yield tables
+
+
+def held(service: Running, many: ManyTables) -> dict[str, dict[str, str]]:
+    """Why, by table."""
+    found = service.status("in").details.get("held", {})
+    return {name.removeprefix(f"{many.schema}."): why for name, why in found.items()}
+
+
+def test_each_table_has_its_topic_and_all_have_one_slot(many: ManyTables) -> None:
+    for number in range(5):
+        many.make(f"t{number}", rows=20)
+    with many.source.running():
+        many.wait_equal()
+        with many.source.postgres.transaction():
+            for number in range(5):
+                many.insert(f"t{number}", 21, 30)
+                many.change(f"t{number}", "changed")
+                many.delete(f"t{number}", 2)
+        many.wait_equal()
+        many.execute("TRUNCATE {0}.t1, {0}.t3")
+        many.wait_equal()
+    assert [many.records(f"t{number}") for number in (0, 2, 4)] == [32] * 3
+    slots = "SELECT count(*) FROM pg_replication_slots WHERE slot_name LIKE %s"
+    assert many.source.postgres.execute(slots, [f"enrich_{many.source.name}%"]).fetchone()[0] == 1
+
+
+def test_after_a_restart_all_goes_on_in_the_log(many: ManyTables) -> None:
+    for number in range(3):
+        many.make(f"t{number}", rows=20)
+    with many.source.running():
+        many.wait_equal()
+    for number in range(3):
+        many.change(f"t{number}", "while away")
+    with many.source.running() as service:
+        many.wait_equal()
+        assert service.status("in").counters["readings"] == 0
+    assert [many.records(f"t{number}") for number in range(3)] == [21] * 3
+
+
+def test_a_new_table_is_found_and_one_that_goes_is_reported(many: ManyTables) -> None:
+    many.make("old", rows=10)
+    many.make("going", rows=10)
+    with many.source.running() as service:
+        many.wait_equal()
+        many.make("fresh", rows=10)
+        many.execute("DROP TABLE {}.going")
+        many.change("old", "meanwhile")
+        many.wait_equal("old", "fresh")
+        many.insert("fresh", 11, 20)
+        many.wait_equal("fresh")
+        wait_until(lambda: service.status("in").details.get("gone") == [f"{many.schema}.going"], what="the report")
+        # Made again: the rows of before are gone, and nobody has to be asked.
+        many.make("going", rows=3)
+        many.wait_equal("going")
+        assert service.status("in").details.get("gone") == []
+    assert many.records("going") == 10 + 7
+    assert many.records("fresh") == 20
+
+
+TROUBLES = {
+    "no_key": ("id bigint, plan text", "ADD PRIMARY KEY", "ALTER TABLE {}.no_key ADD PRIMARY KEY (id)"),
+    "no_identity": (
+        "id bigint PRIMARY KEY, plan text",
+        "REPLICA IDENTITY",
+        "ALTER TABLE {}.no_identity REPLICA IDENTITY DEFAULT",
+    ),
+    "unlogged": ("id bigint PRIMARY KEY, plan text", "SET LOGGED", "ALTER TABLE {}.unlogged SET LOGGED"),
+}
+
+
+def test_trouble_of_a_table_holds_it_alone_until_it_is_mended(many: ManyTables) -> None:
+    many.make("fine", rows=10)
+    for table, (columns, _, _) in TROUBLES.items():
+        many.make(table, columns, rows=5)
+    many.execute("ALTER TABLE {}.no_identity REPLICA IDENTITY NOTHING")
+    many.execute("ALTER TABLE {}.unlogged SET UNLOGGED")
+    with many.source.running() as service:
+        many.wait_equal("fine")
+        wait_until(lambda: held(service, many).keys() == TROUBLES.keys(), what="the report")
+        for table, (_, says, _) in TROUBLES.items():
+            assert says in held(service, many)[table]["next_step"]
+        # It is not published: PostgreSQL would refuse this.
+        many.change("no_key", "changed")
+        many.change("fine", "goes on")
+        many.wait_equal("fine")
+        for _, _, mend in TROUBLES.values():
+            many.execute(mend)
+        many.wait_equal()
+        wait_until(lambda: not held(service, many), what="an end of the trouble")
+        many.delete("no_key", 2)
+        many.wait_equal("no_key")
+
+
+def test_a_table_that_loses_its_key_is_held_and_its_users_may_go_on(many: ManyTables) -> None:
+    many.make("fine", rows=10)
+    many.make("losing", rows=10)
+    with many.source.running() as service:
+        many.wait_equal()
+        many.execute("ALTER TABLE {0}.losing DROP CONSTRAINT losing_pkey")
+        wait_until(lambda: "losing" in held(service, many), what="the report")
+        many.change("losing", "PostgreSQL takes it")
+        many.delete("losing", 2)
+        many.change("fine", "goes on")
+        many.wait_equal("fine")
+        many.execute("ALTER TABLE {}.losing ADD PRIMARY KEY (id)")
+        many.wait_equal()
+    assert repeats(many.versions("losing")) == []
+
+
+def test_a_table_that_somebody_locks_and_a_topic_that_somebody_deletes_hold_nothing_up(many: ManyTables) -> None:
+    many.make("fine", rows=10)
+    many.make("deleted", rows=10)
+    with many.source.running() as service:
+        many.wait_equal()
+        many.make("locked", rows=10)
+        with many.source.postgres.transaction():
+            many.execute("LOCK TABLE {}.locked IN ACCESS EXCLUSIVE MODE")
+            many.source.cluster.topics.delete(many.topic("deleted"))
+            with many.source.postgres.transaction(force_rollback=True):
+                pass
+            wait_until(lambda: many.source.name in str(service.status("in").details), what="a status")
+        many.change("fine", "goes on")
+        many.wait_equal()
+
+
+def test_a_renamed_table_is_another_one(many: ManyTables) -> None:
+    many.make("before", rows=10)
+    with many.source.running() as service:
+        many.wait_equal()
+        many.execute("ALTER TABLE {}.before RENAME TO after")
+        many.change("after", "renamed")
+        many.wait_equal("after")
+        wait_until(lambda: service.status("in").details.get("gone") == [f"{many.schema}.before"], what="the report")
+    assert b"renamed" not in str(many.versions("before")).encode()
+
+
+def test_partitions_are_followed_by_their_root(many: ManyTables) -> None:
+    many.execute("CREATE TABLE {}.root (id bigint PRIMARY KEY, plan text) PARTITION BY RANGE (id)")
+    many.execute("CREATE TABLE {0}.low PARTITION OF {0}.root FOR VALUES FROM (0) TO (100)")
+    many.insert("root", 1, 10)
+    with many.source.running() as service:
+        many.wait_equal("root")
+        many.execute("CREATE TABLE {0}.high PARTITION OF {0}.root FOR VALUES FROM (100) TO (200)")
+        many.insert("root", 90, 110)
+        many.wait_equal("root")
+        assert service.status("in").details["tables"] == 1
