@@ -1,8 +1,9 @@
-"""A PostgreSQL table to a topic by the change log: a first comparison, small transactions, a steady load, and one
-transaction of a million rows.
+"""A PostgreSQL table to a topic by the change log: a first comparison, small transactions, a steady load, one
+transaction of a million rows, and small transactions by Debezium's engine.
 
 `changes_per_s` is per second of the program's processor time: the wall time has PostgreSQL's and the broker's in it, as
-they share the machine. Delays are from when a row was written in PostgreSQL until a consumer has it, committed.
+they share the machine. Delays are from when a row was written in PostgreSQL until a consumer has it, committed, and
+until a worker's reader has it from the agent.
 """
 
 import json
@@ -16,9 +17,13 @@ import numpy as np
 import psycopg
 from confluent_kafka import Consumer
 
+from bench.agents import remove_agent, wait_until_alive, wait_until_ready
+from bench.cdc_reader import ROWS_EACH, WorkersReader, ms
+from bench.debezium_engine import debezium
 from bench.harness import Figures, cpu_seconds, peak_mib, say
 from bench.sync_source import service, status_of
 from bench.sync_world import PARTITIONS, connection
+from enrich.config import load
 from enrich.dev import Addresses, temporary_stack
 from enrich.kafka import COMPACTED, Topics, new_admin_client
 
@@ -56,21 +61,26 @@ def run() -> Figures:
                 say(f"compared in {snapshot_s:.1f} s")
                 small, small_cpu = _until_written(database, process.pid, url, _SMALL, CHANGES)
                 say(f"{CHANGES:,} changes in {small:.1f} s, {small_cpu:.1f} s of processor time")
-                delays = _steady(addresses, database)
+                delays = _until_in_topic(addresses, database)
+                to_reader = _until_in_reader(addresses, database, Path(folder))
                 peak = peak_mib(process.pid)
                 Path(f"/proc/{process.pid}/clear_refs").write_text("5", encoding="ascii")  # the peak begins anew
                 large, large_cpu = _until_written(database, process.pid, url, "UPDATE users SET plan = 'large'", ROWS)
                 say(f"a transaction of {ROWS:,} in {large:.1f} s, {large_cpu:.1f} s of processor time")
-                return {
+                warm_cpu = _until_written(database, process.pid, url, _SMALL, CHANGES)[1]
+                figures = {
                     "changes_per_s": CHANGES / small_cpu,
                     "changes_per_wall_s": CHANGES / small,
                     "large_changes_per_s": ROWS / large_cpu,
                     "snapshot_rows_per_s": ROWS / snapshot_s,
                     "commit_to_topic_p50_ms": float(np.quantile(delays, 0.5)),
                     "commit_to_topic_p95_ms": float(np.quantile(delays, 0.95)),
+                    "commit_to_reader_p50_ms": float(np.quantile(to_reader, 0.5)),
+                    "commit_to_reader_p95_ms": float(np.quantile(to_reader, 0.95)),
                     "peak_mib": peak,
                     "transaction_peak_mib": peak_mib(process.pid),
                 }
+            return figures | {"vs_debezium": _debezium_cpu(addresses, database, topics, Path(folder)) / warm_cpu}
 
 
 def _until_written(
@@ -84,13 +94,28 @@ def _until_written(
     return time.monotonic() - began, cpu_seconds([pid]) - cpu
 
 
+def _debezium_cpu(addresses: Addresses, database: psycopg.Connection, topics: Topics, folder: Path) -> float:
+    """Seconds of processor time for the same changes, after as many that warm its compiler up."""
+    topics.create("peer", partitions=PARTITIONS, config=COMPACTED)
+    brokers = addresses.bootstrap_servers
+    with debezium(str(addresses.postgres_dsn), "users", brokers, "peer", folder) as pid:
+        for turn in range(2):
+            cpu, began = cpu_seconds([pid]), time.monotonic()
+            database.execute(_SMALL)
+            while sum(topics.end_offsets("peer").values()) < (turn + 1) * CHANGES:
+                time.sleep(0.02)
+            used = cpu_seconds([pid]) - cpu
+            say(f"Debezium: {CHANGES:,} changes in {time.monotonic() - began:.1f} s, {used:.1f} s of processor time")
+    return used
+
+
 def _written(url: str) -> int:
     status = status_of(url)
     return 0 if status is None else int(status["counters"]["rows_written"])
 
 
-def _steady(addresses: Addresses, database: psycopg.Connection) -> list[float]:
-    """Milliseconds, of 5,000 changes a second in transactions of a hundred."""
+def _until_in_topic(addresses: Addresses, database: psycopg.Connection) -> list[float]:
+    """Milliseconds from the write in PostgreSQL until a consumer has it."""
     delays: list[float] = []
     stopping = threading.Event()
     settings = {**connection(addresses), "group.id": "bench", "auto.offset.reset": "latest", "fetch.wait.max.ms": 10}
@@ -102,24 +127,46 @@ def _steady(addresses: Addresses, database: psycopg.Connection) -> list[float]:
             while not stopping.is_set():
                 for message in consumer.consume(500, 0.05):
                     row = json.loads(message.value() or b"{}")
-                    if str(row.get("plan", "")).startswith("steady"):
-                        delays.append(time.time() * 1000 - _ms(row["at"]))
+                    if str(row.get("plan", "")).startswith("topic"):
+                        delays.append(time.time() * 1000 - ms(row["at"]))
 
     thread = threading.Thread(target=consume)
     thread.start()
-    began = time.monotonic()
-    for number in range(STEADY_S * 50):
-        time.sleep(max(0.0, began + number / 50 - time.monotonic()))
-        first = number * 100 % ROWS
-        database.execute(_STEADY, [f"steady{number}", first, first + 100])
-    time.sleep(1)
+    _write_steadily(database, "topic")
     stopping.set()
     thread.join()
-    say(f"{len(delays):,} delays")
+    say(f"{len(delays):,} delays to the topic")
     return delays[len(delays) // 5 :]  # the consumer's group took its time
 
 
-def _ms(text: str) -> float:
-    from datetime import datetime
+def _until_in_reader(addresses: Addresses, database: psycopg.Connection, folder: Path) -> list[float]:
+    """Milliseconds from the write in PostgreSQL until a worker's reader has it."""
+    path = folder / "readers.yaml"
+    path.write_text(
+        f"name: readers\nkafka: {{bootstrap_servers: '{addresses.bootstrap_servers}'}}\nstate_dir: {folder / 'agent'}\n"
+        'tables: {users: {topic: users, format: json, columns: "plan string, at string"}}\n',
+        encoding="utf-8",
+    )
+    pipeline = load(path)
+    wait_until_alive(pipeline)
+    try:
+        wait_until_ready(pipeline)
+        reader = WorkersReader(pipeline)
+        _write_steadily(database, "reader")
+        delays = reader.delays()
+    finally:
+        remove_agent(pipeline)
+    say(f"{len(delays):,} delays to the reader")
+    if len(delays) < STEADY_S * 50:
+        raise RuntimeError("the reader did not see all transactions")
+    return delays
 
-    return datetime.fromisoformat(text).timestamp() * 1000
+
+def _write_steadily(database: psycopg.Connection, plan: str) -> None:
+    """5,000 changes a second, in transactions of a hundred."""
+    began = time.monotonic()
+    for number in range(STEADY_S * 50):
+        time.sleep(max(0.0, began + number / 50 - time.monotonic()))
+        first = number * ROWS_EACH % ROWS
+        database.execute(_STEADY, [f"{plan}{number}", first, first + ROWS_EACH])
+    time.sleep(1)

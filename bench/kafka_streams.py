@@ -1,28 +1,17 @@
 """The Kafka Streams peers: one restores a topic into its RocksDB (`store_bootstrap`), one joins events with it
 (`stage_peers`), and one sends these on routes, too (`stage_routes`).
-
-Its archives are locked in bench/jars.lock, apart from the product's: `python -m bench.kafka_streams` locks them anew.
 """
 
 import shutil
 import subprocess
-import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from bench.harness import cpu_seconds, peak_mib
-from enrich.dev.servers.java import find_java
-from enrich.jars import JarCache, read_lock
-from enrich.jars.cache import cache_folder
-from enrich.jars.lock import write_lock
-from enrich.jars.relock import resolve
+from bench.java_peers import FOR_THROUGHPUT, compiled
 
-_SET = "streams"
-_COORDINATES = ("org.apache.kafka:kafka-streams:4.3.1", "org.slf4j:slf4j-nop:1.7.36")
-_LOCK = Path(__file__).with_name("jars.lock")
-_SOURCES = Path(__file__).with_name("streams")
 _RESTORE, _ENRICH, _ROUTE = "RestoreGlobalTable", "EnrichWithGlobalTable", "RouteWithGlobalTable"
 _THREADS = "1"
 """Two were slower, with the broker on the same two cores."""
@@ -41,24 +30,17 @@ class Restored:
 class StreamsApp:
     """The compiled applications."""
 
-    java: Path
-    class_path: str
+    command: Sequence[str]
     folder: Path
 
     @classmethod
     def compiled(cls, folder: Path) -> "StreamsApp":
-        java = find_java()
-        archives = [str(path) for path in JarCache(cache_folder(), read_lock(_LOCK)).paths(_SET)]
-        class_path = ":".join([*archives, str(folder)])
-        sources = [str(path) for path in sorted(_SOURCES.glob("*.java"))]
-        compiler = [str(java), "-m", "jdk.compiler/com.sun.tools.javac.Main"]
-        subprocess.run([*compiler, "-cp", class_path, "-d", str(folder), *sources], check=True)
-        return cls(java, class_path, folder)
+        return cls(compiled("streams", folder), folder)
 
     def restore(self, bootstrap_servers: str, topic: str, rows: int) -> Restored:
         """Raises RuntimeError when it ends early or restored another number of rows."""
         state = self.folder / "state"
-        command = [str(self.java), "-cp", self.class_path, _RESTORE, bootstrap_servers, topic, str(state)]
+        command = [*self.command, _RESTORE, bootstrap_servers, topic, str(state)]
         started = time.perf_counter()
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
             said = "" if process.stdout is None else process.stdout.readline().strip()
@@ -81,8 +63,17 @@ class StreamsApp:
         return self._running(_ROUTE, bootstrap_servers, table_topic)
 
     def _running(self, program: str, bootstrap_servers: str, table_topic: str) -> "StreamsJoin":
-        command = [str(self.java), "-Xmx2g", "-XX:+UseParallelGC", "-cp", self.class_path, program]
-        return StreamsJoin([*command, bootstrap_servers, str(self.folder / "state"), table_topic, _THREADS])
+        return StreamsJoin(
+            [
+                *self.command,
+                *FOR_THROUGHPUT,
+                program,
+                bootstrap_servers,
+                str(self.folder / "state"),
+                table_topic,
+                _THREADS,
+            ]
+        )
 
 
 class StreamsJoin:
@@ -114,14 +105,3 @@ class StreamsJoin:
         said = self._process.stdout.readline().strip()
         if said != expected:
             raise RuntimeError(f"Kafka Streams said {said!r} instead of {expected!r}")
-
-
-def main() -> None:
-    cache_folder().mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="relock-", dir=cache_folder()) as folder:
-        artifacts = resolve(_SET, _COORDINATES, Path(folder))
-    write_lock(artifacts, _LOCK, command="python -m bench.kafka_streams", source="bench/kafka_streams.py")
-
-
-if __name__ == "__main__":
-    main()
