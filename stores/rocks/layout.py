@@ -16,6 +16,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 META = b"M"
 LATEST = b"L"
@@ -45,8 +48,10 @@ HEADERS = np.dtype(
 )
 """The same header as a numpy type, for many rows at once."""
 _POSITION = struct.Struct(">QIQ")  # timestamp (shifted: it may be negative), partition, offset
+_POSITIONS = np.dtype([("timestamp", ">u8"), ("partition", ">u4"), ("offset", ">u8")])
 _QUARANTINE_KEY = struct.Struct(">IQQ")  # partition, offset, timestamp (shifted)
 _SUCCESSOR = struct.Struct("<qq")
+_SUCCESSORS = np.dtype([("offset", "<i8"), ("timestamp", "<i8")])
 _SHIFT = 1 << 63
 LAST_POSITION = b"\xff" * _POSITION.size
 
@@ -70,6 +75,17 @@ def encode(entries: Iterable[Entry]) -> bytes:
     return b"".join(
         HEADER.pack(e.flags, e.partition, e.offset, e.timestamp, e.arrived, len(e.payload)) + e.payload for e in entries
     )
+
+
+def encode_columns(headers: npt.NDArray[np.void], payloads: pa.Array) -> list[bytes]:
+    """Rows of one entry each. A null payload is a tombstone's."""
+    heads = pa.FixedSizeBinaryArray.from_buffers(
+        pa.binary(HEADER.size), len(headers), [None, pa.py_buffer(headers.tobytes())]
+    )
+    rows: list[bytes] = pc.binary_join_element_wise(
+        heads.cast(payloads.type), pc.fill_null(payloads, b""), pa.scalar(b"", payloads.type)
+    ).to_pylist()
+    return rows
 
 
 def decode(value: bytes) -> list[Entry]:
@@ -153,6 +169,32 @@ def queue_row(table_id: int, key: bytes, old: Entry, successor: Entry, history_m
     due = max(successor.timestamp, successor.arrived + 1) if history_ms else successor.arrived + 1
     suffix = escaped(key) + position(old.timestamp, old.partition, old.offset)
     return due_prefix(table_id, due) + suffix, _SUCCESSOR.pack(successor.offset, successor.timestamp)
+
+
+def superseded(
+    table_id: int, keys: Iterable[bytes], old: npt.NDArray[np.void], new: npt.NDArray[np.void], history_ms: int
+) -> Iterator[tuple[bytes, bytes, bytes]]:
+    """`history_key` and `queue_row` of many versions and their successors, by their headers."""
+    positions = np.empty(len(old), _POSITIONS)
+    positions["timestamp"], positions["partition"] = _shifted(old["timestamp"]), old["partition"]
+    positions["offset"] = old["offset"]
+    arrived = new["arrived"] + 1
+    dues = _shifted(np.maximum(new["timestamp"], arrived) if history_ms else arrived).astype(">u8")
+    successors = np.empty(len(new), _SUCCESSORS)
+    successors["offset"], successors["timestamp"] = new["offset"], new["timestamp"]
+    kept, queued = prefix(HISTORY, table_id), prefix(QUEUE, table_id)
+    pieces = (_pieces(each.tobytes(), each.itemsize) for each in (positions, dues, successors))
+    for key, place, due, successor in zip(keys, *pieces, strict=True):
+        suffix = escaped(key) + place
+        yield kept + suffix, queued + due + suffix, successor
+
+
+def _shifted(times: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
+    return np.ascontiguousarray(times, np.int64).view(np.uint64) ^ np.uint64(_SHIFT)
+
+
+def _pieces(content: bytes, size: int) -> list[bytes]:
+    return [content[at : at + size] for at in range(0, len(content), size)]
 
 
 def quarantine_key(partition: int, offset: int, timestamp: int) -> bytes:

@@ -19,6 +19,7 @@ from stores.rocks.layout import (
     UNORDERED,
     Entry,
     encode,
+    encode_columns,
     history_key,
     prefix,
     queue_row,
@@ -76,7 +77,7 @@ class BulkRows:
             piece = newest[start:end]
             raw_keys = keys.take(pa.array(piece)).to_pylist()
             self.digest = added(self.digest, digest_of(raw_keys, partition[piece], offset[piece]), 0)
-            values = _joined(headers[start:end], payloads.slice(start, end - start)).to_pylist()
+            values = encode_columns(headers[start:end], payloads.slice(start, end - start))
             yield self._rows(raw_keys, values, np.flatnonzero(same_key_before[start:end]))
             start = end
 
@@ -167,11 +168,3 @@ def _hiding(time: npt.NDArray[np.int64], same_place: Flags) -> npt.NDArray[np.in
             later = places[later] if later < len(places) else -1
         places[at] = later
     return np.array(places, np.int64)
-
-
-def _joined(headers: npt.NDArray[np.void], payloads: pa.Array) -> pa.Array:
-    size = headers.dtype.itemsize
-    heads = pa.FixedSizeBinaryArray.from_buffers(pa.binary(size), len(headers), [None, pa.py_buffer(headers.tobytes())])
-    return pc.binary_join_element_wise(
-        heads.cast(pa.large_binary()), pc.fill_null(payloads, b""), pa.scalar(b"", pa.large_binary())
-    )

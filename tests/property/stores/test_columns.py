@@ -1,0 +1,77 @@
+"""A batch that is folded in columns becomes what it becomes record by record: the same rows, and the same state."""
+
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stores.rocks.database import Database, Sizes
+from stores.rocks.state import TableState
+from stores.rocks.write.columns import Columns
+from stores.rocks.write.fold import Folding, Record
+from stores.table import RowVersion, row_versions
+from tests.support.directories import fast_directory
+
+KEYS = [b"a", b"b", b"c\0d", b"c", b"", b"d", b"e", b"f"]
+NOW = 1_000
+
+
+@pytest.fixture(scope="module")
+def database() -> Iterator[Database]:
+    with fast_directory() as directory:
+        database = Database.primary(directory / "database", Sizes(), create=True)
+        yield database
+        database.close()
+
+
+@st.composite
+def batches(draw: st.DrawFn) -> list[list[RowVersion]]:
+    """As they come from a topic: offsets of a partition rise. A time may go back, and a key be in two partitions."""
+    offsets = {0: 0, 1: 0}
+    result = []
+    for _ in range(draw(st.integers(1, 4))):
+        batch = []
+        for _ in range(draw(st.integers(0, 8))):
+            partition = draw(st.sampled_from([0, 0, 0, 1]))
+            offsets[partition] += draw(st.integers(1, 3))
+            time = draw(st.integers(-5, 5)) + 2 * offsets[partition]
+            value = draw(st.sampled_from([None, b"", b"some", b"another"]))
+            batch.append(RowVersion(draw(st.sampled_from(KEYS)), partition, offsets[partition], time, value))
+        result.append(sorted(batch, key=lambda version: (version.partition, version.offset)))
+    return result
+
+
+def one_by_one(database: Database, table: TableState, history_ms: int, batch: list[RowVersion]):
+    puts: dict[bytes, bytes] = {}
+    records = [Record(v.key, v.partition, v.offset, v.timestamp, v.value) for v in batch]
+    return Folding(database, table, history_ms, NOW, puts).fold(records), puts, len(batch)
+
+
+def in_columns(database: Database, table: TableState, history_ms: int, batch: list[RowVersion]):
+    puts: dict[bytes, bytes] = {}
+    table, left = Columns(database, table, history_ms, NOW, puts).fold(row_versions(batch))
+    if len(left):
+        records = [Record(*fields) for fields in zip(*left.to_pydict().values(), strict=True)]
+        table = Folding(database, table, history_ms, NOW, puts).fold(records)
+    return table, puts, len(left)
+
+
+def test_columns_become_what_records_become(database: Database) -> None:
+    given_and_left = []
+
+    @settings(max_examples=300)
+    @given(batches=batches(), history_ms=st.sampled_from([0, 60_000]))
+    def check(batches: list[list[RowVersion]], history_ms: int) -> None:
+        table = TableState("users", 1)
+        database.write({}, [key for key, _ in database.scan(b"", b"\xff")])
+        for batch in batches:
+            expected, rows, _ = one_by_one(database, table, history_ms, batch)
+            table, puts, left = in_columns(database, table, history_ms, batch)
+            assert (table, puts) == (expected, rows)
+            given_and_left.append((len(batch), left))
+            database.write(puts)
+
+    check()
+    count, left = map(sum, zip(*given_and_left, strict=True))
+    assert 0 < left < count, "not both ways were taken"
