@@ -18,7 +18,7 @@ from sync_service.sources.route import SourceWork
 
 _log = logging.getLogger("enrich.sync")
 
-_LOOK_EVERY_S, _MEASURED_EVERY_S = 10.0, 1.0
+_LOOK_EVERY_S, _MEASURED_EVERY_S = 10.0, 0.5
 _BEAT_BYTES = 16 << 20
 """So much of the log may pass without a message of ours."""
 

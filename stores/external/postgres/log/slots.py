@@ -19,6 +19,10 @@ from stores.external.postgres.session import connect, shown
 _CONNECT_S = 10
 _LOOK_EVERY_S = 0.05
 _OLDEST, _FAILOVER_SINCE = 140_000, 170_000
+_MAY_LOG_RUNNING = (  # PostgreSQL 16 and later; a right that can be granted
+    "SELECT to_regprocedure('pg_log_standby_snapshot()') IS NOT NULL "
+    "AND has_function_privilege(to_regprocedure('pg_log_standby_snapshot()'), 'EXECUTE')"
+)
 _PUBLISHES = "SELECT pubinsert AND pubupdate AND pubdelete AND pubtruncate FROM pg_publication WHERE pubname = %s"
 PREFIX = "enrich"
 """Of our messages in the log."""
@@ -56,6 +60,7 @@ class Slots:
         self._dsn = dsn
         self._where = shown(dsn)
         self._connection: psycopg.Connection | None = None
+        self._may_log_running: bool | None = None
 
     def close(self) -> None:
         if self._connection is not None:
@@ -219,6 +224,11 @@ class Slots:
 
     def beat(self) -> None:
         """Writes a message of ours to the log: else the slot of tables where nothing happens would hold all of it."""
+        if self._may_log_running is None:
+            self._may_log_running = bool(self._row(_MAY_LOG_RUNNING)[0])
+        if self._may_log_running:
+            # What a slot keeps can only begin where the log says which transactions run: by itself every 15 s.
+            self._row("SELECT pg_log_standby_snapshot()::text")
         self._row("SELECT pg_logical_emit_message(false, %s, '')::text", PREFIX)
 
     def wait_for_running(self, checkpoint: Callable[[], None]) -> None:

@@ -102,7 +102,7 @@ def test_at_each_quiet_point_the_topic_is_the_table(source: SourceWorld) -> None
     numbers = itertools.count()
     with ExitStack() as held:
         held.callback(source.postgres.execute, f"DROP PUBLICATION IF EXISTS {name}")
-        for _ in range(rounds(2, 25)):
+        for _ in range(rounds(2, 100)):
             sessions = [Session(source, next(numbers), Random(random.random())) for _ in range(3)]
             with ExitStack() as running:
                 for session in sessions:

@@ -13,8 +13,11 @@ from enrich.config.sections.sync.sources import slot_name
 from enrich.service.routes import RouteState
 from stores.external.postgres.log.slots import Slots
 from tests.support.postgres_standby import standby_of
+from tests.support.seed import rounds
 from tests.support.sources import SourceWorld, repeats
 from tests.support.waiting import GUARD_S, wait_until
+
+MIB = 1 << 20
 
 
 @pytest.fixture
@@ -280,6 +283,28 @@ def test_the_status_and_the_doctor_say_how_the_slot_is(logged: SourceWorld) -> N
     logged.execute("ALTER TABLE {0} DROP CONSTRAINT {0}_pkey")
     (verdict,) = of_logs(logged.pipeline())
     assert (verdict.level, "REPLICA IDENTITY FULL" in str(verdict.next_step)) == ("bad", True)
+
+
+def test_tables_that_nobody_follows_do_not_make_the_slot_hold_the_log(logged: SourceWorld) -> None:
+    logged.make_table(rows=10)
+    logged.execute("CREATE TABLE {}_other (id int, body text)")
+    with logged.running(), closing(Slots(logged.dsn, slot_name(logged.name, "in"))) as slots:
+        logged.wait_equal()
+        for _ in range(rounds(4, 32)):
+            before = slots.log_end()
+            while slots.log_end() < before + 32 * MIB:
+                logged.execute(
+                    "INSERT INTO {}_other SELECT n, repeat(md5(n::text), 30) FROM generate_series(1, 4000) n"
+                )
+            # By itself PostgreSQL would let go every 15 s.
+            wait_until(lambda: held(slots) < 16 * MIB, deadline_s=8, what="a slot that lets go of the log")
+        logged.change(1, "afterwards")
+        logged.wait_equal()
+
+
+def held(slots: Slots) -> int:
+    slot = slots.slot()
+    return 0 if slot is None else slot.held_bytes
 
 
 def test_a_standby_that_is_promoted_is_compared_and_followed(logged: SourceWorld, tmp_path: Path) -> None:
