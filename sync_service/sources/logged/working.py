@@ -20,7 +20,7 @@ _log = logging.getLogger("enrich.sync")
 
 _LOOK_EVERY_S, _MEASURED_EVERY_S = 10.0, 0.5
 _BEAT_BYTES = 16 << 20
-"""So much of the log may pass without a message of ours."""
+"""So much of the log may be held without a message of ours."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,8 @@ class Working:
         is_due = now - self._looked_s > _LOOK_EVERY_S
         if now - self._measured_s > _MEASURED_EVERY_S:
             self._measured_s = now
-            if is_due or tools.slots.log_end() - self._following.place.at > _BEAT_BYTES:
+            slot = tools.slots.slot()
+            if is_due or (slot is not None and slot.held_bytes > _BEAT_BYTES):
                 # Else the slot of tables where nothing happens would hold all of the log.
                 tools.slots.beat()
         if is_due:

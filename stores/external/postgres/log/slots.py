@@ -157,10 +157,6 @@ class Slots:
         oldest, newest = self._row(asked)
         return oldest, newest
 
-    def log_end(self) -> int:
-        """Where the log ends now."""
-        return lsn_number(self._row("SELECT pg_current_wal_lsn()::text")[0])
-
     def rows(self, statement: str, *parameters: Any) -> list[tuple[Any, ...]]:
         return self._all(statement, *parameters)
 
