@@ -13,6 +13,7 @@ from tests.support.clock import ManualClock
 from tests.support.directories import fast_directory
 from tests.support.loader_agent import LoaderAgent, loader_agent
 from tests.support.rows_by_key import RowsByKey, rows_by_key
+from tests.support.seed import rounds
 from tests.support.waiting import wait_until
 
 DAY_MS = 86_400_000
@@ -174,19 +175,21 @@ def test_an_answer_that_is_no_row_does_not_keep_an_expired_one(folder):
 
 
 def test_a_storm_waits_here_and_what_is_too_much_is_counted(folder):
-    more = ", max_entries: 100, demand: {per_second: 1000, parallel: 3}"
+    keys = rounds(1_000, 100_000)
+    kept = keys // 10
+    more = f", max_entries: {kept}, demand: {{per_second: 1000, parallel: 3}}"
     with rows_by_key() as source, loader_agent(folder, section(source, more)) as agent:
         agent.until_ready()
         source.gate.clear()
-        want(agent, *(f"k{number}" for number in range(1_000)))
-        state = agent.until(lambda state: state.progress["keys_given_up"] == 900, "what is too much")
-        assert state.progress["keys_waiting"] == 100
+        want(agent, *(f"k{number}" for number in range(keys)))
+        state = agent.until(lambda state: state.progress["keys_given_up"] == keys - kept, "what is too much")
+        assert state.progress["keys_waiting"] == kept
         wait_until(lambda: sum(source.asked.values()) == 3, what="what is under way")
         source.gate.set()
         agent.until(lambda state: state.progress["keys_waiting"] == 0, "the end of the storm")
         assert source.most_at_once == 3
         assert max(source.asked.values()) == 1
-        assert sum(source.asked.values()) == 100
+        assert sum(source.asked.values()) == kept
 
 
 @pytest.mark.parametrize("answer", [(200, b"[1]"), (200, b'{"rps": "many"}'), (200, b"{")])
