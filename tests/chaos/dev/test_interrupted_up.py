@@ -63,10 +63,11 @@ def test_an_interrupted_up_leaves_what_ran_before_it(new_stack, only_redis):
     stack = new_stack()
     Stack(stack.directory).up()
     before = stack.processes()
-    assert interrupted(stack, stack.command("up"), signal.SIGINT, after_s=1.0) == 130
+    # On a slow machine Python itself is interrupted, before the command has begun.
+    assert interrupted(stack, stack.command("up"), signal.SIGINT, after_s=1.0) in (130, -signal.SIGINT)
     assert stack.processes() == before
     states = {name: entry["state"] for name, entry in stack.status().items()}
-    # On a slow machine the interruption comes before the broker was thought of.
+    # Then, or somewhat later, the interruption comes before the broker was thought of.
     assert {"kafka": "stopped", **states} == {"kafka": "stopped", "redis": "running"}
 
 
