@@ -69,6 +69,12 @@ BENCHMARKS = {
             {"p95_ms": ("<", 100), "p95_ms_during_load": ("<", 200)},
         ),
         Benchmark(
+            "store_publish",
+            "updates of a table of 1 M rows until a reader has them, with and without history",
+            _later("store_publish"),
+            {"rows_per_s": (">=", 200_000), "history_rows_per_s": (">=", 100_000), "history_growth": ("<", 1.2)},
+        ),
+        Benchmark(
             "cdc",
             "a PostgreSQL table of a million rows to a topic by the change log",
             _later("cdc"),
