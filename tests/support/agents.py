@@ -158,6 +158,11 @@ class AgentLife:
         tailer = self._running[0]._tailer
         tailer._consumer.pause([TopicPartition(topic, partition) for partition in tailer.followed[topic]])
 
+    def replace_client(self) -> None:
+        """As the agent does when its client returns nothing for long."""
+        assert self._running is not None
+        self._running[0]._tailer._replace()
+
     def load_again(self, table: str) -> None:
         """Makes the table's keeper load it anew, as when a person asks for it."""
         assert self._running is not None

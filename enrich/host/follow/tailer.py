@@ -140,10 +140,12 @@ class Tailer:
             if tailed.fault is not None:
                 self._stop(topic)
                 continue
+            moved = {p: at for p, at in tailed.positions.items() if at != self._followed[topic][p]}
             self._followed[topic].update(tailed.positions)
             last = {message.partition() or 0: message for message in tailed.messages}
             tailed.epochs = {p: epoch for p, message in last.items() if (epoch := message.leader_epoch()) is not None}
-            for partition, position in tailed.positions.items():
+            # Of a partition that only said that there is no more, the epoch is still known.
+            for partition, position in moved.items():
                 # Beyond the last record, as after a transaction's marker, the epoch is another one.
                 is_next = partition in last and last[partition].offset() == position - 1
                 self._epochs[topic, partition] = tailed.epochs.get(partition, -1) if is_next else -1

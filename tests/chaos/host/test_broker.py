@@ -41,8 +41,8 @@ def plans(numbers, plan):
     return {f"k{number}": plan for number in numbers}
 
 
-@pytest.mark.parametrize("agent_is_away", [False, True], ids=["the agent follows", "the agent is away"])
-def test_a_topic_that_lost_its_tail_and_grew_again_beyond_it_is_loaded_anew(stack, cluster, life, agent_is_away):
+@pytest.mark.parametrize("meanwhile", ["follows", "is away", "replaces its client"])
+def test_a_topic_that_lost_its_tail_and_grew_again_beyond_it_is_loaded_anew(stack, cluster, life, meanwhile):
     """As after an unclean election: the offsets are there again, with other records. Only the leader's terms tell."""
     produce_plans(cluster, TOPIC, **plans(range(10), "kept"))
     life.start().until_complete()
@@ -54,15 +54,18 @@ def test_a_topic_that_lost_its_tail_and_grew_again_beyond_it_is_loaded_anew(stac
     produce_plans(cluster, TOPIC, **plans(range(10, 20), "lost"))
     before = life.until_complete()
     assert len(life.rows()) == 20
-    if agent_is_away:
+    life.state()  # the client has said that there is no more
+    if meanwhile == "is away":
         life.stop()
     stack.down()
     shutil.rmtree(log)
     shutil.copytree(kept, log)
     stack.up()
     produce_plans(cluster, TOPIC, **plans(range(20, 50), "new"))
-    if agent_is_away:
+    if meanwhile == "is away":
         life.start()
+    if meanwhile == "replaces its client":
+        life.replace_client()
     wanted = {**plans(range(10), "kept"), **plans(range(20, 50), "new")}
     life.until(lambda _: life.rows() == wanted, "the rows that the topic has")
     assert life.until_complete().complete_through > before.complete_through
