@@ -60,10 +60,11 @@ def produce(bootstrap_servers: str, topic: str, numbers: Iterable[int]) -> None:
         raise failures[0]
 
 
-def pipeline_of(folder: Path, bootstrap_servers: str, *topics: str) -> Pipeline:
+def pipeline_of(folder: Path, bootstrap_servers: str, *topics: str, history: str = "0") -> Pipeline:
     """A pipeline with a table for each topic, of the topic's name."""
     path = folder / "pipeline.yaml"
-    tables = "".join(f'  {topic}: {{topic: {topic}, format: json, columns: "{COLUMNS}"}}\n' for topic in topics)
+    table = f'format: json, columns: "{COLUMNS}", history: {history}'
+    tables = "".join(f"  {topic}: {{topic: {topic}, {table}}}\n" for topic in topics)
     path.write_text(
         f"name: bench\nkafka: {{bootstrap_servers: '{bootstrap_servers}'}}\nstate_dir: {folder / 'state'}\n"
         f"tables:\n{tables}",

@@ -18,8 +18,8 @@ import pyarrow as pa
 
 from bench.agents import family, remove_agent, wait_until_alive, wait_until_ready
 from bench.harness import Figures, cpu_seconds, say
-from bench.metadata import COLUMNS, ROWS, fill, key_of, row_of
-from enrich.config import Pipeline, load
+from bench.metadata import ROWS, fill, key_of, pipeline_of, row_of
+from enrich.config import Pipeline
 from enrich.dev import temporary_stack
 from enrich.host.reader.reading import AgentReader
 from enrich.kafka import new_producer
@@ -50,7 +50,7 @@ def run() -> Figures:
 def _burst(bootstrap_servers: str, *, history: str, version: int) -> tuple[float, float]:
     """Rows per second of the agent's processor time, and of the clock."""
     with tempfile.TemporaryDirectory(prefix="enrich-bench-") as folder:
-        pipeline = _pipeline(Path(folder), bootstrap_servers, history)
+        pipeline = pipeline_of(Path(folder), bootstrap_servers, _TOPIC, history=history)
         try:
             pid, reader = _following(pipeline)
             used, began = cpu_seconds(family(pid)), time.monotonic()
@@ -73,7 +73,7 @@ def _burst(bootstrap_servers: str, *, history: str, version: int) -> tuple[float
 def _growth(bootstrap_servers: str, *, version: int) -> float:
     """The store's size at the end, compared with that after the first minutes, in which the history fills."""
     with tempfile.TemporaryDirectory(prefix="enrich-bench-") as folder:
-        pipeline = _pipeline(Path(folder), bootstrap_servers, "30s")
+        pipeline = pipeline_of(Path(folder), bootstrap_servers, _TOPIC, history="30s")
         try:
             _, reader = _following(pipeline)
             reader.close()
@@ -90,17 +90,6 @@ def _growth(bootstrap_servers: str, *, version: int) -> float:
     last = max(size for at, size in sizes if at > STEADY_S - FIRST_S / 2)
     say(f"the store has at most {first / 2**20:.0f} MiB in the first {FIRST_S} s, {last / 2**20:.0f} in the last")
     return last / first
-
-
-def _pipeline(folder: Path, bootstrap_servers: str, history: str) -> Pipeline:
-    path = folder / "pipeline.yaml"
-    table = f'{{topic: {_TOPIC}, format: json, columns: "{COLUMNS}", history: {history}}}'
-    path.write_text(
-        f"name: bench\nkafka: {{bootstrap_servers: '{bootstrap_servers}'}}\nstate_dir: {folder / 'state'}\n"
-        f"tables: {{{_TOPIC}: {table}}}\n",
-        encoding="utf-8",
-    )
-    return load(path)
 
 
 def _following(pipeline: Pipeline) -> tuple[int, AgentReader]:

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from stores.errors import ConfigError, Retryable
@@ -47,6 +49,18 @@ def raised(floors: dict[int, HistoryFloor], partition: int, offset: int, timesta
     """Raises a floor because a version is removed: to just above the version that hides it."""
     floor = floors.get(partition, HistoryFloor(0, 0))
     floors[partition] = HistoryFloor(max(floor.offset, offset + 1), max(floor.timestamp, timestamp))
+
+
+def raised_over(
+    floors: dict[int, HistoryFloor],
+    partitions: npt.NDArray[np.int32],
+    offsets: npt.NDArray[np.int64],
+    timestamps: npt.NDArray[np.int64],
+) -> None:
+    """The same for many versions that hide a removed one."""
+    for partition in np.unique(partitions).tolist():
+        here = partitions == partition
+        raised(floors, partition, int(offsets[here].max()), int(timestamps[here].max()))
 
 
 def higher(floors: Mapping[int, HistoryFloor], others: Mapping[int, HistoryFloor]) -> dict[int, HistoryFloor]:

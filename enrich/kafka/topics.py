@@ -69,12 +69,14 @@ class Topics:
         self._only(self._admin.create_topics([new], **self._deadlines()), f"topic {name}")
         self._wait_until_known(name)
 
-    def ensure(self, name: str, *, partitions: int = 1, config: Mapping[str, str] | None = None) -> bool:
+    def ensure(
+        self, name: str, *, partitions: int = 1, replication: int = -1, config: Mapping[str, str] | None = None
+    ) -> bool:
         """Creates the topic if it does not exist; an existing one is not changed. Returns whether it was created."""
         if self.exists(name):
             return False
         try:
-            self.create(name, partitions=partitions, config=config)
+            self.create(name, partitions=partitions, replication=replication, config=config)
         except ConfigError as error:
             reason = error.__cause__.args[0] if isinstance(error.__cause__, KafkaException) else None
             if isinstance(reason, KafkaError) and reason.code() == KafkaError.TOPIC_ALREADY_EXISTS:

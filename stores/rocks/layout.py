@@ -77,6 +77,18 @@ def encode(entries: Iterable[Entry]) -> bytes:
     )
 
 
+def headers_of(
+    partitions: npt.ArrayLike, offsets: npt.ArrayLike, timestamps: npt.ArrayLike, payloads: pa.Array, arrived: int
+) -> npt.NDArray[np.void]:
+    """Of versions, with a tombstone for each null."""
+    headers = np.empty(len(payloads), HEADERS)
+    headers["flags"] = pc.is_null(payloads).to_numpy(zero_copy_only=False) * np.uint8(TOMBSTONE)
+    headers["partition"], headers["offset"], headers["timestamp"] = partitions, offsets, timestamps
+    headers["arrived"] = arrived
+    headers["size"] = pc.fill_null(pc.binary_length(payloads), 0).to_numpy(zero_copy_only=False)
+    return headers
+
+
 def encode_columns(headers: npt.NDArray[np.void], payloads: pa.Array) -> list[bytes]:
     """Rows of one entry each. A null payload is a tombstone's."""
     heads = pa.FixedSizeBinaryArray.from_buffers(
@@ -172,14 +184,13 @@ def queue_row(table_id: int, key: bytes, old: Entry, successor: Entry, history_m
 
 
 def superseded(
-    table_id: int, keys: Iterable[bytes], old: npt.NDArray[np.void], new: npt.NDArray[np.void], history_ms: int
+    table_id: int, keys: Iterable[bytes], old: npt.NDArray[np.void], new: npt.NDArray[np.void]
 ) -> Iterator[tuple[bytes, bytes, bytes]]:
-    """`history_key` and `queue_row` of many versions and their successors, by their headers."""
+    """`history_key` and `queue_row` of many versions of a table with history, and their successors, by headers."""
     positions = np.empty(len(old), _POSITIONS)
     positions["timestamp"], positions["partition"] = _shifted(old["timestamp"]), old["partition"]
     positions["offset"] = old["offset"]
-    arrived = new["arrived"] + 1
-    dues = _shifted(np.maximum(new["timestamp"], arrived) if history_ms else arrived).astype(">u8")
+    dues = _shifted(np.maximum(new["timestamp"], new["arrived"] + 1)).astype(">u8")
     successors = np.empty(len(new), _SUCCESSORS)
     successors["offset"], successors["timestamp"] = new["offset"], new["timestamp"]
     kept, queued = prefix(HISTORY, table_id), prefix(QUEUE, table_id)

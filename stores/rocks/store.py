@@ -18,7 +18,7 @@ from stores.rocks.layout import CHANGE_FEED, end_of, table_ids, table_ranges
 from stores.rocks.load.bulk import BulkLoad, Reserved
 from stores.rocks.state import StoreState, TableState, read_state
 from stores.rocks.write.columns import Columns
-from stores.rocks.write.fold import Folding, Record, expired
+from stores.rocks.write.fold import Folding, expired
 from stores.rocks.write.incoming import Incoming, Mirror, Prepared, TableChange
 from stores.rocks.write.setting_aside import Room, SetAside, Waiting, carried_over, published, purged
 from stores.table import Seq
@@ -308,12 +308,11 @@ class RocksStore:
 
     def _folded(self, name: str, update: TableUpdate, came: Incoming, puts: dict[bytes, bytes]) -> TableState:
         table, history_ms, now = self._state.tables[name], self._specs[name].history_ms, self._clock.now_ms()
-        left = came.versions
+        left, rows = came.versions, None
         if len(left) >= _MANY:
-            table, left = Columns(self._database, table, history_ms, now, puts).fold(left)
+            table, left, rows = Columns(self._database, table, history_ms, now, puts).fold(left)
         if len(left):
-            records = [Record(*fields) for fields in zip(*left.to_pydict().values(), strict=True)]
-            table = Folding(self._database, table, history_ms, now, puts).fold(records)
+            table = Folding(self._database, table, history_ms, now, puts).fold(left, rows)
         if table.key is KeyKind.CIDR:
             table = table.with_lengths(key[0] for key in came.versions.column("key").to_pylist())
         through = update.complete_through

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 
@@ -9,24 +10,10 @@ from contextlib import contextmanager
 def beside(work: Callable[[threading.Event], None]) -> Iterator[None]:
     """`work` gets the event that ends it. If it fails, so does the block."""
     stopping = threading.Event()
-    failures: list[BaseException] = []
-
-    def run() -> None:
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(work, stopping)
         try:
-            work(stopping)
-        except BaseException as error:  # noqa: BLE001 - raised below
-            failures.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
-        yield
-    except Exception as error:
-        if failures:
-            raise failures[0] from error
-        raise
-    finally:
-        stopping.set()
-        thread.join()
-    if failures:
-        raise failures[0]
+            yield
+        finally:
+            stopping.set()
+            running.result()

@@ -31,8 +31,7 @@ def _of_log(name: str, postgres: PostgresOrigin, slot: str) -> Iterator[Verdict]
                 slots.table(postgres.table, postgres.key or ())
                 followed = f"table {postgres.table}"
             else:
-                catalog = Catalog(slots, postgres.tables or ())
-                found = [each for each in catalog.tables() if catalog.matches(each)]
+                found = [each for each in Catalog(slots, postgres.tables or ()).tables() if each.is_named]
                 followed = f"{sum(each.trouble is None for each in found)} tables"
                 for each in found:
                     if each.trouble is not None:

@@ -240,16 +240,17 @@ Location = Annotated[str, BeforeValidator(_as_location), WithJsonSchema(_TEXT)]
 """A path or a URI (`hdfs://...`) that Spark's file systems understand."""
 SourceFile = Annotated[str, BeforeValidator(_as_file_address), WithJsonSchema(_TEXT)]
 """A path of this machine's file system, made absolute, or an address such as `s3://bucket/file.csv`."""
+_ONE_OR_LIST = PlainSerializer(lambda texts: texts[0] if len(texts) == 1 else list(texts))
 Expressions = Annotated[
     tuple[str, ...],
     list_of_text("an expression such as user_id, or a list of them"),
-    PlainSerializer(lambda keys: keys[0] if len(keys) == 1 else list(keys)),
+    _ONE_OR_LIST,
     WithJsonSchema(LIST_OR_TEXT),
 ]
 Patterns = Annotated[
     tuple[str, ...],
     list_of_text("a pattern such as app.*, or a list of them"),
-    PlainSerializer(lambda keys: keys[0] if len(keys) == 1 else list(keys)),
+    _ONE_OR_LIST,
     WithJsonSchema(LIST_OR_TEXT),
 ]
 Names = Annotated[tuple[str, ...], BeforeValidator(_as_names), WithJsonSchema(_NAMES)]

@@ -9,17 +9,17 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stores.answers import raised
+from stores.answers import raised_over
 from stores.rocks.digest import added, digest_of
 from stores.rocks.layout import (
     HAS_HISTORY,
-    HEADERS,
     LATEST,
     TOMBSTONE,
     UNORDERED,
     Entry,
     encode,
     encode_columns,
+    headers_of,
     history_key,
     prefix,
     queue_row,
@@ -59,16 +59,12 @@ class BulkRows:
         )
         same_key = pc.equal(keys[1:], keys[:-1]).to_numpy(zero_copy_only=False)
         same_place = same_key & (partition[1:] == partition[:-1])
-        flags = pc.is_null(versions.column("value")).to_numpy().astype("u1") * np.uint8(TOMBSTONE)
-        if same_place.any():
-            flags |= self._superseded(versions, same_place)
         newest = np.flatnonzero(np.append(~same_place, True))
         same_key_before = np.append(False, same_key[newest[:-1]])
         payloads = versions.column("value").chunk(0).take(pa.array(newest))
-        headers = np.empty(len(newest), HEADERS)
-        headers["flags"], headers["partition"] = flags[newest], partition[newest]
-        headers["offset"], headers["timestamp"], headers["arrived"] = offset[newest], time[newest], self.now
-        headers["size"] = pc.fill_null(pc.binary_length(payloads), 0).to_numpy(zero_copy_only=False)
+        headers = headers_of(partition[newest], offset[newest], time[newest], payloads, self.now)
+        if same_place.any():
+            headers["flags"] |= self._superseded(versions, same_place)[newest]
         start = 0
         while start < len(newest):
             end = min(start + _ROWS_AT_A_TIME, len(newest))
@@ -115,7 +111,8 @@ class BulkRows:
         is_gone = is_hidden & (offset[successor] < floor_offset) & (time[successor] <= floor_time)
         if self.history_ms == 0:
             dropped = is_hidden & ~is_gone
-            self._raise_floors(partition, offset, time, successor[dropped])
+            hiding = successor[dropped]
+            raised_over(self.floors, partition[hiding], offset[hiding], time[hiding])
             is_gone |= dropped
         flags = np.zeros(len(same_place) + 1, np.uint8)
         ends = np.flatnonzero(np.append(~same_place, True))
@@ -128,17 +125,6 @@ class BulkRows:
             if hiding >= 0:
                 self._let_go_later(row, int(offset[hiding]), int(time[hiding]))
         return flags
-
-    def _raise_floors(
-        self,
-        partition: npt.NDArray[np.int32],
-        offset: npt.NDArray[np.int64],
-        time: npt.NDArray[np.int64],
-        successors: npt.NDArray[np.int64],
-    ) -> None:
-        for one in np.unique(partition[successors]).tolist():
-            here = successors[partition[successors] == one]
-            raised(self.floors, one, int(offset[here].max()), int(time[here].max()))
 
     def _keep(self, row: dict[str, Any]) -> None:
         entry = self._entry(row)

@@ -1,16 +1,15 @@
 """Folds what is usual in a batch, in columns: new keys, and versions from the partition of the stored one whose time is
 not earlier. The keys of which that is not so are left for `Folding`, which takes one record at a time."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from stores.answers import raised
+from stores.answers import raised_over
 from stores.rocks.database import Database
 from stores.rocks.digest import added, digest_of
 from stores.rocks.layout import (
@@ -18,14 +17,14 @@ from stores.rocks.layout import (
     HEADERS,
     LATEST,
     STICKY,
-    TOMBSTONE,
     UNORDERED,
     encode_columns,
+    headers_of,
     prefix,
     superseded,
 )
 from stores.rocks.state import TableState
-from stores.table import HistoryFloor
+from stores.rocks.write.fold import StoredRows
 
 Numbers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -46,11 +45,9 @@ class Columns:
     now: int
     puts: dict[bytes, bytes]
 
-    def fold(self, versions: pa.RecordBatch) -> tuple[TableState, pa.RecordBatch]:
-        """Fills `puts`. Returns the new state and the versions that are left."""
-        if not len(versions):
-            return self.table, versions
-        came = _Came.of(versions)
+    def fold(self, versions: pa.RecordBatch) -> tuple[TableState, pa.RecordBatch, StoredRows]:
+        """Fills `puts`. Returns the new state, the versions that are left, and what is stored of their keys."""
+        came = _Came.of(versions, self.now)
         latest = prefix(LATEST, self.table.table_id)
         rows = self.stored.get_many([latest + key for key in came.keys])
         stored = _Stored.of(rows)
@@ -63,17 +60,17 @@ class Columns:
         old, was_there = stored.headers[chosen], stored.is_there[chosen]
         new = came.headers[last]
         new["flags"] |= old["flags"] & STICKY
-        new["arrived"] = self.now
-        floors = self.table.floors
+        floors = dict(self.table.floors)
         gone = _taken(keys, np.flatnonzero(was_there))
         if self.history_ms:
             new["flags"][was_there] |= HAS_HISTORY
             before = [row for row in _taken(rows, chosen) if row is not None]
-            hidden = superseded(self.table.table_id, gone, old[was_there], new[was_there], self.history_ms)
+            hidden = superseded(self.table.table_id, gone, old[was_there], new[was_there])
             for (kept, queued, successor), row in zip(hidden, before, strict=True):
                 self.puts[kept], self.puts[queued] = row, successor
         else:
-            floors = _raised(floors, new[was_there | (came.first[chosen] != last)])
+            hiding = new[was_there | (came.first[chosen] != last)]
+            raised_over(floors, hiding["partition"], hiding["offset"], hiding["timestamp"])
         values = encode_columns(new, versions.column("value").take(pa.array(last)))
         self.puts.update(zip([latest + key for key in keys], values, strict=True))
         table = replace(
@@ -86,7 +83,9 @@ class Columns:
                 minus=digest_of(gone, old["partition"][was_there], old["offset"][was_there]),
             ),
         )
-        return table, versions.filter(pa.array(~is_usual[came.place]))
+        left = np.flatnonzero(~is_usual)
+        of_left = dict(zip(_taken(came.keys, left), _taken(rows, left), strict=True))
+        return table, versions.filter(pa.array(~is_usual[came.place])), of_left
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,15 +103,11 @@ class _Came:
     """Of each key whether its versions are all of one partition, and no time is before the one before."""
 
     @classmethod
-    def of(cls, versions: pa.RecordBatch) -> "_Came":
+    def of(cls, versions: pa.RecordBatch, now: int) -> "_Came":
         encoded = versions.column("key").dictionary_encode()
         place, count, number = encoded.indices.to_numpy(), len(encoded.dictionary), len(versions)
-        values = versions.column("value")
-        headers = np.zeros(number, HEADERS)
-        headers["flags"] = pc.is_null(values).to_numpy(zero_copy_only=False) * TOMBSTONE
-        headers["size"] = pc.fill_null(pc.binary_length(values), 0).to_numpy(zero_copy_only=False)
-        for name in ("partition", "offset", "timestamp"):
-            headers[name] = versions.column(name).to_numpy()
+        partition, offset, time = (versions.column(name).to_numpy() for name in ("partition", "offset", "timestamp"))
+        headers = headers_of(partition, offset, time, versions.column("value"), now)
         first, last, is_ordered = np.empty(count, np.int64), np.empty(count, np.int64), np.ones(count, bool)
         first[place[::-1]] = np.arange(number)[::-1]  # of several assignments to one place the last one stays
         last[place] = np.arange(number)
@@ -149,15 +144,6 @@ class _Stored:
 def _follows(old: Headers, new: Headers) -> Flags:
     is_same: Flags = old["partition"] == new["partition"]
     return is_same & (old["offset"] < new["offset"]) & (old["timestamp"] <= new["timestamp"])
-
-
-def _raised(floors: Mapping[int, HistoryFloor], hiding: Headers) -> Mapping[int, HistoryFloor]:
-    """Over versions that hide one that is not kept."""
-    result = dict(floors)
-    for partition in np.unique(hiding["partition"]).tolist():
-        here = hiding[hiding["partition"] == partition]
-        raised(result, partition, int(here["offset"].max()), int(here["timestamp"].max()))
-    return result
 
 
 def _taken(values: Sequence[T], chosen: Numbers) -> Sequence[T]:

@@ -1,8 +1,10 @@
 """Folds new row versions into the rows of a table, and finds those to remove: what to write, and the new state."""
 
-from collections.abc import Iterable, Iterator, Sequence, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field, replace
 from itertools import islice
+
+import pyarrow as pa
 
 from stores.answers import raised
 from stores.rocks.database import Database
@@ -29,9 +31,12 @@ from stores.rocks.layout import (
 from stores.rocks.state import TableState
 from stores.table import HistoryFloor
 
+StoredRows = Mapping[bytes, bytes | None]
+"""What is stored of some keys."""
+
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class _Record:
     """A new row version, with its key as the table stores it."""
 
     key: bytes
@@ -53,12 +58,14 @@ class Folding:
     _floors: dict[int, HistoryFloor] = field(default_factory=dict)
     _waiting: dict[tuple[bytes, int], list[Entry]] = field(default_factory=dict)
 
-    def fold(self, records: Sequence[Record]) -> TableState:
-        """Fills `puts`. Records of a partition come in the order of their offsets."""
+    def fold(self, versions: pa.RecordBatch, rows: StoredRows | None = None) -> TableState:
+        """Fills `puts`. Versions of a partition come in the order of their offsets. `rows`: if they were read."""
         latest = prefix(LATEST, self.table.table_id)
-        keys = list(dict.fromkeys(record.key for record in records))
-        stored = self.stored.get_many([latest + key for key in keys])
-        before = {key: [] if row is None else decode(row) for key, row in zip(keys, stored, strict=True)}
+        records = [_Record(*fields) for fields in zip(*versions.to_pydict().values(), strict=True)]
+        if rows is None:
+            keys = list(dict.fromkeys(record.key for record in records))
+            rows = dict(zip(keys, self.stored.get_many([latest + key for key in keys]), strict=True))
+        before = {key: [] if row is None else decode(row) for key, row in rows.items()}
         after = {key: {entry.partition: entry for entry in entries} for key, entries in before.items()}
         self._floors = dict(self.table.floors)
         for record in records:
@@ -78,7 +85,7 @@ class Folding:
             ),
         )
 
-    def _newest(self, record: Record, old: Entry | None) -> Entry:
+    def _newest(self, record: _Record, old: Entry | None) -> Entry:
         tombstone = TOMBSTONE if record.value is None else 0
         new = Entry(record.timestamp, record.partition, record.offset, self.now, tombstone, record.value or b"")
         if old is None:

@@ -1,6 +1,7 @@
 """Makes routes that follow a database's log from the configuration. Opens no connection."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 from enrich.admin.topics.wanted import DEFAULT_PARTITIONS, wanted_rows
@@ -32,59 +33,51 @@ def log_route(
     work: SourceWork,
     connections: Connections,
 ) -> LogRoute:
-    make = _one if postgres.tables is None else _many
-    slot = postgres.slot or slot_name(pipeline.name, name)
-    return LogRoute(work, connections, make(pipeline, source, postgres, work, connections, slot))
+    followed = _Followed(pipeline, source, postgres, work, connections, postgres.slot or slot_name(pipeline.name, name))
+    return LogRoute(work, connections, followed.one() if postgres.tables is None else followed.many())
 
 
-def _one(
-    pipeline: Pipeline,
-    source: SyncSource,
-    postgres: PostgresOrigin,
-    work: SourceWork,
-    connections: Connections,
-    slot: str,
-) -> LogFollowed:
-    named = TableNamed(postgres.table or "", postgres.key or (), postgres.columns)
+@dataclass(frozen=True)
+class _Followed:
+    """What a source follows, by its configuration."""
 
-    def tables(slots: Slots, topics: Topics) -> Tables:  # noqa: ARG001 - the topic is made by people
-        return OneTable(named, work.topic, slots, work.directory)
+    pipeline: Pipeline
+    source: SyncSource
+    postgres: PostgresOrigin
+    work: SourceWork
+    connections: Connections
+    slot: str
 
-    return LogFollowed(
-        dsn=postgres.dsn.get_secret_value(),
-        slot=slot,
-        encoders=lambda: Alike(encoder_for(source, pipeline.kafka)),
-        tables=tables,
-        keeping=lambda _: Beside(connections.consumer, f"{work.identity}.log", work.topic),
-        prepare=lambda _: None,
-        lock_s=_LOCK_S,
-    )
+    def one(self) -> LogFollowed:
+        work, postgres = self.work, self.postgres
+        named = TableNamed(postgres.table or "", postgres.key or (), postgres.columns)
+        return LogFollowed(
+            dsn=postgres.dsn.get_secret_value(),
+            slot=self.slot,
+            encoders=lambda: Alike(encoder_for(self.source, self.pipeline.kafka)),
+            tables=lambda slots, _: OneTable(named, work.topic, slots, work.directory),
+            keeping=lambda _: Beside(self.connections.consumer, f"{work.identity}.log", work.topic),
+            prepare=lambda _: None,  # the topic is made by people
+            lock_s=_LOCK_S,
+        )
 
+    def many(self) -> LogFollowed:
+        work, patterns = self.work, self.postgres.tables or ()
+        topic_of = partial(topic_of_table, self.source.topic)
 
-def _many(
-    pipeline: Pipeline,
-    source: SyncSource,
-    postgres: PostgresOrigin,
-    work: SourceWork,
-    connections: Connections,
-    slot: str,
-) -> LogFollowed:
-    patterns = postgres.tables or ()
+        def tables(slots: Slots, topics: Topics) -> Tables:
+            make_topic = partial(_make_topic, self.pipeline, topics, work.name)
+            return ManyTables(Catalog(slots, patterns), slots, topics, topic_of, make_topic, work.directory)
 
-    def tables(slots: Slots, topics: Topics) -> Tables:
-        make_topic = partial(_make_topic, pipeline, topics, work.name)
-        topic_of = partial(topic_of_table, source.topic)
-        return ManyTables(Catalog(slots, patterns), slots, topics, topic_of, make_topic, work.directory)
-
-    return LogFollowed(
-        dsn=postgres.dsn.get_secret_value(),
-        slot=slot,
-        encoders=_encoders(pipeline, source),
-        tables=tables,
-        keeping=lambda topics: InTopic(connections.consumer, f"{work.identity}.log", work.topic, topics),
-        prepare=lambda topics: _prepare(topics, work.topic),
-        lock_s=_LOCK_OF_MANY_S,
-    )
+        return LogFollowed(
+            dsn=self.postgres.dsn.get_secret_value(),
+            slot=self.slot,
+            encoders=_encoders(self.pipeline, self.source),
+            tables=tables,
+            keeping=lambda topics: InTopic(self.connections.consumer, f"{work.identity}.log", work.topic, topics),
+            prepare=lambda topics: _prepare(topics, work.topic),
+            lock_s=_LOCK_OF_MANY_S,
+        )
 
 
 def _encoders(pipeline: Pipeline, source: SyncSource) -> Callable[[], Encoders]:
@@ -102,11 +95,9 @@ def _prepare(topics: Topics, topic: str) -> None:
 
 def _make_topic(pipeline: Pipeline, topics: Topics, source: str, topic: str) -> None:
     """As `enrich topics apply` would make it."""
-    if topics.exists(topic):
-        return
     wanted = wanted_rows(pipeline, topic, f"source route {source}")
     wishes = wanted.wishes
-    topics.create(
+    topics.ensure(
         topic,
         partitions=wishes.partitions or DEFAULT_PARTITIONS,
         replication=wishes.replication or -1,

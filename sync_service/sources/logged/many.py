@@ -70,7 +70,7 @@ class ManyTables:
         before = {**self._states, **{name: table.state for name, table in self._tables.items()}}
         found = {}
         for each in self._catalog.tables():
-            if self._catalog.matches(each):
+            if each.is_named:
                 found[each.full_name] = each
             elif each.is_added:
                 with suppress(ConfigError):  # it costs only that PostgreSQL sends what is not used

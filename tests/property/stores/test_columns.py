@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from stores.rocks.database import Database, Sizes
 from stores.rocks.state import TableState
 from stores.rocks.write.columns import Columns
-from stores.rocks.write.fold import Folding, Record
+from stores.rocks.write.fold import Folding
 from stores.table import RowVersion, row_versions
 from tests.support.directories import fast_directory
 
@@ -44,16 +44,14 @@ def batches(draw: st.DrawFn) -> list[list[RowVersion]]:
 
 def one_by_one(database: Database, table: TableState, history_ms: int, batch: list[RowVersion]):
     puts: dict[bytes, bytes] = {}
-    records = [Record(v.key, v.partition, v.offset, v.timestamp, v.value) for v in batch]
-    return Folding(database, table, history_ms, NOW, puts).fold(records), puts, len(batch)
+    return Folding(database, table, history_ms, NOW, puts).fold(row_versions(batch)), puts, len(batch)
 
 
 def in_columns(database: Database, table: TableState, history_ms: int, batch: list[RowVersion]):
     puts: dict[bytes, bytes] = {}
-    table, left = Columns(database, table, history_ms, NOW, puts).fold(row_versions(batch))
+    table, left, rows = Columns(database, table, history_ms, NOW, puts).fold(row_versions(batch))
     if len(left):
-        records = [Record(*fields) for fields in zip(*left.to_pydict().values(), strict=True)]
-        table = Folding(database, table, history_ms, NOW, puts).fold(records)
+        table = Folding(database, table, history_ms, NOW, puts).fold(left, rows)
     return table, puts, len(left)
 
 

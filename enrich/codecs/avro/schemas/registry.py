@@ -111,18 +111,18 @@ class Registry:
             schema_id = self._newest(subject)
         except BadRecord:
             schema = new()
-            what, end = f"the schema that the stage made for {subject}", self._clock() + self._deadline_s
-            body = json.dumps({"schema": schema}).encode()
             # If it was registered meanwhile the answer is its id.
-            return self._id(self._answer(f"/subjects/{quote(subject, safe='')}/versions", what, end, body)), schema
+            return self._registered(subject, schema, f"the schema that the stage made for {subject}"), schema
         return self._of(subject, schema_id)
 
     def register(self, subject: str, schema: str) -> int:
         """The id of this schema, registered as the subject's newest if it has it not yet. Raises ConfigError if the
         subject's compatibility does not allow it."""
         what = f"the schema that the columns give for {subject}: it may not follow the one before"
-        end = self._clock() + self._deadline_s
-        body = json.dumps({"schema": schema}).encode()
+        return self._registered(subject, schema, what)
+
+    def _registered(self, subject: str, schema: str, what: str) -> int:
+        body, end = json.dumps({"schema": schema}).encode(), self._clock() + self._deadline_s
         return self._id(self._answer(f"/subjects/{quote(subject, safe='')}/versions", what, end, body))
 
     def _newest(self, subject: str) -> int:

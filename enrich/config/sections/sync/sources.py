@@ -12,6 +12,7 @@ from enrich.config.messages.words import Substituted, Wrong, shown
 from enrich.config.types.columns import ColumnList
 from enrich.config.types.encoding import Encoded
 from enrich.config.types.fields import (
+    TOPIC_PATTERN,
     HeaderName,
     HttpUrl,
     LocalPath,
@@ -179,14 +180,13 @@ class Origin(Section):
 TABLE_PARTS = ("{schema}", "{table}")
 """What stands for a table's name in the topic of a source with `tables`."""
 _PARTS = r"^(?=.{1,249}$)([A-Za-z0-9._-]|\{schema\}|\{table\})+$"
-_IN_TABLES = re.compile(r"[A-Za-z0-9._-]+")
 
 
 def topic_of_table(template: str, schema: str, table: str) -> str | None:
     """None if the names make no topic of Kafka's."""
     parts = dict(zip(TABLE_PARTS, (schema, table), strict=True))
     topic = re.sub(r"\{schema\}|\{table\}", lambda match: parts[match[0]], template)
-    return topic if _IN_TABLES.fullmatch(topic) and len(topic) <= 249 else None
+    return topic if re.fullmatch(TOPIC_PATTERN, topic) else None
 
 
 def topics_of_tables(template: str) -> re.Pattern[str]:

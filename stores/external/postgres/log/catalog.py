@@ -21,6 +21,8 @@ class TableFound:
     key: tuple[str, ...]
     """The columns of its primary key, else of another unique key without nulls. Empty: it has none."""
     columns: tuple[ColumnSent, ...]
+    is_named: bool
+    """By one of the patterns."""
     is_published: bool
     is_added: bool
     """To the publication by its name: not as one of all tables, or of a schema."""
@@ -50,21 +52,19 @@ class Catalog:
         """Those that match a pattern, and others that are in the publication by their names."""
         return list(self._found())
 
-    def matches(self, found: TableFound) -> bool:
-        return any(fnmatchcase(found.full_name, pattern) for pattern in self._patterns)
-
     def _found(self) -> Iterator[TableFound]:
         for row in self._slots.rows(_TABLES, self._slots.name, self._slots.name):
             number, schema, name, quoted, identity, kind, may_read, columns, generated, indexes, published, added = row
+            is_named = any(fnmatchcase(f"{schema}.{name}", pattern) for pattern in self._patterns)
+            if not (is_named or added):
+                continue
             unique = [_Index(tuple(of), primary, chosen) for of, primary, chosen in indexes or ()]
             told = _told(identity, [column for column, *_ in columns or ()], unique)
             key = _key(unique, told)
             table = Table(number, quoted, told, frozenset(generated))
             trouble = _trouble(table, key, told, unique, is_logged=kind == "p", may_read=may_read)
             sent = tuple(ColumnSent(*column) for column in columns or ())
-            found = TableFound(table, schema, name, key, sent, published, added, trouble)
-            if self.matches(found) or added:
-                yield found
+            yield TableFound(table, schema, name, key, sent, is_named, published, added, trouble)
 
 
 def _told(identity: str, columns: Sequence[str], unique: Sequence[_Index]) -> frozenset[str]:

@@ -131,23 +131,15 @@ class Slots:
     def make_publication(self) -> bool:
         """Makes it without tables if there is none. Returns whether it had to be made, or to publish more. Raises
         ConfigError, with the statement, if it may not."""
-        made = self._all(_PUBLISHES, self.name)
-        if made and made[0][0]:
-            return False
-        name = sql.Identifier(self.name).as_string(None)
-        if made:
-            self._mend(f"ALTER PUBLICATION {name} SET (publish = 'insert, update, delete, truncate')")
-        else:
-            self._mend(f"CREATE PUBLICATION {name} WITH (publish_via_partition_root = true)")
-        return True
+        return self._publishes_more(f"CREATE PUBLICATION {self._publication} WITH (publish_via_partition_root = true)")
 
     def add_to_publication(self, table: Table) -> None:
         """Raises ConfigError, with the statement, if it may not."""
-        self._mend(f"ALTER PUBLICATION {sql.Identifier(self.name).as_string(None)} ADD TABLE {table.name}")
+        self._mend(f"ALTER PUBLICATION {self._publication} ADD TABLE {table.name}")
 
     def take_from_publication(self, table: Table) -> None:
         """PostgreSQL refuses updates of a table that is published and has no identity any more. Raises as above."""
-        self._mend(f"ALTER PUBLICATION {sql.Identifier(self.name).as_string(None)} DROP TABLE {table.name}")
+        self._mend(f"ALTER PUBLICATION {self._publication} DROP TABLE {table.name}")
 
     def transactions(self) -> tuple[int, int]:
         """All transactions below the first id have ended; the second one is the next that will begin."""
@@ -162,13 +154,8 @@ class Slots:
 
     def publish(self, table: Table) -> bool:
         """Whether the publication had to be made or extended. Raises ConfigError, with the statement, if it may not."""
-        name = sql.Identifier(self.name).as_string(None)
-        made = self._all(_PUBLISHES, self.name)
-        if not made:
-            self._mend(f"CREATE PUBLICATION {name} FOR TABLE {table.name} WITH (publish_via_partition_root = true)")
-            return True
-        if not made[0][0]:
-            self._mend(f"ALTER PUBLICATION {name} SET (publish = 'insert, update, delete, truncate')")
+        made_with = f"FOR TABLE {table.name} WITH (publish_via_partition_root = true)"
+        if self._publishes_more(f"CREATE PUBLICATION {self._publication} {made_with}"):
             return True
         has_it = self._row(
             "SELECT EXISTS (SELECT FROM pg_publication_tables WHERE pubname = %s "
@@ -178,7 +165,20 @@ class Slots:
         )
         if has_it[0]:
             return False
-        self._mend(f"ALTER PUBLICATION {name} ADD TABLE {table.name}")
+        self.add_to_publication(table)
+        return True
+
+    @property
+    def _publication(self) -> str:
+        return sql.Identifier(self.name).as_string(None)
+
+    def _publishes_more(self, create: str) -> bool:
+        """Whether it had to be made, by this statement, or to publish more kinds of changes."""
+        made = self._all(_PUBLISHES, self.name)
+        if made and made[0][0]:
+            return False
+        alter = f"ALTER PUBLICATION {self._publication} SET (publish = 'insert, update, delete, truncate')"
+        self._mend(alter if made else create)
         return True
 
     def slot(self) -> Slot | None:
