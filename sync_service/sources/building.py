@@ -26,13 +26,14 @@ from enrich.kafka import librdkafka_settings
 from stores.external.files.formats import FileFormat
 from stores.external.files.reading import FileReader
 from stores.external.postgres.reading import PostgresReader
+from stores.external.redis.notifications import KeyNotifications
 from stores.external.redis.reading import RedisReader
 from sync_service.sources.logged.building import log_route
 from sync_service.sources.logged.route import LogRoute
 from sync_service.sources.polled.files import FileSource
 from sync_service.sources.polled.http import HttpSource
 from sync_service.sources.polled.postgres import PostgresSource, TableQuery
-from sync_service.sources.polled.redis import RedisSource
+from sync_service.sources.polled.redis import RedisHints, RedisRows, RedisSource
 from sync_service.sources.polled.source import Source
 from sync_service.sources.route import Connections, SourceRoute, SourceWork
 
@@ -119,7 +120,12 @@ def _redis(redis: RedisOrigin, stopping: Stopping) -> Source:
     reader = RedisReader(redis.url.get_secret_value(), stopping=stopping, where=where)
     columns = None if redis.columns is None else redis.columns.arrow
     hashes = redis.as_ is RedisType.hash
-    return RedisSource(reader, redis.pattern, columns, hashes=hashes, where=where)
+    rows = RedisRows(redis.pattern, columns, hashes=hashes, where=where)
+    if not redis.notifications:
+        return RedisSource(reader, rows)
+    events = "Kg" + ("h" if hashes else "$")
+    told = KeyNotifications(redis.url.get_secret_value(), redis.pattern, events=events, where=where)
+    return RedisSource(reader, rows, RedisHints(told, reader, rows))
 
 
 def _milliseconds(duration: timedelta) -> int:

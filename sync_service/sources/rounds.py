@@ -3,7 +3,8 @@
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from sync_service.sources.known.deletions import DeleteGuard
 from sync_service.sources.known.differences import Counts, Differences
 from sync_service.sources.known.remembered import Remembered
 from sync_service.sources.known.rows import KnownRows
-from sync_service.sources.polled.source import Progress, Source
+from sync_service.sources.polled.source import Answer, Hints, Progress, Source
 from sync_service.sources.reporting import StatusReporter
 from sync_service.sources.writing import Writer
 
@@ -28,6 +29,12 @@ _log = logging.getLogger("enrich.sync")
 
 _FLUSH_EVERY_S = 60.0
 _LONGEST_PAUSE_S = 30.0
+_SLICE_S = 0.5
+"""How long a stop or a lost turn may wait to be seen."""
+_GAP_PAUSE_S = 1.0
+"""A source that keeps breaking off what it tells is not read whole all the time."""
+
+Ask = Callable[[Progress, Sequence[str] | None], AbstractContextManager[Answer | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +68,33 @@ class Rounds:
 
     def run(self, interval_s: float) -> None:
         """Goes on until the checkpoint raises, or Kafka."""
+        source = self._tools.source
         while True:
-            self._wait(self._round(interval_s))
+            pause = self._round(source.ask, interval_s)
+            if pause is None:
+                pause = interval_s if source.hints is None else self._listen(source.hints, interval_s)
+            self._wait(pause)
 
-    def _round(self, interval_s: float) -> float:
-        """Returns the pause until the next round, in seconds."""
+    def _listen(self, hints: Hints, seconds: float) -> float:
+        """Follows what the source tells, until all rows are due again. Returns the pause that is left until then."""
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            self._checkpoint()
+            try:
+                has_heard = hints.wait(min(left, _SLICE_S))
+            except Retryable as error:
+                _log.info("%s: all rows are read", error.what, extra={"route": self._reporter.status.name})
+                return min(left, _GAP_PAUSE_S)
+            if has_heard and (pause := self._round(hints.ask, seconds)) is not None:
+                return pause
+        return 0.0
+
+    def _round(self, ask: Ask, interval_s: float) -> float | None:
+        """If it failed, the pause until all rows are to be read, in seconds."""
         remembered = self._tools.remembered
         try:
             remembered.follow(self._checkpoint)
-            self._ask_and_write()
+            self._ask_and_write(ask)
         except CorruptState as error:
             remembered.forget(error)
             return 0.0
@@ -86,16 +111,16 @@ class Rounds:
             self._reporter.count(rebuilds=remembered.rebuilds - self._rebuilds)
             self._rebuilds = remembered.rebuilds
         self._backoff.reset()
-        return interval_s
+        return None
 
-    def _ask_and_write(self) -> None:
+    def _ask_and_write(self, ask: Ask) -> None:
         tools, known = self._tools, self._tools.remembered.known
         progress = known.progress
         if progress.encoding != tools.encoder.identity:
             progress = Progress()  # the same rows may be encoded differently now
         work = tools.directory / "work"
         with Differences(known, tools.encoder, tools.source.key, work, largest=tools.facts.largest) as differences:
-            after = self._compared(differences, progress)
+            after = self._compared(ask, differences, progress)
             if after is None:
                 self._reporter.progressed(lag=0)
                 return
@@ -105,7 +130,7 @@ class Rounds:
             if counts.missing:
                 differences.delete_missing()
             self._write(differences)
-        if not spared:
+        if not spared and differences.has_all_keys:
             tools.guard.settle()
         if spared or differences.without_record not in (None, after.without_record):
             after = replace(after, whole_at_ms=None)
@@ -115,7 +140,7 @@ class Rounds:
 
     def _spared(self, differences: Differences) -> int:
         """Keys that are missing for the first time, where once is not enough. Returns how many."""
-        if self._tools.source.readings_until_deleted == 1:
+        if self._tools.source.readings_until_deleted == 1 or not differences.has_all_keys:
             return 0
         before, self._missing = self._missing, differences.unseen.copy()
         is_new = np.ones(len(self._missing), np.bool_)
@@ -125,11 +150,11 @@ class Rounds:
         self._missing_of = self._tools.remembered.known
         return differences.spare(is_new) if differences.counts.missing else 0
 
-    def _compared(self, differences: Differences, progress: Progress) -> Progress | None:
+    def _compared(self, ask: Ask, differences: Differences, progress: Progress) -> Progress | None:
         """The source's progress after its answer; None if it has nothing new. Produces nothing yet."""
         tools = self._tools
         try:
-            with tools.source.ask(progress, tools.encoder.columns) as answer:
+            with ask(progress, tools.encoder.columns) as answer:
                 if answer is None:
                     return None
                 for reading in answer.readings:
@@ -169,6 +194,9 @@ class Rounds:
         )
         self._reporter.progressed(lag=0)
         warnings = [f"{number} rows cannot become records: {reason}" for reason, number in counts.reasons.items()]
+        hints = self._tools.source.hints
+        if hints is not None and hints.lacks is not None:
+            warnings.append(hints.lacks)
         self._reporter.describe({"rows": rows, "rejected": counts.rejected}, {"warnings": warnings})
         extra = {"route": self._reporter.status.name, "read": counts.read}
         if counts.rejected:
@@ -180,7 +208,7 @@ class Rounds:
         end = time.monotonic() + seconds
         self._checkpoint()
         while (left := end - time.monotonic()) > 0:
-            self._stopping.wait(min(left, 0.5))
+            self._stopping.wait(min(left, _SLICE_S))
             self._checkpoint()
 
 

@@ -96,6 +96,8 @@ class SourceRoute:
             producer.start()
             warn_if_fallen(_log, work.release, consuming, topics, [work.topic], route=work.name)
             remembered = held.enter_context(closing(Remembered(work.directory / "known", topics, facts, consuming)))
+            if source.hints is not None:
+                held.enter_context(closing(source.hints))
             tools = Tools(source, encoder, remembered, producer, guard, facts, work.directory)
             Rounds(tools, checkpoint, self._reporter, stopping).run(work.interval_s)
 

@@ -86,6 +86,8 @@ def _of_tables(pipeline: Pipeline) -> Iterator[Used]:
             any_policy = table.compaction is Compaction.any
             form = _format(str(table.format), table.framing)
             yield Used(table.topic, Use.table, f"table {name}", READS, form, table.history, any_policy)
+        if table.preload is not None and table.preload.topic is not None:
+            yield Used(table.preload.topic, Use.table, f"keys to preload of table {name}", READS, any_policy=True)
 
 
 def _of_stages(pipeline: Pipeline, existing: Collection[str]) -> Iterator[Used]:

@@ -50,16 +50,7 @@ class RedisReader:
         """
         self._stopping = stopping
         self._where = where
-        try:
-            self._pool = redis.ConnectionPool.from_url(url)
-            self._pool.connection_class(**self._pool.connection_kwargs)  # connects to nothing yet
-        except (ValueError, TypeError, redis.RedisError):  # TypeError: an unknown setting after `?`
-            # The client's text may quote a part of the address, and so of the password.
-            raise ConfigError(
-                "not an address of a Redis", where=where, next_step="write it as redis://user:password@host:6379/0"
-            ) from None
-        settings = {"socket_timeout": stalled_s, "socket_connect_timeout": stalled_s, "decode_responses": False}
-        self._pool.connection_kwargs.update(settings, retry=Retry(NoBackoff(), 0), retry_on_error=[])
+        self._pool = pool_of(url, stalled_s, where)
 
     def entries(self, pattern: str | None = None) -> Iterator[RedisEntries]:
         """Each key once. Raises as `redis_errors` does, and Retryable if the server was emptied meanwhile."""
@@ -72,6 +63,13 @@ class RedisReader:
                 self._require_still_there(client, keys[:_KEYS_A_CALL])
             finally:
                 self._pool.disconnect()
+
+    def entries_of(self, keys: Sequence[bytes]) -> Iterator[RedisEntries]:
+        """Of these keys, those that are there. Raises as `redis_errors` does."""
+        with redis_errors(self._where), closing(redis.Redis(connection_pool=self._pool)) as client:
+            for start in range(0, len(keys), _KEYS_A_CALL):
+                self._require_going_on()
+                yield _entries(client, keys[start : start + _KEYS_A_CALL])
 
     def _keys(self, client: Any, pattern: str | None) -> list[bytes]:
         # SCAN may return a key again if Redis' hash table of keys grows or shrinks meanwhile.
@@ -91,6 +89,21 @@ class RedisReader:
     def _require_going_on(self) -> None:
         if self._stopping():
             raise Retryable("reading Redis was stopped, because the process is stopping", where=self._where)
+
+
+def pool_of(url: str, stalled_s: float, where: str | None) -> redis.ConnectionPool:
+    """Its connections never retry, and wait for `stalled_s` at most. Raises ConfigError for a wrong url."""
+    try:
+        pool = redis.ConnectionPool.from_url(url)
+        pool.connection_class(**pool.connection_kwargs)  # connects to nothing yet
+    except (ValueError, TypeError, redis.RedisError):  # TypeError: an unknown setting after `?`
+        # The client's text may quote a part of the address, and so of the password.
+        raise ConfigError(
+            "not an address of a Redis", where=where, next_step="write it as redis://user:password@host:6379/0"
+        ) from None
+    settings = {"socket_timeout": stalled_s, "socket_connect_timeout": stalled_s, "decode_responses": False}
+    pool.connection_kwargs.update(settings, retry=Retry(NoBackoff(), 0), retry_on_error=[])
+    return pool
 
 
 def _entries(client: Any, keys: Sequence[bytes]) -> RedisEntries:

@@ -69,6 +69,8 @@ class Differences(AbstractContextManager["Differences"]):
         self._new: list[npt.NDArray[np.uint64]] = []
         self._rejected: list[npt.NDArray[np.uint64]] = []
         self.counts = Counts()
+        self.has_all_keys = False
+        """Whether a reading had every row's key."""
         self.without_record: tuple[int, int] | None = None
         """How many rows have a key and no record in the topic, with a fingerprint; None if not all keys were read.
 
@@ -93,6 +95,7 @@ class Differences(AbstractContextManager["Differences"]):
             written = np.setdiff1d(_joined(before), _joined(self._rejected))
             self.without_record = _fingerprint(np.setdiff1d(_joined(self._new), written))
         if reading.extent is not Extent.changes:
+            self.has_all_keys = True
             self.counts.seen = int(self._seen.sum())
             self.counts.missing = self._known.rows - self.counts.seen
 

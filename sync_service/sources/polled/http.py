@@ -14,6 +14,7 @@ from sync_service.sources.polled.source import Answer, Extent, Progress, Reading
 
 class HttpSource:
     readings_until_deleted = 2
+    hints = None
 
     def __init__(self, reader: PagesReader, key: tuple[str, ...], columns: pa.Schema) -> None:
         self.key = key

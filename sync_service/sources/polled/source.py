@@ -60,6 +60,23 @@ class Answer:
     """Valid once the differences of all readings are in the topic."""
 
 
+class Hints(Protocol):
+    """An external system that tells which rows were written. It may leave some out: all rows are read at each interval
+    as without it."""
+
+    @property
+    def lacks(self) -> str | None:
+        """Why it tells nothing, or not everything; for people."""
+
+    def wait(self, seconds: float) -> bool:
+        """Until it told something, or so long; whether it did. Raises Retryable if it may have left something out."""
+
+    def ask(self, progress: Progress, columns: Sequence[str] | None) -> AbstractContextManager[Answer | None]:
+        """The rows that it told of since the last call, as `Source.ask`."""
+
+    def close(self) -> None: ...
+
+
 class Source(Protocol):
     """An external system with rows that have keys."""
 
@@ -71,6 +88,10 @@ class Source(Protocol):
     def readings_until_deleted(self) -> int:
         """After how many whole readings without it, one after the other, a key is deleted: 1 if an answer is of one
         moment, 2 if rows may hide from one reading while they move."""
+
+    @property
+    def hints(self) -> Hints | None:
+        """Between two readings. Its own `ask` begins them anew."""
 
     def ask(self, progress: Progress, columns: Sequence[str] | None) -> AbstractContextManager[Answer | None]:
         """What happened to the rows since `progress`; None if certainly nothing did.

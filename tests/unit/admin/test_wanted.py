@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from enrich.admin.topics.uses import Right, Use
+from enrich.admin.topics.uses import READS, Right, Use
 from enrich.admin.topics.wanted import made_alike, wanted_topics
 from enrich.config import load_text
 
@@ -44,6 +44,14 @@ def test_each_topic_gets_the_policy_and_the_rights_of_its_use():
     assert policies == {**compacted, "raw": "delete", "out": "delete", "old": None}  # any: as it is
     assert topics["raw"].rights == {Right.read, Right.describe, Right.describe_configs}
     assert topics["out"].rights == {Right.write, Right.describe, Right.describe_configs}  # how large a record it takes
+
+
+def test_a_topic_of_keys_to_preload_is_read_and_may_have_any_policy():
+    loader = "loader: {http: 'http://h/{key}'}, on_demand: true"
+    accounts = f"  accounts: {{{loader}, preload: {{topic: keys}}, columns: 'plan string'}}\n"
+    topic = wanted_topics(load_text(f"{HEAD}tables:\n{accounts}", {}))["keys"]
+    assert (topic.use, topic.used_by) == (Use.table, ("keys to preload of table accounts",))
+    assert (topic.rights, "cleanup.policy" in topic.settings) == (READS, False)
 
 
 def test_the_longest_history_of_a_topic_and_a_margin_are_kept():

@@ -158,6 +158,9 @@ class RedisOrigin(Section):
     """`hash`: a field for each column. `json`: a text with an object. `string`: a text, the column `value`."""
     columns: ColumnList | None = None
     """The columns to read, with their types. Needed but for strings."""
+    notifications: bool = False
+    """Whether Redis tells which keys are written, so that changes are seen at once and not only at each `interval`. The
+    server needs `notify-keyspace-events KA`."""
 
 
 class Origin(Section):
