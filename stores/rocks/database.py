@@ -263,6 +263,11 @@ class SortedFile:
     def finish(self) -> None:
         with mapped(self.path):
             self._writer.finish()
+        # RocksDB tells the system to forget what it wrote here, at 100 us for each first look at a block (measured).
+        # Reading the file in order brings it back: 40 ms for a million rows.
+        with self.path.open("rb", buffering=0) as file:
+            while file.read(_MIB):
+                pass
 
 
 def _without_log() -> WriteOptions:
