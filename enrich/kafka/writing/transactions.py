@@ -12,7 +12,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from enrich.base.errors import BadRecord, EnrichError, Fenced, Retryable
+from enrich.base.errors import BadRecord, EnrichError, Fatal, Fenced, Retryable
 from enrich.kafka.clients.errors import kafka_errors, mapped
 from enrich.kafka.clients.making import Connection, new_producer
 from enrich.kafka.writing.dead_letters import HeaderList
@@ -85,8 +85,10 @@ class TransactionalProducer:
         with kafka_errors(self._where):
             if self._is_open:
                 self._end()
+            self._producer.poll(0)  # what is still told of the last transaction says nothing of this one
+            self._offsets.clear()
+            self._failure = None
             self._producer.begin_transaction()
-        self._offsets.clear()
         try:
             yield spans
             self._commit()
@@ -126,7 +128,7 @@ class TransactionalProducer:
     def _queue_each(self, topic: str, records: Iterable[DatedRecord], **options: Any) -> None:
         # The client takes no headers in batches.
         produce, poll = self._producer.produce, self._producer.poll
-        with kafka_errors(f"topic {topic}"):
+        with self._errors_of(topic):
             for key, value, headers, time_ms in records:
                 while True:
                     try:
@@ -142,16 +144,31 @@ class TransactionalProducer:
         waiting = records
         # The client marks the records that it refuses.
         while waiting:
-            with kafka_errors(f"topic {topic}"):
+            with self._errors_of(topic):
                 self._producer.produce_batch(topic, waiting, **options)
             refused = [message for message in waiting if "_error" in message]
             for message in refused:
                 error = message.pop("_error")
                 if isinstance(error, KafkaError) and error.code() != KafkaError._QUEUE_FULL:
-                    raise mapped(error, f"topic {topic}")
+                    with self._errors_of(topic):
+                        raise KafkaException(error)
             waiting = refused
             self._producer.poll(0.05 if refused else 0)
             self._raise_failure()
+
+    @contextmanager
+    def _errors_of(self, topic: str) -> Iterator[None]:
+        try:
+            with kafka_errors(f"topic {topic}"):
+                yield
+        except Fatal as error:
+            cause = error.__cause__
+            if not isinstance(cause, KafkaException) or cause.args[0] != KafkaError._STATE:
+                raise
+            # The transaction has failed meanwhile. Often the client has told why, and nobody has listened yet.
+            self._producer.poll(0)
+            self._raise_failure()
+            raise Retryable("Kafka: the transaction has failed", where=self._where) from cause
 
     def send_offsets(self, offsets: Sequence[TopicPartition], group: Any) -> None:
         """Commits a consumer group's offsets with the transaction. `group`: the metadata of a consumer of the group."""
@@ -199,8 +216,7 @@ class TransactionalProducer:
             if exception.args[0].code() not in (KafkaError._CONFLICT, KafkaError._STATE):
                 raise
             self._end_commit()
-        self._producer.poll(0)
-        self._is_open, self._failure = False, None
+        self._is_open = False
 
     def _end_commit(self) -> None:
         try:

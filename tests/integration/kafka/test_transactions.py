@@ -60,6 +60,32 @@ def test_a_producer_is_shut_out_by_the_next_of_its_id_even_within_a_transaction(
     assert [message.key() for message in cluster.messages(topic)] == [b"new"]
 
 
+def test_after_a_record_that_the_client_gave_up_the_next_transaction_begins_anew(cluster, topic):
+    impatient = {**cluster.connection, "message.timeout.ms": 500, "linger.ms": 5}
+    with closing(TransactionalProducer(impatient, f"id of {topic}", deadline_s=1)) as producer:
+        producer.start(deadline_s=30)
+        with ExitStack() as away, pytest.raises(Retryable), producer.transaction():
+            away.enter_context(cluster.brokers_away())
+            wait_until(lambda: producer.produce(topic, [b"lost"], [b"lost"]), what="a refusal")
+
+        def written():
+            with producer.transaction():
+                producer.produce(topic, [b"after"], [b"after"])
+            return True
+
+        when_reachable(written, deadline_s=60)
+    wait_until(
+        lambda: [message.key() for message in cluster.messages(topic)] == [b"after"], what="the next one's record"
+    )
+
+
+@pytest.mark.parametrize("headers", [(), [("a", b"b")]])
+def test_a_transaction_that_takes_no_more_records_can_be_tried_again(topic, producer, headers):
+    with pytest.raises(Retryable, match="the transaction has failed"), producer.transaction():
+        producer._producer.abort_transaction(30)  # as when the client gives it up for a reason of its own
+        producer.produce(topic, [b"a"], [b"a"], headers)
+
+
 def test_a_record_that_the_topic_refuses_is_told_and_nothing_of_its_transaction_is_there(cluster, new_topic, producer):
     topic = new_topic(max_message_bytes="2000")
     with pytest.raises(BadRecord, match="Message size too large"), producer.transaction():
