@@ -2,6 +2,7 @@
 
 import re
 
+import kubernetes_validate
 import pytest
 from ruamel.yaml import YAML
 
@@ -15,6 +16,21 @@ POD = DOCUMENTS["Deployment"]["spec"]["template"]
 (DRIVER,) = POD["spec"]["containers"]
 SETTINGS = dict(argument.removeprefix("--conf=").split("=", 1) for argument in DRIVER["args"] if "--conf=" in argument)
 IMAGE = read("deploy/kubernetes/Dockerfile")
+
+
+MANIFESTS = [
+    pytest.param(document, id=f"{name}-{document['kind']}-{document['metadata']['name']}")
+    for name in ("stage", "sync", "edges")
+    for document in YAML(typ="safe", pure=True).load_all(read(f"deploy/kubernetes/{name}.yaml"))
+]
+
+
+@pytest.mark.parametrize("document", MANIFESTS)
+def test_kubernetes_knows_each_field_of_a_manifest(document):
+    newest = kubernetes_validate.latest_version()
+    kubernetes_validate.validate(document, newest, strict=True)
+    with pytest.raises(kubernetes_validate.ValidationError, match="immutabel"):
+        kubernetes_validate.validate({**document, "immutabel": True}, newest, strict=True)
 
 
 def test_the_parts_find_each_other():
