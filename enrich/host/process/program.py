@@ -48,6 +48,7 @@ from enrich.host.on_demand import wire
 from enrich.host.on_demand.keeper import OnDemandKeeper
 from enrich.host.process.agent import Agent
 from enrich.host.process.metrics import AgentMetrics, agent_page
+from enrich.host.process.own_code import OwnCode
 from enrich.host.reader.schemas import SchemaDesk
 from enrich.host.tables import AnyTable, TopicTable, all_tables
 from enrich.kafka.clients.settings import librdkafka_settings
@@ -171,7 +172,7 @@ def _serve(pipeline: Pipeline, paths: StorePaths, lock: StoreLock, loads: LoadPr
             if server is not None:
                 held.callback(server.close)
         _log.info("the agent runs", extra={"tables": ", ".join(tables), "folder": str(paths.folder)})
-        needed_until = time.monotonic() + linger_s
+        needed_until, code = time.monotonic() + linger_s, OwnCode()
         looked_at = 0.0
         while time.monotonic() < needed_until:
             agent.step()
@@ -180,6 +181,9 @@ def _serve(pipeline: Pipeline, paths: StorePaths, lock: StoreLock, loads: LoadPr
                 lock.require_held()
                 if leases.living():
                     needed_until = looked_at + linger_s
+                if not code.is_there():
+                    _log.warning("the agent stops: the files that it runs from were deleted; a reader starts another")
+                    return
         _log.info("the agent stops: nobody has needed it for some time", extra={"seconds": linger_s})
 
 

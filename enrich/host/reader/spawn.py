@@ -3,10 +3,12 @@
 import json
 import os
 import signal
+import site
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from enrich.base.errors import ConfigError, Unreachable
 from enrich.base.processes import Identity, identify, pid_namespace, send
@@ -107,9 +109,18 @@ def _start(pipeline: Pipeline, paths: StorePaths, linger_s: float | None) -> Non
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         # By default glibc keeps a memory arena for each of the many threads of RocksDB, librdkafka and Arrow.
-        env={**environment, "PYTHONPATH": os.pathsep.join(sys.path), "MALLOC_ARENA_MAX": "2"},
+        env={**environment, **_module_path(), "MALLOC_ARENA_MAX": "2"},
         check=True,
     )
+
+
+def _module_path() -> dict[str, str]:
+    """Nothing if the interpreter itself has our packages: an executor's path has folders that go with its
+    application."""
+    folder = Path(__file__).resolve().parents[3]
+    if folder in {Path(each).resolve() for each in site.getsitepackages()}:
+        return {}
+    return {"PYTHONPATH": os.pathsep.join(sys.path)}
 
 
 def _last_log_line(paths: StorePaths) -> str:

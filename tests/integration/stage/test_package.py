@@ -1,14 +1,17 @@
 """`enrich package`: an archive that is an environment wherever it is unpacked, and never half of one."""
 
 import json
+import shutil
 import subprocess
 import tarfile
 
+import psutil
 import pytest
 
 from enrich.base.errors import ConfigError
 from enrich.stage.spark.package import package
 from tests.support.commands import enrich, lines
+from tests.support.waiting import GUARD_S
 
 LOOKS = """
 import json, sys
@@ -49,6 +52,38 @@ def test_it_runs_wherever_it_is_unpacked_and_of_itself_only(archive, tmp_path):
         [place / "bin" / "enrich", "--version"], env={}, cwd="/", capture_output=True, text=True, check=False
     )
     assert helped.stdout == "enrich 0.1.0\n", helped.stderr
+
+
+STARTS = """
+import sys
+from enrich.config import load
+from enrich.host.reader.spawn import ensure_agent
+sys.path.insert(0, "/folder/of/an/application")
+print(ensure_agent(load(sys.argv[1])).pid)
+"""
+
+
+def test_an_agent_has_nothing_of_its_starters_path_and_ends_when_its_files_go(archive, stack, tmp_path):
+    place, file = tmp_path / "environment", tmp_path / "pipeline.yaml"
+    with tarfile.open(archive) as tar:
+        tar.extractall(place, filter="fully_trusted")  # noqa: S202 - made by this test
+    file.write_text(
+        f"name: packed\nkafka: {{bootstrap_servers: '{stack.bootstrap_servers}'}}\nstate_dir: {tmp_path / 'state'}\n"
+        "tables: {users: {topic: users, format: string}}\n"
+    )
+    command = [place / "bin" / "python", "-c", STARTS, file]
+    started = subprocess.run(command, env={}, cwd=tmp_path, capture_output=True, text=True, check=True)
+    agent = psutil.Process(int(started.stdout))
+    try:
+        assert agent.exe().startswith(f"{place}/")
+        assert "PYTHONPATH" not in agent.environ()
+        shutil.rmtree(place)
+        agent.wait(GUARD_S)
+    finally:
+        if agent.is_running():
+            agent.kill()
+    (log,) = (tmp_path / "state").rglob("agent.log")
+    assert "the files that it runs from were deleted" in log.read_text()
 
 
 def _sparks(folder):
