@@ -44,8 +44,9 @@ Numbers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class TallyEvents:
-    """The last step. A batch's first event carries its reports: a list that begins with a null, for the event itself.
-    The other events carry no list."""
+    """The last step. A batch's last event carries its reports: a list that begins with a null, for the event itself.
+    The other events carry no list. The last one, as records are sent in this order: a report that is sent before its
+    events would say that they went, while the next node has read all that there is and none of them."""
 
     pipeline: str
     stage: str
@@ -79,8 +80,8 @@ class TallyEvents:
         def tally(columns: Columns) -> Columns:
             count = len(columns[USABLE])
             records = self._records(columns, query or "no-query") if count else []
-            first = pa.array([[None, *records]], pa.list_(RECORD))[:count]
-            return {TALLIES: pa.concat_arrays([first, pa.nulls(count - len(first), first.type)])}
+            last = pa.array([[None, *records]], pa.list_(RECORD))[:count]
+            return {TALLIES: pa.concat_arrays([pa.nulls(count - len(last), last.type), last])}
 
         return tally
 

@@ -64,15 +64,22 @@ def test_the_union_of_the_reports_is_what_became_of_each_event(spark, world, nam
         keys.add((report.reporter, report.sequence))
         merged.take(report)
     made: dict[str, set[str]] = defaultdict(set)
-    for row in rows:
+    places: dict[str, int] = {}
+    for place, row in enumerate(rows):
         headers = {each.key: bytes(each.value).decode() for each in row.headers or []}
         kind = row.topic.rpartition(".")[2]
         if kind == "dlq":
             made["dlq"].add(origin_of(int(headers["enrich.offset"])).decode())
         elif kind not in ("tallies", "back"):
             made[kind].add(headers["enrich.origin"])
+            places[headers["enrich.origin"]] = place
             assert headers["enrich.event_time"] == "1000"
     node = Node(world.pipeline.name, NodeKind.stage, name)
+    for place, row in enumerate(rows):
+        if row.topic == topic:
+            one = Merged()
+            one.take(decoded(bytes(row.value)))
+            assert all(places[origin] < place for origin in triples(one.of(node).went)), "told before it was sent"
     said = all_of(merged, node)
     everything = {origin_of(number).decode() for number in range(len(events))}
     went = set().union(*(found for kind, found in made.items() if kind != "dlq"))
