@@ -5,14 +5,13 @@ that started it, and imports some of its code when it needs it. Without its file
 """
 
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 
 
 class OwnCode:
-    def __init__(self, files: Iterable[str | None] = (sys.executable, __file__)) -> None:
-        """Those that are files now: a package in a zip archive is none."""
-        self._files = [path for path in map(Path, filter(None, files)) if path.exists()]
+    def __init__(self) -> None:
+        # Those that are files now: a package in a zip archive is none.
+        self._files = [path for path in (Path(sys.executable), Path(__file__)) if path.is_file()]
 
     def is_there(self) -> bool:
         return all(path.exists() for path in self._files)

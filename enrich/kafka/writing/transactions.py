@@ -12,7 +12,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from enrich.base.errors import BadRecord, EnrichError, Fatal, Fenced, Retryable
+from enrich.base.errors import BadRecord, EnrichError, Fenced, Retryable
 from enrich.kafka.clients.errors import kafka_errors, mapped
 from enrich.kafka.clients.making import Connection, new_producer
 from enrich.kafka.writing.dead_letters import HeaderList
@@ -146,11 +146,10 @@ class TransactionalProducer:
         while waiting:
             with self._errors_of(topic):
                 self._producer.produce_batch(topic, waiting, **options)
-            refused = [message for message in waiting if "_error" in message]
-            for message in refused:
-                error = message.pop("_error")
-                if isinstance(error, KafkaError) and error.code() != KafkaError._QUEUE_FULL:
-                    with self._errors_of(topic):
+                refused = [message for message in waiting if "_error" in message]
+                for message in refused:
+                    error = message.pop("_error")
+                    if isinstance(error, KafkaError) and error.code() != KafkaError._QUEUE_FULL:
                         raise KafkaException(error)
             waiting = refused
             self._producer.poll(0.05 if refused else 0)
@@ -158,17 +157,16 @@ class TransactionalProducer:
 
     @contextmanager
     def _errors_of(self, topic: str) -> Iterator[None]:
-        try:
-            with kafka_errors(f"topic {topic}"):
+        with kafka_errors(f"topic {topic}"):
+            try:
                 yield
-        except Fatal as error:
-            cause = error.__cause__
-            if not isinstance(cause, KafkaException) or cause.args[0] != KafkaError._STATE:
-                raise
-            # The transaction has failed meanwhile. Often the client has told why, and nobody has listened yet.
-            self._producer.poll(0)
-            self._raise_failure()
-            raise Retryable("Kafka: the transaction has failed", where=self._where) from cause
+            except KafkaException as exception:
+                if exception.args[0] != KafkaError._STATE:
+                    raise
+                # The transaction has failed meanwhile. Often the client has told why, and nobody has listened yet.
+                self._producer.poll(0)
+                self._raise_failure()
+                raise Retryable("Kafka: the transaction has failed", where=self._where) from exception
 
     def send_offsets(self, offsets: Sequence[TopicPartition], group: Any) -> None:
         """Commits a consumer group's offsets with the transaction. `group`: the metadata of a consumer of the group."""

@@ -57,9 +57,7 @@ class RedisReader:
         with redis_errors(self._where), closing(redis.Redis(connection_pool=self._pool)) as client:
             try:
                 keys = self._keys(client, pattern)
-                for start in range(0, len(keys), _KEYS_A_CALL):
-                    self._require_going_on()
-                    yield _entries(client, keys[start : start + _KEYS_A_CALL])
+                yield from self._read(client, keys)
                 self._require_still_there(client, keys[:_KEYS_A_CALL])
             finally:
                 self._pool.disconnect()
@@ -67,9 +65,12 @@ class RedisReader:
     def entries_of(self, keys: Sequence[bytes]) -> Iterator[RedisEntries]:
         """Of these keys, those that are there. Raises as `redis_errors` does."""
         with redis_errors(self._where), closing(redis.Redis(connection_pool=self._pool)) as client:
-            for start in range(0, len(keys), _KEYS_A_CALL):
-                self._require_going_on()
-                yield _entries(client, keys[start : start + _KEYS_A_CALL])
+            yield from self._read(client, keys)
+
+    def _read(self, client: Any, keys: Sequence[bytes]) -> Iterator[RedisEntries]:
+        for start in range(0, len(keys), _KEYS_A_CALL):
+            self._require_going_on()
+            yield _entries(client, keys[start : start + _KEYS_A_CALL])
 
     def _keys(self, client: Any, pattern: str | None) -> list[bytes]:
         # SCAN may return a key again if Redis' hash table of keys grows or shrinks meanwhile.

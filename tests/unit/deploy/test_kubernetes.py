@@ -11,7 +11,12 @@ from tests.unit.deploy.commands import command_problems
 from tests.unit.deploy.compose_checks import STOP_S
 from tests.unit.deploy.installed import locked, pyspark_folder, read
 
-DOCUMENTS = {one["kind"]: one for one in YAML(typ="safe", pure=True).load_all(read("deploy/kubernetes/stage.yaml"))}
+
+def documents_of(name):
+    return list(YAML(typ="safe", pure=True).load_all(read(f"deploy/kubernetes/{name}.yaml")))
+
+
+DOCUMENTS = {one["kind"]: one for one in documents_of("stage")}
 POD = DOCUMENTS["Deployment"]["spec"]["template"]
 (DRIVER,) = POD["spec"]["containers"]
 SETTINGS = dict(argument.removeprefix("--conf=").split("=", 1) for argument in DRIVER["args"] if "--conf=" in argument)
@@ -21,7 +26,7 @@ IMAGE = read("deploy/kubernetes/Dockerfile")
 MANIFESTS = [
     pytest.param(document, id=f"{name}-{document['kind']}-{document['metadata']['name']}")
     for name in ("stage", "sync", "edges")
-    for document in YAML(typ="safe", pure=True).load_all(read(f"deploy/kubernetes/{name}.yaml"))
+    for document in documents_of(name)
 ]
 
 
@@ -82,15 +87,14 @@ def test_every_setting_is_one_of_sparks(name):
     assert re.fullmatch(r"spark\.(kubernetes|driver|executor)\.[\w.]+", name)
 
 
-SYNC = {one["kind"]: one for one in YAML(typ="safe", pure=True).load_all(read("deploy/kubernetes/sync.yaml"))}
+SYNC = {one["kind"]: one for one in documents_of("sync")}
 
 
 @pytest.mark.parametrize("name", ["stage", "sync", "edges"])
 def test_no_mount_hides_what_the_image_has(name):
     image = read("Dockerfile")
     (spark,) = re.findall(r"SPARK_CONF_DIR=(\S+)", image)
-    documents = YAML(typ="safe", pure=True).load_all(read(f"deploy/kubernetes/{name}.yaml"))
-    deployments = [one for one in documents if one["kind"] == "Deployment"]
+    deployments = [one for one in documents_of(name) if one["kind"] == "Deployment"]
     assert deployments
     for deployment in deployments:
         (container,) = deployment["spec"]["template"]["spec"]["containers"]
@@ -123,7 +127,7 @@ def test_the_sync_service_reads_its_file_and_answers_where_it_is_asked():
     assert container["resources"]["limits"]["memory"]
 
 
-EDGES = list(YAML(typ="safe", pure=True).load_all(read("deploy/kubernetes/edges.yaml")))
+EDGES = documents_of("edges")
 ROLES = ("ingest", "expel", "retrier", "observe")
 SECRETS = {"PLAYS_TOKEN": "x", "ACME_SECRET": "x", "OBSERVER_TOKEN": "x"}
 

@@ -79,7 +79,7 @@ def test_what_happens_while_nobody_listens_is_read(source: SourceWorld, server: 
         client.set("limit:a", "1")
         wait_until(has(source, {"a": "1"}), what="the row")
         with client.pipeline() as together:  # a script of ours cannot cut a connection, but one transaction can
-            together.execute_command("CLIENT", "KILL", "TYPE", "pubsub")
+            cut(together)
             together.set("limit:b", "2")
             together.execute()
         wait_until(has(source, {"a": "1", "b": "2"}), what="the row that nobody told of")
