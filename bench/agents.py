@@ -48,12 +48,12 @@ class Start:
     pid: int
 
 
-def start_agent(pipeline: Pipeline) -> Start:
+def start_agent(pipeline: Pipeline, deadline_s: float = _DEADLINE_S) -> Start:
     """Starts the agent and returns once all its tables are ready."""
     started = time.perf_counter()
     pid = wait_until_alive(pipeline)
     alive_s = time.perf_counter() - started
-    wait_until_ready(pipeline)
+    wait_until_ready(pipeline, deadline_s=deadline_s)
     return Start(alive_s, time.perf_counter() - started, pid)
 
 
@@ -62,9 +62,9 @@ def wait_until_alive(pipeline: Pipeline) -> int:
     return ensure_agent(pipeline, holder=os.getpid).pid
 
 
-def wait_until_ready(pipeline: Pipeline, *tables: str) -> None:
-    """Raises Unreachable, with the reasons, when that takes minutes."""
-    end = time.perf_counter() + _DEADLINE_S
+def wait_until_ready(pipeline: Pipeline, *tables: str, deadline_s: float = _DEADLINE_S) -> None:
+    """Raises Unreachable, with the reasons, when that takes longer."""
+    end = time.perf_counter() + deadline_s
     while True:
         header = living_agent(paths_of(pipeline))
         waiting = {} if header is None else _waiting(header, tables)

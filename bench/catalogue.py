@@ -45,10 +45,21 @@ BENCHMARKS = {
             },
         ),
         Benchmark(
+            "large_table",
+            "tables of 1 M, 4 M and 10 M rows: time, memory until segments are built, and what each million more takes",
+            _later("large_table"),
+            {"peak_mib_10m": ("<", 2_048)},
+        ),
+        Benchmark(
             "store_restart",
             "a store of 1 M rows, from kill -9 of its agent to ready again",
             _later("store_restart"),
             {"ready_s": ("<", 2)},
+        ),
+        Benchmark(
+            "broker_load",
+            "what a host with 200 tables asks of the brokers: at its start, with nothing to do, of a topic made again",
+            _later("broker_load"),
         ),
         Benchmark(
             "idle_agent",
@@ -61,6 +72,12 @@ BENCHMARKS = {
                 "snapshot_us": ("<", 200),
                 "publish_ms": ("<", 3),
             },
+        ),
+        Benchmark(
+            "busy_tables",
+            "200 tables of which 20 change: alone, and while one is loaded, one made again and one has no topic",
+            _later("busy_tables"),
+            {"busy_vs_quiet": ("<", 2)},
         ),
         Benchmark(
             "store_visibility",
@@ -167,6 +184,7 @@ BENCHMARKS = {
                 "one_lookup_vs_ceiling": (">=", 0.75),
                 "three_lookups_vs_ceiling": (">=", 0.55),
                 "vs_kafka_streams": (">=", 1.5),
+                "realtime_vs_kafka_streams": (">=", 2.5),
                 "vs_redis_get": (">=", 20),
                 "vs_redis_mget": (">=", 1.001),
             },
@@ -181,7 +199,13 @@ BENCHMARKS = {
             "stage_latency",
             "from the producer to a consumer of the enriched event at 20 K events/s, beside a UDF that does nothing",
             _later("stage_latency"),
-            {"p95_ms": ("<", 300), "p95_vs_empty": ("<", 1.25001)},
+            {
+                "p95_ms": ("<", 300),
+                "p95_vs_empty": ("<", 1.25001),
+                "realtime_p95_ms": ("<", 100),
+                "p95_vs_kafka_streams": ("<", 2.00001),
+                "failover_s": ("<", 3),
+            },
         ),
         Benchmark(
             "cold_start",

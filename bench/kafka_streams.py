@@ -13,6 +13,7 @@ from bench.harness import cpu_seconds, peak_mib
 from bench.java_peers import FOR_THROUGHPUT, compiled
 
 _RESTORE, _ENRICH, _ROUTE = "RestoreGlobalTable", "EnrichWithGlobalTable", "RouteWithGlobalTable"
+_QUICK = ("-Dbench.quick=true",)
 _THREADS = "1"
 """Two were slower, with the broker on the same two cores."""
 
@@ -54,19 +55,22 @@ class StreamsApp:
             raise RuntimeError(f"Kafka Streams restored {answer.strip()!r} rows instead of {rows}")
         return restored
 
-    def joining(self, bootstrap_servers: str, table_topic: str) -> "StreamsJoin":
-        """The events have one way out."""
-        return self._running(_ENRICH, bootstrap_servers, table_topic)
+    def joining(self, bootstrap_servers: str, table_topic: str, *, is_quick: bool = False) -> "StreamsJoin":
+        """The events have one way out. `is_quick`: tuned for latency, not for throughput."""
+        return self._running(_ENRICH, bootstrap_servers, table_topic, _QUICK if is_quick else ())
 
     def routing(self, bootstrap_servers: str, table_topic: str) -> "StreamsJoin":
         """The events take the routes of `bench.routed`."""
         return self._running(_ROUTE, bootstrap_servers, table_topic)
 
-    def _running(self, program: str, bootstrap_servers: str, table_topic: str) -> "StreamsJoin":
+    def _running(
+        self, program: str, bootstrap_servers: str, table_topic: str, options: Sequence[str] = ()
+    ) -> "StreamsJoin":
         return StreamsJoin(
             [
                 *self.command,
                 *FOR_THROUGHPUT,
+                *options,
                 program,
                 bootstrap_servers,
                 str(self.folder / "state"),

@@ -7,6 +7,7 @@ python -m bench.stage_host     first line of standard input: master and settings
 import json
 import os
 import select
+import signal
 import subprocess
 import sys
 import threading
@@ -16,10 +17,14 @@ from pathlib import Path
 from typing import IO, Any
 from unittest.mock import patch
 
+import psutil
+
+from bench.agents import family
 from bench.harness import family_cpu_seconds
 from bench.stage_contenders import OURS, WITH_TABLES, lookups_by
 from enrich.config import KafkaSection, Profile, load
-from enrich.stage.run.stage_run import RunOptions, StageRun
+from enrich.stage.run.stage_run import StageRun
+from enrich.stage.run.start import RunOptions
 from enrich.stage.spark.profiles import sink_options, stage_settings
 from enrich.stage.spark.session import stage_session
 
@@ -62,6 +67,13 @@ class StageHost:
     def cpu_seconds(self) -> float:
         """Of the driver, its JVM, executors and Python workers."""
         return family_cpu_seconds(self._process.pid)
+
+    def kill_workers(self) -> None:
+        """kill -9 of all Python workers of the driver's: others' output would hide the pause of one."""
+        daemons = [each for each in family(self._process.pid) if "enrich.stage.daemon" in _command(each)]
+        for each in daemons:
+            if _command(psutil.Process(each).ppid()) == _command(each):
+                os.kill(each, signal.SIGKILL)
 
     def close(self) -> None:
         try:
@@ -116,12 +128,16 @@ def main() -> None:
             held.enter_context(lookups_by(asked["lookups"], asked["where"]))
             if asked["lookups"] not in WITH_TABLES:
                 held.enter_context(patch("enrich.stage.run.stage_run.preload"))
-            held.enter_context(patch("enrich.stage.run.stage_run.sink_options", _forgetful))
+            held.enter_context(patch("enrich.stage.run.batches.sink_options", _forgetful))
             settings = stage_settings(pipeline.stages[name])
             StageRun(spark, pipeline, name, settings, RunOptions(), stop).run()
         said.write("done\n")
         said.flush()
     spark.stop()
+
+
+def _command(pid: int) -> str:
+    return " ".join(psutil.Process(pid).cmdline())
 
 
 def _forgetful(kafka: KafkaSection, profile: Profile) -> Mapping[str, str]:

@@ -41,6 +41,7 @@ class Contender:
     how: str
     tables: int = 1
     where: str = ""
+    profile: str = "throughput"
 
 
 def run() -> Figures:
@@ -58,6 +59,7 @@ def run() -> Figures:
         peers = _Peers(world, held)
         spark: Mapping[str, Contender] = {
             "ours": Contender(OURS),
+            "realtime": Contender(OURS, profile="realtime"),
             "ceiling": Contender(LITERAL),
             "evaluated": Contender(EVALUATED),
             "ours_three": Contender(OURS, 3),
@@ -102,7 +104,7 @@ class _Peers:
     def stage(self, contender: Contender, events: Events) -> Pass:
         world, host = self._world, self._host
         tables = _TABLES[: contender.tables]
-        name = world.stage(events, tables, "throughput")
+        name = world.stage(events, tables, contender.profile)
         host.begin(name, contender.how, contender.where)
 
         def used() -> float:
@@ -160,6 +162,7 @@ def _figures(rounds: list[dict[str, Pass]]) -> Figures:
     }
     for peer in ("kafka_streams", "redis_get", "redis_mget", "broadcast", "evaluated"):
         figures[f"vs_{peer}"] = ratio("ours", peer, per_cpu)
+    figures["realtime_vs_kafka_streams"] = ratio("realtime", "kafka_streams", per_cpu)
     for name in rounds[0]:
         for passes, keys in zip(rounds, ("uniform", "skewed"), strict=True):
             figures[f"{name}_{keys}_per_s"] = passes[name].per_second

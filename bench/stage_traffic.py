@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -44,6 +44,8 @@ class Seen:
     p50_ms: float
     p95_ms: float
     p99_ms: float
+    longest_pause_s: float = 0.0
+    """In which nothing came."""
 
     def __str__(self) -> str:
         return f"{self.per_second:,.0f} events/s, p50 {self.p50_ms:.0f} p95 {self.p95_ms:.0f} p99 {self.p99_ms:.0f} ms"
@@ -186,10 +188,13 @@ class _Window:
         self._began = time.monotonic()
         self._expected = row_of_key if looked_up else _same_for_all
         self._lags: list[int] = []
+        self._last_us = self._pause_us = 0
 
     def add(self, value: bytes, now_us: int) -> None:
         at = value.index(_SENT) + len(_SENT)
         self._lags.append(now_us - int(value[at : at + _DIGITS]))
+        self._pause_us = max(self._pause_us, now_us - (self._last_us or now_us))
+        self._last_us = now_us
         if len(self._lags) % _CHECKED == 0:
             event = json.loads(value)
             if event.get("user") != self._expected(event["key_0"]):
@@ -202,7 +207,8 @@ class _Window:
         count, lasted = len(self._lags), time.monotonic() - self._began
         marks = statistics.quantiles(self._lags, n=100) if count > 1 else [float("inf")] * 99
         p50, p95, p99 = (marks[i - 1] / 1000 for i in (50, 95, 99))
-        return {"events": count, "per_second": count / lasted, "p50_ms": p50, "p95_ms": p95, "p99_ms": p99}
+        seen = Seen(count, count / lasted, p50, p95, p99, self._pause_us / 1e6)
+        return asdict(seen)
 
 
 def _same_for_all(key: str) -> Row:  # noqa: ARG001 - that is what it is about

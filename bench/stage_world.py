@@ -11,17 +11,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from confluent_kafka import Consumer
+
 from bench.agents import remove_agent, start_agent
 from bench.harness import family_cpu_seconds, say
 from bench.metadata import COLUMNS, fill
 from bench.stage_events import PARTITIONS, Events
 from enrich.base.errors import EnrichError
 from enrich.config import Pipeline, load
+from enrich.config.groups import stage_group
 from enrich.dev import Addresses, temporary_stack
 from enrich.host.ipc.store_paths import paths_of
 from enrich.host.reader.spawn import living_agent
 from enrich.host.reader.stats import table_stats
-from enrich.kafka import Topics, new_admin_client
+from enrich.kafka import Topics, new_admin_client, new_assigned_consumer
+from enrich.kafka.groups import committed
 
 _LOOK_EVERY_S = 0.02
 _DEADLINE_S = 300
@@ -55,6 +59,8 @@ class StageWorld:
     document: dict[str, Any]
     topics: Topics
     _made: list[str] = field(default_factory=list)
+    _asking: dict[str, Consumer] = field(default_factory=dict)
+    """By group: who asks what it has committed."""
 
     @property
     def file(self) -> Path:
@@ -147,23 +153,39 @@ class StageWorld:
         """Waits until the outputs have the records of so many events, `records` if that is another number. Raises
         RuntimeError when it does not come to that."""
         outputs, wanted = self.outputs_of(stage), count if records is None else records
-        first = self._reached(outputs, wanted * _COUNTED_FROM, look)
+
+        def there() -> int:
+            # The ends of transactions take offsets, too; and what is committed of the source is in the outputs then.
+            is_realtime = self.document["stages"][stage]["profile"] == "realtime"
+            return self.processed(stage) if is_realtime else self._records(outputs)
+
+        first = self._reached(there, wanted * _COUNTED_FROM, look)
         began, used_before = time.perf_counter(), used()
-        last = self._reached(outputs, wanted, look)
+        last = self._reached(there, wanted, look)
         result = Pass((last - first) * count / wanted, time.perf_counter() - began, used() - used_before)
         if last != wanted or self._records([self.dead_letters_of(stage)]):
             raise RuntimeError(f"{count} events made {last} records instead of {wanted}, and dead letters perhaps")
         return result
 
-    def _reached(self, topics: Collection[str], count: float, look: Callable[[], None]) -> int:
+    def processed(self, stage: str) -> int:
+        """How many events of its source a stage has committed."""
+        source, group = self.document["stages"][stage]["source"]["topic"], stage_group(self.document["name"], stage)
+        if group not in self._asking:
+            connection = {"bootstrap.servers": self.stack.bootstrap_servers}
+            self._asking[group] = new_assigned_consumer(connection, group)
+        found = committed(self._asking[group], group, source, range(PARTITIONS))
+        return sum(each.offset for each in found)
+
+    @staticmethod
+    def _reached(count_now: Callable[[], int], count: float, look: Callable[[], None]) -> int:
         end = time.monotonic() + _DEADLINE_S
         while True:
-            there = self._records(topics)
+            there = count_now()
             if there >= count:
                 return there
             look()
             if time.monotonic() > end:
-                raise RuntimeError(f"{there} of {count:g} records in {', '.join(topics)} after {_DEADLINE_S} s")
+                raise RuntimeError(f"{there} of {count:g} after {_DEADLINE_S} s")
             time.sleep(_LOOK_EVERY_S)
 
     def _records(self, topics: Collection[str]) -> int:
@@ -212,5 +234,7 @@ def stage_world(memory: str = "4GiB") -> Iterator[StageWorld]:
         try:
             yield world
         finally:
+            for consumer in world._asking.values():
+                consumer.close()
             if world.file.exists() and document["tables"]:
                 remove_agent(world.pipeline)

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import pyarrow as pa
@@ -33,12 +33,16 @@ _DEADLINE_S = 120
 class Updates:
     """Produces while it is open; says when it sent each number."""
 
-    def __init__(self, bootstrap_servers: str, topic: str, first: int) -> None:
-        """`first`: above all numbers that were ever produced, the versions of rows that a topic was filled with too."""
+    def __init__(
+        self, bootstrap_servers: str, topic: str, first: int, *, more: Sequence[str] = (), per_second: int = PER_SECOND
+    ) -> None:
+        """`first`: above all numbers that were ever produced, the versions of rows that a topic was filled with too.
+        `more`: topics that get each update as well."""
         # As a producer that wants its updates to be seen soon.
         self._producer = new_producer({"bootstrap.servers": bootstrap_servers}, **{"linger.ms": 0})
-        self._topic = topic
+        self._topics = topic, *more
         self._first = first
+        self._per_second = per_second
         self._stopped = threading.Event()
         self._is_under_way = threading.Event()
         self.sent: dict[int, float] = {}
@@ -63,25 +67,23 @@ class Updates:
     def _produce(self) -> None:
         started = time.monotonic()
         while not self._stopped.wait(_TICK_S):
-            due = int((time.monotonic() - started) * PER_SECOND)
+            due = int((time.monotonic() - started) * self._per_second)
             for number in range(self._first + len(self.sent), self._first + due):
                 self.sent[number] = time.monotonic()
-                self._producer.produce(
-                    self._topic,
-                    row_of(number, number),
-                    key_of(number % KEYS),
-                    on_delivery=lambda *_: self._is_under_way.set(),
-                )
+                row, key = row_of(number, number), key_of(number % KEYS)
+                for topic in self._topics:
+                    self._producer.produce(topic, row, key, on_delivery=lambda *_: self._is_under_way.set())
             self._producer.poll(0)
 
 
 class Watching:
     """The other process. Ready when the constructor returns."""
 
-    def __init__(self, pipeline: Pipeline, table: str) -> None:
+    def __init__(self, pipeline: Pipeline, table: str, *, alone: bool = False) -> None:
+        """`alone`: its reader is for this table, and not for all of the pipeline."""
         command = [sys.executable, "-m", "bench.updates"]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self._say({"pipeline": to_wire(pipeline), "table": table})
+        self._say({"pipeline": to_wire(pipeline), "table": table, "tables": [table] if alone else None})
         if self._process.stdout is None or self._process.stdout.readline().strip() != "ready":
             raise RuntimeError("the watching process ended before it was ready")
 
@@ -126,7 +128,7 @@ class _Watch:
 
 def main() -> None:
     start = json.loads(sys.stdin.readline())
-    reader = AgentReader(from_wire(start["pipeline"]))
+    reader = AgentReader(from_wire(start["pipeline"]), tables=start["tables"])
     reader.wait_until_ready([start["table"]], deadline_s=_DEADLINE_S)
     watch = _Watch(reader, start["table"])
     sys.stdout.write("ready\n")

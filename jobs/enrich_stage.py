@@ -8,7 +8,7 @@ from enrich.base.logs import LogFormat, LogLevel, setup_logs
 from enrich.config import load
 from enrich.stage.progress.starting import From
 from enrich.stage.run.job import run_stage
-from enrich.stage.run.stage_run import RunOptions
+from enrich.stage.run.start import RunOptions
 from enrich.stage.spark.spark_settings import parse_settings
 
 

@@ -68,9 +68,10 @@ final class Passes {
         settings.put(StreamsConfig.BUFFERED_RECORDS_PER_PARTITION_CONFIG, 10000);
         settings.put(StreamsConfig.consumerPrefix("auto.offset.reset"), "earliest");
         settings.put(StreamsConfig.consumerPrefix("max.poll.records"), 10000);
-        settings.put(StreamsConfig.consumerPrefix("fetch.min.bytes"), 100000);
+        boolean isQuick = Boolean.getBoolean("bench.quick");
+        settings.put(StreamsConfig.consumerPrefix("fetch.min.bytes"), isQuick ? 1 : 100000);
         settings.put(StreamsConfig.producerPrefix("compression.type"), "lz4");
-        settings.put(StreamsConfig.producerPrefix("linger.ms"), 20);
+        settings.put(StreamsConfig.producerPrefix("linger.ms"), isQuick ? 5 : 20);
         settings.put(StreamsConfig.producerPrefix("batch.size"), 262144);
         return settings;
     }

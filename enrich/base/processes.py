@@ -3,6 +3,7 @@
 import os
 import signal
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 PROC = Path("/proc")
@@ -44,7 +45,13 @@ def stat(pid: int) -> Stat | None:
 
 def pid_namespace() -> int:
     """Inode of the PID namespace: containers that share a store's directory may use the same process ids."""
-    return (PROC / "self" / "ns" / "pid").stat().st_ino
+    return _namespace_of(os.getpid())
+
+
+@cache
+def _namespace_of(pid: int) -> int:
+    # A process stays in its namespace for good, and readers ask each time they look at the agent.
+    return (PROC / str(pid) / "ns" / "pid").stat().st_ino
 
 
 def identify(pid: int) -> Identity | None:

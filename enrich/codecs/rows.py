@@ -103,11 +103,11 @@ def valid_text(values: pa.BinaryArray) -> npt.NDArray[np.bool_]:
     try:
         values.cast(pa.string())
     except pa.ArrowInvalid:  # only then one by one
-        return np.array([value is not None and _is_utf8(value) for value in values.to_pylist()])
+        return np.array([value is not None and is_text(value) for value in values.to_pylist()])
     return np.ones(len(values), np.bool_)
 
 
-def _is_utf8(value: bytes) -> bool:
+def is_text(value: bytes) -> bool:
     try:
         value.decode()
     except UnicodeDecodeError:

@@ -36,7 +36,7 @@ def relock() -> list[Artifact]:
             for artifact in resolve(set_name, coordinates, Path(folder))
             if set_name != "spark" or not _is_shipped(artifact, shipped)
         ]
-        artifacts += [_single(set_name, text, Path(folder)) for set_name, text in SINGLE.items()]
+        artifacts += [single(set_name, text, Path(folder)) for set_name, text in SINGLE.items()]
     write_lock(artifacts)
     return artifacts
 
@@ -51,7 +51,7 @@ def resolve(set_name: str, coordinates: tuple[str, ...], folder: Path) -> list[A
     return [_locked(set_name, dependency.artifact) for dependency in (*direct, *further)]
 
 
-def _single(set_name: str, text: str, folder: Path) -> Artifact:
+def single(set_name: str, text: str, folder: Path) -> Artifact:
     from jgo.maven import MavenContext
 
     wanted = parse_coordinate(text, set_name=set_name)

@@ -85,6 +85,14 @@ class Histogram:
             counts[one.start - start : one.start - start + len(one.counts)] += one.counts
         return Histogram(start, counts, self.clamped + other.clamped)
 
+    def __sub__(self, earlier: "Histogram") -> "Histogram":
+        """What was seen after `earlier`, which must be a part of it."""
+        counts = np.zeros(len(self.counts), np.int64) + self.counts
+        if earlier:
+            begin = earlier.start - self.start
+            counts[begin : begin + len(earlier.counts)] -= earlier.counts
+        return Histogram.trimmed(self.start, counts, self.clamped - earlier.clamped)
+
     def quantile(self, share: float, *, infinite: int = 0) -> float | None:
         """The duration that this share of all is not above. `infinite`: so many more that never end. None: there are no
         durations, or it falls among those that never end."""

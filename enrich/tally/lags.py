@@ -44,6 +44,10 @@ class Lag:
     def __add__(self, other: "Lag") -> "Lag":
         return Lag(self.came + other.came, self.went + other.went, self.took + other.took)
 
+    def __sub__(self, earlier: "Lag") -> "Lag":
+        """What was seen after `earlier`, which must be a part of it."""
+        return Lag(self.came - earlier.came, self.went - earlier.went, self.took - earlier.took)
+
     def __bool__(self) -> bool:
         return bool(self.came or self.went or self.took)
 

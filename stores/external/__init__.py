@@ -6,20 +6,11 @@ implement it; one suite of tests runs over both. Drivers and their errors must n
 
 from stores.external.postgres.store import PostgresStore
 from stores.external.postgres.table import PostgresLocation
-from stores.external.protocol import (
-    LARGEST_RELEASE,
-    LARGEST_VERSION,
-    StoredRows,
-    VersionedRows,
-    VersionedStore,
-    Written,
-)
+from stores.external.protocol import StoredRows, VersionedRows, VersionedStore, Written
 from stores.external.redis.clients import RedisAddress
 from stores.external.redis.store import RedisLocation, RedisStore
 
 __all__ = [
-    "LARGEST_RELEASE",
-    "LARGEST_VERSION",
     "PostgresLocation",
     "PostgresStore",
     "RedisAddress",

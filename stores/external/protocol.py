@@ -9,14 +9,8 @@ import pyarrow as pa
 
 from stores.errors import BadRecord
 
-LARGEST_VERSION = 2**53
-"""Numbers in Redis scripts are exact up to here. All stores have the same bound, so that they can be exchanged."""
-LARGEST_RELEASE = LARGEST_VERSION
-OFFSETS_OF_A_GENERATION = 2**40
-"""A version that is made from an offset is generation * this + offset."""
 NOTES = "enrich:sync:"
 """The prefix of the names of all notes. If rows and notes share a key space, no row may have a key with this prefix."""
-LARGEST_GENERATION = LARGEST_VERSION // OFFSETS_OF_A_GENERATION - 2
 
 
 @dataclass(frozen=True, slots=True)

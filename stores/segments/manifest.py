@@ -1,7 +1,7 @@
 """The manifest: all tables of a store at one seq, and their segments. It is replaced as a whole, never changed.
 
-Its first line has the seq and the names of all tables, then each table has a line. A line begins with its checksum, so
-that what one table costs does not grow with the number of tables.
+Its first line has the seq, its second the names of all tables, then each table has a line. A line begins with its
+checksum, so that what one table costs does not grow with the number of tables.
 """
 
 import json
@@ -19,7 +19,7 @@ from stores.segments.loops.hashing import checksum
 from stores.table import HistoryFloor, Offsets, Seq
 
 _NAME = "manifest"
-_FORMAT = 3
+_FORMAT = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +54,8 @@ class ManifestFile:
 
     def write(self, manifest: Manifest) -> None:
         """Replaces the old manifest atomically. Raises Retryable if the disk is full."""
-        head = {"format": _FORMAT, "seq": manifest.seq, "boot": manifest.boot, "tables": list(manifest.tables)}
-        lines = [_line(head), *(self._line_of(name, table) for name, table in manifest.tables.items())]
+        head, names = {"format": _FORMAT, "seq": manifest.seq, "boot": manifest.boot}, list(manifest.tables)
+        lines = [_line(head), _line(names), *(self._line_of(name, table) for name, table in manifest.tables.items())]
         new = self._directory / f"{_NAME}.new"
         with mapped_files(self._directory):
             new.write_bytes(b"\n".join(lines))
@@ -89,6 +89,8 @@ class ManifestParser:
         """`tables`: which are needed; all by default."""
         self._directory = directory
         self._needed = tables
+        self._names: tuple[bytes, Mapping[str, int]] | None = None
+        """The second line as it was read last, and where the needed tables' lines are."""
         self._lines: dict[str, tuple[bytes, TableState]] = {}
 
     def parse(self, raw: bytes) -> Manifest:
@@ -98,15 +100,18 @@ class ManifestParser:
         head = self._checked(first)
         if head.get("format") != _FORMAT:
             raise self._unusable(f"has format {head.get('format')}, this release knows {_FORMAT}")
-        if len(lines) != len(head["tables"]):
-            raise self._unusable("is damaged")
-        needed = self._needed
-        tables = {
-            name: self._table(name, line)
-            for name, line in zip(head["tables"], lines, strict=True)
-            if needed is None or name in needed
-        }
+        places = self._places(lines)
+        tables = {name: self._table(name, lines[place]) for name, place in places.items()}
         return Manifest(Seq(*head["seq"]), head["boot"], tables)
+
+    def _places(self, lines: Sequence[bytes]) -> Mapping[str, int]:
+        if self._names is None or self._names[0] != lines[0]:
+            names, needed = self._checked(lines[0]), self._needed
+            if len(lines) != len(names) + 1:
+                raise self._unusable("is damaged")
+            places = {name: place for place, name in enumerate(names, 1) if needed is None or name in needed}
+            self._names = lines[0], places
+        return self._names[1]
 
     def _table(self, name: str, line: bytes) -> TableState:
         known = self._lines.get(name)
@@ -114,12 +119,11 @@ class ManifestParser:
             known = self._lines[name] = line, _table(self._checked(line))
         return known[1]
 
-    def _checked(self, line: bytes) -> dict[str, Any]:
+    def _checked(self, line: bytes) -> Any:
         check, _, body = line.partition(b" ")
         if check != _check(body):
             raise self._unusable("is damaged")
-        content: dict[str, Any] = json.loads(body)
-        return content
+        return json.loads(body)
 
     def _unusable(self, what: str) -> CorruptState:
         return CorruptState(
@@ -134,7 +138,7 @@ def parse_manifest(directory: Path, raw: bytes) -> Manifest:
     return ManifestParser(directory).parse(raw)
 
 
-def _line(content: Mapping[str, Any]) -> bytes:
+def _line(content: Any) -> bytes:
     body = json.dumps(content, separators=(",", ":")).encode()
     return _check(body) + b" " + body
 

@@ -16,7 +16,8 @@ from enrich.delivery.partitions.positions import Committed
 from enrich.kafka import Topics
 from enrich.service.routes import Paused
 from stores.external import VersionedStore
-from stores.external.protocol import NOTES, OFFSETS_OF_A_GENERATION
+from stores.external.protocol import NOTES
+from stores.versions import OFFSETS_OF_A_GENERATION
 
 OFFSETS = OFFSETS_OF_A_GENERATION
 """A version is generation * OFFSETS + offset."""

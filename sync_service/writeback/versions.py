@@ -11,7 +11,7 @@ from confluent_kafka import Message
 
 from enrich.kafka.records import headers_of
 from enrich.kafka.releases import RELEASE, release_of
-from stores.external import LARGEST_RELEASE, LARGEST_VERSION
+from stores.versions import LARGEST_RELEASE, LARGEST_VERSION
 from sync_service.writeback.generation import OFFSETS, Generation
 
 HEADER = "enrich.version"

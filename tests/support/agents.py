@@ -147,6 +147,12 @@ class AgentLife:
         now = self._clock.now_ms()
         return self.until(lambda state: (state.complete_through or 0) > now, "completeness", table)
 
+    def until_saved(self, table: str = "users") -> None:
+        """Turns the loop until the store, too, says that the table is complete up to now: what a restart finds."""
+        assert self._running is not None
+        store, now = self._running[1], self._clock.now_ms()
+        self.until(lambda _: (store.tables[table].complete_through or 0) > now, "completeness in the store", table)
+
     def read_again(self, topic: str, partition: int) -> None:
         """Sends the agent's consumer back to the start, as another table of the topic does that is behind."""
         assert self._running is not None

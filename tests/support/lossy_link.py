@@ -2,39 +2,27 @@
 
 import socket
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 
-_CHUNK = 65_536
+from tests.support.link import Link, Passing
 
 
-class LossyLink:
+class LossyLink(Link):
     """Passes everything on, until `lose_answer_to`."""
 
     def __init__(self, host: str, port: int) -> None:
-        self._server = host, port
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port: int = self._listener.getsockname()[1]
         self._armed = b""
         self._lock = threading.Lock()
         self.lost = 0
         """How many answers were lost so far."""
-        threading.Thread(target=self._accept, daemon=True).start()
+        super().__init__(host, port)
 
     def lose_answer_to(self, text: bytes) -> None:
         """The connection that next sends this text gets no answer to it: it ends once the server has answered."""
         with self._lock:
             self._armed = text
 
-    def close(self) -> None:
-        self._listener.close()
-
-    def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
-                client, _ = self._listener.accept()
-                server = socket.create_connection(self._server)
-                threading.Thread(target=_Connection(self, client, server).run, daemon=True).start()
+    def passing(self, client: socket.socket) -> Passing:  # noqa: ARG002 - whoever it is
+        return _Lossy(self)
 
     def is_to_lose(self, sent: bytes) -> bool:
         """Whether this was asked for; then it is no longer."""
@@ -45,42 +33,18 @@ class LossyLink:
             return True
 
 
-class _Connection:
-    def __init__(self, link: LossyLink, client: socket.socket, server: socket.socket) -> None:
+class _Lossy(Passing):
+    def __init__(self, link: LossyLink) -> None:
         self._link = link
-        self._client = client
-        self._server = server
         self._losing = threading.Event()
 
-    def run(self) -> None:
-        threading.Thread(target=self._answers, daemon=True).start()
-        with suppress(OSError):
-            while sent := self._client.recv(_CHUNK):
-                if self._link.is_to_lose(sent):
-                    self._losing.set()
-                self._server.sendall(sent)
-        self._end()
+    def asked(self, data: bytes) -> bytes:
+        if self._link.is_to_lose(data):
+            self._losing.set()
+        return data
 
-    def _answers(self) -> None:
-        with suppress(OSError):
-            while answer := self._server.recv(_CHUNK):
-                if self._losing.is_set():
-                    self._link.lost += 1
-                    break
-                self._client.sendall(answer)
-        self._end()
-
-    def _end(self) -> None:
-        for end in (self._client, self._server):
-            with suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
-            end.close()
-
-
-@contextmanager
-def lossy_link(host: str, port: int) -> Iterator[LossyLink]:
-    link = LossyLink(host, port)
-    try:
-        yield link
-    finally:
-        link.close()
+    def answered(self, data: bytes) -> bytes:
+        if self._losing.is_set():
+            self._link.lost += 1
+            raise ConnectionAbortedError
+        return data

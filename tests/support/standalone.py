@@ -18,6 +18,8 @@ from tests.support.waiting import wait_until
 
 HOST = "127.0.0.1"
 _CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
+SUBMIT = Path(pyspark.__file__).parent / "bin" / "spark-submit"
+STAGE_JOB = Path(__file__).parents[2] / "jobs" / "enrich_stage.py"
 _DEPLOY = "org.apache.spark.deploy"
 _EXECUTOR = "CoarseGrainedExecutorBackend"
 
@@ -95,12 +97,17 @@ def standalone_cluster(folder: Path, connections: Connections) -> Iterator[str]:
 
 def executors() -> list[int]:
     """The JVMs of executors that this process's cluster, or its jobs, run."""
+    return [each.pid for each in jvms_of(_EXECUTOR)]
+
+
+def jvms_of(program: str) -> list[psutil.Process]:
+    """Descendants of this process that run it."""
     found = []
     for child in psutil.Process().children(recursive=True):
         with suppress(psutil.Error):  # it has ended meanwhile
-            # The shell that a worker may start it by has the same words.
-            if child.name() == "java" and any(_EXECUTOR in word for word in child.cmdline()):
-                found.append(child.pid)
+            # The shell that it may be started by has the same words.
+            if child.name() == "java" and any(program in word for word in child.cmdline()):
+                found.append(child)
     return found
 
 

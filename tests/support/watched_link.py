@@ -1,43 +1,37 @@
 """A link to a server that remembers which process asked it what."""
 
 import socket
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 
 import psutil
 
-_CHUNK = 65_536
+from tests.support.link import Link, Passing
 
 
-class WatchedLink:
+class WatchedLink(Link):
     """Passes everything on."""
 
     def __init__(self, host: str, port: int) -> None:
-        self._server = host, port
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port: int = self._listener.getsockname()[1]
         self.asked: list[tuple[int, str, str]] = []
-        """Process id, its command line, and the first line of what it asked."""
-        threading.Thread(target=self._accept, daemon=True).start()
+        """Of each connection: process id, its command line, and the first line of what it asked first."""
+        super().__init__(host, port)
 
-    def close(self) -> None:
-        self._listener.close()
+    def passing(self, client: socket.socket) -> Passing:
+        pid = _process_between(client.getpeername(), client.getsockname())
+        return _Watched(self, pid, _command(pid))
 
-    def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
-                client, address = self._listener.accept()
-                pid = _process_between(address, client.getsockname())
-                threading.Thread(target=self._serve, args=(client, pid, _command(pid)), daemon=True).start()
 
-    def _serve(self, client: socket.socket, pid: int, command: str) -> None:
-        with client, socket.create_connection(self._server) as server, suppress(OSError):
-            asked = client.recv(_CHUNK)
-            self.asked.append((pid, command, asked.split(b"\r\n", 1)[0].decode()))
-            server.sendall(asked)
-            while answer := server.recv(_CHUNK):
-                client.sendall(answer)
+class _Watched(Passing):
+    def __init__(self, link: WatchedLink, pid: int, command: str) -> None:
+        self._link = link
+        self._who = pid, command
+        self._is_first = True
+
+    def asked(self, data: bytes) -> bytes:
+        if self._is_first:
+            self._is_first = False
+            self._link.asked.append((*self._who, data.split(b"\r\n", 1)[0].decode()))
+        return data
 
 
 def _process_between(address: tuple[str, int], link: tuple[str, int]) -> int:
@@ -55,12 +49,3 @@ def _command(pid: int) -> str:
     with suppress(psutil.Error):
         return " ".join(psutil.Process(pid).cmdline())
     return ""
-
-
-@contextmanager
-def watched_link(host: str, port: int) -> Iterator[WatchedLink]:
-    link = WatchedLink(host, port)
-    try:
-        yield link
-    finally:
-        link.close()

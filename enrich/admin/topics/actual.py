@@ -63,21 +63,37 @@ def actual_topics(cluster: Cluster, names: Collection[str]) -> dict[str, Actual]
         futures = cluster.admin.describe_topics(
             TopicCollection(list(names)), include_authorized_operations=True, request_timeout=cluster.deadline_s
         )
-    found = {}
+    described = {}
     for name, future in futures.items():
         try:
             with needs("DESCRIBE", f"topic {name}"):
-                description = cluster.ask({name: future}, f"topic {name}")
+                described[name] = cluster.ask({name: future}, f"topic {name}")
         except ConfigError as error:
             # Brokers answer differently for a topic that does not exist and for one that we may not see.
             if name not in existing and not isinstance(error.__cause__, ConfigError):
                 continue
             raise
-        found[name] = _actual(cluster, name, description)
+    settings = _settings(cluster, described)
+    return {name: _actual(name, description, settings[name]) for name, description in described.items()}
+
+
+def _settings(cluster: Cluster, names: Collection[str]) -> Mapping[str, Mapping[str, Any] | EnrichError]:
+    """Of each topic its settings, or why they cannot be read."""
+    found: dict[str, Mapping[str, Any] | EnrichError] = {}
+    if not names:
+        return found
+    resources = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in names]
+    with kafka_errors():
+        futures = cluster.admin.describe_configs(resources, request_timeout=cluster.deadline_s)
+    for resource, future in futures.items():
+        try:
+            found[resource.name] = cluster.ask({resource: future}, f"topic {resource.name}")
+        except ConfigError as error:
+            found[resource.name] = error
     return found
 
 
-def _actual(cluster: Cluster, name: str, description: Any) -> Actual:
+def _actual(name: str, description: Any, entries: Mapping[str, Any] | EnrichError) -> Actual:
     partitions = tuple(
         Partition(part.id, None if part.leader is None else part.leader.id, len(part.replicas), len(part.isr))
         for part in description.partitions
@@ -85,18 +101,12 @@ def _actual(cluster: Cluster, name: str, description: Any) -> Actual:
     operations = description.authorized_operations
     known = {right.value: right for right in Right}
     rights = None if not operations else frozenset(known[o.name] for o in operations if o.name in known)
-    try:
-        entries = cluster.ask(
-            cluster.admin.describe_configs(
-                [ConfigResource(ConfigResource.Type.TOPIC, name)], request_timeout=cluster.deadline_s
-            ),
-            f"topic {name}",
-        )
-    except ConfigError as error:
-        return Actual(name, str(description.topic_id), partitions, rights, {}, frozenset(), error)
+    of_topic = name, str(description.topic_id), partitions, rights
+    if isinstance(entries, EnrichError):
+        return Actual(*of_topic, {}, frozenset(), entries)
     settings = {entry.name: entry.value for entry in entries.values() if entry.value is not None}
     own = frozenset(entry.name for entry in entries.values() if not entry.is_default and _is_of_topic(entry))
-    return Actual(name, str(description.topic_id), partitions, rights, settings, own)
+    return Actual(*of_topic, settings, own)
 
 
 def _is_of_topic(entry: Any) -> bool:

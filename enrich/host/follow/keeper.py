@@ -22,6 +22,10 @@ class Keeper(Protocol):
     def topic(self) -> str | None:
         """The topic whose records and answers it wants; None for a table without a topic."""
 
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether `step` and `update` have nothing to do until records come. Now and then they are called anyway."""
+
     def hear(self, answer: Answer | EnrichError) -> None:
         """Takes the brokers' answer about the topic."""
 

@@ -5,7 +5,7 @@ be followed on; here is what is then done, by the phases of life.py.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import suppress
 
@@ -76,6 +76,10 @@ class TopicKeeper:
     @property
     def topic(self) -> str:
         return self._table.topic
+
+    @property
+    def is_at_rest(self) -> bool:
+        return self._phase == Phase.FOLLOWING and self._import is None and self._decoded is None
 
     def hear(self, answer: Answer | EnrichError) -> None:
         if isinstance(answer, EnrichError):
@@ -264,6 +268,13 @@ class TopicKeeper:
         """Reads new partitions from their first record, and takes the ends that the brokers named."""
         positions = self._rows.kept.positions
         added = () if answer is None else [p for p in answer.ends.offsets if p not in positions]
+        if added:
+            self._read_added(added)
+        if answer is not None:
+            self._rows.take_ends(answer)
+            self._tailer.expect(self.topic, answer.ends.offsets)
+
+    def _read_added(self, added: Sequence[int]) -> None:
         followed = self._tailer.followed[self.topic]
         # Where another table of the topic is ahead already, this one needs the first records as well.
         self._tailer.follow(self.name, self.topic, {partition: 0 for partition in added if partition in followed})
@@ -271,9 +282,6 @@ class TopicKeeper:
         if new:
             _log.warning("the topic has more partitions; its keys may now stand in two", extra={"topic": self.topic})
             self._tailer.follow_from_start(self.topic, new)
-        if answer is not None:
-            self._rows.take_ends(answer)
-            self._tailer.expect(self.topic, answer.ends.offsets)
 
     def _reason(self, *, is_ready: bool) -> str | None:
         if self._trouble.reason is not None:

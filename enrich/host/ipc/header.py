@@ -14,6 +14,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from enrich.base.errors import ConfigError
 from stores.files import mapped_files
@@ -94,15 +95,17 @@ class HeaderWriter:
                 os.close(descriptor)
         newest = _newest(self._map)
         self._version = 0 if newest is None else newest[0]
+        self._lines: dict[str, tuple[TableState, bytes]] = {}
+        """Of each table the state that was written last, encoded."""
 
     def write(self, header: Header) -> None:
         """Cuts reasons if those of all tables do not fit. Raises ConfigError for too many tables: nothing is damaged,
         and making the store anew would not help."""
-        content = _content(header)
+        content = self._content(header)
         for length in _CUT_TO:
             if len(content) <= _ROOM:
                 break
-            content = _content(_with_short_reasons(header, length))
+            content = self._content(_with_short_reasons(header, length))
         if len(content) > _ROOM:
             raise ConfigError(
                 f"an agent cannot keep {len(header.tables)} tables: their state does not fit into its header",
@@ -117,6 +120,16 @@ class HeaderWriter:
 
     def close(self) -> None:
         self._map.close()
+
+    def _content(self, header: Header) -> bytes:
+        """A line of what concerns all tables, one of their names, and one for each of them."""
+        lines = [_line({**vars(header), "tables": None}), _line(list(header.tables))]
+        for name, state in header.tables.items():
+            known = self._lines.get(name)
+            if known is None or known[0] is not state:
+                known = self._lines[name] = state, _line(vars(state))
+            lines.append(known[1])
+        return b"\n".join(lines)
 
 
 class HeaderReader:
@@ -134,18 +147,21 @@ class HeaderReader:
             self._map = mmap.mmap(descriptor, _SLOT_SIZE * _SLOT_COUNT, prot=mmap.PROT_READ)
         finally:
             os.close(descriptor)
+        self._names: tuple[bytes, list[str]] = b"[]", []
+        """As they were read last, encoded and decoded: they hardly ever change."""
 
     def read(self) -> Header | None:
         """The newest whole state; None when the agent has written none yet."""
         newest = _newest(self._map)
         if newest is None:
             return None
-        head, *lines = newest[1].split(b"\n")
-        fields = json.loads(head)
-        names = fields.pop("tables")
+        head, encoded, *lines = newest[1].split(b"\n")
+        if self._names[0] != encoded:
+            self._names = encoded, json.loads(encoded)
+        names = self._names[1]
         if len(names) != len(lines):
             return None  # an agent of an earlier release
-        return Header(**fields, tables=_States(dict(zip(names, lines, strict=True))))
+        return Header(**{**json.loads(head), "tables": _States(dict(zip(names, lines, strict=True)))})
 
     def is_replaced(self) -> bool:
         """Whether the path now has another file, or none: then this one is no longer written."""
@@ -177,11 +193,8 @@ class _States(Mapping[str, TableState]):
         return len(self._encoded)
 
 
-def _content(header: Header) -> bytes:
-    """A line of what concerns all tables, and one for each of them."""
-    states = map(vars, header.tables.values())
-    head = {**vars(header), "tables": list(header.tables)}
-    return "\n".join(json.dumps(line, separators=(",", ":")) for line in (head, *states)).encode()
+def _line(content: Any) -> bytes:
+    return json.dumps(content, separators=(",", ":")).encode()
 
 
 def _with_short_reasons(header: Header, length: int) -> Header:

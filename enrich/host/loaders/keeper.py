@@ -86,6 +86,10 @@ class LoaderKeeper:
     def name(self) -> str:
         return self._table.name
 
+    @property
+    def is_at_rest(self) -> bool:
+        return False
+
     def hear(self, answer: Answer | EnrichError) -> None:
         """Does nothing: the table has no topic."""
 

@@ -126,6 +126,10 @@ class OnDemandKeeper:
 
     # The agent's loop.
 
+    @property
+    def is_at_rest(self) -> bool:
+        return False
+
     def hear(self, answer: Answer | EnrichError) -> None:
         """Does nothing: the table has no topic."""
 

@@ -43,8 +43,10 @@ _WRITE_AGAIN_S = 0.5
 _CLEAN_EVERY_MS, _CLEAN_AT_ONCE = 5_000, 2_000
 """Versions of which none can be asked for any more go in pieces, each turn one until none is left; and twice as many as
 came meanwhile, so that a table that changes fast does not grow."""
-_TELL_EVERY_S = 0.1
-_FETCH_WAIT_MS, _FETCH_WAIT_OF_TOPIC_MS = (100, 500), 5
+_WAKE_ALL_EVERY_MS = 1_000
+_TELL_EVERY_S, _TELL_SHARE, _TELL_RARELY_S = 0.1, 0.005, 1.0
+"""Where nothing came: of a core, so that the state of many tables is written less often."""
+_FETCH_WAIT_MS, _FETCH_WAIT_OF_TOPIC_MS = (100, 1_000), 5
 """A fetch that finds nothing names all partitions all the same: with many topics there are fewer."""
 
 _PATIENCE_S = 2
@@ -89,6 +91,7 @@ class Agent:
         self._orders: SimpleQueue[Callable[[], object]] = SimpleQueue()
         self._told: Header | None = None
         self._told_s = 0.0
+        self._tell_every_s = _TELL_EVERY_S
         self._has_news = False
         topics = [table.topic for table in tables.values() if isinstance(table, TopicTable)]
         wait_ms = max(_FETCH_WAIT_MS[0], min(len(topics) * _FETCH_WAIT_OF_TOPIC_MS, _FETCH_WAIT_MS[1]))
@@ -105,6 +108,16 @@ class Agent:
         # Of their own: a server that does not answer holds up no topic.
         self._loader_threads = ThreadPoolExecutor(max_workers=4, thread_name_prefix="loader")
         self._keepers: list[Keeper] = [self._keeper_of(table) for table in tables.values()]
+        self._of_topic: dict[str, list[Keeper]] = {}
+        for keeper in self._keepers:
+            if keeper.topic is not None:
+                self._of_topic.setdefault(keeper.topic, []).append(keeper)
+        self._states: dict[str, TableState] = {}
+        """As readers were told last."""
+        self._touched: set[str] = set()
+        """Tables whose state may have changed since: to make 200 of them takes longer than a publication."""
+        self._of_all: tuple[Mapping[str, str], EnrichError | None] | None = None
+        """What the states have that is not their keepers'."""
         self.on_demand = {keeper.name: keeper for keeper in self._keepers if isinstance(keeper, OnDemandKeeper)}
         """Tables that readers tell what they need."""
         self._idle_s = _ON_DEMAND_IDLE_S if self.on_demand else _IDLE_S
@@ -112,6 +125,7 @@ class Agent:
         self._unwritten: Mapping[str, Prepared] = {}
         self._write_failure: EnrichError | None = None
         self._clean_at_ms = self._clocks.steady.now_ms() + _CLEAN_EVERY_MS
+        self._wake_all_at_ms = 0
         self._published_rows = 0
         """In this turn."""
         self._self = identify(os.getpid()) or Identity(os.getpid(), 0)
@@ -136,10 +150,11 @@ class Agent:
                 self._imports.hand_out(self._topic_keepers)
             self._obey()
             self._hear()
-            for keeper in self._keepers:
+            awake = self._awake()
+            for keeper in awake:
                 with _its_own(keeper):
                     keeper.step()
-            self._unwritten = self._updates(self._tailer.poll(_BATCH_RECORDS, self._idle_s))
+            self._unwritten = self._updates(self._tailer.poll(_BATCH_RECORDS, self._idle_s), awake)
         self._has_news |= bool(self._unwritten)
         self._publish()
         self._clean()
@@ -206,6 +221,7 @@ class Agent:
 
     def _obey(self) -> None:
         while not self._orders.empty():
+            self._wake_all_at_ms = 0
             try:
                 self._orders.get_nowait()()
             except _ENDS_ALL:
@@ -216,14 +232,26 @@ class Agent:
     def _hear(self) -> None:
         answers = self._watch.answers()
         self._has_news |= bool(answers)
-        for keeper in self._keepers:
-            if keeper.topic is not None and keeper.topic in answers:
+        for topic, answer in answers.items():
+            for keeper in self._of_topic[topic]:
+                self._touched.add(keeper.name)
                 with _its_own(keeper):
-                    keeper.hear(answers[keeper.topic])
+                    keeper.hear(answer)
 
-    def _updates(self, came: Mapping[str, Tailed]) -> Mapping[str, Prepared]:
+    def _awake(self) -> Sequence[Keeper]:
+        """The keepers that have something to do; now and then all of them."""
+        now = self._clocks.steady.now_ms()
+        if now < self._wake_all_at_ms:
+            return [keeper for keeper in self._keepers if not keeper.is_at_rest]
+        self._wake_all_at_ms = now + _WAKE_ALL_EVERY_MS
+        return self._keepers
+
+    def _updates(self, came: Mapping[str, Tailed], awake: Sequence[Keeper]) -> Mapping[str, Prepared]:
         updates: dict[str, Prepared] = {}
-        for keeper in self._keepers:
+        due = {keeper.name: keeper for keeper in awake}
+        due |= {keeper.name: keeper for topic in came for keeper in self._of_topic[topic]}
+        self._touched.update(due)
+        for keeper in due.values():
             with _its_own(keeper):
                 update = keeper.update(came.get(keeper.topic) if keeper.topic else None)
                 if update is not None:
@@ -297,25 +325,34 @@ class Agent:
         """At once what came from the brokers, and a moment later what else has changed."""
         now_s = time.monotonic()
         is_of_seq = self._told is not None and self._told.seq == self._store.seq
-        if self._has_news or not is_of_seq or now_s - self._told_s >= _TELL_EVERY_S:
+        if self._has_news or not is_of_seq or now_s - self._told_s >= self._tell_every_s:
             self._has_news, self._told_s = False, now_s
+            began_s = time.thread_time()
             self._write_header()
+            cost_s = time.thread_time() - began_s
+            self._tell_every_s = max(_TELL_EVERY_S, min(cost_s / _TELL_SHARE, _TELL_RARELY_S))
 
     def _write_header(self) -> None:
-        remarks = self._remarks()
+        of_all = remarks, _ = self._remarks(), self._write_failure
+        if of_all != self._of_all:
+            self._of_all = of_all
+            self._touched.update(keeper.name for keeper in self._keepers)
         while True:
             seq = self._store.seq
-            tables = {keeper.name: self._state_of(keeper, remarks.get(keeper.name)) for keeper in self._keepers}
+            for keeper in self._keepers:
+                if keeper.name in self._touched:
+                    self._states[keeper.name] = self._state_of(keeper, remarks.get(keeper.name))
             # A load ends in a thread of its own: what is said must be of one seq.
             if self._store.seq == seq:
                 break
+        self._touched.clear()
         header = Header(
             *seq,
             heartbeat_ms=self._clock.now_ms(),
             pid=self._self.pid,
             started=self._self.started,
             pid_namespace=self._namespace,
-            tables=tables,
+            tables=dict(self._states),
         )
         self._header.write(header)
         self._told = header

@@ -104,7 +104,7 @@ def stop_agent(paths: StorePaths, header: Header, *, deadline_s: float) -> None:
 def _start(pipeline: Pipeline, paths: StorePaths, linger_s: float | None) -> None:
     environment = {name: os.environ[name] for name in _KEPT if name in os.environ}
     subprocess.run(
-        [sys.executable, "-m", "enrich.host"],
+        [_interpreter(), "-m", "enrich.host"],
         input=json.dumps({"lock": str(paths.lock), "pipeline": to_wire(pipeline), "linger_s": linger_s}).encode(),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -112,6 +112,13 @@ def _start(pipeline: Pipeline, paths: StorePaths, linger_s: float | None) -> Non
         env={**environment, **_module_path(), "MALLOC_ARENA_MAX": "2"},
         check=True,
     )
+
+
+def _interpreter() -> str:
+    """By the folder that it really is in: YARN links an environment into the folder of each container, which goes with
+    the container."""
+    program = Path(sys.executable)
+    return str(program.parent.resolve() / program.name)
 
 
 def _module_path() -> dict[str, str]:

@@ -77,6 +77,14 @@ def new_store_consumer(connection: Connection, *, fetch_wait_ms: int = 100) -> C
         return Consumer({**_CONSUMER_DEFAULTS, **_logged(connection), **_CONSUMER_HABITS, **own})
 
 
+def new_assigned_consumer(connection: Connection, group: str, **extra: Any) -> Consumer:
+    """A consumer of partitions that are assigned to it, which knows what a group has committed of them, and is no
+    member of it. It raises if an offset no longer exists."""
+    own = {"auto.offset.reset": "error", "group.id": group, "fetch.wait.max.ms": 100}
+    with kafka_errors():
+        return Consumer({**_CONSUMER_DEFAULTS, **_logged(connection), **_CONSUMER_HABITS, **own, **extra})
+
+
 def new_group_consumer(connection: Connection, group: str, **extra: Any) -> Consumer:
     """A member of a group with cooperative rebalancing, which commits only explicitly. A new group starts at the
     beginning of its topics."""

@@ -71,6 +71,11 @@ class TransactionalProducer:
         """Neither commit nor abort of the last transaction was confirmed."""
         self._offsets: defaultdict[int, array[int]] = defaultdict(partial(array, "q"))
 
+    @property
+    def client(self) -> Producer:
+        """For who queues records without being told of each."""
+        return self._producer
+
     def start(self, deadline_s: float | None = None) -> None:
         """Returns when every other producer of this id is fenced, and what it had not committed is aborted."""
         self._repeated(self._producer.init_transactions, deadline_s)

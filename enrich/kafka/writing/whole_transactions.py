@@ -6,9 +6,8 @@ from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
 
-from enrich.kafka.clients.errors import kafka_errors
 from enrich.kafka.clients.making import Connection
-from enrich.kafka.writing.delivering import Headers, queued
+from enrich.kafka.writing.delivering import Headers
 from enrich.kafka.writing.transactions import TransactionalProducer
 
 Record = tuple[bytes | None, bytes | None, Any, int]
@@ -53,21 +52,27 @@ class WholeTransactions(TransactionalProducer):
         if partition is not None:
             options["partition"] = partition
         given: list[Any] = list(headers.items() if isinstance(headers, Mapping) else headers)
-        while not queued(self._producer, topic, key, value, headers=given, **options):
-            pass
+        with self._errors_of(topic):
+            while not self._is_queued(topic, value, key, headers=given, **options):
+                pass
+        self._producer.poll(0)
 
     def produce_all(self, topic: str, records: Iterable[Record]) -> None:
         """Queues records with headers, each for its partition, in half the time that `produce_one` takes."""
-        produce = self._producer.produce
-        with kafka_errors(f"topic {topic}"):
+        is_queued = self._is_queued
+        with self._errors_of(topic):
             for key, value, headers, partition in records:
-                while True:
-                    try:
-                        produce(topic, value, key, partition, headers=headers)
-                    except BufferError:  # the queue is full
-                        self._producer.poll(0.1)
-                    else:
-                        break
+                while not is_queued(topic, value, key, partition, headers=headers):
+                    pass
+
+    def _is_queued(self, *record: Any, **options: Any) -> bool:
+        """False if the queue is still full after a short wait."""
+        try:
+            self._producer.produce(*record, **options)
+        except BufferError:
+            self._producer.poll(0.1)
+            return False
+        return True
 
     def progress(self, topic: str, offsets: Mapping[int, int], consumer: Consumer, note: str = "") -> None:
         """Commits the offsets for the consumer's group within this transaction."""

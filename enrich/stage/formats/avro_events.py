@@ -10,6 +10,7 @@ from enrich.codecs.avro.columns import columns_of
 from enrich.stage.formats.event_format import missing
 from enrich.stage.steps.reading import Bodies, ReadAvro
 from enrich.stage.steps.step import Step
+from enrich.stage.steps.why import Why
 
 
 class AvroEvents:
@@ -31,5 +32,13 @@ class AvroEvents:
         return [ReadAvro(self._bodies)]
 
     def reason(self) -> Column:
+        return missing().otherwise(self._misfit)
+
+    @property
+    def why(self) -> Why:
+        return Why(self._misfit)
+
+    @property
+    def _misfit(self) -> str:
         schema = "its schema" if self._bodies.registry_of is None else "a schema in the registry"
-        return missing().otherwise(f"the event is not an Avro body of {schema}")
+        return f"the event is not an Avro body of {schema}"

@@ -11,7 +11,9 @@ from pyspark.sql.types import StructType
 
 from enrich.kafka.identity import EVENT_TIME, ORIGIN, PASSED_ON
 from enrich.kafka.releases import RELEASE
+from enrich.stage.steps.headers import OVERHEAD
 from enrich.stage.steps.step import Step
+from enrich.stage.steps.why import Why
 
 
 @dataclass(frozen=True)
@@ -37,10 +39,6 @@ class Kafka:
 
 KAFKA = Kafka()
 HEADERS_TYPE = "array<struct<key:string,value:binary>>"
-
-
-OVERHEAD = 512
-"""Bytes of a record beside its key, value and the event's headers; with the headers that `with_identity` adds."""
 
 
 def bytes_beside_value() -> Column:
@@ -118,3 +116,7 @@ class EventFormat(Protocol):
 
     def reason(self) -> Column:
         """Why an event is not usable. It must not quote the event's content."""
+
+    @property
+    def why(self) -> Why:
+        """The same, for workers."""

@@ -12,7 +12,9 @@ from enrich.config import Columns
 from enrich.stage.formats.event_format import KAFKA, missing
 from enrich.stage.steps.reading import ReadJson
 from enrich.stage.steps.step import Step
+from enrich.stage.steps.why import NO_TEXT, Why
 
+NO_OBJECT = "the event is not a JSON object"
 _TIMES = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
 
 
@@ -33,7 +35,11 @@ class JsonEvents:
 
     def reason(self) -> Column:
         is_text = sql.is_valid_utf8(sql.col(KAFKA.value).cast("string"))
-        return missing().when(~is_text, "the event is not UTF-8 text").otherwise("the event is not a JSON object")
+        return missing().when(~is_text, NO_TEXT).otherwise(NO_OBJECT)
+
+    @property
+    def why(self) -> Why:
+        return Why(NO_OBJECT, NO_TEXT)
 
 
 def json_text(struct: Column) -> Column:

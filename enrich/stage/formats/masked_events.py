@@ -11,6 +11,7 @@ from enrich.config import Classification, Columns, Masking
 from enrich.config.sections.masks.section import TO_TEXT
 from enrich.stage.formats.event_format import EventFormat, missing
 from enrich.stage.steps.step import Step
+from enrich.stage.steps.why import Why
 
 
 class MaskedEvents:
@@ -33,6 +34,10 @@ class MaskedEvents:
 
     def reason(self) -> Column:
         return self._masked.reason() if self._unreadable is None else missing().otherwise(self._unreadable)
+
+    @property
+    def why(self) -> Why:
+        return self._masked.why if self._unreadable is None else Why(self._unreadable)
 
 
 def masked_columns(schemas: Mapping[str, str], classes: Classification) -> Columns:

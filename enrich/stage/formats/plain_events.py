@@ -8,6 +8,7 @@ from pyspark.sql.types import BinaryType, StringType, StructType
 from enrich.stage.formats.event_format import missing
 from enrich.stage.steps.reading import ReadPlain
 from enrich.stage.steps.step import Step
+from enrich.stage.steps.why import NO_TEXT, Why
 
 _FIELD = "value"
 
@@ -28,4 +29,8 @@ class PlainEvents:
         return [ReadPlain(_FIELD, self._is_text)]
 
     def reason(self) -> Column:
-        return missing().otherwise("the event is not UTF-8 text")
+        return missing().otherwise(NO_TEXT)
+
+    @property
+    def why(self) -> Why:
+        return Why(NO_TEXT)

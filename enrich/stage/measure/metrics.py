@@ -2,6 +2,7 @@
 
 import os
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
@@ -72,12 +73,7 @@ class StageMetrics(Collector):
         whole_s = parts_s.pop("triggerExecution", 0.0)
         began_s = datetime.fromisoformat(progress.timestamp).timestamp()
         with self._lock:
-            self._counts.update(counts)
-            for tally in tallies:
-                self._add(tally)
-            if tallies:
-                self._ages = _greatest(tally.ages_s for tally in tallies)
-                self._memory = _greatest({tally.host: tally.memory} for tally in tallies)
+            self._counted(counts, tallies)
             self._parts.update(parts_s)
             self._batches.update([next((bound for bound in _BUCKETS_S if whole_s <= bound), float("inf"))])
             self._batch_seconds += whole_s
@@ -85,9 +81,29 @@ class StageMetrics(Collector):
             self._ended_s = began_s + whole_s
         self._lags.add(lag)
 
+    def pieces_done(self, counts: Mapping[str, int], report: BatchReport | None, lag: Lag) -> None:
+        """By a slot."""
+        with self._lock:
+            self._counted(counts, [] if report is None else [report])
+            self._ended_s = time.time()
+        self._lags.add(lag)
+
+    def reached(self, behind: Mapping[str, int]) -> None:
+        """How many events of each topic are not processed yet."""
+        with self._lock:
+            self._behind = behind
+
     def lags(self) -> Mapping[str, Mapping[str, float | None]]:
         """How late the events of the last minute were: quantiles, in seconds."""
         return self._lags.quantiles()
+
+    def _counted(self, counts: Mapping[str, int], tallies: Sequence[BatchReport]) -> None:
+        self._counts.update(counts)
+        for tally in tallies:
+            self._add(tally)
+        if tallies:
+            self._ages = _greatest(tally.ages_s for tally in tallies)
+            self._memory = _greatest({tally.host: tally.memory} for tally in tallies)
 
     def _add(self, tally: BatchReport) -> None:
         self._seconds.update({"took": tally.took_s, "waited": tally.waited_s})

@@ -11,11 +11,8 @@ from pyspark.sql import functions as sql
 from enrich.kafka.writing.dead_letters import LARGEST_VALUE
 from enrich.stage.formats.event_format import HEADERS_TYPE, KAFKA, bytes_beside_value, place
 from enrich.stage.plan.rows import Row
+from enrich.stage.steps.leaving import LONGEST_KEY, OWN_BYTES
 from enrich.stage.task.failures import MARK
-
-_OWN_BYTES = 2_048
-"""Size of a dead letter's own key and headers, without the event's key."""
-_LONGEST_KEY = 65_536
 
 
 @dataclass(frozen=True)
@@ -29,9 +26,13 @@ class Sender:
     """The ids of the topics of events, as far as they are part of the keys."""
 
     @property
+    def name(self) -> str:
+        return f"{self.pipeline}.{self.stage}"
+
+    @property
     def names(self) -> Sequence[Column]:
         """The parts of a key that name the sender."""
-        stage = sql.lit(f"{self.pipeline}.{self.stage}")
+        stage = sql.lit(self.name)
         if not self.source_ids:
             return [stage]
         pairs = [sql.lit(text) for each in self.source_ids.items() for text in each]
@@ -44,10 +45,10 @@ def dead_letter(
     """A record for the DLQ. Its key is the event's topic, partition and offset, and the sender. It is never larger than
     `largest`: a letter that the brokers refuse would fail the stage at each start. `decided`: headers that name what
     decided; null for what did not."""
-    room = sql.lit(largest - _OWN_BYTES) - bytes_beside_value()
+    room = sql.lit(largest - OWN_BYTES) - bytes_beside_value()
     # If the event's headers leave no room for a value they are left out. The key is cut so that some room is left.
     theirs = sql.when(room > 0, sql.col(KAFKA.headers))
-    room = sql.when(room > 0, room).otherwise(sql.lit(max(0, largest - _OWN_BYTES - _LONGEST_KEY)))
+    room = sql.when(room > 0, room).otherwise(sql.lit(max(0, largest - OWN_BYTES - LONGEST_KEY)))
     return Row(
         wanted=wanted,
         topic=sql.lit(topic),
@@ -83,7 +84,7 @@ def _headers(stage: str, reason: Column, decided: Mapping[str, Column], theirs: 
         "enrich.topic": sql.col(KAFKA.topic),
         "enrich.partition": sql.col(KAFKA.partition).cast("string"),
         "enrich.offset": sql.col(KAFKA.offset).cast("string"),
-        "enrich.key": sql.substring(KAFKA.key, 1, _LONGEST_KEY),
+        "enrich.key": sql.substring(KAFKA.key, 1, LONGEST_KEY),
         "enrich.length": sql.length(_value()).cast("string"),
         "enrich.sha256": sql.sha2(_value(), 256),
     }

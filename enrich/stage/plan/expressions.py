@@ -51,6 +51,8 @@ class Expressions:
         self._spark = spark
         self._empty = spark.createDataFrame([], schema)
         self._repeatable = repeatable
+        self._known: dict[str, DataFrame] = {}
+        """Each text that was asked about: Spark takes tens of milliseconds to analyse one."""
 
     def key(self, parts: Sequence[Expression]) -> Column:
         """The key of a lookup: one column, a struct if the key has several parts."""
@@ -140,8 +142,11 @@ class Expressions:
         return plan
 
     def _selected(self, expression: Expression) -> DataFrame:
+        known = self._known.get(expression.text)
+        if known is not None:
+            return known
         try:
-            return self._empty.select(sql.expr(expression.text).alias("it"))
+            selected = self._known[expression.text] = self._empty.select(sql.expr(expression.text).alias("it"))
         except (AnalysisException, ParseException) as error:
             fields = ", ".join(self._empty.columns)
             raise ConfigError(
@@ -149,6 +154,7 @@ class Expressions:
                 where=expression.where,
                 next_step=f"the event's fields are {fields}" if fields else None,
             ) from error
+        return selected
 
 
 def _references(selected: DataFrame) -> set[str]:

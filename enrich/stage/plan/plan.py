@@ -1,11 +1,12 @@
 """A stage as one DataFrame: events in, the records of all its topics out."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as sql
 
+from enrich.base.errors import ConfigError
 from enrich.config import OnMiss, Pipeline
 from enrich.kafka.identity import EVENT_TIME, ORIGIN
 from enrich.stage.formats.choosing import event_format
@@ -19,6 +20,10 @@ from enrich.stage.plan.parts import StageFields, stage_parts
 from enrich.stage.plan.rows import Alternatives, Row, fanned_out
 from enrich.stage.plan.writeback import RECORD, WritebackRows, writeback_rows
 from enrich.stage.progress.source_versions import SourceVersions
+from enrich.stage.steps.headers import TakeHeaders
+from enrich.stage.steps.leaving import Leaving, Letters, WorkerPlan
+from enrich.stage.steps.looking_up import LookUp, answers_of_piece
+from enrich.stage.steps.step import Operator, Step
 from enrich.stage.steps.tallying import TallyEvents
 from enrich.stage.task.columns import (
     BESIDE,
@@ -56,6 +61,10 @@ class Limits:
     writeback: int = 1_000_000
     outputs: Mapping[str, int] = field(default_factory=dict)
 
+    @property
+    def most(self) -> int:
+        return max(self.sink, self.dlq, *self.outputs.values())
+
     def of(self, topic: str) -> int:
         """For a topic that events go to."""
         return self.outputs.get(topic, self.sink)
@@ -81,7 +90,7 @@ class StagePlan:
         self._release = pipeline.release
         self._limits = limits or Limits()
         self._format = event_format(pipeline, self._stage.source)
-        where = f"stages.{name}."
+        self._where = where = f"stages.{name}."
         outputs = {topic: self._limits.of(topic) for topic in self._stage.outputs}
         fields = StageFields(spark, self._format, self._stage, where)
         self._writeback = self._writeback_rows(fields.expressions, source, f"{where}writeback.")
@@ -116,6 +125,40 @@ class StagePlan:
     def joined_by(self) -> str:
         """Who evaluates the events' expressions, as text for people."""
         return "workers" if not self._reasons else "; ".join(self._reasons)
+
+    def by_workers(self) -> WorkerPlan:
+        """The same for workers that read and write records themselves. Raises ConfigError if Spark has to evaluate
+        something."""
+        if self._reasons:
+            raise ConfigError(
+                f"with profile: realtime workers evaluate all expressions, and {self._reasons[0]}",
+                where=f"{self._where}profile",
+                next_step="write the expression in another way, or use profile: latency, where Spark evaluates it",
+            )
+        steps = [
+            TakeHeaders(self._is_masked),
+            *(_of_piece(each) for each in self._parts if not isinstance(each, BySpark)),
+        ]
+        routes = [] if self._routing is None else self._routing.specs
+        letters = Letters(
+            self._stage.dlq,
+            self._sender.stage,
+            self._sender.name,
+            self._sender.source_ids,
+            self._limits.dlq,
+            self._format.why,
+            [(lookup.name, lookup.table) for lookup in self._spec.lookups],
+            self._is_masked,
+        )
+        leaving = Leaving(
+            self._stage.outputs[0] if self._routing is None else None,
+            [index for index, route in enumerate(routes) if route.has_key],
+            letters,
+            self._tallies,
+            self._release,
+        )
+        may_wait = any(lookup.waits for lookup in self._spec.lookups)
+        return WorkerPlan(Operator.of(steps, ()), leaving, may_wait)
 
     def records(self, source: DataFrame, pin: Pin | None = None, observation: Observation | None = None) -> DataFrame:
         """The columns topic, key, value and headers for Spark's Kafka sink, from the columns of its Kafka source. With
@@ -273,3 +316,7 @@ class StagePlan:
 
     def _deciding_route(self) -> Column:
         return sql.lit(None).cast("string") if self._routing is None else sql.col(PROBLEM_ROUTE)
+
+
+def _of_piece(step: Step) -> Step:
+    return replace(step, answers=answers_of_piece) if isinstance(step, LookUp) else step

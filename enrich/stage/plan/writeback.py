@@ -28,13 +28,14 @@ from pyspark.sql.types import (
 from enrich.base.errors import ConfigError
 from enrich.config import Writeback
 from enrich.kafka.releases import RELEASE
-from enrich.stage.formats.event_format import KAFKA, OVERHEAD, brought_release
+from enrich.stage.formats.event_format import KAFKA, brought_release
 from enrich.stage.formats.json_events import json_text
 from enrich.stage.plan.expressions import Expression, Expressions
 from enrich.stage.plan.rows import Row
 from enrich.stage.progress.source_versions import SourceVersions
+from enrich.stage.steps.headers import OVERHEAD
 from enrich.stage.task.failures import MARK
-from stores.external.protocol import LARGEST_VERSION, OFFSETS_OF_A_GENERATION
+from stores.versions import LARGEST_VERSION, OFFSETS_OF_A_GENERATION
 
 VERSION_HEADER = "enrich.version"
 CAUSE_HEADER = "enrich.cause"

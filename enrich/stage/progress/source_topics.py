@@ -73,7 +73,15 @@ class SourceTopics:
         """
         if not checkpoint.batches("offsets"):
             return self
-        text, read = checkpoint.read(NAME), last_planned(checkpoint).keys()
+        read = last_planned(checkpoint).keys()
+        return self.after(checkpoint.read(NAME), read, reads, accepts_another=accepts_another)
+
+    def after(
+        self, text: str | None, read: Collection[str], reads: Callable[[str], bool], *, accepts_another: bool = False
+    ) -> "SourceTopics":
+        """The same where progress is kept elsewhere. `text`: what `keep_with` has written. `read`: the topics of which
+        something was read."""
+        read = set(read)
         known = SourceTopics({}) if text is None else SourceTopics.from_text(text)
         self._require_none_removed(known.ids.keys() | read, reads)
         if text is None:

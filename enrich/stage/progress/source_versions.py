@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from enrich.base.errors import ConfigError
-from stores.external.protocol import LARGEST_GENERATION
+from stores.versions import LARGEST_GENERATION
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from functools import partial
 
 from enrich.base.errors import ConfigError, WouldLoseData
+from enrich.kafka import Topics
 from enrich.stage.progress.group import StageProgress
 from enrich.stage.progress.source_topics import Position
 
@@ -58,12 +59,7 @@ def starting_options(
     checkpoint and a choice.
     """
     if has_progress:
-        if chosen is not None:
-            raise ConfigError(
-                "--from is for a start without a checkpoint, and this stage has one",
-                where=f"stages.{stage}.checkpoint",
-                next_step="leave --from out; or delete the checkpoint first, if events may be repeated or left out",
-            )
+        refuse_choice(stage, chosen)
         return {"startingOffsets": "earliest"}  # Spark continues from the checkpoint
     committed = _found(progress.committed, topics)
     if chosen is None:
@@ -103,6 +99,29 @@ def starting_options(
         for topic, partitions in topics.items()
     }
     return {"startingOffsets": json.dumps(offsets)}
+
+
+def refuse_choice(stage: str, chosen: From | None) -> None:
+    """Of a stage that has a checkpoint. Raises ConfigError."""
+    if chosen is not None:
+        raise ConfigError(
+            "--from is for a start without a checkpoint, and this stage has one",
+            where=f"stages.{stage}.checkpoint",
+            next_step="leave --from out; or delete the checkpoint first, if events may be repeated or left out",
+        )
+
+
+def first_offsets(options: Mapping[str, str], topics: Topics, topic: str) -> Mapping[int, int]:
+    """What these options say of a topic, as Spark understands them."""
+    first, oldest = options.get("startingOffsets"), topics.start_offsets(topic)
+    if first is None:
+        return topics.offsets_at(topic, int(options["startingTimestamp"]))
+    if first == "earliest":
+        return oldest
+    if first == "latest":
+        return topics.end_offsets(topic)
+    given: Mapping[str, int] = json.loads(first)[topic]
+    return {number: oldest[number] if given[str(number)] < 0 else given[str(number)] for number in oldest}
 
 
 def _found(committed: Callable[[str, list[int]], dict[int, int]], topics: Mapping[str, list[int]]) -> Position:

@@ -15,7 +15,8 @@ from enrich.config import Pipeline, Replay
 from enrich.host.reader.spawn import ensure_agent
 from enrich.kafka import librdkafka_settings
 from enrich.stage.daemon import STATE_DIR
-from enrich.stage.run.stage_run import RunOptions, StageRun
+from enrich.stage.run.stage_run import StageRun
+from enrich.stage.run.start import RunOptions
 from enrich.stage.run.topics import checked_topics
 from enrich.stage.spark.profiles import StageSettings, stage_settings
 from enrich.stage.spark.session import is_local, stage_session

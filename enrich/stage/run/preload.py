@@ -10,13 +10,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.classic.dataframe import DataFrame as ClassicFrame
-from pyspark.sql.types import StructType
-from pyspark.sql.udf import _create_udf
-from pyspark.util import PythonEvalType
+from pyspark.sql import SparkSession
 
 from enrich.base.errors import Unreachable
+from enrich.stage.spark.in_arrow import mapped
 from enrich.stage.task.failures import MARK, from_report
 from enrich.stage.task.freshness import behind_text
 from enrich.stage.task.spec import TaskSpec
@@ -65,7 +62,7 @@ def preload(spark: SparkSession, spec: TaskSpec, is_stopping: Callable[[], bool]
     lost = 0
     with _display() as display:
         while deadlines and not is_stopping():
-            slots = _slots(spark)
+            slots = slots_of(spark)
             if not slots:
                 if time.monotonic() - began >= min(deadlines.values()):
                     _log.warning("no preload: there is no executor; each worker waits at its first batch instead")
@@ -94,7 +91,7 @@ def preload(spark: SparkSession, spec: TaskSpec, is_stopping: Callable[[], bool]
                     raise _too_late(table, deadlines[table.table])
 
 
-def _slots(spark: SparkSession) -> int:
+def slots_of(spark: SparkSession) -> int:
     """Cores of the executors that are there now. `defaultParallelism` would be two before there are any, and also if
     there is only one: Spark would refuse the job, and try again after fifteen seconds."""
     context: Any = spark.sparkContext._jsc.sc()
@@ -110,7 +107,7 @@ def _round(spark: SparkSession, spec: TaskSpec, tasks: int) -> list[HostTable]:
         for _ in batches:
             yield states(spec, _ROUND_S)
 
-    rows = _mapped_at_once(spark.range(0, tasks, 1, tasks), look).collect()
+    rows = mapped(spark.range(0, tasks, 1, tasks), look, _SCHEMA, barrier=True).collect()
     newest: dict[tuple[str, str], HostTable] = {}
     for row in rows:
         table = HostTable(**row.asDict())
@@ -118,15 +115,6 @@ def _round(spark: SparkSession, spec: TaskSpec, tasks: int) -> list[HostTable]:
         if known is None or known.ready:
             newest[table.host, table.table] = table
     return list(newest.values())
-
-
-def _mapped_at_once(
-    frame: DataFrame, function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-) -> DataFrame:
-    """`frame.mapInArrow(function, _SCHEMA, barrier=True)` without its needless import of pandas."""
-    udf: Any = _create_udf(function, StructType.fromDDL(_SCHEMA), PythonEvalType.SQL_MAP_ARROW_ITER_UDF)
-    column = udf(*(frame[name] for name in frame.columns))
-    return ClassicFrame(frame._jdf.mapInArrow(column._jc, True, None), frame.sparkSession)
 
 
 def _too_late(table: HostTable, deadline_s: float) -> Unreachable:

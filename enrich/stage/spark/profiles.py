@@ -31,6 +31,8 @@ _OPTIONS: Mapping[Profile, Mapping[str, str]] = {
         _ASYNC: "true",
         _ASYNC_INTERVAL: "2000",
     },
+    # No batches: workers read and write by themselves.
+    Profile.realtime: {},
 }
 _OF_FILES = (
     "spark.hadoop.",
@@ -70,6 +72,12 @@ def stage_settings(stage: Stage, where: str = "stage") -> StageSettings:
     for name, value in given.items():
         if name.startswith("spark."):
             session[name] = value
+        elif stage.profile == Profile.realtime:
+            raise ConfigError(
+                f"`{name}` cannot be set with profile: realtime, which has no batches",
+                where=f"{where}.settings",
+                next_step="use Spark's own spark.*, or profile: latency",
+            )
         elif name in _SOURCE_OPTIONS | _QUERY_OPTIONS:
             options[name] = value
         else:

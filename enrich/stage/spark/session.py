@@ -3,14 +3,18 @@
 import logging
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkRuntimeError
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
+from enrich.base.errors import ConfigError, Fatal
 from enrich.base.logs import logs_are_json
 from enrich.jars import jars
 from enrich.stage.spark.deaf_children import deaf_children
@@ -18,10 +22,12 @@ from enrich.stage.spark.jvm_start import start_options
 
 _JSON_LINES = "org/apache/spark/log4j2-json-layout.properties"
 _CONNECTOR = "spark-sql-kafka-0-10_*.jar"
+_CONNECTORS_CLASS = "org/apache/spark/sql/kafka010/KafkaSourceProvider.class"
 
 # Spark's default pattern, and the options that hold a private key in PEM form.
 _REDACTED = r"(?i)secret|password|passphrase|token|access[.]?key|jaas|ssl[.]keystore[.]key|ssl[.]key"
 
+_CHOSEN = "--master, --conf"
 _JAVA = "spark.driver.extraJavaOptions"
 
 _FIXED: Mapping[str, str] = {
@@ -35,6 +41,9 @@ _FIXED: Mapping[str, str] = {
     "spark.sql.redaction.options.regex": _REDACTED,
     # TCP on the loopback interface costs 45 ms per small batch, and opens a port that no worker needs.
     "spark.python.unix.domain.socket.enabled": "true",
+    # By default the JVM's folder for temporary files. On YARN that is deep inside a container's folder: longer than the
+    # 107 bytes that the path of a socket may have, and no worker starts.
+    "spark.python.unix.domain.socket.dir": "/tmp",  # noqa: S108 - each has a random name, and is its owner's alone
     # Workers share what their daemon imported: this saves 140 MiB and half a second each.
     "spark.python.daemon.module": "enrich.stage.daemon",
     # Workers that get whole events briefly hold four copies of a batch. Spark's default is 64 MiB.
@@ -61,18 +70,51 @@ def stage_session(name: str, *, master: str | None = None, settings: Mapping[str
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         given[_JAVA] = f"{start_options()} {given.get(_JAVA, '')}".strip()
         own |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1", "spark.ui.enabled": "false"}
-    archives = connector_jars()
+    # The JVM of spark-submit runs already, and takes no jars any more.
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    archives = [] if submitted else connector_jars()
     if archives:
         own["spark.jars"] = ",".join(str(path) for path in archives)
     for key, value in {**own, **given}.items():
         builder = builder.config(key, value)
     # PySpark logs each expression that it cannot resolve, with a page of Java. Our own error says the same in a line.
     PySparkLogger.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
-    with deaf_children():
+    with deaf_children(), _said_in_a_line():
         spark = builder.getOrCreate()
+    if submitted:
+        _require_connector(spark)
     if logs_are_json():
         _log_json(spark)
     return spark
+
+
+@contextmanager
+def _said_in_a_line() -> Iterator[None]:
+    """Most often it is a wrong master or setting, of which Java says a page, and the reason somewhere in it."""
+    try:
+        yield
+    except PySparkRuntimeError as error:
+        raise ConfigError(
+            "Spark could not start: Java ended at once", where=_CHOSEN, next_step="see what Java says above"
+        ) from error
+    except Py4JJavaError as error:
+        thrown: Any = error.java_exception
+        reason = (str(thrown.getMessage() or "").strip().splitlines() or [thrown.getClass().getName()])[0]
+        kind = ConfigError if thrown.getClass().getSimpleName() == "SparkException" else Fatal
+        raise kind(
+            f"Spark could not start: {reason}", where=_CHOSEN, next_step="see what Spark says above; try again"
+        ) from error
+
+
+def _require_connector(spark: SparkSession) -> None:
+    jvm: Any = spark._jvm
+    if jvm.java.lang.Thread.currentThread().getContextClassLoader().getResource(_CONNECTORS_CLASS) is None:
+        spark.stop()
+        raise ConfigError(
+            "Spark has no connector for Kafka",
+            where="spark-submit",
+            next_step=f"add `--packages org.apache.spark:spark-sql-kafka-0-10_2.13:{spark.version}`",
+        )
 
 
 def is_local(master: str | None) -> bool:

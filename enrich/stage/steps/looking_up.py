@@ -23,6 +23,13 @@ def answers_of_task(spec: TaskSpec, pin: Pin | None) -> "Answers":
     return TaskAnswers(spec, pin)
 
 
+def answers_of_piece(spec: TaskSpec, pin: Pin | None) -> "Answers":
+    """For slots, where one partition's wait must not hold others up."""
+    from enrich.stage.worker.task import PieceAnswers
+
+    return PieceAnswers(spec, pin)
+
+
 @dataclass(frozen=True)
 class LookUp:
     """All lookups of a stage. Its objects have the names of the lookups."""

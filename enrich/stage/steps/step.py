@@ -50,11 +50,21 @@ class Operator:
     def kind(self) -> pa.StructType:
         return pa.struct([pa.field(name, kind) for name, kind in self.outputs.items()])
 
-    def run(self, batches: Iterator[tuple[pa.Array, ...]], pin: Pin | None) -> Iterator[pa.Array]:
+    def begin(self, pin: Pin | None) -> Work:
+        """Takes all steps: adds everything that they make."""
         works = [step.begin(pin) for step in self.steps]
-        for arrays in batches:
-            columns: dict[str, pa.Array] = dict(zip(self.inputs, arrays, strict=True))
+
+        def take(columns: Columns) -> Columns:
+            all_columns = dict(columns)
             for work in works:
-                columns |= work(columns)
+                all_columns |= work(all_columns)
+            return all_columns
+
+        return take
+
+    def run(self, batches: Iterator[tuple[pa.Array, ...]], pin: Pin | None) -> Iterator[pa.Array]:
+        take = self.begin(pin)
+        for arrays in batches:
+            columns = take(dict(zip(self.inputs, arrays, strict=True)))
             made = [columns[name] for name in self.outputs]
             yield pa.StructArray.from_arrays(made, fields=list(self.kind))

@@ -11,9 +11,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from enrich.stage.steps.fates import fates_of
 from enrich.stage.steps.step import Columns, Work
 from enrich.stage.steps.timing import number_of, text_of
-from enrich.stage.steps.whole import forwarded
 from enrich.stage.task.columns import (
     CAME,
     EVENT_TIME,
@@ -108,23 +108,10 @@ class TallyEvents:
         return _Places([self.topic], columns[PARTITION].to_numpy().astype(np.int64), columns[OFFSET].to_numpy())
 
     def _events(self, columns: Columns, own: "_Places") -> "_Events":
-        is_dropped, is_dead = self._fates(columns)
+        is_dropped, is_dead = fates_of(columns)
         times, came_ms = columns[EVENT_TIME].to_numpy(), columns[CAME].to_numpy()
         origins = own.unless_named(columns[ORIGIN_HEADER])
         return _Events(origins, times, came_ms, is_dropped, is_dead, self._taken(columns))
-
-    def _fates(self, columns: Columns) -> tuple[Mask, Mask]:
-        """Which events are dropped, and which are dead."""
-        left, usable = forwarded(columns), np.asarray(columns[USABLE].to_numpy(zero_copy_only=False), np.bool_)
-        dropped = usable & (columns[FATE].to_numpy() == Fate.DROP) if self.has_lookups else np.zeros(len(usable), bool)
-        if self.routes:
-            routed = columns[ROUTED].to_numpy()
-            dropped = dropped | (left & (routed == Fate.DROP))
-            return dropped, ~dropped & ~(left & (routed == Fate.FORWARD))
-        whole = left & ~np.asarray(columns[OUTPUT].is_null().to_numpy(zero_copy_only=False), np.bool_)
-        if self.may_fail:
-            whole = whole & ~np.asarray(columns[FAILED].to_numpy(zero_copy_only=False), np.bool_)
-        return dropped, ~dropped & ~whole
 
     def _taken(self, columns: Columns) -> Mapping[str, Mask]:
         """Which events took each route."""

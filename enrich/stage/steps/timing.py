@@ -15,7 +15,7 @@ from enrich.stage.task.pin import Pin
 
 @dataclass(frozen=True)
 class NoteArrival:
-    """The first step: when a batch came to its worker."""
+    """When a batch came to its worker, unless whoever read it has said so."""
 
     needs: Collection[str] = (VALUE,)
 
@@ -24,7 +24,11 @@ class NoteArrival:
         return {CAME: pa.int64()}
 
     def begin(self, pin: Pin | None) -> Work:  # noqa: ARG002 - it reads no table
-        return lambda columns: {CAME: pa.repeat(time.time_ns() // 10**6, len(columns[VALUE]))}
+        return lambda columns: {} if CAME in columns else came_now(len(columns[VALUE]))
+
+
+def came_now(count: int) -> Columns:
+    return {CAME: pa.repeat(time.time_ns() // 10**6, count)}
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,6 @@ AHEAD_MS = 10_000
 """How far an event's time may be ahead of this host's clock. A time further ahead is taken to be wrong: no table would
 be complete beyond it in time, and all other events of its batch would wait for the deadline."""
 
-_LOOK_EVERY_S = 0.02
 _STATUS_NAMES = pa.array(STATUSES, pa.string())
 
 
@@ -40,6 +39,10 @@ class Questions:
     times: pa.Array | None = None
 
 
+class NotYet(Exception):
+    """Some events still have to wait. Ask again a little later."""
+
+
 class Views(Protocol):
     """The tables at the task's seq, which advances only if a policy has to wait for rows."""
 
@@ -47,6 +50,9 @@ class Views(Protocol):
 
     def renew(self) -> None:
         """Advances all tables to the newest seq."""
+
+    def pause(self) -> None:
+        """Waits a moment for a newer seq. Raises NotYet where something else can be done meanwhile."""
 
     def load(self, name: str, keys: Sequence[bytes]) -> None:
         """Waits until these keys of a table on demand are loaded, within its deadline."""
@@ -62,10 +68,13 @@ class Answers(Protocol):
         """Answers of the type `answer_type` of the task's spec."""
 
 
-def answered(spec: TaskSpec, views: Views, questions: Questions, waited_s: float = 0.0) -> pa.StructArray:
-    """The answer to each event, of type `spec.answer_type`. `waited_s`: time already spent waiting for the tables."""
-    began = time.monotonic()
-    found = _found_or_waited(spec.lookups, views, questions)
+def answered(
+    spec: TaskSpec, views: Views, questions: Questions, waited_s: float = 0.0, since: float | None = None
+) -> pa.StructArray:
+    """The answer to each event, of type `spec.answer_type`. `waited_s`: time already spent waiting for the tables.
+    `since`: when these questions were asked first, by the monotonic clock. Raises NotYet if the views do."""
+    began = time.monotonic() if since is None else since
+    found = _found_or_waited(spec.lookups, views, questions, began)
     verdict = judge(spec.lookups, found, questions.keys, questions.usable)
     columns = [
         masked_rows(rows, lookup.masks, lookup.kind, spec.mask_key)
@@ -90,8 +99,8 @@ def _age_s(views: Views, table: str) -> float | None:
     return None if through is None else max(0, SystemClock().now_ms() - through) / 1000
 
 
-def _found_or_waited(lookups: Sequence[StageLookup], views: Views, questions: Questions) -> list[Found]:
-    began, now_ms = time.monotonic(), SystemClock().now_ms()
+def _found_or_waited(lookups: Sequence[StageLookup], views: Views, questions: Questions, began: float) -> list[Found]:
+    now_ms = SystemClock().now_ms()
     times_ms = None if questions.times is None else _plausible(questions.times, now_ms)
     has_asked = False
     while True:
@@ -107,9 +116,8 @@ def _found_or_waited(lookups: Sequence[StageLookup], views: Views, questions: Qu
         asked = zip(lookups, found, strict=True)
         if times_ms is None or not any(_must_wait(*each, views, questions.usable, times_ms, waited) for each in asked):
             return found
-        time.sleep(_LOOK_EVERY_S)
         # All lookups again, not only those that wait: all answers of an event must be of one seq.
-        views.renew()
+        views.pause()
 
 
 def _loaded(lookups: Sequence[StageLookup], found: Sequence[Found], views: Views, questions: Questions) -> bool:

@@ -12,7 +12,7 @@ from enrich.host.reader.reading import AgentReader, AgentSnapshot
 from enrich.stage.task.failures import reported_to_driver
 from enrich.stage.task.pin import Pin
 from enrich.stage.task.spec import TaskSpec
-from enrich.stage.worker.answers import Questions, answered
+from enrich.stage.worker.answers import NotYet, Questions, answered
 from enrich.stage.worker.gate import Gate
 from enrich.stage.worker.pinned import pinned
 from stores.clock import SystemClock
@@ -33,6 +33,10 @@ class WorkerTables:
         Unreachable at a table's deadline, and WouldLoseData for an expired pin."""
         snapshot = self._gate.enter()
         return TaskTables(self, snapshot if pin is None else self._gate.reach(pin, snapshot), pin)
+
+    def begin_piece(self) -> "PieceTables":
+        """The same for a piece of a slot."""
+        return PieceTables(self, self._gate.enter(), None)
 
     def newer(self) -> AgentSnapshot:
         self._reader.refresh()
@@ -86,11 +90,22 @@ class TaskTables:
     def renew(self) -> None:
         self._snapshot = self._tables.newer()
 
+    def pause(self) -> None:
+        time.sleep(_LOOK_EVERY_S)
+        self.renew()
+
     def load(self, name: str, keys: Sequence[bytes]) -> None:
         self._tables.load(name, keys)
 
     def deadline_s(self, name: str) -> float:
         return self._tables.deadline_s(name)
+
+
+class PieceTables(TaskTables):
+    """The tables as one piece of a partition sees them: others go on while it waits."""
+
+    def pause(self) -> None:
+        raise NotYet
 
 
 _LOOK_EVERY_S = 0.02
@@ -127,6 +142,26 @@ class TaskAnswers:
                 self._tables = _tables(self._spec).begin(self._pin)
                 waited_s = time.monotonic() - came
             return answered(self._spec, self._tables, questions, waited_s)
+
+
+class PieceAnswers:
+    """Answers a piece of a partition in a slot. If that raises NotYet, it is asked again, and looks at a newer seq."""
+
+    def __init__(self, spec: TaskSpec, pin: Pin | None = None) -> None:  # noqa: ARG002 - slots have no pins
+        self._spec = spec
+        self._tables: PieceTables | None = None
+        self._since = 0.0
+
+    def answer(self, questions: Questions) -> pa.StructArray:
+        with reported_to_driver():
+            waited_s = 0.0
+            if self._tables is None:
+                self._since = time.monotonic()
+                self._tables = _tables(self._spec).begin_piece()
+                waited_s = time.monotonic() - self._since
+            else:
+                self._tables.renew()
+            return answered(self._spec, self._tables, questions, waited_s, self._since)
 
 
 def states(spec: TaskSpec, patience_s: float) -> pa.RecordBatch:

@@ -100,6 +100,7 @@ class SegmentsReader:
             self._raw, self._manifest, self._segments = raw, manifest, segments
             for name in self._specs:
                 self._cover(name, [segments[one.name] for one in _named(manifest, name)])
+            return manifest
 
     def _cover(self, name: str, segments: Sequence[Segment]) -> None:
         self._delta_filters[name].cover(segments[1:])  # the base is asked for every key that no delta has

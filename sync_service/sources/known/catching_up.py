@@ -60,7 +60,7 @@ def catch_up(
     if known.caught_up_ms and now_ms - known.caught_up_ms > facts.delete_retention_ms // 2:
         raise CorruptState("the topic was not followed for too long", where=f"topic {facts.name}")
     starts = topics.start_offsets(facts.name)
-    ends = _settled_ends(topics, facts.name, {**known.positions, **at_least})
+    ends = _settled_ends(topics, facts.name, {**known.positions, **at_least}, checkpoint)
     positions = {partition: known.positions.get(partition, starts[partition]) for partition in ends}
     for partition, position in positions.items():
         if position < starts[partition]:
@@ -78,7 +78,9 @@ def catch_up(
     return read
 
 
-def _settled_ends(topics: Topics, topic: str, at_least: Mapping[int, int]) -> dict[int, int]:
+def _settled_ends(
+    topics: Topics, topic: str, at_least: Mapping[int, int], checkpoint: Callable[[], None]
+) -> dict[int, int]:
     """The end offsets, including all that was committed. A commit returns before readers see it: wait until they do.
 
     Raises CorruptState if the topic ends before what was known of it.
@@ -99,6 +101,7 @@ def _settled_ends(topics: Topics, topic: str, at_least: Mapping[int, int]) -> di
                 where=f"topic {topic}",
                 next_step="check that all replicas of its partitions and of __transaction_state are in sync",
             )
+        checkpoint()
         time.sleep(_SETTLING_S)
 
 

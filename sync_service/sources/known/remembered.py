@@ -1,13 +1,13 @@
 """Keeps the known rows of a topic across restarts, and rebuilds them from the topic if they cannot be used."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from enrich.base.errors import CorruptState, EnrichError
 from enrich.kafka import Connection, Topics
 from stores.clock import SystemClock
-from sync_service.sources.known.catching_up import TopicFacts, catch_up
+from sync_service.sources.known.catching_up import NOWHERE, TopicFacts, catch_up
 from sync_service.sources.known.rows import KnownRows
 
 _log = logging.getLogger("enrich.sync")
@@ -24,20 +24,22 @@ class Remembered:
         """Positions that we had written to before a rebuild: readers may not see all of that yet."""
         self.known: KnownRows = self._opened()
 
-    def follow(self, checkpoint: Callable[[], None]) -> None:
-        """Returns when everything in the topic is known."""
+    def follow(self, checkpoint: Callable[[], None], written: Mapping[int, int] = NOWHERE) -> None:
+        """Returns when everything in the topic is known. `written`: how far somebody wrote who did not tell the known
+        rows: readers may not see all of that yet."""
         now = SystemClock().now_ms()
         if self.known.is_sparse:
             self._rebuild("most slots belong to rows that are gone")
         try:
-            self._catch_up(now, checkpoint)
+            self._catch_up(now, checkpoint, written)
         except CorruptState as error:
             self.forget(error)
             self._written = {}  # earlier end offsets mean nothing any more
-            self._catch_up(now, checkpoint)
+            self._catch_up(now, checkpoint, written)
 
-    def _catch_up(self, now: int, checkpoint: Callable[[], None]) -> None:
-        catch_up(self.known, self._topics, self._facts, self._connection, now, checkpoint, self._written)
+    def _catch_up(self, now: int, checkpoint: Callable[[], None], written: Mapping[int, int]) -> None:
+        at_least = {**self._written, **written}
+        catch_up(self.known, self._topics, self._facts, self._connection, now, checkpoint, at_least)
         self._written = {}
 
     def forget(self, error: CorruptState) -> None:

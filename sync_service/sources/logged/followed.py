@@ -53,7 +53,7 @@ class Followed:
         self.encoder: Encoder | None = None
         self.largest = 0
         """Most bytes of a record's key and value that the topic takes."""
-        self.why: str | None = "there is no place in the log to go on from"
+        self.why = None if state.is_followed else "there is no place in the log to go on from"
         """Why it has to be compared, if it has to."""
         self.in_log: LoggedRows | None = None
         """Its rows as the log sends them since the connection began."""

@@ -54,6 +54,7 @@ class Whole:
                 "normalize": {"user_id": "lower(user_id)"},
                 "lookups": [user],
                 "sink": {"topic": world.topic("mid")},
+                "profile": "realtime",
             },
             "send": {
                 "source": {"topic": world.topic("mid"), **joined},

@@ -1,19 +1,17 @@
-"""A stage on a real cluster: executors of one host share an agent, one that is killed is replaced, they can be
-given their Python, and none connects to anything but brokers and Spark."""
+"""A stage on a real cluster: executors of one host share an agent, one that is killed is replaced, and none connects to
+anything but brokers and Spark. From a packed environment: test_yarn.py."""
 
 import shutil
 import socket
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import psutil
 import pyspark
 import pytest
 import redis
 
 from enrich.host.ipc.store_paths import paths_of
 from enrich.host.reader.spawn import ensure_agent
-from enrich.stage.spark.package import package
 from tests.support.processes import kill, python_workers
 from tests.support.quick_jvm import quick_jvm
 from tests.support.seed import rounds, variants
@@ -143,24 +141,3 @@ def test_no_executor_connects_to_anything_but_the_brokers(world, masters, connec
     found = connections.ports()
     assert broker in found, "the executors' connections are not seen"
     assert found - sparks - {broker} == {port}
-
-
-def test_executors_run_from_a_packed_environment(world, masters, tmp_path):
-    archive = tmp_path / "environment.tar.gz"
-    package(archive, level=0)
-    world.users()
-    stage = world.stage("enrich", [LOOKUP])
-    world.send(stage, [{"id": number, "user_id": "ann"} for number in range(10)])
-    words = [*settings(), "--conf", f"spark.archives={archive}#environment", "--conf", "spark.cores.max=1"]
-    packed = environment(PYSPARK_PYTHON="./environment/bin/python")
-    with running_stage(world, stage, *words, master=masters["standalone"], environment=packed) as running:
-        assert {event["user"]["plan"] for event in world.until(stage, 10)} == {"free"}
-        agent = psutil.Process(world.agent_pid())
-        # Whose modules it has: of the archive, unpacked in the executor's folder.
-        mapped = {each.path for each in agent.memory_maps() if "/site-packages/" in each.path}
-        told = running.told()
-        running.tell()
-        assert running.end() == 0, running.told()
-    assert "a table is loaded" in told, "no preload with one core"
-    assert mapped
-    assert [path for path in mapped if "/environment/lib/" not in path] == []

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from enrich.dev import Addresses
-from tests.support.lossy_link import lossy_link
+from tests.support.lossy_link import LossyLink
 from tests.support.sync import SyncWorld, running
 from tests.support.waiting import wait_until
 
@@ -46,7 +46,7 @@ def test_postgres_commits_and_its_reply_is_lost(world: SyncWorld, delete: str, s
     world.make_table(soft=delete == "soft")
     note_changes(world)
     at = urlsplit(world.servers.postgres_dsn or "")
-    with lossy_link(at.hostname or "", at.port or 0) as link:
+    with LossyLink(at.hostname or "", at.port or 0) as link:
         dsn = at._replace(netloc=at.netloc.replace(f":{at.port}", f":{link.port}")).geturl()
         with running(world.pipeline(world.to_postgres(dsn=dsn, delete=delete))) as service:
             world.produce(("first", {"plan": "x", "rps": 1}))
@@ -64,7 +64,7 @@ def test_postgres_commits_and_its_reply_is_lost(world: SyncWorld, delete: str, s
 
 def test_redis_writes_and_its_reply_is_lost(world: SyncWorld) -> None:
     at = urlsplit(world.servers.redis_url or "")
-    with lossy_link(at.hostname or "", at.port or 0) as link:
+    with LossyLink(at.hostname or "", at.port or 0) as link:
         url = at._replace(netloc=f"127.0.0.1:{link.port}").geturl()
         with running(world.pipeline(world.to_redis(url))) as service:
             world.produce(("first", {"plan": "x", "rps": 1}))

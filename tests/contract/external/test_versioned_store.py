@@ -1,6 +1,7 @@
 """What every external store promises: the newest version wins, whatever comes twice, late or in another order."""
 
 from contextlib import closing
+from uuid import uuid4
 
 import pyarrow as pa
 import pytest
@@ -80,7 +81,7 @@ def test_a_repair_replaces_exactly_what_it_has_seen(place: Place) -> None:
 
 
 def test_notes_are_kept_and_only_replaced_by_who_knows_them(place: Place) -> None:
-    name = f"enrich:test:{id(place)}"
+    name = f"enrich:test:{uuid4()}"
     assert place.store.load_note(name) is None
     assert place.store.save_note(name, "one", None)
     assert not place.another().save_note(name, "two", None)

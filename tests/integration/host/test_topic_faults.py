@@ -148,8 +148,7 @@ def test_a_quiet_table_saves_how_complete_it_is(cluster, new_topic, start, caplo
     life.until_complete()
     for minutes in (2, 4, 6):
         clock.ahead_ms = minutes * 50_000
-        life.until_complete()
-        life.state()  # the turn that saves it
+        life.until_saved()
     clock.ahead_ms += 150_000
     start(topic, clock=clock).until_complete()
     assert "a table is loaded anew" not in caplog.messages

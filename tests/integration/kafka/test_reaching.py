@@ -11,7 +11,7 @@ from enrich.kafka import Topics, new_admin_client, trouble_with
 from enrich.kafka.clients import reaching
 from tests.support.commands import enrich, enrich_process
 from tests.support.ending import stop_agent_of
-from tests.support.renaming_link import renaming_link
+from tests.support.renaming_link import RenamingLink
 from tests.support.seed import variants
 from tests.support.waiting import wait_until
 
@@ -46,7 +46,7 @@ def test_brokers_that_are_elsewhere_than_they_say_are_told_with_the_address_that
     host, port = stack.bootstrap_servers.split(":")
     at, gone = host.encode() + struct.pack(">i", int(port)), host.encode() + struct.pack(">i", 1)
     for told, instead, why in ((at, gone, "refused"), (host.encode(), b"no-broker", "knows no such name")):
-        with renaming_link(host, int(port), told=told, instead=instead) as link:
+        with RenamingLink(host, int(port), told=told, instead=instead) as link:
             topics = Topics(new_admin_client({"bootstrap.servers": f"127.0.0.1:{link.port}"}), deadline_s=1)
             with pytest.raises(Unreachable, match=why) as raised:
                 topics.identity("users")

@@ -6,6 +6,7 @@ import pytest
 
 from enrich.base.errors import BadRecord, Fenced, Retryable
 from enrich.kafka.writing.transactions import TransactionalProducer
+from enrich.kafka.writing.whole_transactions import WholeTransactions
 from tests.support.seed import random_source
 from tests.support.waiting import wait_until, when_reachable
 
@@ -84,6 +85,22 @@ def test_a_transaction_that_takes_no_more_records_can_be_tried_again(topic, prod
     with pytest.raises(Retryable, match="the transaction has failed"), producer.transaction():
         producer._producer.abort_transaction(30)  # as when the client gives it up for a reason of its own
         producer.produce(topic, [b"a"], [b"a"], headers)
+
+
+@pytest.mark.parametrize(
+    "queue",
+    [
+        lambda producer, topic: producer.produce_one(topic, b"a", b"a"),
+        lambda producer, topic: producer.produce_all(topic, [(b"a", b"a", [], 0)]),
+    ],
+    ids=["one", "all"],
+)
+def test_so_can_a_whole_one(cluster, topic, queue):
+    with closing(WholeTransactions(cluster.connection, f"id of {topic}")) as producer:
+        producer.start()
+        with pytest.raises(Retryable, match="the transaction has failed"), producer.transaction():
+            producer._producer.abort_transaction(30)
+            queue(producer, topic)
 
 
 def test_a_record_that_the_topic_refuses_is_told_and_nothing_of_its_transaction_is_there(cluster, new_topic, producer):

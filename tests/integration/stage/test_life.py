@@ -14,8 +14,10 @@ from enrich.base.errors import BadRecord, ConfigError, Fenced, Unreachable, Woul
 from enrich.config.groups import stage_group
 from enrich.stage.progress.checkpoint import Checkpoint, choose_file_manager
 from enrich.stage.progress.starting import From
+from enrich.stage.run.batches import BatchFlow
 from enrich.stage.run.draining import drain
-from enrich.stage.run.stage_run import RunOptions, StageRun
+from enrich.stage.run.stage_run import StageRun
+from enrich.stage.run.start import RunOptions
 from enrich.stage.spark.profiles import stage_settings
 from tests.support.seed import rounds, variants
 from tests.support.stages import Load
@@ -124,14 +126,14 @@ def test_the_newer_of_two_drivers_shuts_the_older_one_out(spark, world, replay):
 
 @pytest.mark.parametrize("replay", variants(*REPLAYS))
 def test_the_newer_of_two_drivers_begins_when_the_older_one_has_gone_and_goes_on(spark, world, replay, monkeypatch):
-    started, others = StageRun._started_query, []
+    begun, others = BatchFlow.begin, []
 
-    def start(*arguments):
+    def begin(*arguments):
         # In one session Spark ends the older one itself. In two, both may end.
         others.append(len(spark.streams.active))
-        return started(*arguments)
+        return begun(*arguments)
 
-    monkeypatch.setattr(StageRun, "_started_query", start)
+    monkeypatch.setattr(BatchFlow, "begin", begin)
     world.users(history="1h")
     stage = world.stage("enrich", [LOOKUP], replay=replay)
     with Load(world, stage) as load, running(spark, world, stage) as older:

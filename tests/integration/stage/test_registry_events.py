@@ -21,14 +21,14 @@ from enrich.host.reader.schemas import AgentSchemas
 from enrich.host.reader.spawn import living_agent
 from enrich.stage.plan.plan import StagePlan
 from enrich.stage.run import job
-from enrich.stage.run.stage_run import RunOptions
+from enrich.stage.run.start import RunOptions
 from enrich.stage.steps.routes import MISFIT, NO_TOPIC
 from tests.integration.codecs.test_registry import register
 from tests.support.processes import kill
 from tests.support.stage_frames import VERSIONS, by_spark, records, seen
 from tests.support.stages import StageWorld
 from tests.support.topics import Cluster
-from tests.support.watched_link import watched_link
+from tests.support.watched_link import WatchedLink
 
 USER = {"type": "record", "name": "User", "fields": [{"name": "plan", "type": "string"}]}
 PLAY = {"type": "record", "name": "Play", "fields": [{"name": "user_id", "type": ["null", "string"]}]}
@@ -45,7 +45,7 @@ def addresses():
 @pytest.fixture(scope="module")
 def link(addresses):
     address = urlsplit(addresses.registry_url)
-    with watched_link(address.hostname, address.port) as link:
+    with WatchedLink(address.hostname, address.port) as link:
         yield link
 
 

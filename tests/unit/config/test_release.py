@@ -6,7 +6,7 @@ import pytest
 
 from enrich.config import load_text
 from enrich.config.sections.pipeline import LARGEST_RELEASE
-from stores.external import protocol
+from stores import versions
 from tests.unit.config.helpers import HEAD, changed, lines_of, told
 
 DSN = "postgresql://me:secret@db/app"
@@ -37,7 +37,7 @@ def test_it_is_a_whole_number(wrong: str) -> None:
 
 
 def test_stores_compare_as_large_ones() -> None:
-    assert LARGEST_RELEASE == protocol.LARGEST_RELEASE
+    assert LARGEST_RELEASE == versions.LARGEST_RELEASE
 
 
 @pytest.mark.parametrize(

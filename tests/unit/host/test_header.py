@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from enrich.base.errors import ConfigError, Retryable
+from enrich.host.ipc import header as module
 from enrich.host.ipc.header import _SLOT_SIZE, Header, HeaderReader, HeaderWriter, TableState
 
 
@@ -21,6 +22,35 @@ def test_a_reader_sees_the_newest_state_of_all_tables(tmp_path):
         written = header(
             counter, users=TableState(True, 99, 3, progress={"rows": 1.5}), limits=TableState(reason="loading")
         )
+        writer.write(written)
+        assert reader.read() == written
+
+
+def test_of_many_tables_only_those_whose_state_is_another_one_are_encoded_and_decoded(tmp_path, monkeypatch):
+    writer, reader = HeaderWriter(tmp_path / "header"), HeaderReader(tmp_path / "header")
+    states = {f"t{number}": TableState(True, 99, number) for number in range(200)}
+    writer.write(header(1, **states))
+    encoded, line = [], module._line
+
+    def counted(content):
+        encoded.append(content)
+        return line(content)
+
+    monkeypatch.setattr(module, "_line", counted)
+    states["t7"] = TableState(True, 100, 7)
+    written = header(2, **states)
+    writer.write(written)
+    assert [one["rows"] for one in encoded if "rows" in one] == [7]
+    seen = reader.read()
+    assert seen is not None
+    assert (seen.tables["t7"], len(vars(seen.tables)["_known"])) == (states["t7"], 1)
+    assert seen == written
+
+
+def test_tables_may_be_others_than_before(tmp_path):
+    writer, reader = HeaderWriter(tmp_path / "header"), HeaderReader(tmp_path / "header")
+    for names in (["a", "b"], ["b"], ["c", "a"]):
+        written = header(1, **{name: TableState(rows=number) for number, name in enumerate(names)})
         writer.write(written)
         assert reader.read() == written
 

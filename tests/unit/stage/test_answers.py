@@ -47,6 +47,9 @@ class Tables:
         self._publish([], SystemClock().now_ms())
         self._snapshot = self._reader.snapshot()
 
+    def pause(self):
+        self.renew()
+
     def load(self, name, keys):
         raise AssertionError(f"the table {name} is not on demand: {keys}")
 

@@ -9,7 +9,7 @@ from enrich.config.sections.kafka.section import KafkaSection
 from enrich.config.sections.stages.routes import DROP, route_rules, takes_tombstones
 from enrich.config.sections.stages.source import Tombstones
 from enrich.config.sections.stages.source_rules import source_rules
-from enrich.config.sections.stages.stage import Lookup, OnMiss, Replay, Stage
+from enrich.config.sections.stages.stage import Lookup, OnMiss, Profile, Replay, Stage
 from enrich.config.sections.tables.rules import replayable
 from enrich.config.sections.tables.table import KeyKind, Table
 from enrich.config.types.column_types import Simple
@@ -37,6 +37,7 @@ def stage_rules(
         yield from _lookup_rules(stage, here, lookup, at)
         yield from _table_rules(stage, here, lookup, at, tables)
     yield from _replay_rules(stage, here)
+    yield from _realtime_rules(stage, here, tables)
     yield from _output_rules(stage, here, has_registry=kafka.registry is not None)
 
 
@@ -59,6 +60,19 @@ def _output_rules(stage: Stage, here: Path, *, has_registry: bool) -> Iterator[F
         yield Finding((*here, "writeback"), message, about=((*here, "routes"),))
     has_dlq = stage.dlq is not None
     yield from route_rules(stage.routes, stage.otherwise, here, has_dlq=has_dlq, has_registry=has_registry)
+
+
+def _realtime_rules(stage: Stage, here: Path, tables: Mapping[str, Table]) -> Iterator[Finding]:
+    if stage.profile != Profile.realtime:
+        return
+    about, way = ((*here, "profile"),), "not with profile: realtime; use latency"
+    if stage.replay == Replay.deterministic:
+        yield Finding((*here, "replay"), f"{way}: only a batch has a pin", about=about)
+    if stage.writeback is not None:
+        yield Finding((*here, "writeback"), f"{way}, or a route with `key` and `select`", about=about)
+    for index, lookup in enumerate(stage.lookups):
+        if lookup.on_miss == OnMiss.wait and lookup.table in tables and tables[lookup.table].on_demand:
+            yield Finding((*here, "lookups", index, "on_miss"), f"wait for a table on demand {way}", about=about)
 
 
 def _field_rules(stage: Stage, here: Path) -> Iterator[Finding]:

@@ -43,6 +43,7 @@ class AfterWait(StrEnum):
 class Profile(StrEnum):
     latency = "latency"
     throughput = "throughput"
+    realtime = "realtime"
 
 
 class Replay(StrEnum):
@@ -141,7 +142,7 @@ class Stage(Section):
     writeback: Writeback | None = None
     """One more record for each event, for another topic."""
     profile: Annotated[Profile, one_of(Profile)] = Profile.latency
-    """What Spark's settings are chosen for: `latency` or `throughput`."""
+    """What Spark's batches are made for, `latency` or `throughput`; or `realtime`: workers read and write alone."""
     settings: Mapping[str, str | int | bool] | None = None
     """Settings that replace those of the profile, by Spark's names."""
     replay: Annotated[Replay, one_of(Replay)] = Replay.latest

@@ -10,8 +10,10 @@ import pytest
 
 from enrich.admin.doctor.logs import of_logs
 from enrich.config.sections.sync.sources import slot_name
+from enrich.kafka.writing.transactions import TransactionalProducer
 from enrich.service.routes import RouteState
 from stores.external.postgres.log.slots import Slots
+from sync_service.sources.known import catching_up
 from tests.support.postgres_standby import standby_of
 from tests.support.seed import rounds
 from tests.support.sources import SourceWorld, repeats
@@ -87,6 +89,31 @@ def test_truncate_deletes_all_rows_and_asks_nobody(logged: SourceWorld) -> None:
         logged.wait_equal()
     # A row that is there again is never deleted meanwhile.
     assert None not in logged.versions()[b"45"]
+
+
+def test_rows_of_the_log_that_nobody_can_read_yet_are_compared_too(
+    logged: SourceWorld, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A commit returns before its records can be read: a comparison right after it must not overlook them."""
+    monkeypatch.setattr(catching_up, "_SETTLED_S", 0.5)
+    caplog.set_level("INFO")
+    logged.make_table(rows=10)
+    other = TransactionalProducer(logged.cluster.connection, f"{logged.topic}.other")
+    other.start()
+    with logged.running() as service, closing(other):
+        logged.wait_equal()
+        with pytest.raises(KeyError), other.transaction():
+            other.produce(logged.topic, [b"%d" % number for number in range(20)], [b"never"] * 20)
+            wait_until(lambda: sum(logged.cluster.topics.written_offsets(logged.topic).values()) >= 30)
+            with logged.postgres.transaction():
+                logged.insert(11, 20)
+                logged.execute("TRUNCATE {}")
+            wait_until(
+                lambda: "cannot be read yet" in caplog.text or service.status("in").counters["readings"] == 2,
+                what="a comparison beside what cannot be read",
+            )
+            raise KeyError  # the other transaction is aborted, and all can be read
+        logged.wait_equal(deadline_s=30)
 
 
 def test_a_column_with_a_default_changes_all_rows(logged: SourceWorld) -> None:

@@ -1,0 +1,238 @@
+"""Records in columns by librdkafka's own functions, through the handle of the Python client.
+
+The Python client does not lend its handle: it is read from the client's memory. So this is only for the versions of the
+client that `is_known` knows; for all others there is `plain`. See docs/adr/0065.
+"""
+
+import ctypes
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import confluent_kafka
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition, cimpl
+
+from enrich.kafka.columnar.records import HEADER, Came, Records
+
+_KNOWN = ("2.16.",)
+_AFTER = object.__basicsize__
+"""Where the handle is in a client: its first own field."""
+_POLL_S = 0.01
+_ROOM = 32
+_PARTS = 6 * 72
+
+_Numbers = npt.NDArray[np.int64]
+
+
+def is_known() -> bool:
+    """Whether the handle is where this code looks for it."""
+    return str(confluent_kafka.__version__).startswith(_KNOWN)
+
+
+class NativeIncoming:
+    """See `Incoming`."""
+
+    def __init__(self, consumer: Consumer) -> None:
+        from enrich.kafka.columnar import loops
+
+        self._loops: Any = loops
+        self._library = _library()
+        self._consumer = consumer
+        self._handle = _handle(consumer)  # it lives as long as the consumer
+        self._queue = self._library.rd_kafka_queue_new(self._handle)
+        self._partitions: list[int] = []
+        """The queues of the partitions, each with its records in ours."""
+        self._of = {
+            name: _address(self._library, f"rd_kafka_{name}")
+            for name in ("message_timestamp", "message_headers", "header_get_all", "message_destroy")
+        }
+        self._room = ctypes.create_string_buffer(_ROOM)
+        self._addresses = np.zeros(0, np.int64)
+
+    def begin(self, offsets: Sequence[TopicPartition]) -> None:
+        # Nothing may come before the partitions' queues lead to ours.
+        self._consumer.assign(list(offsets))
+        self._consumer.pause(list(offsets))
+        for each in offsets:
+            own = self._library.rd_kafka_queue_get_partition(self._handle, each.topic.encode(), each.partition)
+            self._library.rd_kafka_queue_forward(own, self._queue)
+            self._partitions.append(own)
+        self._consumer.resume(list(offsets))
+
+    def take(self, most: int, wait_s: float) -> Came | None:
+        self._hear()
+        if len(self._addresses) != most:
+            self._addresses = np.zeros(most, np.int64)
+        at, consume = self._addresses.ctypes.data, self._library.rd_kafka_consume_batch_queue
+        # It waits the whole time unless it gets as many as it was asked for.
+        count = max(0, consume(self._queue, int(1000 * wait_s), at, 1))
+        if not count:
+            return None
+        count += max(0, consume(self._queue, 0, at + 8, most - 1))
+        return self._came(self._addresses[:count])
+
+    def close(self) -> None:
+        """Before the consumer is closed."""
+        queue, self._queue = self._queue, None
+        if queue is not None:
+            for each in self._partitions:
+                self._library.rd_kafka_queue_forward(each, None)
+                self._library.rd_kafka_queue_destroy(each)
+            self._library.rd_kafka_queue_destroy(queue)
+
+    def _hear(self) -> None:
+        """What librdkafka has to tell, other than records. Only the Python client may hear it: called back out of a
+        call that is not its own it ends the process. So our queue has nothing but records."""
+        message = self._consumer.poll(0)
+        if message is not None:
+            # A record that has come another way would be missing in its place.
+            raise KafkaException(message.error() or KafkaError(KafkaError._OUTDATED))
+
+    def _came(self, messages: _Numbers) -> Came:
+        count, room, of = len(messages), ctypes.addressof(self._room), self._of
+        numbers, sizes = np.zeros((4, count), np.int64), np.zeros((3, count), np.int64)
+        error = np.zeros(1, np.int64)
+        asked = (of["message_headers"], of["header_get_all"])
+        totals = self._loops.measure(messages, of["message_timestamp"], *asked, room, numbers, sizes, error)
+        if error[0]:
+            self._loops.end(messages, of["message_destroy"])
+            raise KafkaException(KafkaError(int(error[0])))
+        # The names of the topics are the messages'.
+        handles, topic = np.unique(numbers[3], return_inverse=True)
+        topics = [self._library.rd_kafka_topic_name(int(handle)).decode() for handle in handles]
+        keys, values, names, contents = (np.empty(max(1, size), np.uint8) for size in totals[:4])
+        ends = [np.zeros(length + 1, np.int32) for length in (count, count, totals[4], totals[4])]
+        has_content = np.zeros(totals[4], np.bool_)
+        pairs = zip(ends, (keys, values, names, contents), strict=True)
+        flat: Any = [each for end, data in pairs for each in (end, data.ctypes.data)]
+        self._loops.gather(messages, *asked, of["message_destroy"], room, sizes, *flat, has_content)
+        rows = pa.StructArray.from_arrays(
+            [_binary(ends[2], names), _binary(ends[3], contents, has_content)], fields=list(HEADER)
+        )
+        firsts = np.concatenate([[0], np.cumsum(sizes[2])]).astype(np.int32)
+        return Came(
+            topics,
+            topic.astype(np.int32),
+            numbers[0].astype(np.int32),
+            numbers[1],
+            numbers[2],
+            _binary(ends[0], keys, sizes[0] >= 0),
+            _binary(ends[1], values, sizes[1] >= 0),
+            pa.ListArray.from_arrays(pa.array(firsts), rows),
+        )
+
+
+class NativeOutgoing:
+    """See `Outgoing`."""
+
+    def __init__(self, producer: Producer) -> None:
+        from enrich.kafka.columnar import loops
+
+        self._loops: Any = loops
+        self._library = _library()
+        self._producer = producer  # the handle lives as long
+        self._handle = _handle(producer)
+        functions = ("produceva", "headers_new", "header_add", "headers_destroy")
+        self._functions = np.array([_address(self._library, f"rd_kafka_{name}") for name in functions], np.int64)
+        self._parts = ctypes.create_string_buffer(_PARTS)
+        self._topics: dict[str, int] = {}
+
+    def write(self, records: Records, deadline_s: float) -> None:
+        topics = np.array([self._topic(name) for name in records.topics], np.int64)[records.topic]
+        rows = records.headers.values
+        header_ends = _ends(records.headers)
+        columns = (
+            *_parts_of(records.keys),
+            *_parts_of(records.values),
+            header_ends,
+            *_parts_of(rows.field("key"))[:2],
+            *_parts_of(rows.field("value")),
+        )
+        parts, at, deadline = ctypes.addressof(self._parts), 0, time.monotonic() + deadline_s
+        while at < len(records):
+            at, error = self._loops.produce(at, self._handle, self._functions, parts, topics, *columns)
+            if error:
+                self._wait_after(int(error), deadline)
+
+    def close(self) -> None:
+        """Before the producer is let go."""
+        topics, self._topics = self._topics, {}
+        for topic in topics.values():
+            self._library.rd_kafka_topic_destroy(topic)
+
+    def _wait_after(self, error: int, deadline: float) -> None:
+        code = int(self._library.rd_kafka_error_code(error))
+        self._library.rd_kafka_error_destroy(error)
+        if code != KafkaError._QUEUE_FULL:
+            raise KafkaException(KafkaError(code))
+        if time.monotonic() > deadline:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+        self._producer.poll(_POLL_S)
+
+    def _topic(self, name: str) -> int:
+        if name not in self._topics:
+            made = self._library.rd_kafka_topic_new(self._handle, name.encode(), None)
+            if made is None:
+                raise KafkaException(KafkaError(self._library.rd_kafka_last_error()))
+            self._topics[name] = made
+        return self._topics[name]
+
+
+def _handle(client: Any) -> int:
+    return int(ctypes.c_void_p.from_address(id(client) + _AFTER).value or 0)
+
+
+def _library() -> Any:
+    """librdkafka, as the Python client has loaded it. Raises OSError or AttributeError if it lacks a function."""
+    loaded = ctypes.CDLL(cimpl.__file__)
+    pointer, text, number, size = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_size_t
+    kinds: dict[str, tuple[Any, list[Any]]] = {
+        "queue_new": (pointer, [pointer]),
+        "queue_get_partition": (pointer, [pointer, text, ctypes.c_int32]),
+        "queue_forward": (None, [pointer, pointer]),
+        "queue_destroy": (None, [pointer]),
+        "consume_batch_queue": (ctypes.c_ssize_t, [pointer, number, pointer, size]),
+        "topic_name": (text, [pointer]),
+        "topic_new": (pointer, [pointer, text, pointer]),
+        "topic_destroy": (None, [pointer]),
+        "last_error": (number, []),
+        "error_code": (number, [pointer]),
+        "error_destroy": (None, [pointer]),
+    }
+    for name, (result, arguments) in kinds.items():
+        function = getattr(loaded, f"rd_kafka_{name}")
+        function.restype, function.argtypes = result, arguments
+    return loaded
+
+
+def _address(library: Any, name: str) -> int:
+    return int(ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0)
+
+
+def _binary(
+    ends: npt.NDArray[np.int32], content: npt.NDArray[np.uint8], valid: npt.NDArray[np.bool_] | None = None
+) -> pa.BinaryArray:
+    bits = None
+    if valid is not None and not valid.all():
+        bits = pa.py_buffer(np.packbits(valid, bitorder="little"))
+    buffers = [bits, pa.py_buffer(ends), pa.py_buffer(content)]
+    return pa.BinaryArray.from_buffers(pa.binary(), len(ends) - 1, buffers)
+
+
+def _ends(column: pa.Array) -> npt.NDArray[np.int32]:
+    """Where each value begins, and where the last one ends."""
+    begin = column.offset
+    ends = np.frombuffer(column.buffers()[1], np.int32) if len(column) else np.zeros(1, np.int32)
+    return ends[begin : begin + len(column) + 1] if len(column) else ends
+
+
+def _parts_of(column: pa.BinaryArray) -> tuple[npt.NDArray[np.int32], int, npt.NDArray[np.bool_]]:
+    """Ends, the address of the content, and which values are there."""
+    content = column.buffers()[2] if len(column) else None
+    there = np.ones(len(column), np.bool_)
+    if column.null_count:
+        there = np.asarray(column.is_valid().to_numpy(zero_copy_only=False), np.bool_)
+    return _ends(column), content.address if content is not None else 0, there

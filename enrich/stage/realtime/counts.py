@@ -1,0 +1,107 @@
+"""What a slot has counted since its stage's driver began. It is committed with the offsets, in one transaction: exact,
+whatever is killed."""
+
+import base64
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from enrich.stage.steps.fates import fates_of
+from enrich.stage.steps.step import Columns
+from enrich.stage.task.columns import LAG_REPORT, ROUTE_REPORT, USABLE
+from enrich.stage.task.report import BatchReport
+from enrich.stage.task.spec import REPORT
+from enrich.tally.encoding import decoded_lag, encoded_lag
+from enrich.tally.lags import NO_LAG, Lag
+
+EVENTS, DROPPED, DEAD_LETTERS = "events", "dropped", "dead_letters"
+
+
+@dataclass
+class Counts:
+    """Of one slot."""
+
+    numbers: Counter[str] = field(default_factory=Counter)
+    """By `EVENTS`, `DROPPED`, `DEAD_LETTERS`."""
+    routes: Counter[str] = field(default_factory=Counter)
+    """Events that took each route."""
+    statuses: list[list[int]] = field(default_factory=list)
+    """See `BatchReport.statuses`."""
+    took_s: float = 0.0
+    waited_s: float = 0.0
+    newest: BatchReport | None = None
+    lag: Lag = NO_LAG
+
+    def add(self, columns: Columns) -> None:
+        """A piece, after all steps."""
+        count = len(columns[USABLE])
+        if not count:
+            return
+        dropped, dead = fates_of(columns)
+        self.numbers.update(
+            {EVENTS: count, DROPPED: int(np.count_nonzero(dropped)), DEAD_LETTERS: int(np.count_nonzero(dead))}
+        )
+        if ROUTE_REPORT in columns:
+            self.routes.update(json.loads(columns[ROUTE_REPORT][0].as_py()))
+        if f"_{REPORT}" in columns:
+            self._add_report(BatchReport.parse(columns[f"_{REPORT}"][0].as_py()))
+        self.lag += decoded_lag(base64.b64decode(columns[LAG_REPORT][0].as_py()))
+
+    def since(self, earlier: "Counts") -> "Counts":
+        """What was counted after that."""
+        before = earlier.statuses or [[0] * len(each) for each in self.statuses]
+        pairs = zip(self.statuses, before, strict=False)
+        return Counts(
+            self.numbers - earlier.numbers,
+            self.routes - earlier.routes,
+            [[a - b for a, b in zip(*each, strict=True)] for each in pairs],
+            self.took_s - earlier.took_s,
+            self.waited_s - earlier.waited_s,
+            self.newest,
+            self.lag - earlier.lag,
+        )
+
+    @property
+    def report(self) -> BatchReport | None:
+        """As one report of a worker; None without lookups."""
+        if self.newest is None:
+            return None
+        took_s, waited_s = max(0.0, self.took_s), max(0.0, self.waited_s)
+        return replace(self.newest, statuses=self.statuses, took_s=took_s, waited_s=waited_s)
+
+    def _add_report(self, report: BatchReport) -> None:
+        if self.statuses:
+            pairs = zip(self.statuses, report.statuses, strict=True)
+            self.statuses = [[a + b for a, b in zip(*each, strict=True)] for each in pairs]
+        else:
+            self.statuses = [[*each] for each in report.statuses]
+        self.took_s += report.took_s
+        self.waited_s += report.waited_s
+        self.newest = report
+
+    def to_wire(self) -> Mapping[str, object]:
+        newest = self.newest
+        return {
+            "n": dict(self.numbers),
+            "r": dict(self.routes),
+            "s": self.statuses,
+            "t": [round(self.took_s, 4), round(self.waited_s, 4)],
+            "w": None if newest is None else [newest.host, dict(newest.ages_s), newest.memory],
+            "l": base64.b64encode(encoded_lag(self.lag)).decode("ascii"),
+        }
+
+    @classmethod
+    def from_wire(cls, wire: Mapping[str, object]) -> "Counts":
+        content: Mapping[str, Any] = wire
+        took_s, waited_s = content["t"]
+        made = cls(Counter(content["n"]), Counter(content["r"]), content["s"], took_s, waited_s)
+        if content["w"] is not None:
+            host, ages, memory = content["w"]
+            made.newest = BatchReport(host, [], ages, 0.0, 0.0, memory)
+        if content["l"]:
+            made.lag = decoded_lag(base64.b64decode(content["l"]))
+        return made

@@ -1,0 +1,47 @@
+"""What a stage commits beside its offsets: which run and which slot wrote them, and what the slot has counted."""
+
+import json
+from dataclasses import dataclass
+
+from enrich.base.errors import BadRecord
+from enrich.stage.realtime.counts import Counts
+
+_LONGEST = 4_000
+"""Brokers take 4,096 bytes, unless they are told otherwise."""
+
+
+@dataclass(frozen=True)
+class Note:
+    run: str
+    slot: int
+    counts: Counts | None = None
+    """Only one partition of a slot carries them."""
+
+    def to_text(self) -> str:
+        own = {"run": self.run, "slot": self.slot}
+        if self.counts is None:
+            return _text(own)
+        wire = dict(self.counts.to_wire())
+        # What is left out is missing from the metrics, and only there.
+        for left_out in ((), ("l",), ("l", "s", "r")):
+            text = _text({**own, "counts": {**wire, **{name: _NOTHING[name] for name in left_out}}})
+            if len(text.encode()) <= _LONGEST:
+                return text
+        return _text(own)
+
+    @classmethod
+    def of_text(cls, text: str | None) -> "Note | None":
+        """None for what no slot has written: a stage of another profile commits other texts."""
+        try:
+            content = json.loads(text or "null")
+            counts = content.get("counts")
+            return cls(content["run"], int(content["slot"]), None if counts is None else Counts.from_wire(counts))
+        except (ValueError, KeyError, AttributeError, TypeError, BadRecord):
+            return None
+
+
+_NOTHING: dict[str, object] = {"l": "", "s": [], "r": {}}
+
+
+def _text(content: object) -> str:
+    return json.dumps(content, separators=(",", ":"))

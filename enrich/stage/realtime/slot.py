@@ -1,0 +1,258 @@
+"""A slot at work: it reads its partitions, takes the stage's steps, and writes, each piece in one transaction with the
+offsets behind it. So a piece is written once, whatever is killed."""
+
+import logging
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Any
+
+from confluent_kafka import KafkaException, TopicPartition
+
+from enrich.base.backoff import Backoff
+from enrich.base.errors import Fenced, Retryable, WouldLoseData
+from enrich.config import from_wire
+from enrich.kafka import kafka_errors, librdkafka_settings, new_assigned_consumer
+from enrich.kafka.clients.errors import mapped
+from enrich.kafka.columnar import Came, incoming, outgoing
+from enrich.kafka.writing.transactions import TransactionalProducer
+from enrich.stage.realtime.assignment import Partition, transactional_id
+from enrich.stage.realtime.commits import commits_of
+from enrich.stage.realtime.counts import Counts
+from enrich.stage.realtime.notes import Note
+from enrich.stage.realtime.patience import Patience
+from enrich.stage.realtime.pieces import columns_of
+from enrich.stage.steps.leaving import WorkerPlan
+from enrich.stage.steps.step import Columns, Work
+
+_log = logging.getLogger(__name__)
+
+MOST = 20_000
+"""Events of a piece."""
+REST_S = 0.02
+"""After a commit. While its markers are being written, the coordinator tells a transaction that begins to come again,
+and each costs the brokers something."""
+_WAIT_S = 0.1
+_LOOK_EVERY_S = 0.05
+"""Whether events need not wait any more."""
+_ALL_EVERY_S = 60.0
+"""How often the offsets of all partitions are committed, also of those without events: brokers forget what is old."""
+_SAY_ALIVE_EVERY_S = 5.0
+"""How often a slot without events commits its offsets again: so it learns that it is fenced."""
+_ROOM = 100_000
+"""Bytes of a request beside its record."""
+_PATIENCE_S = 75.0
+"""For a transaction, or a start."""
+_DEADLINE_S = 30.0
+"""For each call of the brokers."""
+
+
+@dataclass(frozen=True)
+class SlotSpec:
+    """What a slot needs. It travels in its task and contains secrets."""
+
+    pipeline: str = field(repr=False)
+    """As `enrich.config.to_wire` writes it."""
+    group: str
+    run: str
+    number: int
+    partitions: Sequence[Partition]
+    plan: WorkerPlan
+    most_bytes: int
+    """The largest record of all topics that it writes to."""
+
+
+def run_slot(spec: SlotSpec) -> Iterator[None]:
+    """Yields several times a second. Ends when another run has taken the slot over. Raises what it cannot get over."""
+    with closing(Patience(_PATIENCE_S)) as patience:
+        yield from _sessions(spec, patience)
+
+
+def _sessions(spec: SlotSpec, patience: Patience) -> Iterator[None]:
+    pause = Backoff(0.2, 10.0)
+    while True:
+        try:
+            with closing(_Session(spec, patience)) as session:
+                with patience:
+                    session.begin()
+                while True:
+                    if session.turn():
+                        pause.reset()
+                    yield
+        except Fenced as error:
+            # It must not fail: Spark would begin it again, and that would fence its successor.
+            _log.warning("a slot ends", extra={"slot": spec.number, "reason": str(error)})
+            return
+        except Retryable as error:
+            wait_s = pause.next_s()
+            _log.warning("a slot begins again", extra={"slot": spec.number, "reason": str(error), "in_s": wait_s})
+            end = time.monotonic() + wait_s
+            while time.monotonic() < end:
+                yield
+                time.sleep(min(0.2, max(0.0, end - time.monotonic())))
+
+
+@dataclass
+class _Piece:
+    """Events on their way, and what does the work: it knows since when they wait."""
+
+    came: Came
+    work: Work
+    columns: Columns
+
+    @property
+    def partition(self) -> Partition:
+        """The first one's; of a piece that waits all are of one."""
+        return self.came.topics[self.came.topic[0]], int(self.came.partition[0])
+
+    def worked(self) -> Columns | None:
+        """None: it has to wait still."""
+        from enrich.stage.worker.answers import NotYet
+
+        try:
+            return self.work(self.columns)
+        except NotYet:
+            return None
+
+
+_Done = tuple[Came, Columns]
+"""Events with what all steps have made of them."""
+
+
+class _Session:
+    """A consumer and a producer, from their start to the first error."""
+
+    def __init__(self, spec: SlotSpec, patience: Patience) -> None:
+        self._spec = spec
+        self._patience = patience
+        self._connection = librdkafka_settings(from_wire(spec.pipeline).kafka)
+        self._id = transactional_id(spec.group, spec.number)
+        # A fetch is answered as soon as there is something; this is how often one without events is sent.
+        idle = {"fetch.wait.max.ms": 500}
+        self._consumer = new_assigned_consumer(self._connection, spec.group, **idle)
+        # With librdkafka's own pause of 100 ms an event in ten came 150 ms later.
+        own = {"retry.backoff.ms": 5, "retry.backoff.max.ms": 500, "message.max.bytes": spec.most_bytes + _ROOM}
+        self._producer = TransactionalProducer({**own, **self._connection}, self._id, deadline_s=_DEADLINE_S)
+        self._incoming = incoming(self._consumer)
+        self._outgoing = outgoing(self._producer.client)
+        self._counts = Counts()
+        self._ends: dict[Partition, int] = {}
+        self._waiting: dict[Partition, deque[_Piece]] = {}
+        """Of these nothing more is read."""
+        self._looked_at = self._committed_at = self._all_at = 0.0
+        self._group: Any = None
+
+    def begin(self) -> None:
+        """From where the last commit ended. Raises Fenced if that is of another run."""
+        self._producer.start(_DEADLINE_S)
+        spec = self._spec
+        commits = commits_of(self._consumer, spec.group, spec.partitions, _DEADLINE_S)
+        for each in spec.partitions:
+            note = commits[each].note if each in commits else None
+            if note is None or (note.run, note.slot) != (spec.run, spec.number):
+                raise Fenced("another driver has taken the partition over", where="/".join(map(str, each)))
+            if note.counts is not None:
+                self._counts = note.counts
+        self._ends = {each: commit.offset for each, commit in commits.items()}
+        self._group = self._consumer.consumer_group_metadata()
+        with kafka_errors():
+            self._incoming.begin([TopicPartition(*each, offset) for each, offset in self._ends.items()])
+        self._committed_at = time.monotonic()
+
+    def turn(self) -> bool:
+        """What has come, if something has."""
+        rest_s = self._committed_at + REST_S - time.monotonic()
+        if rest_s > 0:
+            time.sleep(rest_s)
+        came, now = self._take(), time.monotonic()
+        done = [] if came is None else self._worked(came)
+        if self._waiting and now - self._looked_at >= _LOOK_EVERY_S:
+            self._looked_at = now
+            done = [*self._no_longer_waiting(), *done]
+        if done:
+            self._commit(done)
+        elif now - self._committed_at >= _SAY_ALIVE_EVERY_S:
+            self._commit([])
+        return came is not None
+
+    def close(self) -> None:
+        # In this order: a queue is the consumer's, and topics are the producer's.
+        self._incoming.close()
+        self._outgoing.close()
+        self._consumer.close()
+        self._producer.close()
+
+    def _take(self) -> Came | None:
+        try:
+            return self._incoming.take(MOST, _LOOK_EVERY_S if self._waiting else _WAIT_S)
+        except KafkaException as exception:
+            raise _reading_failed(exception) from exception
+
+    def _worked(self, came: Came) -> list[_Done]:
+        """What need not wait. What does is held, and what comes behind it in its partition."""
+        plan, done = self._spec.plan, []
+        for one in came.by_partition() if plan.may_wait else [came]:
+            piece = _Piece(one, plan.operator.begin(None), columns_of(one))
+            queue = self._waiting.get(piece.partition)
+            columns = piece.worked() if queue is None else None
+            if columns is not None:
+                done.append((one, columns))
+            elif queue is not None:
+                queue.append(piece)
+            else:
+                self._waiting[piece.partition] = deque([piece])
+                with kafka_errors():
+                    self._consumer.pause([TopicPartition(*piece.partition)])
+        return done
+
+    def _no_longer_waiting(self) -> list[_Done]:
+        done = []
+        for partition, queue in list(self._waiting.items()):
+            while queue and (columns := queue[0].worked()) is not None:
+                done.append((queue.popleft().came, columns))
+            if not queue:
+                del self._waiting[partition]
+                with kafka_errors():
+                    self._consumer.resume([TopicPartition(*partition)])
+        return done
+
+    def _commit(self, done: Sequence[_Done]) -> None:
+        records = [each for _, columns in done for each in self._spec.plan.leaving.records(columns)]
+        ends: dict[Partition, int] = {}
+        for came, columns in done:
+            self._counts.add(columns)
+            ends |= came.ends()
+        with self._patience, self._producer.transaction():
+            with kafka_errors(self._id):
+                for each in records:
+                    self._outgoing.write(each, _DEADLINE_S)
+            self._send(ends)
+        self._ends |= ends
+        self._committed_at = time.monotonic()
+
+    def _send(self, ends: Mapping[Partition, int]) -> None:
+        # The first partition has the counts, whether it has events or not.
+        first = self._spec.partitions[0]
+        is_due = time.monotonic() - self._all_at >= _ALL_EVERY_S
+        offsets = []
+        for each in self._ends if is_due else {first: None, **dict.fromkeys(ends)}:
+            counts = self._counts if each == first else None
+            note = Note(self._spec.run, self._spec.number, counts)
+            offsets.append(TopicPartition(*each, ends.get(each, self._ends[each]), note.to_text()))
+        self._producer.send_offsets(offsets, self._group)
+        if is_due:
+            self._all_at = time.monotonic()
+
+
+def _reading_failed(exception: KafkaException) -> Exception:
+    error = exception.args[0]
+    if error.name() in ("_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE"):
+        return WouldLoseData(
+            "events that were not read yet are gone: the brokers have deleted them",
+            where=error.str(),
+            next_step="give the topic a longer retention; to go on with the oldest events that there are, delete the "
+            "checkpoint and start with --from earliest",
+        )
+    return mapped(error)

@@ -1,0 +1,184 @@
+"""Events in Spark's micro-batches: the profiles `latency` and `throughput`."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from functools import partial
+from logging import getLogger
+from uuid import UUID
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql.streaming.query import StreamingQuery
+
+from enrich.base.errors import ConfigError, EnrichError
+from enrich.config import Replay
+from enrich.config.groups import stage_group
+from enrich.kafka import librdkafka_settings
+from enrich.stage.measure.counting import StageCounts
+from enrich.stage.plan.plan import StagePlan
+from enrich.stage.progress.added_topics import begins_late, enter_added
+from enrich.stage.progress.group import ends_of
+from enrich.stage.progress.pinning import PinBook, TableEnds
+from enrich.stage.progress.source_topics import SourceTopics, position_of
+from enrich.stage.progress.source_versions import SourceVersions, source_versions
+from enrich.stage.progress.source_watch import SourceWatch
+from enrich.stage.progress.starting import starting_options
+from enrich.stage.realtime.assignment import each_partition
+from enrich.stage.realtime.commits import read_commits
+from enrich.stage.realtime.progress import MARK
+from enrich.stage.realtime.taking_over import end_slots
+from enrich.stage.run.draining import drain, stop_now
+from enrich.stage.run.start import Start
+from enrich.stage.run.writing import PinnedBatches, StreamedBatches, Writing
+from enrich.stage.spark.profiles import sink_options, source_options, subscription
+from enrich.stage.task.failures import from_report
+
+_log = getLogger(__name__)
+
+
+class BatchFlow:
+    """See `Flow`."""
+
+    def __init__(self, start: Start) -> None:
+        """Checks what is left to check."""
+        stage, found, checkpoint = start.stage, start.found, start.checkpoint
+        if checkpoint.read(MARK) is not None:
+            raise ConfigError(
+                "the checkpoint is one of profile: realtime, whose progress is in the consumer group",
+                where=f"stages.{start.name}.checkpoint",
+                next_step="name another checkpoint, and start with --from group: nothing is left out or repeated",
+            )
+        self._start = start
+        accepts = start.options.accept_new_source
+        self.source = SourceTopics(found.ids).continued(checkpoint, stage.source.reads, accepts_another=accepts)
+        self._first_topics = frozenset(self.source.ids)
+        start.require_kept(position_of(checkpoint))
+        self._starting = starting_options(
+            start.name,
+            found.partitions,
+            has_progress=checkpoint.has_progress(),
+            progress=start.progress,
+            chosen=start.options.start,
+            kept=start.require_kept,
+        )
+        self.plan = StagePlan(
+            start.spark, start.pipeline, start.name, found.limits, self._versions(), self.source.ids_in_letters
+        )
+        self.metrics = start.new_metrics(self.plan)
+        self._counts = StageCounts(self.metrics)
+        self._writing = start.held.enter_context(_writing(start, self.plan, self._counts))
+        self._query: StreamingQuery | None = None
+        self._watch: SourceWatch | None = None
+
+    def shut_out(self) -> None:
+        """Slots, if the stage ran with another profile. Spark's sink itself has no transactions."""
+        start, group = self._start, self._start.progress.group
+        commits = read_commits(start.connection, group, each_partition(start.found.partitions))
+        end_slots(start.connection, group, commits)
+
+    def take_over(self) -> None:
+        start, is_pinned = self._start, self._start.stage.replay == Replay.deterministic
+        enter_added(
+            start.checkpoint,
+            self.source.ids.keys(),
+            start.topics.start_offsets,
+            is_pinned=is_pinned and not start.options.new_pin,
+        )
+        self.source.keep_with(start.checkpoint)
+        start.progress.reached(position_of(start.checkpoint))
+
+    def begin(self, watch: SourceWatch) -> None:
+        start, stage = self._start, self._start.stage
+        self._watch = watch
+        start.spark.streams.addListener(self._counts)
+        events = (
+            start.spark.readStream.format("kafka")
+            .options(**source_options(start.pipeline.kafka), **start.settings.source, **self._starting)
+            .options(**subscription(stage.source))
+            .option("failOnDataLoss", "true")
+            .option("includeHeaders", "true")
+            .option("groupIdPrefix", stage_group(start.pipeline.name, start.name))
+            .load()
+        )
+        self._query = (
+            self._writing.of(events)
+            .options(**start.settings.query)
+            .option("checkpointLocation", stage.checkpoint)
+            .queryName(start.name)
+            .start()
+        )
+
+    def has_ended(self, within_s: float) -> bool:
+        try:
+            return bool(self._running.awaitTermination(within_s))  # type: ignore[arg-type] # fractions are fine
+        except StreamingQueryException as error:
+            raise self._failure(error) from error
+
+    def look(self) -> None:
+        if self._watching.known is not self.source:
+            self.source = self._watching.known
+            self.source.keep_with(self._start.checkpoint)
+        self._start.progress.reached(ends_of(self._running.lastProgress))
+
+    def drain(self) -> None:
+        try:
+            drain(self._running)
+        except StreamingQueryException as error:
+            raise self._failure(error) from error
+        # A topic that the last batches were the first to read must not be taken for another one later.
+        self._watching.known_now().keep_with(self._start.checkpoint)
+        self._start.progress.reached(ends_of(self._running.lastProgress))
+        self._start.progress.commit()
+
+    def end(self, failure: EnrichError | None) -> bool:  # noqa: ARG002 - a query is stopped whatever has happened
+        if self._query is None:
+            return True
+        all_reported = stop_now(self._query) and self._counts.wait_for_end(UUID(str(self._query.runId)))
+        self._start.spark.streams.removeListener(self._counts)
+        return all_reported
+
+    def totals(self) -> Mapping[str, int]:
+        return self._counts.totals()
+
+    def _failure(self, error: StreamingQueryException) -> EnrichError:
+        # What Spark says of a topic that was recreated is hard to understand.
+        self._watching.require_same_now()
+        late = begins_late(str(error), self._first_topics)
+        return self._writing.failure or late or from_report(str(error))
+
+    @property
+    def _watching(self) -> SourceWatch:
+        if self._watch is None:
+            raise RuntimeError("the query has not begun")
+        return self._watch
+
+    @property
+    def _running(self) -> StreamingQuery:
+        if self._query is None:
+            raise RuntimeError("the query has not begun")
+        return self._query
+
+    def _versions(self) -> SourceVersions | None:
+        start, stage = self._start, self._start.stage
+        if stage.writeback is None or stage.writeback.version is not None:
+            return None
+        ((topic, topic_id),) = self.source.ids.items()  # the configuration refuses several
+        written = partial(start.topics.written_offsets, topic)
+        count = len(start.found.partitions[topic])
+        return source_versions(topic, topic_id, count, start.checkpoint, start.progress, written)
+
+
+@contextmanager
+def _writing(start: Start, plan: StagePlan, counts: StageCounts) -> Iterator[Writing]:
+    """How the stage's batches are written, as its `replay` says."""
+    stage, spark, kafka = start.stage, start.spark, start.pipeline.kafka
+    sink = sink_options(kafka, stage.profile)
+    if stage.replay == Replay.latest:
+        yield StreamedBatches(plan, sink)
+        return
+    pins = PinBook(start.checkpoint, int(str(spark.conf.get("spark.sql.streaming.minBatchesToRetain"))))
+    pins.require_kept_progress()
+    if start.options.new_pin:
+        _log.warning("batches get new pins", extra={"batches": pins.forget_unfinished()})
+    topics = {rule.name: str(start.pipeline.tables[rule.name].topic) for rule in plan.spec.rules}
+    with closing(TableEnds(topics, plan.spec.rules, librdkafka_settings(kafka))) as ends:
+        yield PinnedBatches(plan, pins, ends, sink, counts)

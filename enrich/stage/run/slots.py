@@ -1,0 +1,257 @@
+"""Events through slots: the profile `realtime`."""
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import closing, suppress
+
+from enrich.base.errors import ConfigError, EnrichError, Fenced, Retryable
+from enrich.stage.plan.plan import StagePlan
+from enrich.stage.progress.source_topics import NAME, Position, SourceTopics
+from enrich.stage.progress.source_watch import SourceWatch
+from enrich.stage.progress.starting import first_offsets, refuse_choice, starting_options
+from enrich.stage.realtime.assignment import Partition, each_partition
+from enrich.stage.realtime.commits import Commits, GroupCommits
+from enrich.stage.realtime.counted import Counted
+from enrich.stage.realtime.job import SlotJob, SlotJobFailed
+from enrich.stage.realtime.progress import Mark
+from enrich.stage.realtime.taking_over import Run, end_slots, take_over
+from enrich.stage.run.preload import slots_of
+from enrich.stage.run.start import Start
+
+_log = logging.getLogger(__name__)
+
+_MOST_FAILURES = 5
+"""In a row, without an event between them."""
+_TOPICS_EVERY_S = 5.0
+_LACKING_S = 15.0
+_DEADLINE_S = 5.0
+
+
+class SlotFlow:
+    """See `Flow`."""
+
+    def __init__(self, start: Start) -> None:
+        stage, found, checkpoint = start.stage, start.found, start.checkpoint
+        if checkpoint.has_progress():
+            raise ConfigError(
+                "the checkpoint is one of Spark's batches, whose progress a stage with profile: realtime does not read",
+                where=f"stages.{start.name}.checkpoint",
+                next_step="name another checkpoint, and start with --from group: after a drain nothing is left out or "
+                "repeated",
+            )
+        if str(start.spark.conf.get("spark.speculation", "false")) == "true":
+            raise ConfigError(
+                "spark.speculation begins slow tasks twice, and a slot is a task that never ends",
+                where=f"stages.{start.name}.settings",
+                next_step="set spark.speculation to false",
+            )
+        self._start = start
+        self._group = start.progress.group
+        self._commits = start.held.enter_context(closing(GroupCommits(start.connection, self._group)))
+        self._partitions: Mapping[str, Sequence[int]] = found.partitions
+        self._mark = Mark.read(checkpoint) or Mark()
+        accepts = start.options.accept_new_source
+        self.source = SourceTopics(found.ids)
+        if self._has_begun:
+            refuse_choice(start.name, start.options.start)
+            text, reads = checkpoint.read(NAME), stage.source.reads
+            self.source = self.source.after(text, self._mark.known, reads, accepts_another=accepts)
+            committed = self._commits.read(self._all)
+            self._mark.require_in(committed, self._group, start.name)
+            start.require_kept(_position(committed))
+        self.plan = StagePlan(
+            start.spark, start.pipeline, start.name, found.limits, source_ids=self.source.ids_in_letters
+        )
+        self._worker_plan = self.plan.by_workers()
+        if not self._has_begun:
+            self._mark = Mark.first(self._first_offsets())
+        self.metrics = start.new_metrics(self.plan)
+        self._counted = Counted(self.metrics)
+        self._watch: SourceWatch | None = None
+        self._run: Run | None = None
+        self._job: SlotJob | None = None
+        self._failures = 0
+        self._asked_at = 0.0
+        self._lacks_since: float | None = None
+        """Since when some slots have ended, and others not."""
+
+    def shut_out(self) -> None:
+        """Slots of another driver end as soon as they next commit. They are asked for again once it has ended."""
+        end_slots(self._start.connection, self._group, self._commits.read(self._all))
+
+    def take_over(self) -> None:
+        start = self._start
+        self._mark.keep_with(start.checkpoint)
+        self.source.keep_with(start.checkpoint)
+        self._begin_run()
+
+    def begin(self, watch: SourceWatch) -> None:
+        self._watch = watch
+        self._begin_job()
+
+    def has_ended(self, within_s: float) -> bool:
+        if self._job is None:
+            raise RuntimeError("the job has not begun")
+        try:
+            if not self._job.has_ended(within_s):
+                return False
+        except SlotJobFailed as failed:
+            self._begin_again(failed)
+            return False
+        raise Fenced("another driver runs this stage", next_step="run one driver of a stage only")
+
+    def look(self) -> None:
+        self._start.progress.stay_alone(next(iter(self._partitions)))
+        try:
+            self._count(self._commits.read(self._all, _DEADLINE_S))
+            if time.monotonic() - self._asked_at >= _TOPICS_EVERY_S:
+                self._asked_at = time.monotonic()
+                self._look_for_more()
+                self._look_for_ended()
+        except Retryable as error:
+            _log.info("the brokers do not say how far the stage is", extra={"reason": str(error)})
+
+    def drain(self) -> None:
+        """What slots have begun they leave to those who come next: nothing of it is written."""
+        self._end_run()
+
+    def end(self, failure: EnrichError | None) -> bool:
+        self._stop_job()
+        if failure is not None and not isinstance(failure, Fenced):
+            with suppress(EnrichError):  # then the brokers end it, after a minute
+                self._end_slots()
+        return failure is None
+
+    def totals(self) -> Mapping[str, int]:
+        return self._counted.totals()
+
+    @property
+    def _has_begun(self) -> bool:
+        return bool(self._mark.known)
+
+    @property
+    def _all(self) -> list[Partition]:
+        return each_partition(self._partitions)
+
+    def _begin_run(self) -> None:
+        start = self._start
+        start.progress.require_alone(next(iter(self._partitions)))
+        self._run = take_over(
+            start.connection,
+            self._group,
+            self._partitions,
+            slots_of(start.spark),
+            self._mark.first_offsets,
+            start.topics.start_offsets,
+            start.progress.commit_these,
+        )
+        self._mark = self._mark.begun(self._partitions)
+        self._mark.keep_with(start.checkpoint)
+        self._counted.begin()
+
+    def _begin_job(self) -> None:
+        start = self._start
+        if self._run is None:
+            raise RuntimeError("nothing is taken over")
+        own = (start.spark, start.pipeline, start.name, self._run, self._worker_plan)
+        self._job = SlotJob(*own, self._mark.id, start.found.limits.most)
+        self._lacks_since = None
+
+    def _begin_again(self, failed: SlotJobFailed) -> None:
+        """Workers and executors die; that is no reason for the stage to end."""
+        before = self._counted.totals()["events"]
+        self._end_run()
+        self._failures = 0 if self._counted.totals()["events"] > before else self._failures + 1
+        if self._watch is not None:
+            self._watch.require_same_now()
+        if self._failures >= _MOST_FAILURES:
+            raise failed.error
+        _log.warning("the slots begin again", extra={"reason": str(failed.error)})
+        self._begin_run()
+        self._begin_job()
+
+    def _end_run(self) -> None:
+        """Once no slot can commit any more all that they have done is counted."""
+        self._stop_job()
+        self._end_slots()
+        self._count(self._commits.read(self._all))
+
+    def _end_slots(self) -> None:
+        if self._run is not None:
+            commits = self._commits.read(self._all)
+            end_slots(self._start.connection, self._group, commits, of=self._run.id)
+
+    def _stop_job(self) -> None:
+        if self._job is not None and not self._job.stop():
+            _log.warning("the slots do not end; the stage goes on without waiting for them")
+        self._job = None
+
+    def _look_for_more(self) -> None:
+        """Partitions, or topics, that the source has got: all slots are made anew."""
+        if self._watch is None:
+            return
+        known = self._watch.known
+        found = self._start.topics.identities(sorted(known.ids))
+        partitions = {topic: each[1] for topic, each in found.items() if not isinstance(each, EnrichError)}
+        if known is self.source and partitions == self._partitions:
+            return
+        if set(partitions) < set(self._partitions):
+            return  # the watch says what to do about it
+        _log.info(
+            "the source has grown; the slots begin again", extra={"partitions": sum(map(len, partitions.values()))}
+        )
+        self._end_run()
+        self.source, self._partitions = known, partitions
+        self.source.keep_with(self._start.checkpoint)
+        self._begin_run()
+        self._begin_job()
+
+    def _look_for_ended(self) -> None:
+        """A driver that takes over shuts out all slots. If only some have ended, nobody reads their partitions."""
+        if self._job is None or not self._job.ended_slots():
+            self._lacks_since = None
+        elif self._lacks_since is None:
+            self._lacks_since = time.monotonic()
+        elif time.monotonic() - self._lacks_since >= _LACKING_S:
+            _log.warning("some slots have ended; all begin again")
+            self._end_run()
+            self._begin_run()
+            self._begin_job()
+
+    def _count(self, commits: Commits) -> None:
+        run = None if self._run is None else self._run.id
+        counts = {
+            each.note.slot: each.note.counts
+            for each in commits.values()
+            if each.note is not None and each.note.run == run and each.note.counts is not None
+        }
+        self._counted.slots(counts)
+        behind: dict[str, int] = {}
+        for topic, ends in self._start.topics.ends(sorted(self._partitions)).items():
+            if not isinstance(ends, EnrichError):
+                left = (end - commits[topic, n].offset for n, end in ends.offsets.items() if (topic, n) in commits)
+                behind[topic] = sum(max(0, each) for each in left)
+        self.metrics.reached(behind)
+
+    def _first_offsets(self) -> Position:
+        """Where a stage that never ran begins."""
+        start = self._start
+        if self._mark.begins is not None:  # an earlier start came no further
+            return self._mark.first_offsets
+        options = starting_options(
+            start.name,
+            start.found.partitions,
+            has_progress=False,
+            progress=start.progress,
+            chosen=start.options.start,
+            kept=start.require_kept,
+        )
+        return {topic: first_offsets(options, start.topics, topic) for topic in start.found.partitions}
+
+
+def _position(commits: Commits) -> Position:
+    position: dict[str, dict[int, int]] = {}
+    for (topic, number), commit in commits.items():
+        position.setdefault(topic, {})[number] = commit.offset
+    return position

@@ -1,0 +1,306 @@
+"""`profile: realtime`: events flow through slots, each written once, and the stage's life is that of any other."""
+
+import json
+from collections import Counter
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from confluent_kafka import TopicPartition
+
+from enrich.base.errors import BadRecord, ConfigError, Fenced, WouldLoseData
+from enrich.kafka import new_assigned_consumer, new_producer
+from enrich.kafka.writing.transactions import TransactionalProducer
+from enrich.stage.progress.starting import From
+from enrich.stage.realtime import taking_over
+from enrich.stage.realtime.assignment import transactional_id
+from enrich.stage.realtime.commits import commits_of
+from enrich.stage.realtime.progress import MARK
+from enrich.stage.run import slots
+from tests.integration.stage.test_life import Run, running
+from tests.integration.stage.test_run import LOOKUP
+from tests.support.seed import rounds
+from tests.support.stages import Load, running_stage
+from tests.support.waiting import GUARD_S, wait_until
+
+
+@pytest.fixture
+def stage(world):
+    world.users()
+    return world.stage("enrich", [LOOKUP], profile="realtime")
+
+
+def until(world, stage, number, run=None):
+    """So many different events. The ends of a topic do not say it: those of transactions take offsets, too."""
+
+    def all_there():
+        assert run is None or run.error is None, run.error
+        return len(world.ids(stage)) >= number
+
+    wait_until(all_there, what=f"{number} events")
+
+
+def test_a_stage_enriches_follows_its_table_drains_on_sigterm_and_goes_on_where_it_was(world, stage):
+    events = [{"id": 1, "user_id": "ann", "more": [1.50, "é"]}, {"id": 2, "user_id": "nobody"}, {"id": 3}, b"{no json"]
+    world.send(stage, events)
+    with running_stage(world, stage) as running:
+        output = {event["id"]: event for event in world.until(stage, 4)}
+        assert output == {
+            1: {"id": 1, "user_id": "ann", "more": [1.5, "é"], "user": {"plan": "free", "region": "eu"}},
+            2: {"id": 2, "user_id": "nobody", "user": None},
+            3: {"id": 3, "user": None},
+        }
+        (letter,) = world.dead_letters(stage)
+        assert dict(letter.headers())["enrich.reason"] == b"the event is not a JSON object"
+        world.put("users", {"ann": {"plan": "pro", "region": "eu"}})
+        number = 10
+
+        def sees_the_change():
+            nonlocal number
+            number += 1
+            world.send(stage, [{"id": number, "user_id": "ann"}])
+            until(world, stage, number - 7)
+            seen = {event["id"]: event for event in world.output(stage)}
+            return seen[number]["user"]["plan"] == "pro"
+
+        wait_until(sees_the_change, what="the change of the table")
+        running.tell()
+        assert running.end() == 0, running.told()
+    before = world.output(stage)
+    world.send(stage, [{"id": 1000, "user_id": "bob"}])
+    with running_stage(world, stage) as running:
+        until(world, stage, len(before) + 1)
+        running.tell()
+        assert running.end() == 0, running.told()
+    assert sorted(world.ids(stage).elements()) == sorted([*(event["id"] for event in before), 1000])
+
+
+def test_drains_under_load_repeat_nothing_and_leave_nothing_out(spark, world, stage, caplog):
+    caplog.set_level("INFO")
+    with Load(world, stage) as load:
+        for _ in range(rounds(2, 10)):
+            done = len(world.ids(stage))
+            with running(spark, world, stage) as run:
+                until(world, stage, done + 1_000, run)
+                run.stop.set()
+                assert run.end() is None
+    with running(spark, world, stage) as run:
+        until(world, stage, load.sent, run)
+    assert world.ids(stage) == Counter(range(load.sent))
+    assert world.committed(stage) == world.cluster.topics.end_offsets(world.topic("enrich.in"))
+    told = [vars(record) for record in caplog.records if record.getMessage() == "the stage has drained"]
+    assert sum(each["events"] for each in told) == load.sent
+
+
+def test_a_stage_goes_from_batches_to_realtime_and_back_and_neither_takes_the_others_checkpoint(spark, world, stage):
+    section = world.document["stages"][stage]
+    checkpoint = Path(section["checkpoint"])
+
+    def change(profile):
+        with pytest.raises(ConfigError, match="checkpoint is one of") as raised:
+            raise Run(spark, world, stage).end()
+        assert "--from group" in str(raised.value.next_step)
+        section["checkpoint"] = str(checkpoint.with_name(f"{profile}-{load.sent}"))
+
+    with Load(world, stage) as load:
+        for number, profile in enumerate(["latency", "realtime", "latency"]):
+            done = len(world.ids(stage)) if number else 0
+            section["profile"] = profile
+            start = None
+            if number:
+                change(profile)
+                start = From.parse("group")
+            with running(spark, world, stage, start) as run:
+                until(world, stage, done + 500, run)
+                run.stop.set()
+                assert run.end() is None
+    with running(spark, world, stage) as run:
+        until(world, stage, load.sent, run)
+    assert world.ids(stage) == Counter(range(load.sent))
+
+
+def test_a_lost_checkpoint_or_group_is_refused_until_somebody_says_where_to_go_on(spark, world, stage):
+    world.send(stage, [{"id": number} for number in range(10)])
+    with running(spark, world, stage) as run:
+        until(world, stage, 10, run)
+        run.stop.set()
+        assert run.end() is None
+    with pytest.raises(ConfigError, match="without a checkpoint"):
+        raise Run(spark, world, stage, From.parse("earliest")).end()
+    world.lose_checkpoint(stage)
+    world.send(stage, [{"id": number} for number in range(10, 15)])
+    with pytest.raises(WouldLoseData, match="--from group"):
+        raise Run(spark, world, stage).end()
+    with running(spark, world, stage, From.parse("group")) as run:
+        until(world, stage, 15, run)
+        run.stop.set()
+        assert run.end() is None
+    assert world.ids(stage) == Counter(range(15))
+    world.cluster.topics._admin.delete_consumer_groups([world.progress(stage).group])
+    wait_until(lambda: not world.committed(stage), what="the group's end")
+    with pytest.raises(WouldLoseData, match="has no offsets any more"):
+        raise Run(spark, world, stage).end()
+    world.lose_checkpoint(stage)
+    with running(spark, world, stage, From.parse("earliest")) as run:
+        wait_until(lambda: world.ids(stage) == Counter(dict.fromkeys(range(15), 2)), what="all events once more")
+
+
+def test_the_newer_of_two_drivers_shuts_the_older_one_out_and_no_event_is_written_twice(spark, world, stage):
+    # In programs of their own: in one session the older one would have all cores.
+    with Load(world, stage) as load, running(spark, world, stage) as older:
+        until(world, stage, 200, older)
+        with running_stage(world, stage) as newer:
+            assert isinstance(older.end(), Fenced)
+            until(world, stage, load.sent + 400)
+            newer.tell()
+            assert newer.end() == 0, newer.told()
+    with running(spark, world, stage) as run:
+        until(world, stage, load.sent, run)
+    assert world.ids(stage) == Counter(range(load.sent))
+
+
+def test_what_a_killed_slot_has_left_open_holds_up_no_start(spark, world, stage):
+    world.send(stage, [{"id": 0}])
+    with running(spark, world, stage) as run:
+        until(world, stage, 1, run)
+        run.stop.set()
+        assert run.end() is None
+    group, source = world.progress(stage).group, world.topic("enrich.in")
+    killed = TransactionalProducer(world.cluster.connection, transactional_id(group, 0))
+    killed.start()
+    killed.client.begin_transaction()
+    with closing(new_assigned_consumer(world.cluster.connection, group)) as consumer:
+        offsets = [TopicPartition(source, number, 1_000) for number in range(2)]
+        killed.send_offsets(offsets, consumer.consumer_group_metadata())
+    world.send(stage, [{"id": 1}])
+    with running(spark, world, stage) as run:
+        until(world, stage, 2, run)
+    assert world.ids(stage) == Counter(range(2))
+
+
+def test_a_slot_that_starts_while_it_is_taken_over_does_not_end_the_stage(spark, world, stage, monkeypatch):
+    """A worker's start is slow. It may come after its job has failed, and the driver has begun the next one."""
+    world.send(stage, [{"id": 0}])
+    with running(spark, world, stage) as run:
+        until(world, stage, 1, run)
+        run.stop.set()
+        assert run.end() is None
+    late: list[TransactionalProducer] = []
+    group = world.progress(stage).group
+
+    def read(*arguments):
+        commits = commits_of(*arguments)
+        if not late:
+            late.append(TransactionalProducer(world.cluster.connection, transactional_id(group, 0)))
+            late[0].start()
+        return commits
+
+    monkeypatch.setattr(taking_over, "commits_of", read)
+    world.send(stage, [{"id": 1}])
+    with running(spark, world, stage) as run:
+        until(world, stage, 2, run)
+    assert late
+    assert world.ids(stage) == Counter(range(2))
+
+
+def test_partitions_that_are_added_are_read(spark, world, stage):
+    source = world.topic("enrich.in")
+    world.send(stage, [{"id": 0}])
+    with running(spark, world, stage) as run:
+        until(world, stage, 1, run)
+        world.cluster.topics.grow(source, 5)
+        wait_until(lambda: len(world.cluster.topics.partitions(source)) == 5, what="the partitions")
+        world.send(stage, [{"id": number} for number in range(1, 100)])
+        until(world, stage, 100, run)
+        mark = json.loads((Path(world.document["stages"][stage]["checkpoint"]) / MARK).read_text())
+        assert mark["known"] == {source: 5}
+        assert mark["begins"] is None
+    assert world.ids(stage) == Counter(range(100))
+
+
+def test_brokers_that_stand_still_are_waited_for(spark, world, stage):
+    with running(spark, world, stage) as run:
+        world.send(stage, [{"id": 0}])
+        until(world, stage, 1, run)
+        with world.cluster.brokers_away():
+            assert run.error is None
+        world.send(stage, [{"id": 1}])
+        until(world, stage, 2, run)
+    assert world.ids(stage) == Counter(range(2))
+
+
+def test_poison_without_a_dlq_ends_the_stage_naming_the_event(spark, world):
+    world.users()
+    stage = world.stage("enrich", [LOOKUP], profile="realtime", dlq=False)
+    world.send(stage, [b"garbage"])
+    error = Run(spark, world, stage).end()
+    assert isinstance(error, BadRecord)
+    assert str(error.where).startswith(f"topic/partition/offset {world.topic('enrich.in')}/")
+
+
+def test_an_event_as_large_as_its_topic_takes_is_written(spark, world, stage):
+    producer = new_producer(world.cluster.connection, **{"message.max.bytes": 2_000_000})
+    producer.produce(world.topic("enrich.in"), json.dumps({"id": 0, "text": "x" * 1_020_000}).encode())
+    assert producer.flush(GUARD_S) == 0
+    with running(spark, world, stage) as run:
+        until(world, stage, 1, run)
+    assert not world.dead_letters(stage)
+
+
+def test_a_partition_whose_slot_ended_alone_is_read_again(spark, world, stage, monkeypatch):
+    monkeypatch.setattr(slots, "_LACKING_S", 1.0)
+    with running(spark, world, stage) as run:
+        for number in range(2):
+            world.send(stage, [{"id": 10 * number + each} for each in range(10)])
+            until(world, stage, 10 * (number + 1), run)
+            if number == 0:
+                # Somebody becomes one slot, for whatever reason.
+                group = world.progress(stage).group
+                with closing(TransactionalProducer(world.cluster.connection, transactional_id(group, 0))) as thief:
+                    thief.start()
+    assert world.ids(stage) == Counter(range(20))
+
+
+def test_a_topic_that_is_made_again_ends_the_stage(spark, world, stage):
+    source = world.topic("enrich.in")
+    world.send(stage, [{"id": 0}])
+    with running(spark, world, stage) as run:
+        until(world, stage, 1, run)
+        world.cluster.make_again(source, partitions=2)
+        assert isinstance(run.end(), WouldLoseData)
+    with pytest.raises(WouldLoseData, match="recreated"):
+        raise Run(spark, world, stage).end()
+
+
+def test_events_that_wait_for_their_rows_hold_up_their_own_partition_alone(spark, world):
+    world.users()
+    lookup = {**LOOKUP, "on_miss": "wait", "then": "dlq"}
+    stage = world.stage("enrich", [lookup], profile="realtime", event_time="ts")
+    producer = new_producer(world.cluster.connection)
+
+    def send(number, user, at, partition):
+        event = {"id": number, "user_id": user, "ts": at.isoformat()}
+        producer.produce(world.topic("enrich.in"), json.dumps(event).encode(), partition=partition)
+        producer.flush()
+
+    with running(spark, world, stage) as run:
+        send(0, "ann", datetime.now(UTC), 0)
+        until(world, stage, 1, run)
+        later = datetime.now(UTC) + timedelta(seconds=6)
+        send(1, "new", later, 0)
+        for number in range(2, 40):
+            send(number, "ann", datetime.now(UTC), number % 2)
+        # Those of the other partition go on meanwhile.
+        wait_until(lambda: set(range(3, 40, 2)) <= set(world.ids(stage)), what="the other partition's events")
+        assert not set(world.ids(stage)) & {1, *range(2, 40, 2)}
+        world.put("users", {"new": {"plan": "late", "region": None}})
+        until(world, stage, 40, run)
+    assert world.ids(stage) == Counter(range(40))
+    assert {event["id"]: event["user"]["plan"] for event in world.output(stage)}[1] == "late"
+
+
+def test_speculation_is_refused(world, stage):
+    with running_stage(world, stage, "--conf", "spark.speculation=true") as running:
+        assert running.end() == 2, running.told()
+    assert "spark.speculation begins slow tasks twice" in running.told()
