@@ -231,6 +231,11 @@ class Load:
         self._stop.set()
         self._thread.join()
 
+    def send_last(self) -> None:
+        """One event more, after the block."""
+        self._produce([{"id": self.sent, "user_id": self._user(self.sent)}])
+        self.sent += 1
+
     def _send(self) -> None:
         while not self._stop.wait(0.05):
             # While the broker is away: the same ids again, which may then be there twice.
@@ -341,3 +346,12 @@ def running_stage(world: StageWorld, stage: str, *words: str, **options: Any) ->
         yield running
     finally:
         running.kill()
+
+
+def run_to_the_end(world: StageWorld, stage: str, load: Load, **options: Any) -> None:
+    """One run more, for what was not done when the last one was killed."""
+    load.send_last()  # if nothing was left, the run would be told to stop while its interpreter starts
+    with running_stage(world, stage, **options) as running:
+        running.wait_until(lambda: len(world.ids(stage)) >= load.sent, what="all events")
+        running.tell()
+        assert running.end() == 0, running.told()

@@ -15,7 +15,7 @@ from enrich.host.reader.spawn import ensure_agent
 from tests.support.processes import kill, python_workers
 from tests.support.quick_jvm import quick_jvm
 from tests.support.seed import rounds, variants
-from tests.support.stages import PINNABLE, Load, StageWorld, running_stage
+from tests.support.stages import PINNABLE, Load, StageWorld, run_to_the_end, running_stage
 from tests.support.standalone import (
     HOST,
     PYTHON,
@@ -96,10 +96,7 @@ def test_executors_of_a_host_share_an_agent_and_one_that_is_killed_is_replaced(
             assert world.agent_pid() == agent, "the agent ended with an executor"
         # One store, whose writer holds its lock: a second agent would have ended at once, a third folder be a store.
         assert [each.name for each in paths.folder.parent.iterdir()] == [paths.folder.name]
-    with running_stage(world, stage) as running:  # wherever: the rest is only to be done
-        wait_until(lambda: len(world.ids(stage)) >= load.sent, what="all events")
-        running.tell()
-        assert running.end() == 0, running.told()
+    run_to_the_end(world, stage, load)  # wherever: the rest is only to be done
     copies = world.copies(stage)
     assert set(copies) == set(range(load.sent))
     # A killed driver repeats its last second and a batch, or that alone, a killed executor what it had written of it.

@@ -5,7 +5,7 @@ import pytest
 from enrich.tally import Merged, Node, NodeKind, Origins, decoded
 from tests.support.processes import kill, python_workers
 from tests.support.seed import random_source, rounds, variants
-from tests.support.stages import PINNABLE, Load, running_stage
+from tests.support.stages import PINNABLE, Load, run_to_the_end, running_stage
 from tests.support.waiting import wait_until
 
 LOOKUP = {"table": "users", "key": "user_id", "as": "user", "on_miss": "dlq"}
@@ -67,10 +67,7 @@ def test_no_acknowledged_event_is_missing_after_kills_of_driver_worker_and_agent
                     more(world, stage, 500, running)
                 kill(running.pid)
                 kills["driver"] += 1
-    with running_stage(world, stage) as running:
-        wait_until(lambda: len(world.ids(stage)) >= load.sent, what="all events")
-        running.tell()
-        assert running.end() == 0, running.told()
+    run_to_the_end(world, stage, load)
     copies = world.copies(stage)
     assert set(copies) == set(range(load.sent))
     repeating = kills["driver"] + kills["worker"]

@@ -8,7 +8,7 @@ import pytest
 from tests.integration.stage.test_source_topics import delete_up_to
 from tests.support.processes import kill, python_workers
 from tests.support.seed import variants
-from tests.support.stages import Load, running_stage
+from tests.support.stages import Load, run_to_the_end, running_stage
 from tests.support.waiting import wait_until
 
 SCHEMA = {"format": "json", "schema": "user_id string"}
@@ -67,9 +67,6 @@ def test_no_event_of_any_topic_is_missing_after_kills_of_driver_and_worker(world
             kill(running.pid)
         with running_stage(world, stage) as running:
             more(world, stage, 1_000, running)
-    with running_stage(world, stage) as running:
-        running.wait_until(lambda: len(world.ids(stage)) >= load.sent, what="all events")
-        running.tell()
-        assert running.end() == 0, running.told()
+    run_to_the_end(world, stage, load)
     assert all(sum(world.cluster.topics.end_offsets(topic).values()) for topic in load.topics)
     assert set(world.ids(stage)) == set(range(load.sent))

@@ -11,7 +11,7 @@ from tests.chaos.stage.test_cluster import settings
 from tests.chaos.stage.test_kill import assert_told, more
 from tests.support.processes import kill, python_workers
 from tests.support.seed import random_source, rounds
-from tests.support.stages import Load, running_stage
+from tests.support.stages import Load, run_to_the_end, running_stage
 from tests.support.standalone import PYTHON, environment, executors
 from tests.support.waiting import wait_until
 
@@ -37,10 +37,7 @@ def test_each_event_is_written_once_whatever_is_killed(world, master):
                     world.put("users", {"ann": {"plan": f"{number}, after the {victim}", "region": None}})
                     more(world, stage, 500, running)
                 kill(running.pid)
-    with running_stage(world, stage, master=master) as running:
-        wait_until(lambda: len(world.ids(stage)) >= load.sent, what="all events")
-        running.tell()
-        assert running.end() == 0, running.told()
+    run_to_the_end(world, stage, load, master=master)
     copies = world.copies(stage)
     assert set(copies) == set(range(load.sent))
     assert max(each.total() for each in copies.values()) == 1
@@ -61,10 +58,7 @@ def test_an_executor_that_is_killed_is_replaced_and_no_event_is_written_twice(wo
                 more(world, stage, 500, running)
             running.tell()
             assert running.end() == 0, running.told()
-        with running_stage(world, stage) as running:
-            wait_until(lambda: len(world.ids(stage)) >= load.sent, what="all events")
-            running.tell()
-            assert running.end() == 0, running.told()
+        run_to_the_end(world, stage, load)
     finally:
         shutil.rmtree(Path(pyspark.__file__).parent / "work", ignore_errors=True)
     assert world.ids(stage) == Counter(range(load.sent))

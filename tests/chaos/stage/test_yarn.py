@@ -15,7 +15,7 @@ from tests.support.commands import enrich
 from tests.support.processes import kill
 from tests.support.quick_jvm import quick_jvm
 from tests.support.seed import variants
-from tests.support.stages import SLOW_POLLING, Load, running_stage
+from tests.support.stages import SLOW_POLLING, Load, run_to_the_end, running_stage
 from tests.support.standalone import STAGE_JOB, SUBMIT
 from tests.support.waiting import GUARD_S, wait_until
 from tests.support.yarn import yarn_cluster
@@ -88,10 +88,7 @@ def an_executor_is_replaced(world, yarn, archive):
         assert world.agent_pid() == agent.pid
         running.tell()
         assert running.end() == 0, running.told()
-    with running_stage(world, stage) as running:  # wherever: the rest is only to be done
-        wait_until(lambda: len(world.ids(stage)) >= load.sent, what="all events")
-        running.tell()
-        assert running.end() == 0, running.told()
+    run_to_the_end(world, stage, load)  # wherever: the rest is only to be done
     assert set(world.ids(stage)) == set(range(load.sent))
 
 
