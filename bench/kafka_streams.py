@@ -13,7 +13,10 @@ from bench.harness import cpu_seconds, peak_mib
 from bench.java_peers import FOR_THROUGHPUT, compiled
 
 _RESTORE, _ENRICH, _ROUTE = "RestoreGlobalTable", "EnrichWithGlobalTable", "RouteWithGlobalTable"
-_QUICK = ("-Dbench.quick=true",)
+QUICK = ("-Dbench.quick=true",)
+"""Tuned for latency, not for throughput."""
+EXACTLY_ONCE = (*QUICK, "-Dbench.once=true")
+"""Also in transactions, as often as `profile: realtime` commits."""
 _THREADS = "1"
 """Two were slower, with the broker on the same two cores."""
 
@@ -55,9 +58,9 @@ class StreamsApp:
             raise RuntimeError(f"Kafka Streams restored {answer.strip()!r} rows instead of {rows}")
         return restored
 
-    def joining(self, bootstrap_servers: str, table_topic: str, *, is_quick: bool = False) -> "StreamsJoin":
-        """The events have one way out. `is_quick`: tuned for latency, not for throughput."""
-        return self._running(_ENRICH, bootstrap_servers, table_topic, _QUICK if is_quick else ())
+    def joining(self, bootstrap_servers: str, table_topic: str, options: Sequence[str] = ()) -> "StreamsJoin":
+        """The events have one way out."""
+        return self._running(_ENRICH, bootstrap_servers, table_topic, options)
 
     def routing(self, bootstrap_servers: str, table_topic: str) -> "StreamsJoin":
         """The events take the routes of `bench.routed`."""
@@ -90,7 +93,7 @@ class StreamsJoin:
     def begin(self, events: str, dead_letters: str, *outputs: str) -> None:
         """Returns once the table is restored and events are read."""
         self._passes += 1
-        self._tell(" ".join([f"join-{self._passes}", events, dead_letters, *outputs]), "running")
+        self._tell(" ".join([f"join-{self._process.pid}-{self._passes}", events, dead_letters, *outputs]), "running")
 
     def end(self) -> None:
         self._tell("", "ended")

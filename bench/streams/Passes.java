@@ -70,6 +70,10 @@ final class Passes {
         settings.put(StreamsConfig.consumerPrefix("max.poll.records"), 10000);
         boolean isQuick = Boolean.getBoolean("bench.quick");
         settings.put(StreamsConfig.consumerPrefix("fetch.min.bytes"), isQuick ? 1 : 100000);
+        if (Boolean.getBoolean("bench.once")) {
+            settings.put(StreamsConfig.PROCESSING_GUARANTEE_CONFIG, StreamsConfig.EXACTLY_ONCE_V2);
+            settings.put(StreamsConfig.COMMIT_INTERVAL_MS_CONFIG, 20);
+        }
         settings.put(StreamsConfig.producerPrefix("compression.type"), "lz4");
         settings.put(StreamsConfig.producerPrefix("linger.ms"), isQuick ? 5 : 20);
         settings.put(StreamsConfig.producerPrefix("batch.size"), 262144);

@@ -137,11 +137,12 @@ class SlotFlow:
     def _begin_run(self) -> None:
         start = self._start
         start.progress.require_alone(next(iter(self._partitions)))
+        cores, most = slots_of(start.spark), start.stage.slots
         self._run = take_over(
             start.connection,
             self._group,
             self._partitions,
-            slots_of(start.spark),
+            cores if most is None else min(cores, most),
             self._mark.first_offsets,
             start.topics.start_offsets,
             start.progress.commit_these,

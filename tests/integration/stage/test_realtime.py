@@ -15,7 +15,7 @@ from enrich.kafka.writing.transactions import TransactionalProducer
 from enrich.stage.progress.starting import From
 from enrich.stage.realtime import taking_over
 from enrich.stage.realtime.assignment import transactional_id
-from enrich.stage.realtime.commits import commits_of
+from enrich.stage.realtime.commits import commits_of, read_commits
 from enrich.stage.realtime.progress import MARK
 from enrich.stage.run import slots
 from tests.integration.stage.test_life import Run, running
@@ -217,6 +217,17 @@ def test_partitions_that_are_added_are_read(spark, world, stage):
         assert mark["known"] == {source: 5}
         assert mark["begins"] is None
     assert world.ids(stage) == Counter(range(100))
+
+
+def test_a_stage_has_no_more_slots_than_it_is_given(spark, world):
+    world.users()
+    stage = world.stage("enrich", [LOOKUP], profile="realtime", slots=1)
+    world.send(stage, [{"id": number} for number in range(20)])
+    with running(spark, world, stage) as run:
+        until(world, stage, 20, run)
+    partitions = [(world.topic("enrich.in"), number) for number in range(2)]
+    commits = read_commits(world.cluster.connection, world.progress(stage).group, partitions)
+    assert [each.note.slot for each in commits.values() if each.note is not None] == [0, 0]
 
 
 def test_brokers_that_stand_still_are_waited_for(spark, world, stage):

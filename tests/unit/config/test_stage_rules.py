@@ -167,6 +167,37 @@ REFUSED: list[Refused] = [
         "stages.enrich.writeback.version",
         "ip is declared string, and a whole number, a date or a timestamp is needed here",
     ),
+    # profiles
+    (
+        "only realtime has slots",
+        [("stages.enrich.slots", 2)],
+        "stages.enrich.slots",
+        "needs profile: realtime",
+    ),
+    (
+        "realtime has no pins",
+        [("stages.enrich.profile", "realtime"), ("stages.enrich.replay", "deterministic")],
+        "stages.enrich.replay",
+        "not with profile: realtime; use latency: only a batch has a pin",
+    ),
+    (
+        "realtime writes nothing back",
+        [("stages.enrich.profile", "realtime"), ("stages.enrich.writeback", {"topic": "seen", "value": "ts"})],
+        "stages.enrich.writeback",
+        "not with profile: realtime; use latency, or a route with `key` and `select`",
+    ),
+    (
+        "realtime does not wait for tables on demand",
+        [
+            ("stages.enrich.profile", "realtime"),
+            ("tables.limits", {"loader": {"http": "http://h/{key}"}, "on_demand": True, "columns": "rps int"}),
+            (f"{LOOKUP}.table", "limits"),
+            (f"{LOOKUP}.select", ABSENT),
+            (f"{LOOKUP}.on_miss", "wait"),
+        ],
+        "stages.enrich.lookups[0].on_miss",
+        "wait, with a table on demand: not with profile: realtime; use latency",
+    ),
 ]
 
 

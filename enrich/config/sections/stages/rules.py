@@ -64,6 +64,8 @@ def _output_rules(stage: Stage, here: Path, *, has_registry: bool) -> Iterator[F
 
 def _realtime_rules(stage: Stage, here: Path, tables: Mapping[str, Table]) -> Iterator[Finding]:
     if stage.profile != Profile.realtime:
+        if stage.slots is not None:
+            yield Finding((*here, "slots"), "needs profile: realtime", about=((*here, "profile"),))
         return
     about, way = ((*here, "profile"),), "not with profile: realtime; use latency"
     if stage.replay == Replay.deterministic:
@@ -72,7 +74,7 @@ def _realtime_rules(stage: Stage, here: Path, tables: Mapping[str, Table]) -> It
         yield Finding((*here, "writeback"), f"{way}, or a route with `key` and `select`", about=about)
     for index, lookup in enumerate(stage.lookups):
         if lookup.on_miss == OnMiss.wait and lookup.table in tables and tables[lookup.table].on_demand:
-            yield Finding((*here, "lookups", index, "on_miss"), f"wait for a table on demand {way}", about=about)
+            yield Finding((*here, "lookups", index, "on_miss"), f"wait, with a table on demand: {way}", about=about)
 
 
 def _field_rules(stage: Stage, here: Path) -> Iterator[Finding]:

@@ -143,6 +143,9 @@ class Stage(Section):
     """One more record for each event, for another topic."""
     profile: Annotated[Profile, one_of(Profile)] = Profile.latency
     """What Spark's batches are made for, `latency` or `throughput`; or `realtime`: workers read and write alone."""
+    slots: Annotated[int, Between(1, 10_000)] | None = None
+    """With `profile: realtime`: how many workers read, at most; 1 to 10,000. Default: one for each core that the stage
+    has at its start."""
     settings: Mapping[str, str | int | bool] | None = None
     """Settings that replace those of the profile, by Spark's names."""
     replay: Annotated[Replay, one_of(Replay)] = Replay.latest
