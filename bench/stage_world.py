@@ -152,12 +152,10 @@ class StageWorld:
     ) -> Pass:
         """Waits until the outputs have the records of so many events, `records` if that is another number. Raises
         RuntimeError when it does not come to that."""
-        outputs, wanted = self.outputs_of(stage), count if records is None else records
+        wanted = count if records is None else records
 
         def there() -> int:
-            # The ends of transactions take offsets, too; and what is committed of the source is in the outputs then.
-            is_realtime = self.document["stages"][stage]["profile"] == "realtime"
-            return self.processed(stage) if is_realtime else self._records(outputs)
+            return self.done(stage)
 
         first = self._reached(there, wanted * _COUNTED_FROM, look)
         began, used_before = time.perf_counter(), used()
@@ -167,7 +165,13 @@ class StageWorld:
             raise RuntimeError(f"{count} events made {last} records instead of {wanted}, and dead letters perhaps")
         return result
 
-    def processed(self, stage: str) -> int:
+    def done(self, stage: str) -> int:
+        """How many records are in its outputs."""
+        # The ends of transactions take offsets, too; and what is committed of the source is in the outputs then.
+        is_realtime = self.document["stages"][stage]["profile"] == "realtime"
+        return self._processed(stage) if is_realtime else self._records(self.outputs_of(stage))
+
+    def _processed(self, stage: str) -> int:
         """How many events of its source a stage has committed."""
         source, group = self.document["stages"][stage]["source"]["topic"], stage_group(self.document["name"], stage)
         if group not in self._asking:

@@ -7,64 +7,46 @@ part of librdkafka's public interface; see docs/adr/0064.
 
 import ctypes
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any
-
-from confluent_kafka import cimpl
 
 from enrich.base.errors import ConfigError, Unreachable
 from enrich.kafka.clients.making import Connection
+from enrich.kafka.librdkafka import INT, POINTER, SIZE, TEXT, Functions, Library
 
 _PRODUCER = 0
 _ANY_REQUEST = 0
 _DONE = 0
 _ROOM = 512
-_POINTER, _TEXT, _INT, _SIZE = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_size_t
 
-_FUNCTIONS: Mapping[str, tuple[Any, list[Any]]] = {
-    "conf_new": (_POINTER, []),
-    "conf_set": (_INT, [_POINTER, _TEXT, _TEXT, _TEXT, _SIZE]),
-    "conf_set_log_cb": (None, [_POINTER, _POINTER]),
-    "conf_destroy": (None, [_POINTER]),
-    "new": (_POINTER, [_INT, _POINTER, _TEXT, _SIZE]),
-    "destroy": (None, [_POINTER]),
-    "queue_new": (_POINTER, [_POINTER]),
-    "queue_destroy": (None, [_POINTER]),
-    "queue_poll": (_POINTER, [_POINTER, _INT]),
-    "TopicCollection_of_topic_names": (_POINTER, [ctypes.POINTER(_TEXT), _SIZE]),
-    "TopicCollection_destroy": (None, [_POINTER]),
-    "AdminOptions_new": (_POINTER, [_POINTER, _INT]),
-    "AdminOptions_set_request_timeout": (_INT, [_POINTER, _INT, _TEXT, _SIZE]),
-    "AdminOptions_destroy": (None, [_POINTER]),
-    "DescribeTopics": (None, [_POINTER, _POINTER, _POINTER, _POINTER]),
-    "event_DescribeTopics_result": (_POINTER, [_POINTER]),
-    "event_error": (_INT, [_POINTER]),
-    "event_error_string": (_TEXT, [_POINTER]),
-    "event_destroy": (None, [_POINTER]),
-    "DescribeTopics_result_topics": (ctypes.POINTER(_POINTER), [_POINTER, ctypes.POINTER(_SIZE)]),
-    "TopicDescription_name": (_TEXT, [_POINTER]),
-    "TopicDescription_error": (_POINTER, [_POINTER]),
-    "TopicDescription_topic_id": (_POINTER, [_POINTER]),
-    "TopicDescription_partitions": (ctypes.POINTER(_POINTER), [_POINTER, ctypes.POINTER(_SIZE)]),
-    "TopicPartitionInfo_leader": (_POINTER, [_POINTER]),
-    "Node_id": (_INT, [_POINTER]),
-    "Uuid_base64str": (_TEXT, [_POINTER]),
-    "error_code": (_INT, [_POINTER]),
+_FUNCTIONS: Functions = {
+    "conf_new": (POINTER, []),
+    "conf_set": (INT, [POINTER, TEXT, TEXT, TEXT, SIZE]),
+    "conf_set_log_cb": (None, [POINTER, POINTER]),
+    "conf_destroy": (None, [POINTER]),
+    "new": (POINTER, [INT, POINTER, TEXT, SIZE]),
+    "destroy": (None, [POINTER]),
+    "queue_new": (POINTER, [POINTER]),
+    "queue_destroy": (None, [POINTER]),
+    "queue_poll": (POINTER, [POINTER, INT]),
+    "TopicCollection_of_topic_names": (POINTER, [ctypes.POINTER(TEXT), SIZE]),
+    "TopicCollection_destroy": (None, [POINTER]),
+    "AdminOptions_new": (POINTER, [POINTER, INT]),
+    "AdminOptions_set_request_timeout": (INT, [POINTER, INT, TEXT, SIZE]),
+    "AdminOptions_destroy": (None, [POINTER]),
+    "DescribeTopics": (None, [POINTER, POINTER, POINTER, POINTER]),
+    "event_DescribeTopics_result": (POINTER, [POINTER]),
+    "event_error": (INT, [POINTER]),
+    "event_error_string": (TEXT, [POINTER]),
+    "event_destroy": (None, [POINTER]),
+    "DescribeTopics_result_topics": (ctypes.POINTER(POINTER), [POINTER, ctypes.POINTER(SIZE)]),
+    "TopicDescription_name": (TEXT, [POINTER]),
+    "TopicDescription_error": (POINTER, [POINTER]),
+    "TopicDescription_topic_id": (POINTER, [POINTER]),
+    "TopicDescription_partitions": (ctypes.POINTER(POINTER), [POINTER, ctypes.POINTER(SIZE)]),
+    "TopicPartitionInfo_leader": (POINTER, [POINTER]),
+    "Node_id": (INT, [POINTER]),
+    "Uuid_base64str": (TEXT, [POINTER]),
+    "error_code": (INT, [POINTER]),
 }
-
-
-class _Library:
-    """librdkafka, as the Python client has loaded it."""
-
-    def __init__(self) -> None:
-        """Raises OSError or AttributeError if it is not the library that this was written for."""
-        loaded = ctypes.CDLL(cimpl.__file__)
-        for name, (result, arguments) in _FUNCTIONS.items():
-            function = getattr(loaded, f"rd_kafka_{name}")
-            function.restype, function.argtypes = result, arguments
-            setattr(self, name, function)
-
-    def __getattr__(self, name: str) -> Any:
-        raise AttributeError(name)
 
 
 class NativeTopics:
@@ -74,7 +56,7 @@ class NativeTopics:
         """Raises ConfigError if the library, or the settings, are not what this was written for."""
         self._deadline_ms = int(1000 * deadline_s)
         try:
-            self._library = _Library()
+            self._library = Library(_FUNCTIONS)
         except (OSError, AttributeError) as error:
             raise ConfigError(f"librdkafka lacks a function: {error}") from error
         self._client: int | None = self._new_client(connection)
@@ -82,7 +64,7 @@ class NativeTopics:
 
     def identities(self, names: Collection[str]) -> Mapping[str, tuple[str, list[int]]]:
         """Those that could be described, each with its id and partitions. Raises Unreachable without an answer."""
-        call, partitions, found = self._library, _SIZE(), {}
+        call, partitions, found = self._library, SIZE(), {}
         for name, topic in self._described(names):
             call.TopicDescription_partitions(topic, ctypes.byref(partitions))
             uuid = call.Uuid_base64str(call.TopicDescription_topic_id(topic)).decode()
@@ -92,7 +74,7 @@ class NativeTopics:
 
     def leaders(self, names: Collection[str]) -> Mapping[str, list[int]]:
         """The same, with the id of each partition's leader; -1 for one without. Takes twice as long."""
-        call, count, found = self._library, _SIZE(), {}
+        call, count, found = self._library, SIZE(), {}
         for name, topic in self._described(names):
             partitions = call.TopicDescription_partitions(topic, ctypes.byref(count))
             leaders = [call.TopicPartitionInfo_leader(each) for each in partitions[: count.value]]
@@ -112,7 +94,7 @@ class NativeTopics:
             raise Unreachable("the client is closed")
         if not names:
             return
-        call, count = self._library, _SIZE()
+        call, count = self._library, SIZE()
         event = self._answer(names)
         try:
             result = call.event_DescribeTopics_result(event)
@@ -127,7 +109,7 @@ class NativeTopics:
 
     def _answer(self, names: Collection[str]) -> int:
         call = self._library
-        encoded = (_TEXT * len(names))(*(name.encode() for name in names))
+        encoded = (TEXT * len(names))(*(name.encode() for name in names))
         collection = call.TopicCollection_of_topic_names(encoded, len(names))
         options = call.AdminOptions_new(self._client, _ANY_REQUEST)
         call.AdminOptions_set_request_timeout(options, self._deadline_ms, None, 0)

@@ -13,9 +13,10 @@ import confluent_kafka
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition, cimpl
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from enrich.kafka.columnar.records import HEADER, Came, Records
+from enrich.kafka.librdkafka import INT, POINTER, SIZE, TEXT, Functions, Library
 
 _KNOWN = ("2.16.",)
 _AFTER = object.__basicsize__
@@ -23,6 +24,20 @@ _AFTER = object.__basicsize__
 _POLL_S = 0.01
 _ROOM = 32
 _PARTS = 6 * 72
+
+_FUNCTIONS: Functions = {
+    "queue_new": (POINTER, [POINTER]),
+    "queue_get_partition": (POINTER, [POINTER, TEXT, ctypes.c_int32]),
+    "queue_forward": (None, [POINTER, POINTER]),
+    "queue_destroy": (None, [POINTER]),
+    "consume_batch_queue": (ctypes.c_ssize_t, [POINTER, INT, POINTER, SIZE]),
+    "topic_name": (TEXT, [POINTER]),
+    "topic_new": (POINTER, [POINTER, TEXT, POINTER]),
+    "topic_destroy": (None, [POINTER]),
+    "last_error": (INT, []),
+    "error_code": (INT, [POINTER]),
+    "error_destroy": (None, [POINTER]),
+}
 
 _Numbers = npt.NDArray[np.int64]
 
@@ -39,14 +54,14 @@ class NativeIncoming:
         from enrich.kafka.columnar import loops
 
         self._loops: Any = loops
-        self._library = _library()
+        self._library = Library(_FUNCTIONS)
         self._consumer = consumer
         self._handle = _handle(consumer)  # it lives as long as the consumer
-        self._queue = self._library.rd_kafka_queue_new(self._handle)
+        self._queue = self._library.queue_new(self._handle)
         self._partitions: list[int] = []
         """The queues of the partitions, each with its records in ours."""
         self._of = {
-            name: _address(self._library, f"rd_kafka_{name}")
+            name: self._library.address(name)
             for name in ("message_timestamp", "message_headers", "header_get_all", "message_destroy")
         }
         self._room = ctypes.create_string_buffer(_ROOM)
@@ -57,8 +72,8 @@ class NativeIncoming:
         self._consumer.assign(list(offsets))
         self._consumer.pause(list(offsets))
         for each in offsets:
-            own = self._library.rd_kafka_queue_get_partition(self._handle, each.topic.encode(), each.partition)
-            self._library.rd_kafka_queue_forward(own, self._queue)
+            own = self._library.queue_get_partition(self._handle, each.topic.encode(), each.partition)
+            self._library.queue_forward(own, self._queue)
             self._partitions.append(own)
         self._consumer.resume(list(offsets))
 
@@ -66,7 +81,7 @@ class NativeIncoming:
         self._hear()
         if len(self._addresses) != most:
             self._addresses = np.zeros(most, np.int64)
-        at, consume = self._addresses.ctypes.data, self._library.rd_kafka_consume_batch_queue
+        at, consume = self._addresses.ctypes.data, self._library.consume_batch_queue
         # It waits the whole time unless it gets as many as it was asked for.
         count = max(0, consume(self._queue, int(1000 * wait_s), at, 1))
         if not count:
@@ -79,9 +94,9 @@ class NativeIncoming:
         queue, self._queue = self._queue, None
         if queue is not None:
             for each in self._partitions:
-                self._library.rd_kafka_queue_forward(each, None)
-                self._library.rd_kafka_queue_destroy(each)
-            self._library.rd_kafka_queue_destroy(queue)
+                self._library.queue_forward(each, None)
+                self._library.queue_destroy(each)
+            self._library.queue_destroy(queue)
 
     def _hear(self) -> None:
         """What librdkafka has to tell, other than records. Only the Python client may hear it: called back out of a
@@ -102,7 +117,7 @@ class NativeIncoming:
             raise KafkaException(KafkaError(int(error[0])))
         # The names of the topics are the messages'.
         handles, topic = np.unique(numbers[3], return_inverse=True)
-        topics = [self._library.rd_kafka_topic_name(int(handle)).decode() for handle in handles]
+        topics = [self._library.topic_name(int(handle)).decode() for handle in handles]
         keys, values, names, contents = (np.empty(max(1, size), np.uint8) for size in totals[:4])
         ends = [np.zeros(length + 1, np.int32) for length in (count, count, totals[4], totals[4])]
         has_content = np.zeros(totals[4], np.bool_)
@@ -132,11 +147,11 @@ class NativeOutgoing:
         from enrich.kafka.columnar import loops
 
         self._loops: Any = loops
-        self._library = _library()
+        self._library = Library(_FUNCTIONS)
         self._producer = producer  # the handle lives as long
         self._handle = _handle(producer)
         functions = ("produceva", "headers_new", "header_add", "headers_destroy")
-        self._functions = np.array([_address(self._library, f"rd_kafka_{name}") for name in functions], np.int64)
+        self._functions = np.array([self._library.address(name) for name in functions], np.int64)
         self._parts = ctypes.create_string_buffer(_PARTS)
         self._topics: dict[str, int] = {}
 
@@ -161,11 +176,11 @@ class NativeOutgoing:
         """Before the producer is let go."""
         topics, self._topics = self._topics, {}
         for topic in topics.values():
-            self._library.rd_kafka_topic_destroy(topic)
+            self._library.topic_destroy(topic)
 
     def _wait_after(self, error: int, deadline: float) -> None:
-        code = int(self._library.rd_kafka_error_code(error))
-        self._library.rd_kafka_error_destroy(error)
+        code = int(self._library.error_code(error))
+        self._library.error_destroy(error)
         if code != KafkaError._QUEUE_FULL:
             raise KafkaException(KafkaError(code))
         if time.monotonic() > deadline:
@@ -174,42 +189,15 @@ class NativeOutgoing:
 
     def _topic(self, name: str) -> int:
         if name not in self._topics:
-            made = self._library.rd_kafka_topic_new(self._handle, name.encode(), None)
+            made = self._library.topic_new(self._handle, name.encode(), None)
             if made is None:
-                raise KafkaException(KafkaError(self._library.rd_kafka_last_error()))
+                raise KafkaException(KafkaError(self._library.last_error()))
             self._topics[name] = made
         return self._topics[name]
 
 
 def _handle(client: Any) -> int:
     return int(ctypes.c_void_p.from_address(id(client) + _AFTER).value or 0)
-
-
-def _library() -> Any:
-    """librdkafka, as the Python client has loaded it. Raises OSError or AttributeError if it lacks a function."""
-    loaded = ctypes.CDLL(cimpl.__file__)
-    pointer, text, number, size = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_size_t
-    kinds: dict[str, tuple[Any, list[Any]]] = {
-        "queue_new": (pointer, [pointer]),
-        "queue_get_partition": (pointer, [pointer, text, ctypes.c_int32]),
-        "queue_forward": (None, [pointer, pointer]),
-        "queue_destroy": (None, [pointer]),
-        "consume_batch_queue": (ctypes.c_ssize_t, [pointer, number, pointer, size]),
-        "topic_name": (text, [pointer]),
-        "topic_new": (pointer, [pointer, text, pointer]),
-        "topic_destroy": (None, [pointer]),
-        "last_error": (number, []),
-        "error_code": (number, [pointer]),
-        "error_destroy": (None, [pointer]),
-    }
-    for name, (result, arguments) in kinds.items():
-        function = getattr(loaded, f"rd_kafka_{name}")
-        function.restype, function.argtypes = result, arguments
-    return loaded
-
-
-def _address(library: Any, name: str) -> int:
-    return int(ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0)
 
 
 def _binary(

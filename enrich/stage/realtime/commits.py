@@ -4,10 +4,10 @@ from collections.abc import Collection, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer
 
-from enrich.base.errors import Retryable
-from enrich.kafka import Connection, kafka_errors, new_assigned_consumer
+from enrich.kafka import Connection, new_assigned_consumer
+from enrich.kafka.groups import committed_of
 from enrich.stage.realtime.assignment import Partition
 from enrich.stage.realtime.notes import Note
 
@@ -45,18 +45,9 @@ class GroupCommits:
 def commits_of(
     consumer: Consumer, group: str, partitions: Collection[Partition], deadline_s: float = _PATIENCE_S
 ) -> Commits:
-    """As the consumer's group has them. If the consumer reads what is committed, it waits for open transactions."""
-    asked = [TopicPartition(*each) for each in partitions]
-    with kafka_errors(f"consumer group {group}"):
-        answered = consumer.committed(asked, timeout=deadline_s) if asked else []
-        for each in answered:
-            if each.error is not None:
-                raise Retryable(f"Kafka: {each.error.str()}", where=f"consumer group {group}, topic {each.topic}")
-    return {
-        (each.topic, each.partition): Commit(each.offset, Note.of_text(each.metadata))
-        for each in answered
-        if each.offset >= 0
-    }
+    """As the consumer's group has them."""
+    answered = committed_of(consumer, group, partitions, deadline_s=deadline_s)
+    return {(each.topic, each.partition): Commit(each.offset, Note.of_text(each.metadata)) for each in answered}
 
 
 def read_commits(connection: Connection, group: str, partitions: Collection[Partition]) -> Commits:
