@@ -33,15 +33,19 @@ class Came:
 
     def by_partition(self) -> "list[Came]":
         """The same apart."""
-        code = self.topic.astype(np.int64) << 32 | self.partition
-        return [self._at(np.flatnonzero(code == each)) for each in np.unique(code)]
+        codes = self._codes
+        return [self._at(np.flatnonzero(codes == each)) for each in np.unique(codes)]
 
     def ends(self) -> dict[tuple[str, int], int]:
         """The offset behind the last record of each partition, by topic and number."""
-        code = self.topic.astype(np.int64) << 32 | self.partition
-        codes, lasts = np.unique(code[::-1], return_index=True)
+        codes, lasts = np.unique(self._codes[::-1], return_index=True)
         pairs = zip(codes.tolist(), self.offset[::-1][lasts].tolist(), strict=True)
         return {(self.topics[each >> 32], each & 0xFFFFFFFF): offset + 1 for each, offset in pairs}
+
+    @property
+    def _codes(self) -> npt.NDArray[np.int64]:
+        """A number for each record's topic and partition."""
+        return self.topic.astype(np.int64) << 32 | self.partition
 
     def _at(self, places: npt.NDArray[np.intp]) -> "Came":
         if len(places) == len(self):

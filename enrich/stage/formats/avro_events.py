@@ -8,9 +8,9 @@ from pyspark.sql.types import StructType
 
 from enrich.codecs.avro.columns import columns_of
 from enrich.stage.formats.event_format import missing
+from enrich.stage.steps.leaving.why import Why
 from enrich.stage.steps.reading import Bodies, ReadAvro
 from enrich.stage.steps.step import Step
-from enrich.stage.steps.why import Why
 
 
 class AvroEvents:

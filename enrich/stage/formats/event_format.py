@@ -11,9 +11,9 @@ from pyspark.sql.types import StructType
 
 from enrich.kafka.identity import EVENT_TIME, ORIGIN, PASSED_ON
 from enrich.kafka.releases import RELEASE
-from enrich.stage.steps.headers import OVERHEAD
+from enrich.stage.steps.leaving.headers import OVERHEAD
+from enrich.stage.steps.leaving.why import Why
 from enrich.stage.steps.step import Step
-from enrich.stage.steps.why import Why
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from pyspark.sql.types import StructType
 
 from enrich.config import Columns
 from enrich.stage.formats.event_format import KAFKA, missing
+from enrich.stage.steps.leaving.why import NO_TEXT, Why
 from enrich.stage.steps.reading import ReadJson
 from enrich.stage.steps.step import Step
-from enrich.stage.steps.why import NO_TEXT, Why
 
 NO_OBJECT = "the event is not a JSON object"
 _TIMES = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"

@@ -10,8 +10,8 @@ from enrich.codecs.avro.columns import columns_of
 from enrich.config import Classification, Columns, Masking
 from enrich.config.sections.masks.section import TO_TEXT
 from enrich.stage.formats.event_format import EventFormat, missing
+from enrich.stage.steps.leaving.why import Why
 from enrich.stage.steps.step import Step
-from enrich.stage.steps.why import Why
 
 
 class MaskedEvents:

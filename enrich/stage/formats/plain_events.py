@@ -6,9 +6,9 @@ from pyspark.sql import Column
 from pyspark.sql.types import BinaryType, StringType, StructType
 
 from enrich.stage.formats.event_format import missing
+from enrich.stage.steps.leaving.why import NO_TEXT, Why
 from enrich.stage.steps.reading import ReadPlain
 from enrich.stage.steps.step import Step
-from enrich.stage.steps.why import NO_TEXT, Why
 
 _FIELD = "value"
 

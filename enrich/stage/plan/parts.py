@@ -18,11 +18,11 @@ from enrich.stage.plan.joining import task_spec
 from enrich.stage.plan.operators import BySpark, Part
 from enrich.stage.plan.routing import Routing, require_json, routing
 from enrich.stage.steps.computing import Compute, fields_of
+from enrich.stage.steps.leaving.routes import TakeRoutes
+from enrich.stage.steps.leaving.whole import WriteWhole
 from enrich.stage.steps.looking_up import LookUp
-from enrich.stage.steps.routes import TakeRoutes
 from enrich.stage.steps.timing import FindTimes, NoteArrival, ReportLags
 from enrich.stage.steps.tombstones import TakeTombstones
-from enrich.stage.steps.whole import WriteWhole
 from enrich.stage.task.columns import TIME, TIMESTAMP, TOPIC
 from enrich.stage.task.fate import Fate
 from enrich.stage.task.spec import TaskSpec

@@ -20,8 +20,8 @@ from enrich.stage.plan.parts import StageFields, stage_parts
 from enrich.stage.plan.rows import Alternatives, Row, fanned_out
 from enrich.stage.plan.writeback import RECORD, WritebackRows, writeback_rows
 from enrich.stage.progress.source_versions import SourceVersions
-from enrich.stage.steps.headers import TakeHeaders
-from enrich.stage.steps.leaving import Leaving, Letters, WorkerPlan
+from enrich.stage.steps.leaving.headers import TakeHeaders
+from enrich.stage.steps.leaving.records import Leaving, Letters, WorkerPlan
 from enrich.stage.steps.looking_up import LookUp, answers_of_piece
 from enrich.stage.steps.step import Operator, Step
 from enrich.stage.steps.tallying import TallyEvents

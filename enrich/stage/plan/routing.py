@@ -22,7 +22,7 @@ from enrich.stage.plan.avro_routes import avro_writers
 from enrich.stage.plan.expressions import Expression, Expressions
 from enrich.stage.plan.operators import BySpark
 from enrich.stage.plan.rows import Row
-from enrich.stage.steps.routes import KEY, SELECTED, TOPIC, Computed, RouteSpec, header_name
+from enrich.stage.steps.leaving.routes import KEY, SELECTED, TOPIC, Computed, RouteSpec, header_name
 from enrich.stage.task.columns import PARTS
 from enrich.stage.task.spec import part_name
 

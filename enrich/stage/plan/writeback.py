@@ -33,7 +33,7 @@ from enrich.stage.formats.json_events import json_text
 from enrich.stage.plan.expressions import Expression, Expressions
 from enrich.stage.plan.rows import Row
 from enrich.stage.progress.source_versions import SourceVersions
-from enrich.stage.steps.headers import OVERHEAD
+from enrich.stage.steps.leaving.headers import OVERHEAD
 from enrich.stage.task.failures import MARK
 from stores.versions import LARGEST_VERSION, OFFSETS_OF_A_GENERATION
 

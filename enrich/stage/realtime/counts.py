@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from enrich.stage.steps.fates import fates_of
+from enrich.stage.steps.leaving.fates import fates_of
 from enrich.stage.steps.step import Columns
 from enrich.stage.task.columns import LAG_REPORT, ROUTE_REPORT, USABLE
 from enrich.stage.task.report import BatchReport

@@ -17,7 +17,7 @@ from enrich.config import Pipeline, to_wire
 from enrich.stage.realtime.slot import SlotSpec, run_slot
 from enrich.stage.realtime.taking_over import Run
 from enrich.stage.spark.in_arrow import mapped
-from enrich.stage.steps.leaving import WorkerPlan
+from enrich.stage.steps.leaving.records import WorkerPlan
 from enrich.stage.task.failures import MARK, from_report, reported_to_driver
 
 QUERY = "sql.streaming.queryId"

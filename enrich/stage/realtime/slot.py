@@ -24,7 +24,7 @@ from enrich.stage.realtime.counts import Counts
 from enrich.stage.realtime.notes import Note
 from enrich.stage.realtime.patience import Patience
 from enrich.stage.realtime.pieces import columns_of
-from enrich.stage.steps.leaving import WorkerPlan
+from enrich.stage.steps.leaving.records import WorkerPlan
 from enrich.stage.steps.step import Columns, Work
 
 _log = logging.getLogger(__name__)

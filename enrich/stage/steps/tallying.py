@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from enrich.stage.steps.fates import fates_of
+from enrich.stage.steps.leaving.fates import fates_of
 from enrich.stage.steps.step import Columns, Work
 from enrich.stage.steps.timing import number_of, text_of
 from enrich.stage.task.columns import (

@@ -22,7 +22,7 @@ from enrich.host.reader.spawn import living_agent
 from enrich.stage.plan.plan import StagePlan
 from enrich.stage.run import job
 from enrich.stage.run.start import RunOptions
-from enrich.stage.steps.routes import MISFIT, NO_TOPIC
+from enrich.stage.steps.leaving.routes import MISFIT, NO_TOPIC
 from tests.integration.codecs.test_registry import register
 from tests.support.processes import kill
 from tests.support.stage_frames import VERSIONS, by_spark, records, seen

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from enrich.stage.steps.leaving.whole import forwarded
 from enrich.stage.steps.step import Columns
-from enrich.stage.steps.whole import forwarded
 from enrich.stage.task.columns import FAILED, FATE, OUTPUT, ROUTED, USABLE
 from enrich.stage.task.fate import Fate, Mask
 

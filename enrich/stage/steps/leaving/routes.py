@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 from enrich.codecs.joining import null_where
 from enrich.stage.compute import Compiled
 from enrich.stage.steps.computing import fields_of
+from enrich.stage.steps.leaving.whole import forwarded
 from enrich.stage.steps.step import Columns, Work
-from enrich.stage.steps.whole import forwarded
 from enrich.stage.task.columns import (
     BESIDE,
     FATE,

@@ -14,11 +14,11 @@ from enrich.base.errors import BadRecord
 from enrich.kafka.columnar.records import HEADERS as HEADERS_KIND
 from enrich.kafka.columnar.records import Records
 from enrich.kafka.writing.dead_letters import LARGEST_VALUE
-from enrich.stage.steps.fates import fates_of
-from enrich.stage.steps.headers import places, with_identity
-from enrich.stage.steps.lists import Part, joined
+from enrich.stage.steps.leaving.fates import fates_of
+from enrich.stage.steps.leaving.headers import places, with_identity
+from enrich.stage.steps.leaving.lists import Part, joined
+from enrich.stage.steps.leaving.why import Why
 from enrich.stage.steps.step import Columns, Operator
-from enrich.stage.steps.why import Why
 from enrich.stage.task.columns import (
     BESIDE,
     FATE,
