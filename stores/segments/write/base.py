@@ -61,6 +61,7 @@ class Base:
             self._content = files.gathered.open("xb", buffering=1 << 20)
             self._file = pa.PythonFile(self._content, "w")
             self._writer = pa.ipc.new_file(self._file, self._schema)
+        self._gathered = _Gathered(files.gathered)
 
     @property
     def gathered_bytes(self) -> int:
@@ -79,16 +80,17 @@ class Base:
                 raise _undecodable(versions, index, reason)
             rows = decoded.rows
         columns = [versions.column(name) for name in KEYS_AND_PLACES.names]
+        batch = pa.RecordBatch.from_arrays([*columns, rows], schema=self._schema)
         with mapped_files(self._files.gathered):
-            self._writer.write_batch(pa.RecordBatch.from_arrays([*columns, rows], schema=self._schema))
+            self._writer.write_batch(batch)
+        self._gathered.add(batch)
 
     def finish(self, floors: Mapping[int, HistoryFloor]) -> Written:
         """The segment, without the versions that no look-up above the floors can return."""
         with mapped_files(self._files.gathered):
             self._writer.close()
             self._file.close()
-        gathered = _Gathered(self._files.gathered)
-        written = build_segment(self._files.segment, self._spec.columns, [gathered], floors)
+        written = build_segment(self._files.segment, self._spec.columns, [self._gathered], floors)
         with mapped_files(self._files.gathered):
             self._files.gathered.unlink()
         return written
@@ -108,19 +110,26 @@ def _undecodable(versions: pa.RecordBatch, index: int, reason: str) -> BadRecord
     )
 
 
+@dataclass(slots=True)
 class _Gathered:
-    """Row versions in a mapped Arrow file: pages that have been read can leave memory again."""
+    """Row versions in an Arrow file. It is read, not mapped: mapped, all of it would stay in the process's memory."""
 
-    def __init__(self, path: Path) -> None:
-        self._batches = pa.ipc.open_file(pa.memory_map(str(path)))
-        sources = [self._source(number) for number in range(self._batches.num_record_batches)]
-        self.versions = sum(source.versions for source in sources)
-        self.key_bytes = sum(source.key_bytes for source in sources)
+    path: Path
+    versions: int = 0
+    key_bytes: int = 0
 
     def chunks(self) -> Iterator[Chunk]:
-        for number in range(self._batches.num_record_batches):
-            yield from self._source(number).chunks()
+        with pa.OSFile(str(self.path)) as file:
+            batches = pa.ipc.open_file(file)
+            for number in range(batches.num_record_batches):
+                yield from _decoded(batches.get_batch(number)).chunks()
 
-    def _source(self, number: int) -> Decoded:
-        batch = self._batches.get_batch(number)
-        return Decoded(batch, batch.column("row"))
+    def add(self, batch: pa.RecordBatch) -> None:
+        """One that is in the file."""
+        source = _decoded(batch)
+        self.versions += source.versions
+        self.key_bytes += source.key_bytes
+
+
+def _decoded(batch: pa.RecordBatch) -> Decoded:
+    return Decoded(batch, batch.column("row"))
