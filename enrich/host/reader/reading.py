@@ -123,19 +123,29 @@ class AgentReader:
 
     def load(self, table: str, keys: Sequence[bytes], *, patience_s: float) -> None:
         """Waits until the next snapshot has these keys of a table on demand, but for those that have no row."""
+        self.reach(self.loaded(table, keys, patience_s, self.header))
+
+    def loaded(
+        self, table: str, keys: Sequence[bytes], patience_s: float, look: Callable[[], object] = lambda: None
+    ) -> Seq | None:
+        """The same for any thread: returns what the next snapshot has to `reach`, or None if it took too long. `look`:
+        before each attempt."""
         end = time.monotonic() + patience_s
         while (left_s := end - time.monotonic()) > 0:
-            self.header()
+            look()
             asked = wire.waiting_sent(keys, left_s)
             try:
                 answer = ask(self._paths.folder, "POST", WAIT + table, asked, patience_s=left_s + _ANSWERS_WITHIN_S)
             except Unreachable:  # another agent is starting
                 time.sleep(min(_AGAIN_S, left_s))
                 continue
-            reached = wire.seq_in(answer)
-            if self._seen is None or self._seen.store != reached.store or self._seen < reached:
-                self._seen = reached
-            return
+            return wire.seq_in(answer)
+        return None
+
+    def reach(self, seq: Seq | None) -> None:
+        """The next snapshot is not older."""
+        if seq is not None and (self._seen is None or self._seen.store != seq.store or self._seen < seq):
+            self._seen = seq
 
     def snapshot(self) -> AgentSnapshot:
         """The newest publication. The header was read before it was taken, so what it claims holds for it too."""

@@ -157,7 +157,7 @@ class StagePlan:
             self._tallies,
             self._release,
         )
-        may_wait = any(lookup.waits for lookup in self._spec.lookups)
+        may_wait = any(lookup.waits or lookup.loads for lookup in self._spec.lookups)
         return WorkerPlan(Operator.of(steps, ()), leaving, may_wait)
 
     def records(self, source: DataFrame, pin: Pin | None = None, observation: Observation | None = None) -> DataFrame:

@@ -25,7 +25,7 @@ from enrich.stage.realtime.notes import Note
 from enrich.stage.realtime.patience import Patience
 from enrich.stage.realtime.pieces import columns_of
 from enrich.stage.steps.leaving.records import WorkerPlan
-from enrich.stage.steps.step import Columns, Work
+from enrich.stage.steps.step import Columns, Taking
 
 _log = logging.getLogger(__name__)
 
@@ -99,8 +99,7 @@ class _Piece:
     """Events on their way, and what does the work: it knows since when they wait."""
 
     came: Came
-    work: Work
-    columns: Columns
+    taking: Taking
 
     @property
     def partition(self) -> Partition:
@@ -112,7 +111,7 @@ class _Piece:
         from enrich.stage.worker.answers import NotYet
 
         try:
-            return self.work(self.columns)
+            return self.taking.taken()
         except NotYet:
             return None
 
@@ -194,7 +193,7 @@ class _Session:
         """What need not wait. What does is held, and what comes behind it in its partition."""
         plan, done = self._spec.plan, []
         for one in came.by_partition() if plan.may_wait else [came]:
-            piece = _Piece(one, plan.operator.begin(None), columns_of(one))
+            piece = _Piece(one, plan.operator.taking(columns_of(one)))
             queue = self._waiting.get(piece.partition)
             columns = piece.worked() if queue is None else None
             if columns is not None:

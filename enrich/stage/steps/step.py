@@ -1,5 +1,6 @@
 """The interface of a step, and several of them as one."""
 
+from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -62,9 +63,26 @@ class Operator:
 
         return take
 
+    def taking(self, columns: Columns) -> "Taking":
+        return Taking(self.steps, columns)
+
     def run(self, batches: Iterator[tuple[pa.Array, ...]], pin: Pin | None) -> Iterator[pa.Array]:
         take = self.begin(pin)
         for arrays in batches:
             columns = take(dict(zip(self.inputs, arrays, strict=True)))
             made = [columns[name] for name in self.outputs]
             yield pa.StructArray.from_arrays(made, fields=list(self.kind))
+
+
+class Taking:
+    """All steps of one batch. If one raises, the next call goes on with it: what was made before is kept."""
+
+    def __init__(self, steps: Sequence[Step], columns: Columns) -> None:
+        self._works = deque(step.begin(None) for step in steps)
+        self._columns = dict(columns)
+
+    def taken(self) -> Columns:
+        while self._works:
+            self._columns |= self._works[0](self._columns)
+            self._works.popleft()
+        return self._columns

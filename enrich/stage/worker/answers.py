@@ -1,7 +1,7 @@
 """Answers one batch of events: all lookups at one seq, waiting if a policy says so, then the policies."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -54,8 +54,9 @@ class Views(Protocol):
     def pause(self) -> None:
         """Waits a moment for a newer seq. Raises NotYet where something else can be done meanwhile."""
 
-    def load(self, name: str, keys: Sequence[bytes]) -> None:
-        """Waits until these keys of a table on demand are loaded, within its deadline."""
+    def load(self, wanted: Mapping[str, Sequence[bytes]]) -> None:
+        """Waits until these keys of tables on demand are loaded, within each table's deadline. Raises NotYet as `pause`
+        does."""
 
     def deadline_s(self, name: str) -> float:
         """How long `on_miss: wait` may last for this table."""
@@ -122,12 +123,13 @@ def _found_or_waited(lookups: Sequence[StageLookup], views: Views, questions: Qu
 
 def _loaded(lookups: Sequence[StageLookup], found: Sequence[Found], views: Views, questions: Questions) -> bool:
     """Whether rows that events wait for have been loaded meanwhile, of tables on demand."""
-    has_loaded = False
+    wanted: dict[str, list[bytes]] = {}
     for lookup, each, keys in zip(lookups, found, questions.keys, strict=True):
         if lookup.loads and (missing := questions.usable & may_be_loaded(each)).any():
-            views.load(lookup.table, distinct(keys, missing))
-            has_loaded = True
-    return has_loaded
+            wanted.setdefault(lookup.table, []).extend(distinct(keys, missing))
+    if wanted:
+        views.load(wanted)
+    return bool(wanted)
 
 
 def _found(lookup: StageLookup, views: Views, keys: pa.Array, times: pa.Array | None) -> Found:

@@ -3,7 +3,8 @@
 import os
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import pyarrow as pa
 
@@ -17,6 +18,7 @@ from enrich.stage.worker.gate import Gate
 from enrich.stage.worker.pinned import pinned
 from stores.clock import SystemClock
 from stores.protocol import TableView
+from stores.table import Seq
 
 
 class WorkerTables:
@@ -27,6 +29,8 @@ class WorkerTables:
         self._reader = AgentReader(from_wire(spec.pipeline), tables=[rule.name for rule in spec.rules])
         self._gate = Gate(self._reader, spec.rules, SystemClock())
         self._rules = {rule.name: rule for rule in spec.rules}
+        self._loads = ThreadPoolExecutor(_LOADS_AT_ONCE, "load")
+        """Of pieces. A thread is started when one is needed."""
 
     def begin(self, pin: Pin | None) -> "TaskTables":
         """The tables for one task, at the newest seq, once they are fresh enough and have reached the pin. Raises
@@ -36,7 +40,7 @@ class WorkerTables:
 
     def begin_piece(self) -> "PieceTables":
         """The same for a piece of a slot."""
-        return PieceTables(self, self._gate.enter(), None)
+        return PieceTables(self, self._gate.enter())
 
     def newer(self) -> AgentSnapshot:
         self._reader.refresh()
@@ -50,10 +54,18 @@ class WorkerTables:
     def load(self, name: str, keys: Sequence[bytes]) -> None:
         self._reader.load(name, keys, patience_s=self.deadline_s(name))
 
+    def begin_load(self, name: str, keys: Sequence[bytes]) -> "Future[Seq | None]":
+        """What `reach` needs once the keys are loaded."""
+        return self._loads.submit(self._reader.loaded, name, keys, self.deadline_s(name))
+
+    def reach(self, seq: Seq | None) -> None:
+        self._reader.reach(seq)
+
     def deadline_s(self, name: str) -> float:
         return self._rules[name].deadline_s
 
     def close(self) -> None:
+        self._loads.shutdown(wait=False, cancel_futures=True)
         self._reader.close()
 
     def states(self) -> list[dict[str, object]]:
@@ -94,8 +106,9 @@ class TaskTables:
         time.sleep(_LOOK_EVERY_S)
         self.renew()
 
-    def load(self, name: str, keys: Sequence[bytes]) -> None:
-        self._tables.load(name, keys)
+    def load(self, wanted: Mapping[str, Sequence[bytes]]) -> None:
+        for name, keys in wanted.items():
+            self._tables.load(name, keys)
 
     def deadline_s(self, name: str) -> float:
         return self._tables.deadline_s(name)
@@ -104,11 +117,25 @@ class TaskTables:
 class PieceTables(TaskTables):
     """The tables as one piece of a partition sees them: others go on while it waits."""
 
+    def __init__(self, tables: WorkerTables, snapshot: AgentSnapshot) -> None:
+        super().__init__(tables, snapshot, None)
+        self._loads: dict[str, Future[Seq | None]] = {}
+
+    def load(self, wanted: Mapping[str, Sequence[bytes]]) -> None:
+        for name, keys in wanted.items():
+            if name not in self._loads:
+                self._loads[name] = self._tables.begin_load(name, keys)
+        if not all(self._loads[name].done() for name in wanted):
+            raise NotYet
+        for name in wanted:
+            self._tables.reach(self._loads[name].result())
+
     def pause(self) -> None:
         raise NotYet
 
 
 _LOOK_EVERY_S = 0.02
+_LOADS_AT_ONCE = 64
 _STATES = pa.schema(
     [
         ("host", pa.string()),

@@ -20,6 +20,7 @@ from enrich.stage.realtime.progress import MARK
 from enrich.stage.run import slots
 from tests.integration.stage.test_life import Run, running
 from tests.integration.stage.test_run import LOOKUP
+from tests.support.rows_by_key import rows_by_key
 from tests.support.seed import rounds
 from tests.support.stages import Load, running_stage
 from tests.support.waiting import GUARD_S, wait_until
@@ -309,6 +310,37 @@ def test_events_that_wait_for_their_rows_hold_up_their_own_partition_alone(spark
         until(world, stage, 40, run)
     assert world.ids(stage) == Counter(range(40))
     assert {event["id"]: event["user"]["plan"] for event in world.output(stage)}[1] == "late"
+
+
+def test_an_event_waits_for_its_row_of_a_table_on_demand_and_holds_up_its_partition_alone(spark, world):
+    producer = new_producer(world.cluster.connection)
+
+    def send(number, user, partition):
+        producer.produce(world.topic("enrich.in"), b'{"id":%d,"user_id":"%s"}' % (number, user), partition=partition)
+        producer.flush()
+
+    with rows_by_key(ann={"plan": "free"}, bob={"plan": "pro"}) as rows:
+        accounts = {"loader": {"http": rows.url}, "on_demand": True, "columns": "plan string"}
+        world.document["tables"] = {"accounts": accounts}
+        lookup = {"table": "accounts", "key": "user_id", "as": "account", "on_miss": "wait", "then": "dlq"}
+        stage = world.stage("enrich", [lookup], profile="realtime")
+        with running(spark, world, stage) as run:
+            send(0, b"ann", 0)
+            until(world, stage, 1, run)
+            rows.gate.clear()
+            send(1, b"bob", 0)
+            send(2, b"nobody", 0)
+            wait_until(lambda: rows.asked["bob"], what="the question for the row")
+            for number in range(3, 40):
+                send(number, b"ann", number % 2)
+            wait_until(lambda: set(range(3, 40, 2)) <= set(world.ids(stage)), what="the other partition's events")
+            assert not set(world.ids(stage)) & {1, 2, *range(4, 40, 2)}
+            rows.gate.set()
+            until(world, stage, 39, run)
+            wait_until(lambda: world.dead_letters(stage), what="the event without a row")
+    assert world.ids(stage) == Counter({*range(40)} - {2})
+    assert {event["id"]: event["account"] for event in world.output(stage)}[1] == {"plan": "pro"}
+    assert rows.asked == {"ann": 1, "bob": 1, "nobody": 1}
 
 
 def test_speculation_is_refused(world, stage):

@@ -186,18 +186,6 @@ REFUSED: list[Refused] = [
         "stages.enrich.writeback",
         "not with profile: realtime; use latency, or a route with `key` and `select`",
     ),
-    (
-        "realtime does not wait for tables on demand",
-        [
-            ("stages.enrich.profile", "realtime"),
-            ("tables.limits", {"loader": {"http": "http://h/{key}"}, "on_demand": True, "columns": "rps int"}),
-            (f"{LOOKUP}.table", "limits"),
-            (f"{LOOKUP}.select", ABSENT),
-            (f"{LOOKUP}.on_miss", "wait"),
-        ],
-        "stages.enrich.lookups[0].on_miss",
-        "wait, with a table on demand: not with profile: realtime; use latency",
-    ),
 ]
 
 

@@ -50,8 +50,8 @@ class Tables:
     def pause(self):
         self.renew()
 
-    def load(self, name, keys):
-        raise AssertionError(f"the table {name} is not on demand: {keys}")
+    def load(self, wanted):
+        raise AssertionError(f"these tables are not on demand: {wanted}")
 
     def deadline_s(self, _):
         return 60.0

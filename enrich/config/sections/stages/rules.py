@@ -37,7 +37,7 @@ def stage_rules(
         yield from _lookup_rules(stage, here, lookup, at)
         yield from _table_rules(stage, here, lookup, at, tables)
     yield from _replay_rules(stage, here)
-    yield from _realtime_rules(stage, here, tables)
+    yield from _realtime_rules(stage, here)
     yield from _output_rules(stage, here, has_registry=kafka.registry is not None)
 
 
@@ -62,7 +62,7 @@ def _output_rules(stage: Stage, here: Path, *, has_registry: bool) -> Iterator[F
     yield from route_rules(stage.routes, stage.otherwise, here, has_dlq=has_dlq, has_registry=has_registry)
 
 
-def _realtime_rules(stage: Stage, here: Path, tables: Mapping[str, Table]) -> Iterator[Finding]:
+def _realtime_rules(stage: Stage, here: Path) -> Iterator[Finding]:
     if stage.profile != Profile.realtime:
         if stage.slots is not None:
             yield Finding((*here, "slots"), "needs profile: realtime", about=((*here, "profile"),))
@@ -72,9 +72,6 @@ def _realtime_rules(stage: Stage, here: Path, tables: Mapping[str, Table]) -> It
         yield Finding((*here, "replay"), f"{way}: only a batch has a pin", about=about)
     if stage.writeback is not None:
         yield Finding((*here, "writeback"), f"{way}, or a route with `key` and `select`", about=about)
-    for index, lookup in enumerate(stage.lookups):
-        if lookup.on_miss == OnMiss.wait and lookup.table in tables and tables[lookup.table].on_demand:
-            yield Finding((*here, "lookups", index, "on_miss"), f"wait, with a table on demand: {way}", about=about)
 
 
 def _field_rules(stage: Stage, here: Path) -> Iterator[Finding]:
