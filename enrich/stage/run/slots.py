@@ -5,6 +5,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 
+from enrich.base.backoff import Backoff
 from enrich.base.errors import ConfigError, EnrichError, Fenced, Retryable
 from enrich.stage.plan.plan import StagePlan
 from enrich.stage.progress.source_topics import NAME, Position, SourceTopics
@@ -71,7 +72,10 @@ class SlotFlow:
         self._watch: SourceWatch | None = None
         self._run: Run | None = None
         self._job: SlotJob | None = None
-        self._failures = 0
+        self._failures = self._events_then = 0
+        self._anew_at: float | None = None
+        """When to try again to begin all slots anew, since the brokers did not answer."""
+        self._pause = Backoff(0.5, 10.0)
         self._asked_at = 0.0
         self._lacks_since: float | None = None
         """Since when some slots have ended, and others not."""
@@ -91,18 +95,26 @@ class SlotFlow:
         self._begin_job()
 
     def has_ended(self, within_s: float) -> bool:
+        if self._anew_at is not None:
+            time.sleep(max(0.0, min(within_s, self._anew_at - time.monotonic())))
+            if time.monotonic() >= self._anew_at:
+                self._begin_anew()
+            return False
         if self._job is None:
             raise RuntimeError("the job has not begun")
         try:
             if not self._job.has_ended(within_s):
                 return False
         except SlotJobFailed as failed:
-            self._begin_again(failed)
+            self._note_failure(failed)
+            self._begin_anew()
             return False
         raise Fenced("another driver runs this stage", next_step="run one driver of a stage only")
 
     def look(self) -> None:
         self._start.progress.stay_alone(next(iter(self._partitions)))
+        if self._anew_at is not None:
+            return
         try:
             self._count(self._commits.read(self._all, _DEADLINE_S))
             if time.monotonic() - self._asked_at >= _TOPICS_EVERY_S:
@@ -159,18 +171,31 @@ class SlotFlow:
         self._job = SlotJob(*own, self._mark.id, start.found.limits.most)
         self._lacks_since = None
 
-    def _begin_again(self, failed: SlotJobFailed) -> None:
-        """Workers and executors die; that is no reason for the stage to end."""
-        before = self._counted.totals()["events"]
-        self._end_run()
-        self._failures = 0 if self._counted.totals()["events"] > before else self._failures + 1
+    def _note_failure(self, failed: SlotJobFailed) -> None:
+        """Workers and executors die; that is no reason for the stage to end, unless it comes to nothing again and
+        again."""
+        events = self._counted.totals()["events"]
+        self._failures = 1 if events > self._events_then else self._failures + 1
+        self._events_then = events
         if self._watch is not None:
             self._watch.require_same_now()
-        if self._failures >= _MOST_FAILURES:
+        if self._failures > _MOST_FAILURES:
             raise failed.error
         _log.warning("the slots begin again", extra={"reason": str(failed.error)})
-        self._begin_run()
-        self._begin_job()
+
+    def _begin_anew(self) -> None:
+        """All slots; later, if the brokers do not answer now."""
+        try:
+            self._end_run()
+            self._begin_run()
+            self._begin_job()
+        except Retryable as error:
+            wait_s = self._pause.next_s()
+            self._anew_at = time.monotonic() + wait_s
+            _log.warning("the slots cannot begin now", extra={"reason": str(error), "in_s": wait_s})
+        else:
+            self._anew_at = None
+            self._pause.reset()
 
     def _end_run(self) -> None:
         """Once no slot can commit any more all that they have done is counted."""
@@ -202,11 +227,9 @@ class SlotFlow:
         _log.info(
             "the source has grown; the slots begin again", extra={"partitions": sum(map(len, partitions.values()))}
         )
-        self._end_run()
         self.source, self._partitions = known, partitions
         self.source.keep_with(self._start.checkpoint)
-        self._begin_run()
-        self._begin_job()
+        self._begin_anew()
 
     def _look_for_ended(self) -> None:
         """A driver that takes over shuts out all slots. If only some have ended, nobody reads their partitions."""
@@ -216,9 +239,7 @@ class SlotFlow:
             self._lacks_since = time.monotonic()
         elif time.monotonic() - self._lacks_since >= _LACKING_S:
             _log.warning("some slots have ended; all begin again")
-            self._end_run()
-            self._begin_run()
-            self._begin_job()
+            self._begin_anew()
 
     def _count(self, commits: Commits) -> None:
         run = None if self._run is None else self._run.id

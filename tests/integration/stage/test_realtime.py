@@ -1,6 +1,7 @@
 """`profile: realtime`: events flow through slots, each written once, and the stage's life is that of any other."""
 
 import json
+import os
 from collections import Counter
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -15,11 +16,12 @@ from enrich.kafka.writing.transactions import TransactionalProducer
 from enrich.stage.progress.starting import From
 from enrich.stage.realtime import taking_over
 from enrich.stage.realtime.assignment import transactional_id
-from enrich.stage.realtime.commits import commits_of, read_commits
+from enrich.stage.realtime.commits import GroupCommits, commits_of, read_commits
 from enrich.stage.realtime.progress import MARK
 from enrich.stage.run import slots
 from tests.integration.stage.test_life import Run, running
 from tests.integration.stage.test_run import LOOKUP
+from tests.support.processes import kill, python_workers
 from tests.support.rows_by_key import rows_by_key
 from tests.support.seed import rounds
 from tests.support.stages import Load, running_stage
@@ -236,6 +238,24 @@ def test_brokers_that_stand_still_are_waited_for(spark, world, stage):
         world.send(stage, [{"id": 0}])
         until(world, stage, 1, run)
         with world.cluster.brokers_away():
+            assert run.error is None
+        world.send(stage, [{"id": 1}])
+        until(world, stage, 2, run)
+    assert world.ids(stage) == Counter(range(2))
+
+
+def test_workers_that_die_while_the_brokers_are_away_are_replaced_once_these_are_back(
+    spark, world, stage, monkeypatch, caplog
+):
+    patient = GroupCommits.read
+    monkeypatch.setattr(GroupCommits, "read", lambda self, partitions, _=0.0: patient(self, partitions, 1.0))
+    with running(spark, world, stage) as run:
+        world.send(stage, [{"id": 0}])
+        until(world, stage, 1, run)
+        with world.cluster.brokers_away():
+            for worker in python_workers(os.getpid()):
+                kill(worker)
+            wait_until(lambda: run.error or "the slots cannot begin now" in caplog.text, what="a try")
             assert run.error is None
         world.send(stage, [{"id": 1}])
         until(world, stage, 2, run)
