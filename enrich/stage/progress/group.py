@@ -5,9 +5,8 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing, suppress
-from functools import partial
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 
 from confluent_kafka import Consumer, TopicPartition
 
@@ -86,32 +85,8 @@ class StageProgress:
 
     def commit_these(self, offsets: Sequence[TopicPartition]) -> None:
         """At once, with notes of their own."""
-        self._require_answered()
-        self._commit_now(offsets)
-
-    def _commit_now(self, offsets: Sequence[TopicPartition]) -> None:
         with self._producer.transaction():
             self._producer.send_offsets(offsets, self._consumer.consumer_group_metadata())
-
-    def require_alone(self, topic: str) -> None:
-        """Raises Fenced if another driver took over. `topic`: one of the source."""
-        self._require_answered()
-        try:
-            self._ask(topic)
-        except Fenced as error:
-            raise _another_driver(error) from error
-
-    def stay_alone(self, topic: str) -> None:
-        """Like `require_alone`, every few seconds, and without waiting for the answer."""
-        if time.monotonic() - self._committed_at >= _SAY_ALIVE_EVERY_S:
-            self._begin(partial(self._ask, topic))
-        self._raise_fenced()
-
-    def _ask(self, topic: str) -> None:
-        """By a transaction of which nothing stays: only the newest driver can begin one."""
-        with suppress(_Asked), self._producer.transaction():
-            self._producer.send_offsets([TopicPartition(topic, 0, 0)], self._consumer.consumer_group_metadata())
-            raise _Asked
 
     def reached(self, ends: Ends) -> None:
         """Takes the offsets below which all events are processed. Raises Fenced if another driver took over."""
@@ -119,21 +94,18 @@ class StageProgress:
             self._ends, self._is_new = ends, True
         waited = time.monotonic() - self._committed_at
         if self._ends and waited >= (_COMMIT_EVERY_S if self._is_new else _SAY_ALIVE_EVERY_S):
-            self._begin_commit()
+            self._begin()
         self._raise_fenced()
 
     def commit(self) -> None:
         """Commits what was reached, unless the brokers take too long: the next start relies on the checkpoint. Raises
         Fenced."""
-        if self._ends and self._waited_for() and self._begin_commit():
+        if self._ends and self._waited_for() and self._begin():
             self._waited_for()
         self._raise_fenced()
 
-    def _begin_commit(self) -> bool:
-        return self._begin(partial(self._commit, self._ends))
-
-    def _begin(self, call: Callable[[], None]) -> bool:
-        """Calls in a thread of its own: while brokers come back, the client's calls have exceeded their deadline by
+    def _begin(self) -> bool:
+        """Commits in a thread of its own: while brokers come back, the client's calls have exceeded their deadline by
         minutes, and a stage that hangs in them would notice nothing else."""
         if self._thread is not None and self._thread.is_alive():
             if time.monotonic() - self._committed_at >= _REMIND_S:
@@ -141,45 +113,39 @@ class StageProgress:
                 _log.warning("the brokers have not answered the commit of the group's offsets for a minute")
             return False
         self._committed_at, self._is_new = time.monotonic(), False
-        self._thread = threading.Thread(target=self._tried, args=[call], name="progress", daemon=True)
+        self._thread = threading.Thread(target=self._commit, args=[self._ends], name="progress", daemon=True)
         self._thread.start()
         return True
 
     def _waited_for(self) -> bool:
         """Waits for the commit under way. False if it takes too long."""
-        try:
-            self._require_answered()
-        except Retryable as error:
-            _log.warning("ending without the last commit of the group's offsets", extra={"reason": str(error)})
+        if self._thread is None:
+            return True
+        self._thread.join(_LAST_COMMIT_S)
+        if self._thread.is_alive():
+            _log.warning("the brokers do not answer the commit of the group's offsets; ending without it")
             return False
         return True
-
-    def _require_answered(self) -> None:
-        """The client makes one transaction at a time."""
-        if self._thread is not None:
-            self._thread.join(_LAST_COMMIT_S)
-            if self._thread.is_alive():
-                raise Retryable("Kafka: the brokers do not answer a commit", where=f"consumer group {self.group}")
 
     def _raise_fenced(self) -> None:
         if self._fenced is not None:
             raise self._fenced
 
     def _commit(self, ends: Ends) -> None:
-        self._commit_now(
-            [
-                TopicPartition(topic, p, offset, self._note)
-                for topic, partitions in ends.items()
-                for p, offset in partitions.items()
-            ]
-        )
-
-    def _tried(self, call: Callable[[], None]) -> None:
-        """Once. If that fails, the next commit tries again."""
+        """Commits once. If that fails, the next commit tries again."""
+        offsets = [
+            TopicPartition(topic, p, offset, self._note)
+            for topic, partitions in ends.items()
+            for p, offset in partitions.items()
+        ]
         try:
-            call()
+            with self._producer.transaction():
+                self._producer.send_offsets(offsets, self._consumer.consumer_group_metadata())
         except Fenced as error:
-            self._fenced = _another_driver(error)
+            self._fenced = Fenced(
+                "another driver runs this stage", where=error.where, next_step="run one driver of a stage only"
+            )
+            self._fenced.__cause__ = error
         except Retryable as error:
             self._is_new = True
             _log.warning("the group's offsets are not committed; trying again", extra={"reason": str(error)})
@@ -190,16 +156,6 @@ class StageProgress:
     def close(self) -> None:
         self._producer.close()
         self._consumer.close()
-
-
-class _Asked(Exception):
-    """Ends a transaction of which nothing is to stay."""
-
-
-def _another_driver(error: Fenced) -> Fenced:
-    fenced = Fenced("another driver runs this stage", where=error.where, next_step="run one driver of a stage only")
-    fenced.__cause__ = error
-    return fenced
 
 
 def _committed(consumer: Consumer, group: str, topic: str, partitions: list[int]) -> tuple[dict[int, int], str | None]:

@@ -13,6 +13,7 @@ _LONGEST = 4_000
 @dataclass(frozen=True)
 class Note:
     run: str
+    """Of a driver: what is before the point is the same for all of its runs."""
     slot: int
     counts: Counts | None = None
     """Only one partition of a slot carries them."""

@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
-from uuid import uuid4
 
 from confluent_kafka import TopicPartition
 
@@ -46,6 +45,7 @@ class Run:
 def take_over(
     connection: Connection,
     group: str,
+    run_id: str,
     partitions: Mapping[str, Sequence[int]],
     slots: int,
     begins: Position,
@@ -56,7 +56,7 @@ def take_over(
     the group is. `oldest`: the first offsets of a topic, for partitions of which the group has none. `commit`: commits
     in a transaction of the driver, who has fenced all other drivers."""
     count = max(1, min(slots, sum(map(len, partitions.values()))))
-    run = Run(str(uuid4()), group, assigned(partitions, count))
+    run = Run(run_id, group, assigned(partitions, count))
     slot_of = {each: slot for slot, own in enumerate(run.slots) for each in own}
     firsts = {topic: begins.get(topic) or {} for topic in partitions}
     owned: defaultdict[int, list[Partition]] = defaultdict(list)

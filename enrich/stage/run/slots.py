@@ -4,6 +4,7 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
+from uuid import uuid4
 
 from enrich.base.backoff import Backoff
 from enrich.base.errors import ConfigError, EnrichError, Fenced, Retryable
@@ -70,6 +71,8 @@ class SlotFlow:
         self.metrics = start.new_metrics(self.plan)
         self._counted = Counted(self.metrics)
         self._watch: SourceWatch | None = None
+        self._driver = str(uuid4())
+        self._runs = 0
         self._run: Run | None = None
         self._job: SlotJob | None = None
         self._failures = self._events_then = 0
@@ -109,10 +112,9 @@ class SlotFlow:
             self._note_failure(failed)
             self._begin_anew()
             return False
-        raise Fenced("another driver runs this stage", next_step="run one driver of a stage only")
+        raise _another_driver()
 
     def look(self) -> None:
-        self._start.progress.stay_alone(next(iter(self._partitions)))
         if self._anew_at is not None:
             return
         try:
@@ -148,11 +150,12 @@ class SlotFlow:
 
     def _begin_run(self) -> None:
         start = self._start
-        start.progress.require_alone(next(iter(self._partitions)))
         cores, most = slots_of(start.spark), start.stage.slots
+        self._runs += 1
         self._run = take_over(
             start.connection,
             self._group,
+            f"{self._driver}.{self._runs}",
             self._partitions,
             cores if most is None else min(cores, most),
             self._mark.first_offsets,
@@ -242,6 +245,9 @@ class SlotFlow:
             self._begin_anew()
 
     def _count(self, commits: Commits) -> None:
+        runs = {each.note.run for each in commits.values() if each.note is not None}
+        if not all(each.startswith(f"{self._driver}.") for each in runs):
+            raise _another_driver()
         run = None if self._run is None else self._run.id
         counts = {
             each.note.slot: each.note.counts
@@ -270,6 +276,10 @@ class SlotFlow:
             kept=start.require_kept,
         )
         return {topic: first_offsets(options, start.topics, topic) for topic in start.found.partitions}
+
+
+def _another_driver() -> Fenced:
+    return Fenced("another driver runs this stage", next_step="run one driver of a stage only")
 
 
 def _position(commits: Commits) -> Position:

@@ -5,11 +5,10 @@ from contextlib import closing
 import pytest
 from confluent_kafka import TopicPartition
 
-from enrich.base.errors import ConfigError, Fenced, WouldLoseData
+from enrich.base.errors import ConfigError, WouldLoseData
 from enrich.kafka import new_group_consumer
 from enrich.stage.progress.group import StageProgress
 from enrich.stage.progress.starting import From, starting_options
-from tests.support.waiting import wait_until
 
 
 @pytest.fixture
@@ -51,28 +50,3 @@ def test_the_group_of_earlier_releases_is_told_of_and_taken_only_when_somebody_s
     with pytest.raises(ConfigError, match=r"enrich\.enrich"):
         started("three", "group")
     assert started("three", "group:enrich.enrich") == {"startingOffsets": f'{{"{topic}": {{"0": 7}}}}'}
-
-
-def test_a_driver_asks_whether_it_is_the_newest_and_commits_nothing(cluster, topic, started):
-    commit(cluster, "four", topic, 20)
-    with (
-        closing(StageProgress(cluster.connection, "four", "enrich")) as older,
-        closing(StageProgress(cluster.connection, "four", "enrich")) as newer,
-    ):
-        older.take_over()
-        older.require_alone(topic)
-        newer.take_over()
-        with pytest.raises(Fenced, match="another driver"):
-            older.require_alone(topic)
-
-        def knows():
-            try:
-                older.stay_alone(topic)
-            except Fenced:
-                return True
-            return False
-
-        wait_until(knows, what="the older driver to know of the newer one")
-        newer.stay_alone(topic)
-        newer.require_alone(topic)
-    assert started("four", "group") == {"startingOffsets": f'{{"{topic}": {{"0": 20}}}}'}

@@ -17,6 +17,7 @@ from enrich.stage.progress.starting import From
 from enrich.stage.realtime import taking_over
 from enrich.stage.realtime.assignment import transactional_id
 from enrich.stage.realtime.commits import GroupCommits, commits_of, read_commits
+from enrich.stage.realtime.notes import Note
 from enrich.stage.realtime.progress import MARK
 from enrich.stage.run import slots
 from tests.integration.stage.test_life import Run, running
@@ -42,6 +43,12 @@ def until(world, stage, number, run=None):
         return len(world.ids(stage)) >= number
 
     wait_until(all_there, what=f"{number} events")
+
+
+def notes(world, group, partitions):
+    """Who has committed last."""
+    commits = read_commits(world.cluster.connection, group, partitions)
+    return [each.note for each in commits.values() if each.note is not None]
 
 
 def test_a_stage_enriches_follows_its_table_drains_on_sigterm_and_goes_on_where_it_was(world, stage):
@@ -163,6 +170,24 @@ def test_the_newer_of_two_drivers_shuts_the_older_one_out_and_no_event_is_writte
     assert world.ids(stage) == Counter(range(load.sent))
 
 
+def test_a_driver_that_stood_still_while_another_took_over_does_not_take_its_slots_back(spark, world, stage):
+    world.send(stage, [{"id": 0}])
+    group, partitions = world.progress(stage).group, [(world.topic("enrich.in"), number) for number in range(2)]
+    with running(spark, world, stage) as run:
+        until(world, stage, 1, run)
+        (slot,) = {each.slot for each in notes(world, group, partitions[:1])}
+        with (
+            closing(TransactionalProducer(world.cluster.connection, transactional_id(group, slot))) as newer,
+            closing(new_assigned_consumer(world.cluster.connection, group)) as consumer,
+        ):
+            newer.start()
+            with newer.transaction():
+                note = Note("another.1", slot).to_text()
+                newer.send_offsets([TopicPartition(*partitions[0], 1, note)], consumer.consumer_group_metadata())
+        assert isinstance(run.end(), Fenced)
+    assert [each.run for each in notes(world, group, partitions[:1])] == ["another.1"]
+
+
 def test_what_a_killed_slot_has_left_open_holds_up_no_start(spark, world, stage):
     world.send(stage, [{"id": 0}])
     with running(spark, world, stage) as run:
@@ -229,8 +254,7 @@ def test_a_stage_has_no_more_slots_than_it_is_given(spark, world):
     with running(spark, world, stage) as run:
         until(world, stage, 20, run)
     partitions = [(world.topic("enrich.in"), number) for number in range(2)]
-    commits = read_commits(world.cluster.connection, world.progress(stage).group, partitions)
-    assert [each.note.slot for each in commits.values() if each.note is not None] == [0, 0]
+    assert [each.slot for each in notes(world, world.progress(stage).group, partitions)] == [0, 0]
 
 
 def test_brokers_that_stand_still_are_waited_for(spark, world, stage):
