@@ -245,16 +245,14 @@ class SlotFlow:
             self._begin_anew()
 
     def _count(self, commits: Commits) -> None:
-        runs = {each.note.run for each in commits.values() if each.note is not None}
-        if not all(each.startswith(f"{self._driver}.") for each in runs):
+        if self._run is None:
+            raise RuntimeError("nothing is taken over")
+        own = (commits[each].note for each in self._run.partitions if each in commits)
+        notes = [each for each in own if each is not None]
+        if not all(each.run.startswith(f"{self._driver}.") for each in notes):
             raise _another_driver()
-        run = None if self._run is None else self._run.id
-        counts = {
-            each.note.slot: each.note.counts
-            for each in commits.values()
-            if each.note is not None and each.note.run == run and each.note.counts is not None
-        }
-        self._counted.slots(counts)
+        run = self._run.id
+        self._counted.slots({each.slot: each.counts for each in notes if each.run == run and each.counts is not None})
         behind: dict[str, int] = {}
         for topic, ends in self._start.topics.ends(sorted(self._partitions)).items():
             if not isinstance(ends, EnrichError):
