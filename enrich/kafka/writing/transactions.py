@@ -18,7 +18,13 @@ from enrich.kafka.clients.making import Connection, new_producer
 from enrich.kafka.writing.dead_letters import HeaderList
 
 _ABORT_S = 5.0
-_DEFAULTS = {"queue.buffering.max.kbytes": 65536, "batch.size": 1_000_000}
+_DEFAULTS = {
+    "queue.buffering.max.kbytes": 65536,
+    "batch.size": 1_000_000,
+    # When a group's coordinator comes back, librdkafka may sleep until a broker's state changes, whatever the time-out
+    # (librdkafka's issues 5456 and 5511): for minutes. Asking for metadata changes one.
+    "topic.metadata.refresh.interval.ms": 2_000,
+}
 
 
 DatedRecord = tuple[bytes, bytes | None, Any, int]
@@ -61,9 +67,10 @@ class TransactionalProducer:
         self._headers: list[tuple[str, str | bytes | None]] = [*headers]
         self._connection = connection
         self._id = transactional_id
-        own = {"transactional.id": transactional_id, "transaction.timeout.ms": round(timeout_s * 1000)}
-        defaults = {name: value for name, value in _DEFAULTS.items() if name not in connection}
-        self._producer: Producer = new_producer(connection, **defaults, **own)
+        self._timeout_s = timeout_s
+        self._producer = self._new_client()
+        self._must_start = False
+        """Before the next transaction: the client is a new one."""
         self._where = f"transactional.id {transactional_id}"
         self._deadline_s = deadline_s
         self._failure: EnrichError | None = None
@@ -90,6 +97,9 @@ class TransactionalProducer:
         with kafka_errors(self._where):
             if self._is_open:
                 self._end()
+            if self._must_start:
+                self._producer.init_transactions(self._deadline_s)
+                self._must_start = False
             self._producer.poll(0)  # what is still told of the last transaction says nothing of this one
             self._offsets.clear()
             self._failure = None
@@ -214,11 +224,18 @@ class TransactionalProducer:
     def _end(self) -> None:
         """Repeats the call that was not confirmed, since the client accepts no other: the commit, if that has begun."""
         try:
-            self._producer.abort_transaction(self._deadline_s)
+            try:
+                self._producer.abort_transaction(self._deadline_s)
+            except KafkaException as exception:
+                if exception.args[0].code() not in (KafkaError._CONFLICT, KafkaError._STATE):
+                    raise
+                self._end_commit()
         except KafkaException as exception:
-            if exception.args[0].code() not in (KafkaError._CONFLICT, KafkaError._STATE):
+            if exception.args[0].code() != KafkaError.INVALID_TXN_STATE:
                 raise
-            self._end_commit()
+            # The coordinator has heard nothing of the transaction, and knows no newer producer of this id: then it
+            # would have said so. This client takes its answer for fatal.
+            self._producer, self._must_start = self._new_client(), True
         self._is_open = False
 
     def _end_commit(self) -> None:
@@ -253,6 +270,11 @@ class TransactionalProducer:
                 raise translated from exception
             else:
                 return
+
+    def _new_client(self) -> Producer:
+        own = {"transactional.id": self._id, "transaction.timeout.ms": round(self._timeout_s * 1000)}
+        defaults = {name: value for name, value in _DEFAULTS.items() if name not in self._connection}
+        return new_producer(self._connection, **defaults, **own)
 
     def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
         # Called for each record: do here only what cannot be done once per transaction.

@@ -5,22 +5,12 @@ from collections import Counter
 
 import pytest
 
-from enrich.dev import Stack
 from tests.support.processes import kill
 from tests.support.seed import rounds
 from tests.support.stages import Load, StageWorld, running_stage
 from tests.support.topics import Cluster
 
 LOOKUP = {"table": "users", "key": "user_id", "as": "user", "on_miss": "dlq"}
-
-
-@pytest.fixture
-def own_stack(tmp_path):
-    """A broker that a test may kill."""
-    stack = Stack(tmp_path / "stack")
-    stack.up()
-    yield stack
-    stack.reset(yes=True)
 
 
 def ids(messages):
