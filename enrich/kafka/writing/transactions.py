@@ -21,8 +21,8 @@ _ABORT_S = 5.0
 _DEFAULTS = {
     "queue.buffering.max.kbytes": 65536,
     "batch.size": 1_000_000,
-    # When a group's coordinator comes back, librdkafka may sleep until a broker's state changes, whatever the time-out
-    # (librdkafka's issues 5456 and 5511): for minutes. Asking for metadata changes one.
+    # When a group's coordinator comes back, librdkafka may sleep for minutes, whatever the time-out, until a broker's
+    # state changes. Asking for metadata changes one. See docs/adr/0066.
     "topic.metadata.refresh.interval.ms": 2_000,
 }
 
