@@ -128,7 +128,11 @@ class SlotFlow:
 
     def drain(self) -> None:
         """What slots have begun they leave to those who come next: nothing of it is written."""
-        self._end_run()
+        try:
+            self._end_run()
+        except Retryable as error:
+            # Only the totals may be short. What is open the brokers end, or the next start.
+            _log.warning("the brokers do not answer; ending without them", extra={"reason": str(error)})
 
     def end(self, failure: EnrichError | None) -> bool:
         self._stop_job()
@@ -204,11 +208,11 @@ class SlotFlow:
         """Once no slot can commit any more all that they have done is counted."""
         self._stop_job()
         self._end_slots()
-        self._count(self._commits.read(self._all))
+        self._count(self._commits.read(self._all, _DEADLINE_S))
 
     def _end_slots(self) -> None:
         if self._run is not None:
-            commits = self._commits.read(self._all)
+            commits = self._commits.read(self._all, _DEADLINE_S)
             end_slots(self._start.connection, self._group, commits, of=self._run.id)
 
     def _stop_job(self) -> None:

@@ -16,7 +16,7 @@ from enrich.kafka.writing.transactions import TransactionalProducer
 from enrich.stage.progress.starting import From
 from enrich.stage.realtime import taking_over
 from enrich.stage.realtime.assignment import transactional_id
-from enrich.stage.realtime.commits import GroupCommits, commits_of, read_commits
+from enrich.stage.realtime.commits import commits_of, read_commits
 from enrich.stage.realtime.notes import Note
 from enrich.stage.realtime.progress import MARK
 from enrich.stage.run import slots
@@ -26,7 +26,7 @@ from tests.support.processes import kill, python_workers
 from tests.support.rows_by_key import rows_by_key
 from tests.support.seed import rounds
 from tests.support.stages import Load, running_stage
-from tests.support.waiting import GUARD_S, wait_until
+from tests.support.waiting import GUARD_S, wait_until, when_reachable
 
 
 @pytest.fixture
@@ -268,11 +268,7 @@ def test_brokers_that_stand_still_are_waited_for(spark, world, stage):
     assert world.ids(stage) == Counter(range(2))
 
 
-def test_workers_that_die_while_the_brokers_are_away_are_replaced_once_these_are_back(
-    spark, world, stage, monkeypatch, caplog
-):
-    patient = GroupCommits.read
-    monkeypatch.setattr(GroupCommits, "read", lambda self, partitions, _=0.0: patient(self, partitions, 1.0))
+def test_workers_that_die_while_the_brokers_are_away_are_replaced_once_these_are_back(spark, world, stage, caplog):
     with running(spark, world, stage) as run:
         world.send(stage, [{"id": 0}])
         until(world, stage, 1, run)
@@ -281,7 +277,22 @@ def test_workers_that_die_while_the_brokers_are_away_are_replaced_once_these_are
                 kill(worker)
             wait_until(lambda: run.error or "the slots cannot begin now" in caplog.text, what="a try")
             assert run.error is None
+        when_reachable(lambda: world.ids(stage))  # a broker that stood still for long has no leaders for a moment
         world.send(stage, [{"id": 1}])
+        until(world, stage, 2, run)
+    assert world.ids(stage) == Counter(range(2))
+
+
+def test_a_stage_ends_when_it_is_told_to_also_while_the_brokers_are_away(spark, world, stage):
+    world.send(stage, [{"id": 0}])
+    with running(spark, world, stage) as run:
+        until(world, stage, 1, run)
+        with world.cluster.brokers_away():
+            run.stop.set()
+            assert run.end() is None
+        when_reachable(lambda: world.ids(stage))
+        world.send(stage, [{"id": 1}])
+    with running(spark, world, stage) as run:
         until(world, stage, 2, run)
     assert world.ids(stage) == Counter(range(2))
 
