@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import ExitStack, closing
 from functools import cached_property
 
@@ -181,8 +181,7 @@ class _Work:
         ids = {name: ends.topic_id for name, ends in found.known.items()}
         recreated = next((name for name, one in ids.items() if self._ids.setdefault(name, one) != one), None)
         if recreated is not None:
-            # The client would read on at its old position.
-            raise Retryable("the topic was recreated: the route begins again", where=f"topic {recreated}")
+            raise _recreated(recreated)
         if not self._places.is_like(found, self._plan.retry_out):
             self.close()
         self._places = found
@@ -209,6 +208,7 @@ class _Work:
         try:
             forwarding, sorted_out = self._sorted_out(messages)
             done = positions(batch)
+            self._require_same({line.topic for line, _ in batch})
             self._tallying.begins(sorted_out, messages, done)
             forwarding.forward(sorted_out, done, self._reading.group, self._tallying.is_committed_next)
         except EnrichError as error:
@@ -226,6 +226,15 @@ class _Work:
         is_full = len(messages) >= self._most
         self._most = min(_MOST.records, self._most * 2)
         self._next_forward_s = self._clock().elapsed_s + (0.0 if is_full else _LEAST_APART_S)
+
+    def _require_same(self, topics: Collection[str]) -> None:
+        """The client reads on at its old position in a topic that was made again. With that position committed, what
+        stands before it would never be read."""
+        for name, found in self._clients.topics.identities(sorted(topics)).items():
+            if isinstance(found, EnrichError):
+                raise Retryable(found.what, where=f"topic {name}") from found
+            if self._ids.setdefault(name, found[0]) != found[0]:
+                raise _recreated(name)
 
     def _settled(self) -> None:
         self._trouble = None
@@ -275,3 +284,7 @@ class _Work:
     def _show(self, now_s: float) -> Shown:
         trouble = self._silence or self._trouble
         return shown(self._plan, self._reading, self._places, trouble, self._forwarded, now_s, self._shown)
+
+
+def _recreated(topic: str) -> Retryable:
+    return Retryable("the topic was recreated: the route begins again", where=f"topic {topic}")
