@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack, closing
 from functools import cached_property
 
@@ -178,10 +178,7 @@ class _Work:
             self._silence, self._next_look_s = error, now_s + _LOOK_AGAIN_S
             return
         self._silence = None
-        ids = {name: ends.topic_id for name, ends in found.known.items()}
-        recreated = next((name for name, one in ids.items() if self._ids.setdefault(name, one) != one), None)
-        if recreated is not None:
-            raise _recreated(recreated)
+        self._require_same({name: ends.topic_id for name, ends in found.known.items()})
         if not self._places.is_like(found, self._plan.retry_out):
             self.close()
         self._places = found
@@ -208,7 +205,7 @@ class _Work:
         try:
             forwarding, sorted_out = self._sorted_out(messages)
             done = positions(batch)
-            self._require_same({line.topic for line, _ in batch})
+            self._require_same(self._ids_now({line.topic for line, _ in batch}))
             self._tallying.begins(sorted_out, messages, done)
             forwarding.forward(sorted_out, done, self._reading.group, self._tallying.is_committed_next)
         except EnrichError as error:
@@ -227,14 +224,20 @@ class _Work:
         self._most = min(_MOST.records, self._most * 2)
         self._next_forward_s = self._clock().elapsed_s + (0.0 if is_full else _LEAST_APART_S)
 
-    def _require_same(self, topics: Collection[str]) -> None:
+    def _require_same(self, ids: Mapping[str, str]) -> None:
         """The client reads on at its old position in a topic that was made again. With that position committed, what
         stands before it would never be read."""
+        for name, one in ids.items():
+            if self._ids.setdefault(name, one) != one:
+                raise Retryable("the topic was recreated: the route begins again", where=f"topic {name}")
+
+    def _ids_now(self, topics: Collection[str]) -> Mapping[str, str]:
+        ids = {}
         for name, found in self._clients.topics.identities(sorted(topics)).items():
             if isinstance(found, EnrichError):
                 raise Retryable(found.what, where=f"topic {name}") from found
-            if self._ids.setdefault(name, found[0]) != found[0]:
-                raise _recreated(name)
+            ids[name] = found[0]
+        return ids
 
     def _settled(self) -> None:
         self._trouble = None
@@ -284,7 +287,3 @@ class _Work:
     def _show(self, now_s: float) -> Shown:
         trouble = self._silence or self._trouble
         return shown(self._plan, self._reading, self._places, trouble, self._forwarded, now_s, self._shown)
-
-
-def _recreated(topic: str) -> Retryable:
-    return Retryable("the topic was recreated: the route begins again", where=f"topic {topic}")

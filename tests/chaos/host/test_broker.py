@@ -4,7 +4,6 @@ import shutil
 
 import pytest
 
-from enrich.dev import Stack
 from tests.support.agents import AgentLife, plans_table, produce_plans
 from tests.support.topics import Cluster
 from tests.support.waiting import wait_until
@@ -13,16 +12,8 @@ TOPIC = "users"
 
 
 @pytest.fixture
-def stack(tmp_path):
-    stack = Stack(tmp_path / "stack")
-    stack.up()
-    yield stack
-    stack.reset(yes=True)
-
-
-@pytest.fixture
-def cluster(stack):
-    addresses = stack.addresses()
+def cluster(own_stack):
+    addresses = own_stack.addresses()
     assert addresses is not None
     cluster = Cluster({"bootstrap.servers": addresses.bootstrap_servers})
     cluster.topics.create(TOPIC, config={"cleanup.policy": "compact"})
@@ -42,25 +33,25 @@ def plans(numbers, plan):
 
 
 @pytest.mark.parametrize("meanwhile", ["follows", "is away", "replaces its client"])
-def test_a_topic_that_lost_its_tail_and_grew_again_beyond_it_is_loaded_anew(stack, cluster, life, meanwhile):
+def test_a_topic_that_lost_its_tail_and_grew_again_beyond_it_is_loaded_anew(own_stack, cluster, life, meanwhile):
     """As after an unclean election: the offsets are there again, with other records. Only the leader's terms tell."""
     produce_plans(cluster, TOPIC, **plans(range(10), "kept"))
     life.start().until_complete()
-    stack.down()
-    (log,) = (stack.folder.path / "kafka" / "data").glob(f"{TOPIC}-0")
-    kept = stack.folder.path.parent / "kept"
+    own_stack.down()
+    (log,) = (own_stack.folder.path / "kafka" / "data").glob(f"{TOPIC}-0")
+    kept = own_stack.folder.path.parent / "kept"
     shutil.copytree(log, kept)
-    stack.up()
+    own_stack.up()
     produce_plans(cluster, TOPIC, **plans(range(10, 20), "lost"))
     before = life.until_complete()
     assert len(life.rows()) == 20
     life.state()  # the client has said that there is no more
     if meanwhile == "is away":
         life.stop()
-    stack.down()
+    own_stack.down()
     shutil.rmtree(log)
     shutil.copytree(kept, log)
-    stack.up()
+    own_stack.up()
     produce_plans(cluster, TOPIC, **plans(range(20, 50), "new"))
     if meanwhile == "is away":
         life.start()
@@ -71,16 +62,16 @@ def test_a_topic_that_lost_its_tail_and_grew_again_beyond_it_is_loaded_anew(stac
     assert life.until_complete().complete_through > before.complete_through
 
 
-def test_while_the_broker_is_away_the_last_rows_answer_and_are_said_to_be_old(stack, cluster, life):
+def test_while_the_broker_is_away_the_last_rows_answer_and_are_said_to_be_old(own_stack, cluster, life):
     produce_plans(cluster, TOPIC, ann="free")
     life.start().until_complete()
-    stack.down()
+    own_stack.down()
     gone = life.until(lambda state: state.reason is not None, "the reason")
     assert f"no broker answers: {cluster.connection['bootstrap.servers']}" in gone.reason
     later = [life.state() for _ in range(20)][-1]
     assert (later.ready, later.complete_through) == (True, gone.complete_through)
     assert life.rows() == {"ann": "free"}
-    stack.up()
+    own_stack.up()
     produce_plans(cluster, TOPIC, ann="pro")
     back = life.until_complete()
     assert back.reason is None
