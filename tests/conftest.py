@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 
 from enrich.base.errors import EnrichError
 from enrich.dev import Addresses, Stack, temporary_directory
-from tests.support.quick_broker import make_brokers_quick
+from tests.support.quick_broker import make_brokers_quick, shared_brokers
 from tests.support.seed import SEED, SOAK, rounds
 from tests.support.topics import Cluster
 
@@ -100,13 +100,18 @@ def own_directory() -> Iterator[Stack]:
 @pytest.fixture(scope="session")
 def stack(request: pytest.FixtureRequest, own_directory: Stack) -> Addresses:
     """Broker and Redis for the whole run. What a test makes in them has names of its own."""
-    return _started(request.config, "the embedded stack", own_directory.up)
+    return _started(request.config, "the embedded stack", lambda: _up(own_directory))
 
 
 @pytest.fixture(scope="session")
 def servers(request: pytest.FixtureRequest, own_directory: Stack) -> Addresses:
     """The same with PostgreSQL, for the tests of external stores."""
-    return _started(request.config, "the embedded stack with PostgreSQL", lambda: own_directory.up(["postgres"]))
+    return _started(request.config, "the embedded stack with PostgreSQL", lambda: _up(own_directory, "postgres"))
+
+
+def _up(directory: Stack, *servers: str) -> Addresses:
+    with shared_brokers():
+        return directory.up(servers)
 
 
 @pytest.fixture(scope="session")

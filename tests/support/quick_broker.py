@@ -7,9 +7,12 @@ import os
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
+import pytest
 from confluent_kafka import Consumer, Producer
 
 from enrich.dev.servers import java, kafka
@@ -32,6 +35,19 @@ def make_brokers_quick() -> None:
         return equipped
 
     setattr(kafka.Kafka, "equip", equip_quick)  # noqa: B010 - of all brokers, whoever starts them
+
+
+@contextmanager
+def shared_brokers() -> Iterator[None]:
+    """Those that are started inside the block may stand still for minutes (`brokers_away`), and then go on at once.
+
+    A broker whose session has ended loads all its partitions anew. With the thousands that a whole run makes this took
+    it half a minute and more, in which it answered nobody, and the next tests failed. What is never killed needs no
+    short session.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(kafka._SETTINGS, "broker.session.timeout.ms", "120000")
+        yield
 
 
 @cache

@@ -277,7 +277,7 @@ def test_workers_that_die_while_the_brokers_are_away_are_replaced_once_these_are
                 kill(worker)
             wait_until(lambda: run.error or "the slots cannot begin now" in caplog.text, what="a try")
             assert run.error is None
-        when_reachable(lambda: world.ids(stage))  # a broker that stood still for long has no leaders for a moment
+        when_reachable(lambda: world.ids(stage))
         world.send(stage, [{"id": 1}])
         until(world, stage, 2, run)
     assert world.ids(stage) == Counter(range(2))
