@@ -39,6 +39,8 @@ _NO_ANSWER = {
     KafkaError._TRANSPORT,
 }
 """Errors by which the client reports no answer without saying from which broker or why."""
+_NOT_SEEN = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.TOPIC_EXCEPTION}
+"""What a broker answers about a topic that there is not, that this user may not see, or that has no name of one."""
 _DIAGNOSIS_S = 5.0
 """How long a diagnosis is reused for other requests that got no answer."""
 
@@ -78,8 +80,7 @@ class Topics:
         try:
             self.create(name, partitions=partitions, replication=replication, config=config)
         except ConfigError as error:
-            reason = error.__cause__.args[0] if isinstance(error.__cause__, KafkaException) else None
-            if isinstance(reason, KafkaError) and reason.code() == KafkaError.TOPIC_ALREADY_EXISTS:
+            if _code(error) == KafkaError.TOPIC_ALREADY_EXISTS:
                 self._wait_until_known(name)
                 return False  # another process was faster
             raise
@@ -99,7 +100,11 @@ class Topics:
         return sorted(name for name in self._all() if name.startswith(prefix))
 
     def exists(self, name: str) -> bool:
-        return name in self._all()
+        """Whether this user may see such a topic. Asks for it alone: a cluster may have thousands of others."""
+        found = self.identities([name])[name]
+        if isinstance(found, EnrichError) and _code(found) not in _NOT_SEEN:
+            raise found
+        return not isinstance(found, EnrichError)
 
     def topic_id(self, name: str) -> str:
         """Changes if the topic is deleted and recreated under the same name. Raises ConfigError if there is none."""
@@ -307,11 +312,15 @@ class Topics:
             with kafka_errors(where):
                 yield
         except Unreachable as error:
-            cause = error.__cause__
-            reason = cause.args[0] if isinstance(cause, KafkaException) else None
-            if not isinstance(reason, KafkaError) or reason.code() not in _NO_ANSWER:
+            if _code(error) not in _NO_ANSWER:
                 raise
             if self._diagnosis is None or time.monotonic() - self._diagnosis[0] > _DIAGNOSIS_S:
                 found = explained(self._admin.connection, error)
                 self._diagnosis = time.monotonic(), found
-            raise self._diagnosis[1].error() from cause
+            raise self._diagnosis[1].error() from error.__cause__
+
+
+def _code(error: EnrichError) -> int | None:
+    """The client's, of an error that was made of one."""
+    reason = error.__cause__.args[0] if isinstance(error.__cause__, KafkaException) else None
+    return reason.code() if isinstance(reason, KafkaError) else None
