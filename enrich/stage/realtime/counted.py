@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from enrich.stage.measure.counting import ON_ROUTE
 from enrich.stage.measure.metrics import StageMetrics
 from enrich.stage.realtime.counts import Counts
+from enrich.tally.lags import NO_LAG
 
 
 class Counted:
@@ -27,7 +28,7 @@ class Counted:
                 continue
             for name in self._totals:
                 self._totals[name] += new.numbers[name]
-            self._metrics.pieces_done(self._parts_of(new), new.report, new.lag)
+            self._metrics.pieces_done(self._parts_of(new), new.report, new.lags.now or NO_LAG)
 
     @staticmethod
     def _parts_of(new: Counts) -> Mapping[str, int]:

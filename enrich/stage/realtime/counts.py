@@ -21,6 +21,36 @@ from enrich.tally.lags import NO_LAG, Lag
 EVENTS, DROPPED, DEAD_LETTERS = "events", "dropped", "dead_letters"
 
 
+@dataclass(frozen=True)
+class RecentLags:
+    """How late events were, in the period that has begun and in the one before it. All since the start would not fit
+    into a note, once events of many hours have come."""
+
+    period: int = 0
+    now: Lag | None = NO_LAG
+    """None: there was no room for it, nor is there for more of this period."""
+    before: Lag | None = NO_LAG
+
+    def __add__(self, lag: Lag) -> "RecentLags":
+        return self if self.now is None else replace(self, now=self.now + lag)
+
+    def next_period(self) -> "RecentLags":
+        return RecentLags(self.period + 1, before=self.now)
+
+    def since(self, earlier: "RecentLags") -> Lag:
+        """What was seen after that; complete, if somebody asks at least once in each period."""
+        if self.period == earlier.period:
+            return _less(self.now, earlier.now)
+        rest = self.before or NO_LAG
+        if self.period == earlier.period + 1:
+            rest = _less(self.before, earlier.now)
+        return rest + (self.now or NO_LAG)
+
+
+def _less(lag: Lag | None, earlier: Lag | None) -> Lag:
+    return NO_LAG if lag is None or earlier is None else lag - earlier
+
+
 @dataclass
 class Counts:
     """Of one slot."""
@@ -34,7 +64,7 @@ class Counts:
     took_s: float = 0.0
     waited_s: float = 0.0
     newest: BatchReport | None = None
-    lag: Lag = NO_LAG
+    lags: RecentLags = field(default_factory=RecentLags)
 
     def add(self, columns: Columns) -> None:
         """A piece, after all steps."""
@@ -49,7 +79,7 @@ class Counts:
             self.routes.update(json.loads(columns[ROUTE_REPORT][0].as_py()))
         if f"_{REPORT}" in columns:
             self._add_report(BatchReport.parse(columns[f"_{REPORT}"][0].as_py()))
-        self.lag += decoded_lag(base64.b64decode(columns[LAG_REPORT][0].as_py()))
+        self.lags += decoded_lag(base64.b64decode(columns[LAG_REPORT][0].as_py()))
 
     def since(self, earlier: "Counts") -> "Counts":
         """What was counted after that."""
@@ -62,7 +92,7 @@ class Counts:
             self.took_s - earlier.took_s,
             self.waited_s - earlier.waited_s,
             self.newest,
-            self.lag - earlier.lag,
+            RecentLags(now=self.lags.since(earlier.lags)),
         )
 
     @property
@@ -91,7 +121,9 @@ class Counts:
             "s": self.statuses,
             "t": [round(self.took_s, 4), round(self.waited_s, 4)],
             "w": None if newest is None else [newest.host, dict(newest.ages_s), newest.memory],
-            "l": base64.b64encode(encoded_lag(self.lag)).decode("ascii"),
+            "p": self.lags.period,
+            "l": _lag_to_wire(self.lags.now),
+            "b": _lag_to_wire(self.lags.before),
         }
 
     @classmethod
@@ -102,6 +134,13 @@ class Counts:
         if content["w"] is not None:
             host, ages, memory = content["w"]
             made.newest = BatchReport(host, [], ages, 0.0, 0.0, memory)
-        if content["l"]:
-            made.lag = decoded_lag(base64.b64decode(content["l"]))
+        made.lags = RecentLags(int(content["p"]), _lag_of_wire(content["l"]), _lag_of_wire(content["b"]))
         return made
+
+
+def _lag_to_wire(lag: Lag | None) -> str | None:
+    return None if lag is None else base64.b64encode(encoded_lag(lag)).decode("ascii")
+
+
+def _lag_of_wire(text: str | None) -> Lag | None:
+    return None if text is None else decoded_lag(base64.b64decode(text))

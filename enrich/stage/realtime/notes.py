@@ -24,11 +24,12 @@ class Note:
             return _text(own)
         wire = dict(self.counts.to_wire())
         # What is left out is missing from the metrics, and only there.
-        for left_out in ((), ("l",), ("l", "s", "r")):
-            text = _text({**own, "counts": {**wire, **{name: _NOTHING[name] for name in left_out}}})
+        for nothing in ({}, *_LEFT_OUT):
+            wire |= nothing
+            text = _text({**own, "counts": wire})
             if len(text.encode()) <= _LONGEST:
-                return text
-        return _text(own)
+                break
+        return text
 
     @classmethod
     def of_text(cls, text: str | None) -> "Note | None":
@@ -41,7 +42,9 @@ class Note:
             return None
 
 
-_NOTHING: dict[str, object] = {"l": "", "s": [], "r": {}}
+_LEFT_OUT: tuple[dict[str, object], ...] = ({"b": None}, {"l": None}, {"s": [], "r": {}}, {"w": None})
+"""For want of room, one after the other: lags, then what was looked up and where events went, then the tables' ages.
+How many events there were is always said."""
 
 
 def _text(content: object) -> str:

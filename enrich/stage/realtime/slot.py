@@ -41,6 +41,8 @@ _ALL_EVERY_S = 60.0
 """How often the offsets of all partitions are committed, also of those without events: brokers forget what is old."""
 _SAY_ALIVE_EVERY_S = 5.0
 """How often a slot without events commits its offsets again: so it learns that it is fenced."""
+_LAGS_PERIOD_S = 15.0
+"""Of what a slot notes about lags. The driver reads it every second."""
 _ROOM = 100_000
 """Bytes of a request beside its record."""
 _PATIENCE_S = 75.0
@@ -140,7 +142,7 @@ class _Session:
         self._ends: dict[Partition, int] = {}
         self._waiting: dict[Partition, deque[_Piece]] = {}
         """Of these nothing more is read."""
-        self._looked_at = self._committed_at = self._all_at = 0.0
+        self._looked_at = self._committed_at = self._all_at = self._lags_at = 0.0
         self._group: Any = None
 
     def begin(self) -> None:
@@ -220,6 +222,9 @@ class _Session:
     def _commit(self, done: Sequence[_Done]) -> None:
         records = [each for _, columns in done for each in self._spec.plan.leaving.records(columns)]
         ends: dict[Partition, int] = {}
+        if time.monotonic() - self._lags_at >= _LAGS_PERIOD_S:
+            self._lags_at = time.monotonic()
+            self._counts.lags = self._counts.lags.next_period()
         for came, columns in done:
             self._counts.add(columns)
             ends |= came.ends()

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from enrich.base.errors import WouldLoseData
+from enrich.stage.measure.metrics import StageMetrics
 from enrich.stage.realtime.assignment import assigned
-from enrich.stage.realtime.counts import Counts
+from enrich.stage.realtime.counted import Counted
+from enrich.stage.realtime.counts import Counts, RecentLags
 from enrich.stage.realtime.notes import Note
 from enrich.stage.realtime.progress import Mark
 from enrich.stage.task.report import BatchReport
@@ -26,8 +28,13 @@ def random_counts(source):
         1.25,
         0.5,
         report,
-        Lag.of(times, times + 50, 10**6),
+        RecentLags(7, Lag.of(times, times + 50, 10**6), Lag.of(times[:9], times[:9] + 20, 10**6)),
     )
+
+
+# Of a first start on a topic that has the events of years.
+_AGES = np.repeat((1.002 ** np.arange(1, 13_000)).astype(np.int64), 20)
+LONG = Lag.of(10**12 - _AGES, np.full(len(_AGES), 10**12), 10**12 + 5)
 
 
 def test_a_note_is_read_as_it_was_written():
@@ -40,13 +47,14 @@ def test_a_note_is_read_as_it_was_written():
 def test_a_note_is_never_longer_than_brokers_take(routes, kept):
     counts = random_counts(random_source("long notes"))
     counts.routes = Counter({f"a-route-of-this-name-{n}": 10**9 for n in range(routes)})
-    counts.lag = Lag.of(np.arange(0, 10**9, 10**5), np.arange(0, 10**9, 10**5) + 7, 2 * 10**9)
+    counts.lags = RecentLags(7, LONG, LONG)
     text = Note("a-run", 0, counts).to_text()
     assert len(text.encode()) <= 4_000
     found = Note.of_text(text)
     assert found is not None and found.counts is not None
     assert found.counts.numbers == counts.numbers, "how many events there were is always said"
-    assert found.counts.lag in (NO_LAG, counts.lag)
+    assert found.counts.lags.period == 7
+    assert (found.counts.lags.now, found.counts.lags.before) == (None, None)
     assert (found.counts.routes == counts.routes) is kept
 
 
@@ -69,13 +77,13 @@ def test_what_was_counted_since_is_the_difference():
         earlier.took_s + 1,
         earlier.waited_s,
         earlier.newest,
-        earlier.lag + lag,
+        earlier.lags + lag,
     )
     new = now.since(earlier)
     assert new.numbers == Counter(events=3)
     assert new.routes == Counter({"route-1": 2})
     assert new.statuses == [[1] * 7] * 2
-    assert new.lag == lag
+    assert new.lags.now == lag
     assert now.since(Counts()).statuses == now.statuses
     assert new.report is not None and new.report.took_s == pytest.approx(1)
 
@@ -96,3 +104,35 @@ def test_a_group_that_has_lost_offsets_is_noticed():
     with pytest.raises(WouldLoseData, match="a-group has no offsets any more of 1 of 2") as raised:
         mark.require_in([("in", 0)], "a-group", "enrich")
     assert raised.value.where == "topic in"
+
+
+def test_lags_since_are_complete_across_a_period_and_begin_again_after_one_without_room():
+    def lag(ms):
+        return Lag.of(np.array([0]), np.array([ms]), ms + 5)
+
+    seen = RecentLags(3) + lag(1)
+    same = seen + lag(2)
+    assert same.since(seen) == lag(2)
+    following = (same + lag(3)).next_period() + lag(4)
+    assert following.since(same) == lag(3) + lag(4)
+    assert following.next_period().next_period().since(same) == NO_LAG, "too late for what was between"
+    no_room = RecentLags(3, None, None)
+    assert no_room.since(seen) == NO_LAG
+    assert (no_room + lag(5)).since(no_room) == NO_LAG
+    after = no_room.next_period() + lag(6)
+    assert after.since(no_room) == lag(6)
+
+
+def test_metrics_go_on_after_a_note_that_had_no_room_for_lags():
+    metrics = StageMetrics("plays", "enrich", [], {}, [])
+    counted, counts = Counted(metrics), Counts()
+    short = Lag.of(np.array([10**12]), np.array([10**12 + 1]), 10**12 + 5)
+    for lag in (short, LONG, short):
+        counts.numbers.update(events=lag.came.count)
+        counts.lags = counts.lags.next_period() + lag
+        note = Note.of_text(Note("a-run", 0, counts).to_text())
+        assert note is not None and note.counts is not None
+        assert (note.counts.lags.now is None) is (lag is LONG)
+        counted.slots({0: note.counts})
+    assert counted.totals()["events"] == LONG.came.count + 2
+    assert metrics.lags()["lag_in_s"]["p99"] == pytest.approx(0.001)
