@@ -142,16 +142,17 @@ class Stage(Section):
     writeback: Writeback | None = None
     """One more record for each event, for another topic."""
     profile: Annotated[Profile, one_of(Profile)] = Profile.latency
-    """What Spark's batches are made for, `latency` or `throughput`; or `realtime`: workers read and write alone."""
+    """How the stage processes events: in small batches (`latency`), in large ones (`throughput`), or without batches
+    (`realtime`)."""
     slots: Annotated[int, Between(1, 10_000)] | None = None
-    """With `profile: realtime`: how many workers read, at most; 1 to 10,000. Default: one for each core that the stage
-    has at its start."""
+    """With `profile: realtime`: how many workers read, at most; 1 to 10,000. More than there are cores or partitions
+    are not used. Default: one for each core."""
     settings: Mapping[str, str | int | bool] | None = None
     """Settings that replace those of the profile, by Spark's names."""
     replay: Annotated[Replay, one_of(Replay)] = Replay.latest
     """`latest`, or `deterministic`: a repeated batch gives the same answers, byte for byte."""
     checkpoint: Location
-    """Where Spark keeps its progress: a path or a URI. Not inside `state_dir`, and not another stage's. Default:
+    """Where the stage keeps its progress: a path or a URI. Not inside `state_dir`, and not another stage's. Default:
     `./checkpoints/<pipeline>/<stage>`."""
     metrics_port: Annotated[int, Between(1, 65535)] | None = None
     """TCP port on which Prometheus reads the stage's metrics from its driver; 1 to 65535."""
