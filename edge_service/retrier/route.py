@@ -271,9 +271,11 @@ class _Work:
         pause_s = self._backoff.next_s()
         if isinstance(error, BadRecord):
             # The brokers refuse a whole batch: halve it until the record is found.
-            if len(messages) == 1:
-                self._refused.add(place(messages[0]))
-            self._most, pause_s = max(1, len(messages) // 2), 0.0
+            self._most = max(1, len(messages) // 2)
+            alone = {place(messages[0])} if len(messages) == 1 else set()
+            if not alone or not alone <= self._refused:
+                pause_s = 0.0  # otherwise the DLQ has refused it, too
+            self._refused |= alone
         self._note(error)
         self._next_forward_s = self._clock().elapsed_s + pause_s
         self._next_look_s = float("-inf")

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from enrich.base.errors import EnrichError
 from enrich.base.exits import exit_code
 from enrich.cli.main import app
+from tests.support.quick_jvm import quick_jvm
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ def enrich(*arguments: object) -> Done:
 def enrich_process(*arguments: object) -> "Iterator[subprocess.Popen[str]]":
     """The command in a process of its own, which a test can signal; killed at the end, if it still runs."""
     command = [sys.executable, "-m", "enrich", *map(str, arguments)]
-    environment = {**os.environ, "COLUMNS": "200"}
+    environment = {**os.environ, "COLUMNS": "200", "SPARK_SUBMIT_OPTS": quick_jvm()}
     pipe = subprocess.PIPE
     options: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": pipe, "stderr": pipe, "env": environment}
     with subprocess.Popen(command, text=True, **options) as process:

@@ -53,6 +53,7 @@ class StageWorld:
         self._prefix = f"w{os.getpid()}-{next(_NUMBERS)}"
         self._partitions = partitions
         self._made: set[str] = set()
+        self._seen: dict[str, tuple[Counter[int], dict[int, int]]] = {}
         self.document: dict[str, Any] = {
             "name": self._prefix,
             "kafka": {"bootstrap_servers": cluster.connection["bootstrap.servers"]},
@@ -148,6 +149,15 @@ class StageWorld:
         """How often each event's `id` stands in the output."""
         return Counter(event["id"] for event in self.output(stage))
 
+    def seen(self, stage: str) -> Counter[int]:
+        """The same, for whoever waits: what an earlier call has read is not read again."""
+        topic = self.topic(f"{stage}.out")
+        seen, following = self._seen.setdefault(topic, (Counter(), {}))
+        for message in self.cluster.messages(topic, {**self.cluster.topics.start_offsets(topic), **following}):
+            seen[json.loads(message.value() or b"")["id"]] += 1
+            following[message.partition() or 0] = (message.offset() or 0) + 1
+        return seen
+
     def copies(self, stage: str) -> dict[int, Counter[bytes]]:
         """How often each of its records stands in the output, by the event's `id`."""
         copies: dict[int, Counter[bytes]] = defaultdict(Counter)
@@ -228,6 +238,9 @@ class Load:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
         self._stop.set()
         self._thread.join()
 
@@ -352,6 +365,6 @@ def run_to_the_end(world: StageWorld, stage: str, load: Load, **options: Any) ->
     """One run more, for what was not done when the last one was killed."""
     load.send_last()  # if nothing was left, the run would be told to stop while its interpreter starts
     with running_stage(world, stage, **options) as running:
-        running.wait_until(lambda: len(world.ids(stage)) >= load.sent, what="all events")
+        running.wait_until(lambda: len(world.seen(stage)) >= load.sent, what="all events")
         running.tell()
         assert running.end() == 0, running.told()

@@ -49,6 +49,8 @@ _SETTINGS = {
     # and for a while there is no controller: it happened.
     "broker.session.timeout.ms": "6000",
     "broker.heartbeat.interval.ms": "500",
+    # What a killed client has left open is ended as soon as its time is up, and not up to ten seconds later.
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
     # Compaction and deletion soon enough for tests; cleaner memory that suits small topics (the default is 128 MB).
     "log.cleaner.dedupe.buffer.size": "4194304",
     "log.cleaner.backoff.ms": "1000",

@@ -17,7 +17,8 @@ class Incoming(Protocol):
         """Assigns these partitions to the consumer, from these offsets. Once."""
 
     def take(self, most: int, wait_s: float) -> Came | None:
-        """What is there, at most so many records; None if there is nothing after so long. Raises KafkaException."""
+        """What is there, at most so many records, and which ends were reached; None if there is nothing after so long.
+        Raises KafkaException."""
 
     def close(self) -> None:
         """Before the consumer is closed."""

@@ -99,6 +99,16 @@ def measure(
 
 
 @_compiled
+def find_ends(messages: Any, codes: Any, numbers: Any) -> None:
+    """Fills `codes` (errors) and `numbers` (partition, offset, topic) of each message."""
+    for at in range(len(messages)):
+        codes[at] = half(messages[at] + _ERROR)
+        numbers[0, at] = half(messages[at] + _PARTITION)
+        numbers[1, at] = word(messages[at] + _OFFSET)
+        numbers[2, at] = word(messages[at] + _TOPIC)
+
+
+@_compiled
 def gather(
     messages: Any,
     headers_of: Any,

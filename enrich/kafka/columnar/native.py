@@ -6,7 +6,7 @@ client that `is_known` knows; for all others there is `plain`. See docs/adr/0065
 
 import ctypes
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import confluent_kafka
@@ -106,15 +106,14 @@ class NativeIncoming:
             # A record that has come another way would be missing in its place.
             raise KafkaException(message.error() or KafkaError(KafkaError._OUTDATED))
 
-    def _came(self, messages: _Numbers) -> Came:
+    def _came(self, messages: _Numbers, reached: Mapping[tuple[str, int], int] | None = None) -> Came:
         count, room, of = len(messages), ctypes.addressof(self._room), self._of
         numbers, sizes = np.zeros((4, count), np.int64), np.zeros((3, count), np.int64)
         error = np.zeros(1, np.int64)
         asked = (of["message_headers"], of["header_get_all"])
         totals = self._loops.measure(messages, of["message_timestamp"], *asked, room, numbers, sizes, error)
         if error[0]:
-            self._loops.end(messages, of["message_destroy"])
-            raise KafkaException(KafkaError(int(error[0])))
+            return self._came(*self._without_ends(messages))
         # The names of the topics are the messages'.
         handles, topic = np.unique(numbers[3], return_inverse=True)
         topics = [self._library.topic_name(int(handle)).decode() for handle in handles]
@@ -137,7 +136,23 @@ class NativeIncoming:
             _binary(ends[0], keys, sizes[0] >= 0),
             _binary(ends[1], values, sizes[1] >= 0),
             pa.ListArray.from_arrays(pa.array(firsts), rows),
+            reached or {},
         )
+
+    def _without_ends(self, messages: _Numbers) -> tuple[_Numbers, Mapping[tuple[str, int], int]]:
+        """Some are no records, but say that the end of a partition was reached. Raises what others say."""
+        codes, numbers = np.zeros(len(messages), np.int64), np.zeros((3, len(messages)), np.int64)
+        self._loops.find_ends(messages, codes, numbers)
+        is_end = codes == KafkaError._PARTITION_EOF
+        reached = {
+            (self._library.topic_name(handle).decode(), partition): offset
+            for partition, offset, handle in numbers[:, is_end].T.tolist()
+        }
+        wrong = codes[~is_end & (codes != 0)]
+        self._loops.end(messages if len(wrong) else messages[is_end], self._of["message_destroy"])
+        if len(wrong):
+            raise KafkaException(KafkaError(int(wrong[0])))
+        return messages[~is_end], reached
 
 
 class NativeOutgoing:

@@ -1,7 +1,7 @@
 """The same by the Python client's own objects, one for each record: for a client that this code does not know."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,11 +27,16 @@ class PlainIncoming:
         messages = self._consumer.consume(1, wait_s) or []
         if messages:
             messages += self._consumer.consume(most - 1, 0.0)
+        records, reached = [], {}
         for message in messages:
             error = message.error()
-            if error is not None:
+            if error is None:
+                records.append(message)
+            elif error.code() == KafkaError._PARTITION_EOF:
+                reached[message.topic() or "", message.partition() or 0] = message.offset() or 0
+            else:
                 raise KafkaException(error)
-        return _came(messages) if messages else None
+        return _came(records, reached) if messages else None
 
     def close(self) -> None:
         """Nothing is held."""
@@ -61,7 +66,7 @@ class PlainOutgoing:
         """Nothing is held."""
 
 
-def _came(messages: list[Message]) -> Came:
+def _came(messages: list[Message], reached: Mapping[tuple[str, int], int]) -> Came:
     names = [message.topic() or "" for message in messages]
     topics = sorted(set(names))
     places = {name: place for place, name in enumerate(topics)}
@@ -75,6 +80,7 @@ def _came(messages: list[Message]) -> Came:
         pa.array([message.key() for message in messages], pa.binary()),
         pa.array([message.value() for message in messages], pa.binary()),
         pa.array([[{"key": name, "value": value} for name, value in each] for each in headers], HEADERS),
+        reached,
     )
 
 

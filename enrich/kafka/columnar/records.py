@@ -1,7 +1,7 @@
 """Records in columns."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,9 @@ class Came:
     keys: pa.BinaryArray
     values: pa.BinaryArray
     headers: pa.ListArray
+    reached: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    """By topic and number: of each partition whose end was reached where that is. All before it has come, here or
+    earlier. Only from a consumer with `enable.partition.eof`."""
 
     def __len__(self) -> int:
         return len(self.offset)
@@ -35,6 +38,9 @@ class Came:
         """The same apart."""
         codes = self._codes
         return [self._at(np.flatnonzero(codes == each)) for each in np.unique(codes)]
+
+    def part(self, first: int, last: int) -> "Came":
+        return self._at(np.arange(first, last))
 
     def ends(self) -> dict[tuple[str, int], int]:
         """The offset behind the last record of each partition, by topic and number."""

@@ -143,7 +143,7 @@ class TransactionalProducer:
     def _queue_each(self, topic: str, records: Iterable[DatedRecord], **options: Any) -> None:
         # The client takes no headers in batches.
         produce, poll = self._producer.produce, self._producer.poll
-        with self._errors_of(topic):
+        with self.errors_of(f"topic {topic}"):
             for key, value, headers, time_ms in records:
                 while True:
                     try:
@@ -159,7 +159,7 @@ class TransactionalProducer:
         waiting = records
         # The client marks the records that it refuses.
         while waiting:
-            with self._errors_of(topic):
+            with self.errors_of(f"topic {topic}"):
                 self._producer.produce_batch(topic, waiting, **options)
                 refused = [message for message in waiting if "_error" in message]
                 for message in refused:
@@ -171,8 +171,9 @@ class TransactionalProducer:
             self._raise_failure()
 
     @contextmanager
-    def _errors_of(self, topic: str) -> Iterator[None]:
-        with kafka_errors(f"topic {topic}"):
+    def errors_of(self, where: str) -> Iterator[None]:
+        """For what queues records, also for who does it by the client itself."""
+        with kafka_errors(where):
             try:
                 yield
             except KafkaException as exception:

@@ -52,7 +52,7 @@ class WholeTransactions(TransactionalProducer):
         if partition is not None:
             options["partition"] = partition
         given: list[Any] = list(headers.items() if isinstance(headers, Mapping) else headers)
-        with self._errors_of(topic):
+        with self.errors_of(f"topic {topic}"):
             while not self._is_queued(topic, value, key, headers=given, **options):
                 pass
         self._producer.poll(0)
@@ -60,7 +60,7 @@ class WholeTransactions(TransactionalProducer):
     def produce_all(self, topic: str, records: Iterable[Record]) -> None:
         """Queues records with headers, each for its partition, in half the time that `produce_one` takes."""
         is_queued = self._is_queued
-        with self._errors_of(topic):
+        with self.errors_of(f"topic {topic}"):
             for key, value, headers, partition in records:
                 while not is_queued(topic, value, key, partition, headers=headers):
                     pass

@@ -65,6 +65,10 @@ class Limits:
     def most(self) -> int:
         return max(self.sink, self.dlq, *self.outputs.values())
 
+    @property
+    def least(self) -> int:
+        return min(self.sink, self.dlq, *self.outputs.values())
+
     def of(self, topic: str) -> int:
         """For a topic that events go to."""
         return self.outputs.get(topic, self.sink)

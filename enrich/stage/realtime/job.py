@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from enrich.base.errors import EnrichError
 from enrich.config import Pipeline, to_wire
+from enrich.stage.plan.plan import Limits
 from enrich.stage.realtime.slot import SlotSpec, run_slot
 from enrich.stage.realtime.taking_over import Run
 from enrich.stage.spark.in_arrow import mapped
@@ -26,7 +27,7 @@ _SIGN = pa.RecordBatch.from_pydict({"sign": pa.array([bytes(1 << 17)], pa.binary
 """A sign of life. Larger than the buffer between a worker and its JVM, so that it is written at once: this is how a
 worker learns that its task was cancelled."""
 _SIGN_EVERY_S = 0.25
-_STOP_S = 10.0
+_STOP_S, _CANCEL_EVERY_S = 10.0, 0.2
 
 
 class SlotJobFailed(Exception):
@@ -48,15 +49,16 @@ class SlotJob:
         run: Run,
         plan: WorkerPlan,
         query: str,
-        most_bytes: int,
+        limits: Limits,
     ) -> None:
         self._spark = spark
         wire = to_wire(pipeline)
-        self._specs = [SlotSpec(wire, run.group, run.id, n, own, plan, most_bytes) for n, own in enumerate(run.slots)]
+        self._specs = [SlotSpec(wire, run.group, run.id, n, own, plan, limits) for n, own in enumerate(run.slots)]
         self._about = f"{stage}: {len(run.partitions)} partitions, {len(run.slots)} slots"
         self._query = query
         self._group = f"enrich-{uuid4()}"
         self._failure: EnrichError | SlotJobFailed | None = None
+        self._is_stopping = False
         self._thread = threading.Thread(target=self._run, name="slots", daemon=True)
         self._thread.start()
 
@@ -78,9 +80,12 @@ class SlotJob:
 
     def stop(self) -> bool:
         """What slots have not committed yet they leave to those who come next. Returns whether the job has ended."""
-        if self._thread.is_alive():
+        self._is_stopping = True
+        end = time.monotonic() + _STOP_S
+        while self._thread.is_alive() and time.monotonic() < end:
+            # Spark cancels what runs, and forgets that it was told: the job may begin a moment later.
             self._spark.sparkContext.cancelJobGroup(self._group)
-            self._thread.join(_STOP_S)
+            self._thread.join(_CANCEL_EVERY_S)
         return not self._thread.is_alive()
 
     def _run(self) -> None:
@@ -88,6 +93,8 @@ class SlotJob:
         context.setJobGroup(self._group, self._about, interruptOnCancel=True)
         context.setLocalProperty(QUERY, self._query)
         frame = self._spark.range(0, len(self._specs), 1, len(self._specs))
+        if self._is_stopping:
+            return
         try:
             # Not a sink: that would call a cancelled job a failed one, at length.
             mapped(frame, _running(self._specs), "sign binary")._jdf.queryExecution().toRdd().count()

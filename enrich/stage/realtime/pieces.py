@@ -1,5 +1,6 @@
 """Records that came, as the columns that a stage's steps read."""
 
+import numpy as np
 import pyarrow as pa
 
 from enrich.kafka.columnar import Came
@@ -10,6 +11,8 @@ from enrich.stage.task.columns import HEADERS, KEY, OFFSET, PARTITION, TIMESTAMP
 _MS = pa.timestamp("ms", tz="UTC")
 _US = pa.timestamp("us", tz="UTC")
 """As Spark has it."""
+_MOST_MS = (2**63 - 1) // 1_000
+"""Anybody may write any time into a record."""
 
 
 def columns_of(came: Came) -> Columns:
@@ -23,7 +26,7 @@ def columns_of(came: Came) -> Columns:
         TOPIC: topics,
         PARTITION: pa.array(came.partition),
         OFFSET: pa.array(came.offset),
-        TIMESTAMP: pa.array(came.time_ms).cast(_MS).cast(_US),
+        TIMESTAMP: pa.array(np.clip(came.time_ms, -_MOST_MS, _MOST_MS)).cast(_MS).cast(_US),
         HEADERS: came.headers,
         **came_now(len(came)),
     }

@@ -9,6 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
+import pyarrow as pa
 from confluent_kafka import KafkaException, TopicPartition
 
 from enrich.base.backoff import Backoff
@@ -18,6 +19,7 @@ from enrich.kafka import kafka_errors, librdkafka_settings, new_assigned_consume
 from enrich.kafka.clients.errors import mapped
 from enrich.kafka.columnar import Came, incoming, outgoing
 from enrich.kafka.writing.transactions import TransactionalProducer
+from enrich.stage.plan.plan import Limits
 from enrich.stage.realtime.assignment import Partition, transactional_id
 from enrich.stage.realtime.commits import commits_of
 from enrich.stage.realtime.counts import Counts
@@ -45,6 +47,7 @@ _LAGS_PERIOD_S = 15.0
 """Of what a slot notes about lags. The driver reads it every second."""
 _ROOM = 100_000
 """Bytes of a request beside its record."""
+_MOST_BATCH, _BATCH_ROOM = 1_000_000, 200
 _PATIENCE_S = 75.0
 """For a transaction, or a start."""
 _DEADLINE_S = 30.0
@@ -62,8 +65,8 @@ class SlotSpec:
     number: int
     partitions: Sequence[Partition]
     plan: WorkerPlan
-    most_bytes: int
-    """The largest record of all topics that it writes to."""
+    limits: Limits
+    """Of the topics that it writes to."""
 
 
 def run_slot(spec: SlotSpec) -> Iterator[None]:
@@ -131,15 +134,21 @@ class _Session:
         self._connection = librdkafka_settings(from_wire(spec.pipeline).kafka)
         self._id = transactional_id(spec.group, spec.number)
         # A fetch is answered as soon as there is something; this is how often one without events is sent.
-        idle = {"fetch.wait.max.ms": 500}
+        idle = {"fetch.wait.max.ms": 500, "enable.partition.eof": True}
         self._consumer = new_assigned_consumer(self._connection, spec.group, **idle)
         # With librdkafka's own pause of 100 ms an event in ten came 150 ms later.
-        own = {"retry.backoff.ms": 5, "retry.backoff.max.ms": 500, "message.max.bytes": spec.most_bytes + _ROOM}
-        self._producer = TransactionalProducer({**own, **self._connection}, self._id, deadline_s=_DEADLINE_S)
+        own = {"retry.backoff.ms": 5, "retry.backoff.max.ms": 500, "message.max.bytes": spec.limits.most + _ROOM}
+        # The client packs records without regard to what a topic takes, and the brokers refuse a batch whole.
+        batch = min(int(str(self._connection.get("batch.size", _MOST_BATCH))), spec.limits.least - _BATCH_ROOM)
+        connection = {**own, **self._connection, "batch.size": max(1, batch)}
+        self._producer = TransactionalProducer(connection, self._id, deadline_s=_DEADLINE_S)
         self._incoming = incoming(self._consumer)
         self._outgoing = outgoing(self._producer.client)
         self._counts = Counts()
         self._ends: dict[Partition, int] = {}
+        self._reached: dict[Partition, int] = {}
+        """Ends of partitions: all before them has come. Behind the last record there may be the marker of a
+        transaction, or what was aborted."""
         self._waiting: dict[Partition, deque[_Piece]] = {}
         """Of these nothing more is read."""
         self._looked_at = self._committed_at = self._all_at = self._lags_at = 0.0
@@ -168,15 +177,17 @@ class _Session:
         if rest_s > 0:
             time.sleep(rest_s)
         came, now = self._take(), time.monotonic()
-        done = [] if came is None else self._worked(came)
+        released: list[_Done] = []
         if self._waiting and now - self._looked_at >= _LOOK_EVERY_S:
             self._looked_at = now
-            done = [*self._no_longer_waiting(), *done]
-        if done:
-            self._commit(done)
-        elif now - self._committed_at >= _SAY_ALIVE_EVERY_S:
-            self._commit([])
-        return came is not None
+            released = self._no_longer_waiting()
+        if came is not None and len(came):
+            self._write(came, released)
+        elif released or now - self._committed_at >= _SAY_ALIVE_EVERY_S:
+            self._commit(released)
+        if came is not None:
+            self._reached |= came.reached  # with the next commit: now all before it is committed, or waits
+        return came is not None and len(came) > 0
 
     def close(self) -> None:
         # In this order: a queue is the consumer's, and topics are the producer's.
@@ -190,6 +201,20 @@ class _Session:
             return self._incoming.take(MOST, _LOOK_EVERY_S if self._waiting else _WAIT_S)
         except KafkaException as exception:
             raise _reading_failed(exception) from exception
+
+    def _write(self, came: Came, released: Sequence[_Done] = ()) -> None:
+        """In halves, if what comes of it is more than a column of Arrow holds, or than there is memory for: an event
+        may become a thousand records."""
+        try:
+            done = [*released, *self._worked(came)]
+            if done:
+                self._commit(done)
+        except (pa.ArrowException, MemoryError):
+            if self._spec.plan.may_wait or len(came) == 1:
+                raise
+            middle = len(came) // 2
+            for part in came.part(0, middle), came.part(middle, len(came)):
+                self._write(part)
 
     def _worked(self, came: Came) -> list[_Done]:
         """What need not wait. What does is held, and what comes behind it in its partition."""
@@ -228,8 +253,12 @@ class _Session:
         for came, columns in done:
             self._counts.add(columns)
             ends |= came.ends()
+        for partition in [each for each in self._reached if each not in self._waiting]:
+            end = self._reached.pop(partition)
+            if end > ends.get(partition, self._ends[partition]):
+                ends[partition] = end
         with self._patience, self._producer.transaction():
-            with kafka_errors(self._id):
+            with self._producer.errors_of(f"transactional.id {self._id}"):
                 for each in records:
                     self._outgoing.write(each, _DEADLINE_S)
             self._send(ends)

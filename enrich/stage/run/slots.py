@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from uuid import uuid4
 
+from confluent_kafka import TopicPartition
+
 from enrich.base.backoff import Backoff
-from enrich.base.errors import ConfigError, EnrichError, Fenced, Retryable
+from enrich.base.errors import ConfigError, EnrichError, Fenced, Retryable, Unreachable
 from enrich.stage.plan.plan import StagePlan
 from enrich.stage.progress.source_topics import NAME, Position, SourceTopics
 from enrich.stage.progress.source_watch import SourceWatch
@@ -27,6 +29,8 @@ _MOST_FAILURES = 5
 """In a row, without an event between them."""
 _TOPICS_EVERY_S = 5.0
 _LACKING_S = 15.0
+_EXECUTORS_S = 60.0
+"""How long a start waits for the first one."""
 _DEADLINE_S = 5.0
 
 
@@ -91,6 +95,9 @@ class SlotFlow:
         start = self._start
         self._mark.keep_with(start.checkpoint)
         self.source.keep_with(start.checkpoint)
+        end = time.monotonic() + _EXECUTORS_S
+        while not self._most_slots() and time.monotonic() < end:
+            time.sleep(0.1)
         self._begin_run()
 
     def begin(self, watch: SourceWatch) -> None:
@@ -109,10 +116,12 @@ class SlotFlow:
             if not self._job.has_ended(within_s):
                 return False
         except SlotJobFailed as failed:
-            self._note_failure(failed)
-            self._begin_anew()
-            return False
-        raise _another_driver()
+            self._note_failure(failed.error)
+        else:
+            # All slots were shut out: by another driver, or because their transactions have timed out.
+            self._note_failure(_another_driver())
+        self._begin_anew()
+        return False
 
     def look(self) -> None:
         if self._anew_at is not None:
@@ -122,7 +131,7 @@ class SlotFlow:
             if time.monotonic() - self._asked_at >= _TOPICS_EVERY_S:
                 self._asked_at = time.monotonic()
                 self._look_for_more()
-                self._look_for_ended()
+                self._look_for_lack()
         except Retryable as error:
             _log.info("the brokers do not say how far the stage is", extra={"reason": str(error)})
 
@@ -154,14 +163,16 @@ class SlotFlow:
 
     def _begin_run(self) -> None:
         start = self._start
-        cores, most = slots_of(start.spark), start.stage.slots
+        slots = self._most_slots()
+        if not slots:
+            raise Unreachable("Spark has no executor", next_step="see in Spark's log why none starts")
         self._runs += 1
         self._run = take_over(
             start.connection,
             self._group,
             f"{self._driver}.{self._runs}",
             self._partitions,
-            cores if most is None else min(cores, most),
+            slots,
             self._mark.first_offsets,
             start.topics.start_offsets,
             start.progress.commit_these,
@@ -170,15 +181,20 @@ class SlotFlow:
         self._mark.keep_with(start.checkpoint)
         self._counted.begin()
 
+    def _most_slots(self) -> int:
+        """With the executors that there are now."""
+        most = self._start.stage.slots
+        return min(slots_of(self._start.spark), len(self._all), *([] if most is None else [most]))
+
     def _begin_job(self) -> None:
         start = self._start
         if self._run is None:
             raise RuntimeError("nothing is taken over")
         own = (start.spark, start.pipeline, start.name, self._run, self._worker_plan)
-        self._job = SlotJob(*own, self._mark.id, start.found.limits.most)
+        self._job = SlotJob(*own, self._mark.id, start.found.limits)
         self._lacks_since = None
 
-    def _note_failure(self, failed: SlotJobFailed) -> None:
+    def _note_failure(self, error: EnrichError) -> None:
         """Workers and executors die; that is no reason for the stage to end, unless it comes to nothing again and
         again."""
         events = self._counted.totals()["events"]
@@ -187,13 +203,14 @@ class SlotFlow:
         if self._watch is not None:
             self._watch.require_same_now()
         if self._failures > _MOST_FAILURES:
-            raise failed.error
-        _log.warning("the slots begin again", extra={"reason": str(failed.error)})
+            raise error
+        _log.warning("the slots begin again", extra={"reason": str(error)})
 
     def _begin_anew(self) -> None:
         """All slots; later, if the brokers do not answer now."""
         try:
             self._end_run()
+            self._require_newest()
             self._begin_run()
             self._begin_job()
         except Retryable as error:
@@ -209,6 +226,14 @@ class SlotFlow:
         self._stop_job()
         self._end_slots()
         self._count(self._commits.read(self._all, _DEADLINE_S))
+
+    def _require_newest(self) -> None:
+        """Raises Fenced if another driver has taken over. Once no slot commits any more: it commits what is committed,
+        in a transaction of the driver's own."""
+        for each, commit in self._commits.read(self._all, _DEADLINE_S).items():
+            note = "" if commit.note is None else commit.note.to_text()
+            self._start.progress.commit_these([TopicPartition(*each, commit.offset, note)])
+            return
 
     def _end_slots(self) -> None:
         if self._run is not None:
@@ -238,14 +263,17 @@ class SlotFlow:
         self.source.keep_with(self._start.checkpoint)
         self._begin_anew()
 
-    def _look_for_ended(self) -> None:
-        """A driver that takes over shuts out all slots. If only some have ended, nobody reads their partitions."""
-        if self._job is None or not self._job.ended_slots():
+    def _look_for_lack(self) -> None:
+        """A driver that takes over shuts out all slots. If only some have ended, or their executor is gone for good,
+        nobody reads their partitions. New executors could have some."""
+        if self._job is None or self._run is None:
+            return
+        if not self._job.ended_slots() and self._most_slots() in (0, len(self._run.slots)):
             self._lacks_since = None
         elif self._lacks_since is None:
             self._lacks_since = time.monotonic()
         elif time.monotonic() - self._lacks_since >= _LACKING_S:
-            _log.warning("some slots have ended; all begin again")
+            _log.warning("slots have ended, or executors have gone or come: all slots begin again")
             self._begin_anew()
 
     def _count(self, commits: Commits) -> None:
@@ -267,7 +295,7 @@ class SlotFlow:
     def _first_offsets(self) -> Position:
         """Where a stage that never ran begins."""
         start = self._start
-        if self._mark.begins is not None:  # an earlier start came no further
+        if self._mark.begins is not None and start.options.start is None:  # an earlier start came no further
             return self._mark.first_offsets
         options = starting_options(
             start.name,

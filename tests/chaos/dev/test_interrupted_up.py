@@ -47,7 +47,7 @@ def check_round(stack: StackUnderTest, up: list[str], number: signal.Signals, af
 def test_up_can_be_interrupted_at_any_instant(new_stack, number):
     source = random_source(f"interrupted up, {number.name}")
     stack = new_stack()
-    for _ in range(rounds(quick=3, soak=100)):
+    for _ in range(rounds(quick=1, soak=100)):
         check_round(stack, stack.fast_up(), number, source.uniform(0.1, 1.2))
         Stack(stack.directory).reset(yes=True)
 
@@ -101,7 +101,7 @@ def test_ctrl_c_at_any_line_of_up_leaves_all_of_it_or_nothing(new_stack, only_re
     lines = up_counting_lines(stack, interrupt_at=None)
     assert lines > 300
     every_line = range(1, lines)
-    instants = random_source("lines").sample(every_line, k=rounds(quick=15, soak=len(every_line)))
+    instants = random_source("lines").sample(every_line, k=rounds(quick=8, soak=len(every_line)))
     for instant in instants:
         Stack(stack.directory).reset(yes=True)
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -95,7 +95,7 @@ def test_an_agent_killed_at_any_instant_is_replaced_and_nothing_is_lost_or_goes_
     random = random_source("agent-kill")
     reader.wait_until_ready(deadline_s=120)
     seen = last = -1
-    for last in range(rounds(5, 50)):
+    for last in range(rounds(3, 50)):
         produce(cluster, topic, **{f"k{one}": str(last) for one in range(random.randrange(1, 200))}, ann=str(last))
         pid = reader.header().pid
         for _ in range(random.randrange(20)):

@@ -68,7 +68,7 @@ def assert_right_in_the_end(reader):
 
 def test_a_store_that_was_damaged_while_the_agent_was_away_is_rebuilt(pipeline, reader):
     random = random_source("damage while away")
-    for _ in range(rounds(4, 60)):
+    for _ in range(rounds(2, 60)):
         stop_agent_of(pipeline)
         files = [path for path in paths_of(pipeline).rows.rglob("*") if path.is_file()]
         damage(random.choice(sorted(files)), random)

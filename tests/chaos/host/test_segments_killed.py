@@ -100,7 +100,7 @@ def test_after_a_kill_at_any_instant_readers_go_on_and_never_go_back(cluster, pi
     reader.wait_until_ready(deadline_s=180)
     wait_until(lambda: is_mapped(reader.snapshot()), what="segments")
     last, seq, mapped = 0, reader.snapshot().seq, 0
-    for _ in range(rounds(5, 50)):
+    for _ in range(rounds(3, 50)):
         for _ in range(random.randrange(1, 8)):
             rows.produce(random.randrange(1, 60))
             snapshot = reader.snapshot()

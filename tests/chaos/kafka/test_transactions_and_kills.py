@@ -67,7 +67,7 @@ def test_a_producer_goes_on_after_kills_of_the_broker(own_stack):
 
     try:
         go_on()
-        for _ in range(rounds(3, 30)):
+        for _ in range(rounds(1, 30)):
             kill(cluster.broker_pid())
             own_stack.up()
             go_on()

@@ -23,7 +23,7 @@ def test_no_acknowledged_event_is_missing_after_kills_of_the_broker(own_stack, t
     world = StageWorld(Cluster({"bootstrap.servers": addresses.bootstrap_servers}), tmp_path)
     world.users()
     stage = world.stage("enrich", [LOOKUP], profile=profile)
-    kills = rounds(2, 10)
+    kills = rounds(1, 10)
     with running_stage(world, stage) as running:
         with Load(world, stage, lambda number: "ann" if number % 3 else "nobody") as load:
             running.wait_until(lambda: world.records(stage) >= 500, what="output")

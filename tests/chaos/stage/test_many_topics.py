@@ -50,23 +50,20 @@ def test_no_event_of_any_topic_is_missing_after_kills_of_driver_and_worker(world
     stage = world.stage("enrich", [lookup], source={**source, **SCHEMA})
     load = SpreadLoad(world, stage)
     load.topics = topics
-    with load:
-        with running_stage(world, stage) as running:
-            more(world, stage, 500, running)
-            wait_until(lambda: python_workers(running.pid), what="a worker")
-            kill(next(iter(python_workers(running.pid))))
-            more(world, stage, 500, running)
-            if way == "topics":
-                source["topics"].append(world.topic("plays.c"))
-                lose_oldest(world, later)
-                world.stage("enrich", [lookup], source={**source, **SCHEMA})
-            else:
-                world.topic("plays.c")
-            load.topics = (*topics, later)
-            more(world, stage, 1_000, running)
-            kill(running.pid)
-        with running_stage(world, stage) as running:
-            more(world, stage, 1_000, running)
+    with load, running_stage(world, stage) as running:
+        more(world, stage, 500, running)
+        wait_until(lambda: python_workers(running.pid), what="a worker")
+        kill(next(iter(python_workers(running.pid))))
+        more(world, stage, 500, running)
+        if way == "topics":
+            source["topics"].append(world.topic("plays.c"))
+            lose_oldest(world, later)
+            world.stage("enrich", [lookup], source={**source, **SCHEMA})
+        else:
+            world.topic("plays.c")
+        load.topics = (*topics, later)
+        more(world, stage, 1_000, running)
+        kill(running.pid)
     run_to_the_end(world, stage, load)
     assert all(sum(world.cluster.topics.end_offsets(topic).values()) for topic in load.topics)
     assert set(world.ids(stage)) == set(range(load.sent))

@@ -10,7 +10,7 @@ import pytest
 from tests.chaos.stage.test_cluster import settings
 from tests.chaos.stage.test_kill import assert_told, more
 from tests.support.processes import kill, python_workers
-from tests.support.seed import random_source, rounds
+from tests.support.seed import random_source, rounds, variants
 from tests.support.stages import Load, run_to_the_end, running_stage
 from tests.support.standalone import PYTHON, environment, executors
 from tests.support.waiting import wait_until
@@ -18,7 +18,7 @@ from tests.support.waiting import wait_until
 LOOKUP = {"table": "users", "key": "user_id", "as": "user", "on_miss": "dlq"}
 
 
-@pytest.mark.parametrize("master", ["local[2,4]", "local[2]"])
+@pytest.mark.parametrize("master", variants("local[2,4]", "local[2]"))
 def test_each_event_is_written_once_whatever_is_killed(world, master):
     world.users()
     world.document["tallies"] = True
@@ -56,9 +56,10 @@ def test_an_executor_that_is_killed_is_replaced_and_no_event_is_written_twice(wo
                 wait_until(lambda: len(executors()) == 2, what="two executors")
                 kill(executors()[0])
                 more(world, stage, 500, running)
+            load.stop()
+            running.wait_until(lambda: len(world.seen(stage)) >= load.sent, what="all events")
             running.tell()
             assert running.end() == 0, running.told()
-        run_to_the_end(world, stage, load)
     finally:
         shutil.rmtree(Path(pyspark.__file__).parent / "work", ignore_errors=True)
     assert world.ids(stage) == Counter(range(load.sent))

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from tests.support.seed import rounds
+from tests.support.seed import SOAK, random_source, rounds
 from tests.support.stages import PINNABLE, StageWorld, running_stage
 from tests.support.waiting import wait_until
 
@@ -28,7 +28,7 @@ def finished(world: StageWorld, stage: str, events: int) -> dict[int, Counter[by
 
         def all_there():
             assert not running.has_ended(), running.told()
-            return world.records(stage) >= events and len(world.ids(stage)) >= events
+            return world.records(stage) >= events and len(world.seen(stage)) >= events
 
         wait_until(all_there, what="all events")
         running.tell()
@@ -46,23 +46,26 @@ def prepared(world: StageWorld, replay: str) -> str:
 
 def test_with_pins_each_copy_of_an_event_is_the_same_and_one_batch_at_most_is_repeated(world):
     stage = prepared(world, "deterministic")
-    for number in range(rounds(2, 8)):
+    wiped = random_source("wiped stores").random() < 0.5
+    for number in range(rounds(1, 8)):
         written = killed_in_the_middle(world, stage)
         world.put("users", {"ann": {"plan": f"plan-{number}", "region": None}})
-        if number % 2:
+        if number % 2 == wiped:
             world.wipe_store()
         assert written
     copies = finished(world, stage, 3 * BATCH)
     assert len(copies) == 3 * BATCH
     assert all(len(values) == 1 for values in copies.values()), "copies of an event differ"
     repeated = sum(values.total() - 1 for values in copies.values())
-    assert 0 < repeated <= rounds(2, 8) * BATCH
+    assert 0 < repeated <= rounds(1, 8) * BATCH
 
 
-def test_without_pins_copies_of_an_event_differ(world):
-    stage = prepared(world, "latest")
-    killed_in_the_middle(world, stage)
-    world.put("users", {"ann": {"plan": "another", "region": None}})
-    copies = finished(world, stage, 3 * BATCH)
-    assert len(copies) == 3 * BATCH
-    assert any(len(values) > 1 for values in copies.values()), "the test shows nothing"
+if SOAK:  # what the tests of tests/integration/stage/test_replay.py show without a kill
+
+    def test_without_pins_copies_of_an_event_differ(world):
+        stage = prepared(world, "latest")
+        killed_in_the_middle(world, stage)
+        world.put("users", {"ann": {"plan": "another", "region": None}})
+        copies = finished(world, stage, 3 * BATCH)
+        assert len(copies) == 3 * BATCH
+        assert any(len(values) > 1 for values in copies.values()), "the test shows nothing"

@@ -120,7 +120,7 @@ def a_driver_goes_on_in_another_container(world, yarn, archive):
             wait_until(yarn.drivers, what="another driver", deadline_s=UNPACKED_S)
             done = world.records(stage)
             wait_until(lambda: reached(done + 500), what="its output", deadline_s=UNPACKED_S)
-        wait_until(lambda: len(world.ids(stage)) >= load.sent, what="all events")
+        wait_until(lambda: len(world.seen(stage)) >= load.sent, what="all events")
         stopped = enrich("stop", stage, "-c", world.file)
         assert stopped.returncode == 0, stopped.stderr
         assert submitted.wait(GUARD_S) == 0, told.read_text()

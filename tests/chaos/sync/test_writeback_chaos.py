@@ -35,7 +35,7 @@ def at_work(program: Program, more: int = 500) -> None:
 
 def test_an_instance_that_is_killed_loses_nothing(world: SyncWorld, start: Start) -> None:
     with load(world, random_source("kill")):
-        for _ in range(rounds(3, 30)):
+        for _ in range(rounds(2, 30)):
             instance = start()
             at_work(instance)
             kill(instance.process.pid)
@@ -52,7 +52,7 @@ def test_instances_that_come_and_go_lose_nothing(world: SyncWorld, start: Start)
     with load(world, source):
         instances = [start(), start()]
         at_work(instances[0])
-        for number in range(rounds(3, 20)):
+        for number in range(rounds(2, 20)):
             instances.append(start())
             at_work(instances[-1], more=1)
             leaving = instances.pop(source.randrange(2))

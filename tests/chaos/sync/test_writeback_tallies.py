@@ -39,12 +39,12 @@ def test_all_that_is_committed_was_told_and_in_the_end_everything(world: SyncWor
     data["kafka"]["client"] = SHORT_SESSIONS
     with ExitStack() as held:
         with load(world):
-            for number in range(rounds(3, 20) + 1):
+            for number in range(rounds(1, 20) + 1):
                 instance = Program(tmp_path / str(number), data)
                 held.callback(instance.end)
                 before = sum(world.committed().values())
                 wait_until(lambda: sum(world.committed().values()) > before + 200, deadline_s=120, what="commits")  # noqa: B023
-                if number < rounds(3, 20):
+                if number < rounds(1, 20):
                     kill(instance.process.pid)
                     done = below(world.topic, world.committed().items())
                     merged = told(world.cluster, world.name)

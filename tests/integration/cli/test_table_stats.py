@@ -1,21 +1,15 @@
 """`enrich table stats` and `enrich agent status`: by which way a table is read, and what it takes."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 
 from enrich.config import load
+from tests.support.commands import enrich
 from tests.support.ending import stop_agent_of
 from tests.support.waiting import wait_until
 
 ROWS = 500
-
-
-def enrich(*arguments):
-    command = [sys.executable, "-m", "enrich", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.quick_jvm import quick_jvm
 from tests.support.waiting import GUARD_S, wait_until
 
 ROOT = Path(__file__).parents[3]
@@ -30,6 +31,7 @@ class Terminals:
         (bin_ / "enrich").chmod(0o755)
         path = os.pathsep.join(map(str, (bin_, Path(sys.executable).parent, os.environ["PATH"])))
         self._environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "COLUMNS": "200"}
+        self._environment["SPARK_SUBMIT_OPTS"] = quick_jvm()
         self._environment.pop("BROKERS", None)
         self.folder = folder
         self._log = (folder / "stage.log").open("wb")

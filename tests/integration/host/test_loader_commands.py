@@ -1,8 +1,6 @@
 """Tables with a loader, as people and scripts see them: the agent's own process, started by the first command."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 import redis
@@ -10,6 +8,7 @@ import redis
 from enrich.config import load
 from enrich.host.ipc.store_paths import paths_of
 from enrich.host.reader.reading import AgentReader
+from tests.support.commands import enrich, lines
 from tests.support.ending import stop_agent_of
 from tests.support.processes import kill
 from tests.support.redis_server import redis_server
@@ -42,15 +41,6 @@ def config(server, tmp_path):
     )
     yield path
     stop_agent_of(load(path))
-
-
-def enrich(*arguments):
-    command = [sys.executable, "-m", "enrich", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
-
-
-def lines(done):
-    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 def test_rows_are_got_and_scanned_and_the_status_tells_how_the_table_is(config, server, client):

@@ -1,26 +1,12 @@
 """`enrich quarantine list|show`: what could not become a row is kept, named and shown, also after the agent's death."""
 
-import json
-import os
-import subprocess
-import sys
-
 from enrich.config import load
 from enrich.host.ipc.store_paths import paths_of
 from enrich.host.reader.spawn import living_agent
+from tests.support.commands import enrich, lines
 from tests.support.processes import kill
 
 WRONG = "plan: expected text, got a whole number"
-
-
-def enrich(*arguments):
-    command = [sys.executable, "-m", "enrich", *map(str, arguments)]
-    environment = {**os.environ, "COLUMNS": "200"}
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-
-
-def lines(done):
-    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 def test_records_in_quarantine_are_listed_by_reason_and_shown_whole(config, cluster, users_topic, produce_users):

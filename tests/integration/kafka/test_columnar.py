@@ -13,6 +13,7 @@ from enrich.kafka import new_assigned_consumer, new_producer
 from enrich.kafka.columnar import HEADERS, Came, Records
 from enrich.kafka.columnar.native import NativeIncoming, NativeOutgoing, is_known
 from enrich.kafka.columnar.plain import PlainIncoming, PlainOutgoing
+from enrich.kafka.writing.transactions import TransactionalProducer
 from tests.support.seed import random_source, rounds
 from tests.support.waiting import GUARD_S, wait_until
 
@@ -136,6 +137,28 @@ def test_an_offset_that_is_gone_is_an_error(cluster, topic, incoming):
         reading.begin([TopicPartition(topic, 0, 1_000)])
         wait_until(lambda: reading.take(10, 0.1), what="an error")
     assert raised.value.args[0].code() == KafkaError._AUTO_OFFSET_RESET
+
+
+@pytest.mark.parametrize("incoming", [NativeIncoming, PlainIncoming])
+def test_the_end_of_a_partition_is_told_also_behind_the_marker_of_a_transaction(cluster, topic, incoming):
+    with closing(TransactionalProducer(cluster.connection, topic)) as producer:
+        producer.start()
+        with producer.transaction():
+            producer.produce(topic, [b"key"], [b"value"])
+    consumer = new_assigned_consumer(cluster.connection, "nobody", **{"enable.partition.eof": True})
+    values, reached = [], {}
+    with closing(consumer), closing(incoming(consumer)) as reading:
+        reading.begin([TopicPartition(topic, 0, 0)])
+
+        def is_at_end():
+            came = reading.take(10, 0.1)
+            if came is not None:
+                values.extend(came.values.to_pylist())
+                reached.update(came.reached)
+            return reached == {(topic, 0): 2}
+
+        wait_until(is_at_end, what="the end")
+    assert values == [b"value"]
 
 
 def test_brokers_that_are_not_there_do_not_end_the_process():

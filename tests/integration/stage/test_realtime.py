@@ -2,6 +2,7 @@
 
 import json
 import os
+import threading
 from collections import Counter
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import TopicPartition
+from pyspark import SparkContext
 
 from enrich.base.errors import BadRecord, ConfigError, Fenced, WouldLoseData
 from enrich.kafka import new_assigned_consumer, new_producer
@@ -17,6 +19,7 @@ from enrich.stage.progress.starting import From
 from enrich.stage.realtime import taking_over
 from enrich.stage.realtime.assignment import transactional_id
 from enrich.stage.realtime.commits import commits_of, read_commits
+from enrich.stage.realtime.job import SlotJob
 from enrich.stage.realtime.notes import Note
 from enrich.stage.realtime.progress import MARK
 from enrich.stage.run import slots
@@ -24,7 +27,7 @@ from tests.integration.stage.test_life import Run, running
 from tests.integration.stage.test_run import LOOKUP
 from tests.support.processes import kill, python_workers
 from tests.support.rows_by_key import rows_by_key
-from tests.support.seed import rounds
+from tests.support.seed import random_source, rounds
 from tests.support.stages import Load, running_stage
 from tests.support.waiting import GUARD_S, wait_until, when_reachable
 
@@ -35,12 +38,18 @@ def stage(world):
     return world.stage("enrich", [LOOKUP], profile="realtime")
 
 
+@pytest.fixture
+def plain(world):
+    """A stage whose life it is about, and not what it looks up: it needs no agent."""
+    return world.stage("enrich", [], profile="realtime")
+
+
 def until(world, stage, number, run=None):
     """So many different events. The ends of a topic do not say it: those of transactions take offsets, too."""
 
     def all_there():
         assert run is None or run.error is None, run.error
-        return len(world.ids(stage)) >= number
+        return len(world.seen(stage)) >= number
 
     wait_until(all_there, what=f"{number} events")
 
@@ -51,10 +60,10 @@ def notes(world, group, partitions):
     return [each.note for each in commits.values() if each.note is not None]
 
 
-def test_a_stage_enriches_follows_its_table_drains_on_sigterm_and_goes_on_where_it_was(world, stage):
+def test_a_stage_enriches_follows_its_table_drains_and_goes_on_where_it_was(spark, world, stage):
     events = [{"id": 1, "user_id": "ann", "more": [1.50, "é"]}, {"id": 2, "user_id": "nobody"}, {"id": 3}, b"{no json"]
     world.send(stage, events)
-    with running_stage(world, stage) as running:
+    with running(spark, world, stage) as run:
         output = {event["id"]: event for event in world.until(stage, 4)}
         assert output == {
             1: {"id": 1, "user_id": "ann", "more": [1.5, "é"], "user": {"plan": "free", "region": "eu"}},
@@ -70,27 +79,25 @@ def test_a_stage_enriches_follows_its_table_drains_on_sigterm_and_goes_on_where_
             nonlocal number
             number += 1
             world.send(stage, [{"id": number, "user_id": "ann"}])
-            until(world, stage, number - 7)
+            until(world, stage, number - 7, run)
             seen = {event["id"]: event for event in world.output(stage)}
             return seen[number]["user"]["plan"] == "pro"
 
         wait_until(sees_the_change, what="the change of the table")
-        running.tell()
-        assert running.end() == 0, running.told()
+        run.stop.set()
+        assert run.end() is None
     before = world.output(stage)
     world.send(stage, [{"id": 1000, "user_id": "bob"}])
-    with running_stage(world, stage) as running:
-        until(world, stage, len(before) + 1)
-        running.tell()
-        assert running.end() == 0, running.told()
+    with running(spark, world, stage) as run:
+        until(world, stage, len(before) + 1, run)
     assert sorted(world.ids(stage).elements()) == sorted([*(event["id"] for event in before), 1000])
 
 
 def test_drains_under_load_repeat_nothing_and_leave_nothing_out(spark, world, stage, caplog):
     caplog.set_level("INFO")
     with Load(world, stage) as load:
-        for _ in range(rounds(2, 10)):
-            done = len(world.ids(stage))
+        for _ in range(rounds(1, 10)):
+            done = len(world.seen(stage))
             with running(spark, world, stage) as run:
                 until(world, stage, done + 1_000, run)
                 run.stop.set()
@@ -103,78 +110,79 @@ def test_drains_under_load_repeat_nothing_and_leave_nothing_out(spark, world, st
     assert sum(each["events"] for each in told) == load.sent
 
 
-def test_a_stage_goes_from_batches_to_realtime_and_back_and_neither_takes_the_others_checkpoint(spark, world, stage):
-    section = world.document["stages"][stage]
+def test_a_stage_goes_from_batches_to_realtime_and_back_and_neither_takes_the_others_checkpoint(spark, world, plain):
+    section = world.document["stages"][plain]
     checkpoint = Path(section["checkpoint"])
 
     def change(profile):
         with pytest.raises(ConfigError, match="checkpoint is one of") as raised:
-            raise Run(spark, world, stage).end()
+            raise Run(spark, world, plain).end()
         assert "--from group" in str(raised.value.next_step)
         section["checkpoint"] = str(checkpoint.with_name(f"{profile}-{load.sent}"))
 
-    with Load(world, stage) as load:
+    with Load(world, plain) as load:
         for number, profile in enumerate(["latency", "realtime", "latency"]):
-            done = len(world.ids(stage)) if number else 0
+            done = len(world.seen(plain)) if number else 0
             section["profile"] = profile
             start = None
             if number:
                 change(profile)
                 start = From.parse("group")
-            with running(spark, world, stage, start) as run:
-                until(world, stage, done + 500, run)
+            with running(spark, world, plain, start) as run:
+                until(world, plain, done + 500, run)
                 run.stop.set()
                 assert run.end() is None
-    with running(spark, world, stage) as run:
-        until(world, stage, load.sent, run)
-    assert world.ids(stage) == Counter(range(load.sent))
+    with running(spark, world, plain) as run:
+        until(world, plain, load.sent, run)
+    assert world.ids(plain) == Counter(range(load.sent))
 
 
-def test_a_lost_checkpoint_or_group_is_refused_until_somebody_says_where_to_go_on(spark, world, stage):
-    world.send(stage, [{"id": number} for number in range(10)])
-    with running(spark, world, stage) as run:
-        until(world, stage, 10, run)
+def test_a_lost_checkpoint_or_group_is_refused_until_somebody_says_where_to_go_on(spark, world, plain):
+    world.send(plain, [{"id": number} for number in range(10)])
+    with running(spark, world, plain) as run:
+        until(world, plain, 10, run)
         run.stop.set()
         assert run.end() is None
     with pytest.raises(ConfigError, match="without a checkpoint"):
-        raise Run(spark, world, stage, From.parse("earliest")).end()
-    world.lose_checkpoint(stage)
-    world.send(stage, [{"id": number} for number in range(10, 15)])
+        raise Run(spark, world, plain, From.parse("earliest")).end()
+    world.lose_checkpoint(plain)
+    world.send(plain, [{"id": number} for number in range(10, 15)])
     with pytest.raises(WouldLoseData, match="--from group"):
-        raise Run(spark, world, stage).end()
-    with running(spark, world, stage, From.parse("group")) as run:
-        until(world, stage, 15, run)
+        raise Run(spark, world, plain).end()
+    with running(spark, world, plain, From.parse("group")) as run:
+        until(world, plain, 15, run)
         run.stop.set()
         assert run.end() is None
-    assert world.ids(stage) == Counter(range(15))
-    world.cluster.topics._admin.delete_consumer_groups([world.progress(stage).group])
-    wait_until(lambda: not world.committed(stage), what="the group's end")
+    assert world.ids(plain) == Counter(range(15))
+    world.cluster.topics._admin.delete_consumer_groups([world.progress(plain).group])
+    wait_until(lambda: not world.committed(plain), what="the group's end")
     with pytest.raises(WouldLoseData, match="has no offsets any more"):
-        raise Run(spark, world, stage).end()
-    world.lose_checkpoint(stage)
-    with running(spark, world, stage, From.parse("earliest")) as run:
-        wait_until(lambda: world.ids(stage) == Counter(dict.fromkeys(range(15), 2)), what="all events once more")
+        raise Run(spark, world, plain).end()
+    world.lose_checkpoint(plain)
+    with running(spark, world, plain, From.parse("earliest")) as run:
+        wait_until(lambda: world.ids(plain) == Counter(dict.fromkeys(range(15), 2)), what="all events once more")
 
 
-def test_the_newer_of_two_drivers_shuts_the_older_one_out_and_no_event_is_written_twice(spark, world, stage):
-    # In programs of their own: in one session the older one would have all cores.
+def test_the_newer_of_two_drivers_shuts_the_older_one_out_and_no_event_is_written_twice(spark, world):
+    # Without look-ups, which are loaded by all cores, and with a slot each: in one session they share two cores.
+    stage = world.stage("enrich", [], profile="realtime", slots=1)
     with Load(world, stage) as load, running(spark, world, stage) as older:
         until(world, stage, 200, older)
-        with running_stage(world, stage) as newer:
+        with running(spark, world, stage) as newer:
             assert isinstance(older.end(), Fenced)
-            until(world, stage, load.sent + 400)
-            newer.tell()
-            assert newer.end() == 0, newer.told()
+            until(world, stage, load.sent + 400, newer)
+            newer.stop.set()
+            assert newer.end() is None
     with running(spark, world, stage) as run:
         until(world, stage, load.sent, run)
     assert world.ids(stage) == Counter(range(load.sent))
 
 
-def test_a_driver_that_stood_still_while_another_took_over_does_not_take_its_slots_back(spark, world, stage):
-    world.send(stage, [{"id": 0}])
-    group, partitions = world.progress(stage).group, [(world.topic("enrich.in"), number) for number in range(2)]
-    with running(spark, world, stage) as run:
-        until(world, stage, 1, run)
+def test_a_driver_that_stood_still_while_another_took_over_does_not_take_its_slots_back(spark, world, plain):
+    world.send(plain, [{"id": 0}])
+    group, partitions = world.progress(plain).group, [(world.topic("enrich.in"), number) for number in range(2)]
+    with running(spark, world, plain) as run:
+        until(world, plain, 1, run)
         (slot,) = {each.slot for each in notes(world, group, partitions[:1])}
         with (
             closing(TransactionalProducer(world.cluster.connection, transactional_id(group, slot))) as newer,
@@ -188,34 +196,34 @@ def test_a_driver_that_stood_still_while_another_took_over_does_not_take_its_slo
     assert [each.run for each in notes(world, group, partitions[:1])] == ["another.1"]
 
 
-def test_what_a_killed_slot_has_left_open_holds_up_no_start(spark, world, stage):
-    world.send(stage, [{"id": 0}])
-    with running(spark, world, stage) as run:
-        until(world, stage, 1, run)
+def test_what_a_killed_slot_has_left_open_holds_up_no_start(spark, world, plain):
+    world.send(plain, [{"id": 0}])
+    with running(spark, world, plain) as run:
+        until(world, plain, 1, run)
         run.stop.set()
         assert run.end() is None
-    group, source = world.progress(stage).group, world.topic("enrich.in")
+    group, source = world.progress(plain).group, world.topic("enrich.in")
     killed = TransactionalProducer(world.cluster.connection, transactional_id(group, 0))
     killed.start()
     killed.client.begin_transaction()
     with closing(new_assigned_consumer(world.cluster.connection, group)) as consumer:
         offsets = [TopicPartition(source, number, 1_000) for number in range(2)]
         killed.send_offsets(offsets, consumer.consumer_group_metadata())
-    world.send(stage, [{"id": 1}])
-    with running(spark, world, stage) as run:
-        until(world, stage, 2, run)
-    assert world.ids(stage) == Counter(range(2))
+    world.send(plain, [{"id": 1}])
+    with running(spark, world, plain) as run:
+        until(world, plain, 2, run)
+    assert world.ids(plain) == Counter(range(2))
 
 
-def test_a_slot_that_starts_while_it_is_taken_over_does_not_end_the_stage(spark, world, stage, monkeypatch):
+def test_a_slot_that_starts_while_it_is_taken_over_does_not_end_the_stage(spark, world, plain, monkeypatch):
     """A worker's start is slow. It may come after its job has failed, and the driver has begun the next one."""
-    world.send(stage, [{"id": 0}])
-    with running(spark, world, stage) as run:
-        until(world, stage, 1, run)
+    world.send(plain, [{"id": 0}])
+    with running(spark, world, plain) as run:
+        until(world, plain, 1, run)
         run.stop.set()
         assert run.end() is None
     late: list[TransactionalProducer] = []
-    group = world.progress(stage).group
+    group = world.progress(plain).group
 
     def read(*arguments):
         commits = commits_of(*arguments)
@@ -225,31 +233,31 @@ def test_a_slot_that_starts_while_it_is_taken_over_does_not_end_the_stage(spark,
         return commits
 
     monkeypatch.setattr(taking_over, "commits_of", read)
-    world.send(stage, [{"id": 1}])
-    with running(spark, world, stage) as run:
-        until(world, stage, 2, run)
+    world.send(plain, [{"id": 1}])
+    with running(spark, world, plain) as run:
+        until(world, plain, 2, run)
     assert late
-    assert world.ids(stage) == Counter(range(2))
+    assert world.ids(plain) == Counter(range(2))
 
 
-def test_partitions_that_are_added_are_read(spark, world, stage):
+def test_partitions_that_are_added_are_read(spark, world, plain, monkeypatch):
+    monkeypatch.setattr(slots, "_TOPICS_EVERY_S", 0.5)
     source = world.topic("enrich.in")
-    world.send(stage, [{"id": 0}])
-    with running(spark, world, stage) as run:
-        until(world, stage, 1, run)
+    world.send(plain, [{"id": 0}])
+    with running(spark, world, plain) as run:
+        until(world, plain, 1, run)
         world.cluster.topics.grow(source, 5)
         wait_until(lambda: len(world.cluster.topics.partitions(source)) == 5, what="the partitions")
-        world.send(stage, [{"id": number} for number in range(1, 100)])
-        until(world, stage, 100, run)
-        mark = json.loads((Path(world.document["stages"][stage]["checkpoint"]) / MARK).read_text())
+        world.send(plain, [{"id": number} for number in range(1, 100)])
+        until(world, plain, 100, run)
+        mark = json.loads((Path(world.document["stages"][plain]["checkpoint"]) / MARK).read_text())
         assert mark["known"] == {source: 5}
         assert mark["begins"] is None
-    assert world.ids(stage) == Counter(range(100))
+    assert world.ids(plain) == Counter(range(100))
 
 
 def test_a_stage_has_no_more_slots_than_it_is_given(spark, world):
-    world.users()
-    stage = world.stage("enrich", [LOOKUP], profile="realtime", slots=1)
+    stage = world.stage("enrich", [], profile="realtime", slots=1)
     world.send(stage, [{"id": number} for number in range(20)])
     with running(spark, world, stage) as run:
         until(world, stage, 20, run)
@@ -315,29 +323,112 @@ def test_an_event_as_large_as_its_topic_takes_is_written(spark, world, stage):
     assert not world.dead_letters(stage)
 
 
-def test_a_partition_whose_slot_ended_alone_is_read_again(spark, world, stage, monkeypatch):
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_partition_whose_slot_was_shut_out_by_nobody_is_read_again(spark, world, count, monkeypatch):
+    """As when its transaction has timed out, since its machine stood still."""
+    plain = world.stage("enrich", [], profile="realtime", slots=count)
     monkeypatch.setattr(slots, "_LACKING_S", 1.0)
-    with running(spark, world, stage) as run:
+    monkeypatch.setattr(slots, "_TOPICS_EVERY_S", 0.5)
+    with running(spark, world, plain) as run:
         for number in range(2):
-            world.send(stage, [{"id": 10 * number + each} for each in range(10)])
-            until(world, stage, 10 * (number + 1), run)
+            world.send(plain, [{"id": 10 * number + each} for each in range(10)])
+            until(world, plain, 10 * (number + 1), run)
             if number == 0:
                 # Somebody becomes one slot, for whatever reason.
-                group = world.progress(stage).group
+                group = world.progress(plain).group
                 with closing(TransactionalProducer(world.cluster.connection, transactional_id(group, 0))) as thief:
                     thief.start()
-    assert world.ids(stage) == Counter(range(20))
+    assert world.ids(plain) == Counter(range(20))
 
 
-def test_a_topic_that_is_made_again_ends_the_stage(spark, world, stage):
+def test_slots_begin_again_when_executors_have_come(spark, world, plain, monkeypatch):
+    cores = 1
+    monkeypatch.setattr(slots, "slots_of", lambda _: cores)
+    monkeypatch.setattr(slots, "_LACKING_S", 0.5)
+    monkeypatch.setattr(slots, "_TOPICS_EVERY_S", 0.2)
+    group, partitions = world.progress(plain).group, [(world.topic("enrich.in"), number) for number in range(2)]
+    world.send(plain, [{"id": number} for number in range(10)])
+    with running(spark, world, plain) as run:
+        until(world, plain, 10, run)
+        assert {each.slot for each in notes(world, group, partitions)} == {0}
+        cores = 2
+        wait_until(lambda: len({each.slot for each in notes(world, group, partitions)}) == 2, what="two slots")
+        world.send(plain, [{"id": number} for number in range(10, 20)])
+        until(world, plain, 20, run)
+    assert world.ids(plain) == Counter(range(20))
+
+
+def test_offsets_go_beyond_the_markers_of_transactions(spark, world, plain):
+    """Otherwise a source that ends with one seems never to be read to its end; and once it is deleted, lost."""
     source = world.topic("enrich.in")
-    world.send(stage, [{"id": 0}])
-    with running(spark, world, stage) as run:
-        until(world, stage, 1, run)
+    with closing(TransactionalProducer(world.cluster.connection, source)) as producer:
+        producer.start()
+        with producer.transaction():
+            keys = [b"%d" % number for number in range(20)]
+            producer.produce(source, keys, [b'{"id":%s}' % key for key in keys])
+    with running(spark, world, plain) as run:
+        until(world, plain, 20, run)
+        ends = world.cluster.topics.end_offsets(source)
+        assert sum(ends.values()) > 20
+        wait_until(lambda: world.committed(plain) == ends, what="the ends in the group")
+
+
+def test_batches_are_no_larger_than_what_the_topic_takes(spark, world):
+    world.topic("enrich.out", max_message_bytes="20000")
+    plain = world.stage("enrich", [], profile="realtime")
+    source = random_source("what no codec makes smaller")
+    world.send(plain, [{"id": number, "text": source.randbytes(200).hex()} for number in range(2_000)])
+    with running(spark, world, plain) as run:
+        until(world, plain, 2_000, run)
+    assert world.ids(plain) == Counter(range(2_000))
+
+
+def test_where_to_begin_may_be_said_again_if_the_first_start_came_no_further(spark, world, plain, monkeypatch):
+    world.send(plain, [{"id": 0}])
+
+    def refused(*_):
+        raise ConfigError("this user has not the rights")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(slots, "take_over", refused)
+        assert isinstance(Run(spark, world, plain, From.parse("latest")).end(), ConfigError)
+    with running(spark, world, plain, From.parse("earliest")) as run:
+        until(world, plain, 1, run)
+
+
+def test_a_stop_before_spark_knows_of_the_slots_ends_them(spark, world, plain, monkeypatch, caplog):
+    cancelled = threading.Event()
+    cancel, work = SparkContext.cancelJobGroup, SlotJob._run
+
+    def cancel_and_tell(*arguments):
+        cancel(*arguments)
+        cancelled.set()
+
+    def work_late(job):
+        assert cancelled.wait(GUARD_S)
+        work(job)
+
+    def begin_and_stop(flow, begin=slots.SlotFlow._begin_job):
+        begin(flow)
+        run.stop.set()
+
+    monkeypatch.setattr(SparkContext, "cancelJobGroup", cancel_and_tell)
+    monkeypatch.setattr(SlotJob, "_run", work_late)
+    monkeypatch.setattr(slots.SlotFlow, "_begin_job", begin_and_stop)
+    run = Run(spark, world, plain)
+    assert run.end() is None
+    assert "the slots do not end" not in caplog.text
+
+
+def test_a_topic_that_is_made_again_ends_the_stage(spark, world, plain):
+    source = world.topic("enrich.in")
+    world.send(plain, [{"id": 0}])
+    with running(spark, world, plain) as run:
+        until(world, plain, 1, run)
         world.cluster.make_again(source, partitions=2)
         assert isinstance(run.end(), WouldLoseData)
     with pytest.raises(WouldLoseData, match="recreated"):
-        raise Run(spark, world, stage).end()
+        raise Run(spark, world, plain).end()
 
 
 def test_events_that_wait_for_their_rows_hold_up_their_own_partition_alone(spark, world):

@@ -9,6 +9,7 @@ from pyspark.sql import functions as sql
 from enrich.stage.plan.plan import StagePlan
 from enrich.stage.progress.starting import From
 from tests.integration.stage.test_writeback import read_so_far, run_until, send, synced
+from tests.support.seed import variants
 from tests.support.stage_frames import VERSIONS, source_of, written_back
 from tests.support.stages import StageWorld
 from tests.support.waiting import wait_until
@@ -63,7 +64,7 @@ def test_outputs_and_what_is_written_back_carry_the_release_if_there_is_one(spar
     assert back == ({} if is_routed else {0: ["7"], 1: ["7"], 2: ["7"], 3: ["9"], 4: ["7"]})
 
 
-@pytest.mark.parametrize("releases", [(0, 0), (7, 7), (7, 8), (0, 1)])
+@pytest.mark.parametrize("releases", [*variants((0, 0), (7, 7)), *variants((7, 8), (0, 1))])
 def test_a_replay_after_a_roll_back_ends_with_the_good_rows_if_its_release_is_higher(spark, world, stack, releases):
     back, (of_bad, of_good) = world.topic("back", cleanup_policy="compact"), releases
     stage = world.stage("enrich", [])

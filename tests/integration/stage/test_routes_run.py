@@ -1,12 +1,15 @@
-"""Routes in the real program: their topics, a changed configuration on the same checkpoint, and a topic that goes."""
+"""Routes of a stage that runs: their topics, a changed configuration on the same checkpoint, and a topic that goes."""
 
 import json
 import urllib.request
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
+from enrich.base.errors import ConfigError
 from enrich.dev.servers.ports import choose
-from tests.support.stages import StageWorld, running_stage
+from tests.integration.stage.test_life import Run, running
+from tests.support.stages import StageWorld
 from tests.support.waiting import wait_until
 
 LOOKUP = {"table": "users", "key": "user_id", "as": "user"}
@@ -19,20 +22,28 @@ def routed(world: StageWorld, routes: list[dict[str, str]], **section: Any) -> s
     return stage
 
 
+def until(run: Run, condition: Callable[[], bool], *, what: str) -> None:
+    def has_come() -> bool:
+        assert run.error is None, run.error
+        return condition()
+
+    wait_until(has_come, what=what)
+
+
 def ids(world: StageWorld, topic: str) -> Counter[int]:
     return Counter(json.loads(message.value() or b"")["id"] for message in world.cluster.messages(topic))
 
 
-def test_routes_are_taken_counted_and_may_change_between_two_runs(world):
+def test_routes_are_taken_counted_and_may_change_between_two_runs(spark, world):
     world.users()
     (port,) = choose(1, ())
     pro, all_, eu = world.topic("pro"), world.topic("all"), world.topic("eu")
     first = {"name": "pro", "when": "user.plan = 'pro'", "topic": pro}
     stage = routed(world, [first, {"name": "all", "topic": all_}], metrics_port=port)
     world.send(stage, [{"id": 1, "user_id": "ann"}, {"id": 2, "user_id": "bob"}, b"no JSON"])
-    with running_stage(world, stage) as running:
-        running.wait_until(lambda: ids(world, all_) == {1: 1, 2: 1}, what="the events of the route that takes all")
-        running.wait_until(lambda: ids(world, pro) == {2: 1}, what="the event of the other one")
+    with running(spark, world, stage) as run:
+        until(run, lambda: ids(world, all_) == {1: 1, 2: 1}, what="the events of the route that takes all")
+        until(run, lambda: ids(world, pro) == {2: 1}, what="the event of the other one")
         wanted = {'"pro"': 1.0, '"all"': 2.0}
 
         def is_counted() -> bool:
@@ -44,9 +55,9 @@ def test_routes_are_taken_counted_and_may_change_between_two_runs(world):
                 for name, n in wanted.items()
             )
 
-        running.wait_until(is_counted, what="the counts of both routes")
-        running.tell()
-        assert running.end() == 0, running.told()
+        until(run, is_counted, what="the counts of both routes")
+        run.stop.set()
+        assert run.end() is None
     assert len(world.dead_letters(stage)) == 1
     # Another `when`, another route, and one that is gone: all of that may change.
     world.document["stages"][stage]["routes"] = [
@@ -54,32 +65,31 @@ def test_routes_are_taken_counted_and_may_change_between_two_runs(world):
         {"name": "eu", "when": "user.region = 'eu'", "select": "struct(3 AS id, user_id)", "topic": eu},
     ]
     world.send(stage, [{"id": 3, "user_id": "ann"}, {"id": 4, "user_id": "bob"}])
-    with running_stage(world, stage) as running:
-        running.wait_until(lambda: ids(world, pro) == {2: 1, 3: 1}, what="an event by the new condition")
-        running.wait_until(lambda: ids(world, eu) == {3: 1}, what="an event of the new route")
-        running.tell()
-        assert running.end() == 0, running.told()
+    with running(spark, world, stage) as run:
+        until(run, lambda: ids(world, pro) == {2: 1, 3: 1}, what="an event by the new condition")
+        until(run, lambda: ids(world, eu) == {3: 1}, what="an event of the new route")
+        run.stop.set()
+        assert run.end() is None
     assert ids(world, all_) == {1: 1, 2: 1}
 
 
-def test_a_route_whose_topic_goes_ends_the_stage_and_costs_no_event(world):
+def test_a_route_whose_topic_goes_ends_the_stage_and_costs_no_event(spark, world):
     world.users()
     pro, rest = world.topic("pro"), world.topic("rest")
     routes = [{"name": "pro", "when": "user.plan = 'pro'", "topic": pro}, {"name": "rest", "topic": rest}]
     stage = routed(world, routes)
-    with running_stage(world, stage) as running:
+    with running(spark, world, stage) as run:
         world.send(stage, [{"id": 1, "user_id": "ann"}])
-        running.wait_until(lambda: ids(world, rest) == {1: 1}, what="the first event")
+        until(run, lambda: ids(world, rest) == {1: 1}, what="the first event")
         world.cluster.topics.delete(pro)
         world.send(stage, [{"id": 2, "user_id": "bob"}])
-        assert running.end(180) != 0, running.told()
-        assert pro in running.told()
-    with running_stage(world, stage) as running:
-        assert running.end(120) == 2, running.told()
-        assert pro in running.told()
+        assert pro in str(run.end())
+    error = Run(spark, world, stage).end()
+    assert isinstance(error, ConfigError)
+    assert error.where == f"topic {pro}"
     world.cluster.topics.create(pro, partitions=1)
-    with running_stage(world, stage) as running:
-        running.wait_until(lambda: ids(world, pro) == {2: 1}, what="the event that could not be written")
+    with running(spark, world, stage) as run:
+        until(run, lambda: ids(world, pro) == {2: 1}, what="the event that could not be written")
         wait_until(lambda: ids(world, rest).keys() == {1, 2}, what="the same on the other route")
-        running.tell()
-        assert running.end() == 0, running.told()
+        run.stop.set()
+        assert run.end() is None

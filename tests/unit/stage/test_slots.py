@@ -1,17 +1,24 @@
 """What slots note with their offsets, and which partitions they read."""
 
 from collections import Counter
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from enrich.base.errors import WouldLoseData
+from enrich.kafka.columnar import HEADERS, Came
 from enrich.stage.measure.metrics import StageMetrics
 from enrich.stage.realtime.assignment import assigned
 from enrich.stage.realtime.counted import Counted
 from enrich.stage.realtime.counts import Counts, RecentLags
 from enrich.stage.realtime.notes import Note
+from enrich.stage.realtime.pieces import columns_of
 from enrich.stage.realtime.progress import Mark
+from enrich.stage.realtime.slot import _Session
+from enrich.stage.task.columns import TIMESTAMP
 from enrich.stage.task.report import BatchReport
 from enrich.tally.lags import NO_LAG, Lag
 from tests.support.seed import random_source
@@ -56,6 +63,44 @@ def test_a_note_is_never_longer_than_brokers_take(routes, kept):
     assert found.counts.lags.period == 7
     assert (found.counts.lags.now, found.counts.lags.before) == (None, None)
     assert (found.counts.routes == counts.routes) is kept
+
+
+def test_a_record_may_have_any_time():
+    times = np.array([-(2**63), -1, 0, 1_700_000_000_000_000_000, 2**63 - 1])
+    nothing = pa.nulls(len(times), pa.binary())
+    numbers = np.zeros(len(times), np.int32)
+    came = Came(["in"], numbers, numbers, np.arange(len(times)), times, nothing, nothing, pa.nulls(5, HEADERS))
+    assert columns_of(came)[TIMESTAMP].cast(pa.int64()).to_pylist()[1:3] == [-1_000, 0]
+
+
+class HalvingSession(_Session):
+    """For whom ten events are more than a column of Arrow holds."""
+
+    def __init__(self):
+        self._spec = cast(Any, SimpleNamespace(plan=SimpleNamespace(may_wait=False)))
+        self.written = []
+
+    def _worked(self, came):
+        if len(came) > 10 or 77 in came.offset:
+            raise pa.ArrowInvalid("offset overflow")
+        return [came]
+
+    def _commit(self, done):
+        self.written += [(each.offset.tolist(), each.ends()) for each in done]
+
+
+def test_what_becomes_too_much_is_written_in_parts():
+    def came(offsets):
+        numbers, nothing = np.zeros(len(offsets), np.int32), pa.nulls(len(offsets), pa.binary())
+        return Came(["in"], numbers, numbers, offsets, offsets, nothing, nothing, pa.nulls(len(offsets), HEADERS))
+
+    session = HalvingSession()
+    session._write(came(np.arange(35)))
+    assert [offset for offsets, _ in session.written for offset in offsets] == list(range(35))
+    assert all(ends == {("in", 0): offsets[-1] + 1} for offsets, ends in session.written)
+    with pytest.raises(pa.ArrowInvalid):
+        session._write(came(np.array([76, 77, 78])))
+    assert session.written[-1][0] == [76]
 
 
 _COUNTS = '{"n":{},"r":{},"s":[],"t":[0,0],"w":null,"l":"AA=="}'

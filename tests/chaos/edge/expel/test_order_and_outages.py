@@ -42,7 +42,7 @@ def test_an_endpoint_that_is_down_for_a_while_gets_each_event_once(
         wait_until(lambda: instance.route().get("details", {}).get("breaker") == "open", what="the open breaker")
         before = sink.seen("/acme")["requests"]
         failed = instance.count("requests_failed")
-        wait_until(lambda: instance.count("requests_failed") >= failed + rounds(4, 12), what="some probes")
+        wait_until(lambda: instance.count("requests_failed") >= failed + rounds(2, 12), what="some probes")
         assert sink.seen("/acme")["requests"] - before <= rounds(20, 40)
         sink.be_well()
         at_work(instance)

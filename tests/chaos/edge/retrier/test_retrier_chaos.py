@@ -55,7 +55,7 @@ def at_work(instance: RetrierProcess, more: int = 500) -> None:
 
 def test_an_instance_that_is_killed_again_and_again_forwards_each_event_once(world: RetryWorld, start: Start) -> None:
     with load(world):
-        for _ in range(rounds(4, 30)):
+        for _ in range(rounds(2, 30)):
             instance = start()
             at_work(instance)
             kill(instance.process.pid)

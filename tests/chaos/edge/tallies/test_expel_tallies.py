@@ -1,6 +1,7 @@
 """Expel and the retrier are killed under load: what they say of their events is what happened, event by event."""
 
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -20,6 +21,7 @@ from tests.support.topics import Cluster
 from tests.support.waiting import wait_until
 
 PARTITIONS = 4
+PARALLEL, BATCH = 4, 10
 EVENT_TIME_MS = 1_700_000_000_000
 
 
@@ -69,13 +71,14 @@ def test_whatever_is_killed_tallies_say_what_became_of_each_event(
     cluster: Cluster, endpoint: Endpoint, tmp_path: Path
 ) -> None:
     world = ExpelWorld(cluster, pauses=("1s", "2s", "4s"), url=endpoint.url(), partitions=PARTITIONS)
-    world.section = {"batch": {"events": 10}, "parallel": 4}
+    world.section = {"batch": {"events": BATCH}, "parallel": PARALLEL}
     world.make()
     produced: list[int] = []
+    kills = rounds(2, 20)
     with ExitStack() as held:
         instances = Instances(tmp_path, world, held)
         with load(world, produced):
-            for _ in range(rounds(2, 20)):
+            for _ in range(kills):
                 expel, retrier = instances.expel(), instances.retrier()
                 at_work(world, expel)
                 kill(expel.process.pid)
@@ -96,6 +99,8 @@ def test_whatever_is_killed_tallies_say_what_became_of_each_event(
         assert retrier.stop() == 0
     tally = told_by(cluster, world.name, NodeKind.expel, "acme")
     assert places(tally.went) == {place_of(world, number) for number in endpoint.delivered}
+    again = endpoint.delivered - Counter(endpoint.delivered.keys())
+    assert again.total() <= kills * 3 * PARALLEL * BATCH, "under way, and settled but not committed"
     assert places(tally.dead) == dead == {place_of(world, number) for number in world.dead()}
     assert places(tally.came) == everything
     assert not tally.still_waiting

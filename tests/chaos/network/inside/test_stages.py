@@ -26,7 +26,7 @@ def test_no_event_is_missing_after_a_silence_longer_than_a_request(
                 more = world.records(stage) + 1_000
                 running.wait_until(lambda: world.records(stage) >= more, what="output after the silence")
             given = {str(message.value()) for message in cluster.messages(world.topic("enrich.in"))}
-            running.wait_until(lambda: len(world.ids(stage)) >= len(given), what="all events")
+            running.wait_until(lambda: len(world.seen(stage)) >= len(given), what="all events")
             running.tell()
             assert running.end() == 0, running.told()
         assert set(world.ids(stage)) == set(range(len(given)))

@@ -18,6 +18,7 @@ from tests.support.many_tables import ManyTables, many_tables
 from tests.support.processes import kill
 from tests.support.seed import random_source, rounds
 from tests.support.sources import SourceWorld, repeats
+from tests.support.sync import SHORT_SESSIONS
 from tests.support.waiting import wait_until
 
 COLUMNS = "id bigint PRIMARY KEY, plan text, body text, n int NOT NULL DEFAULT 0"
@@ -94,7 +95,7 @@ class Session:
 def test_at_each_quiet_point_the_topic_is_the_table(source: SourceWorld) -> None:
     random = random_source("log kills")
     source.origin = {"postgres": {**source.origin["postgres"], "follow": "log"}}
-    source.client = {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 500}
+    source.client = SHORT_SESSIONS
     source.make_topic()
     source.make_table(COLUMNS)
     name = slot_name(source.name, "in")
@@ -102,7 +103,7 @@ def test_at_each_quiet_point_the_topic_is_the_table(source: SourceWorld) -> None
     numbers = itertools.count()
     with ExitStack() as held:
         held.callback(source.postgres.execute, f"DROP PUBLICATION IF EXISTS {name}")
-        for _ in range(rounds(2, 100)):
+        for _ in range(rounds(1, 100)):
             sessions = [Session(source, next(numbers), Random(random.random())) for _ in range(3)]
             with ExitStack() as running:
                 for session in sessions:
@@ -137,12 +138,12 @@ TABLES = 4
 
 def test_at_each_quiet_point_all_topics_of_a_source_are_its_tables(source: SourceWorld) -> None:
     random = random_source("log kills of many")
-    source.client = {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 500}
+    source.client = SHORT_SESSIONS
     with many_tables(source) as many:
         for number in range(TABLES):
             many.make(f"t{number}", COLUMNS)
         some, numbers = many.topic("t0"), itertools.count()
-        for turn in range(rounds(2, 15)):
+        for turn in range(rounds(1, 15)):
             chosen = AnyTable(many, TABLES, random)
             sessions = [Session(chosen, next(numbers), Random(random.random())) for _ in range(3)]
             with ExitStack() as running:
