@@ -42,6 +42,10 @@ NO_VALUE = "its `select` has no value for the event"
 NO_TOPIC = "its `topic_of` names none of its topics"
 MISFIT = "a value in its `select` does not fit the Avro schema of its topic"
 TOO_LARGE = "the record is too large for its topic"
+TOO_MUCH = "its records are too large together"
+MOST_OF_EVENT = 256 * 2**20
+"""Bytes of all records that a route makes of one event. A list of many elements, each with the event's key and headers:
+one event could ask for more memory than there is."""
 
 
 def header_name(index: int) -> str:
@@ -192,6 +196,8 @@ class _Taken:
     headers: pa.ListArray | None
     misfits: Mask | None = None
     """The records whose value does not fit the schema of their topic."""
+    too_much: Places = field(default_factory=lambda: np.zeros(0, np.int64))
+    """The events of which no records are made, as they would be too large together."""
 
     @property
     def events(self) -> int:
@@ -242,6 +248,10 @@ class _Problems:
         else:
             room = most_bytes[taken.route.topics[0]]
         self.of_all(taken.parents[sizes > room], route, TOO_LARGE)
+        self.of_all(taken.too_much, route, TOO_MUCH)
+        if taken.route.explodes:
+            together = np.bincount(taken.parents, weights=sizes, minlength=1)
+            self.of_all(np.flatnonzero(together > MOST_OF_EVENT), route, TOO_MUCH)
 
     def reasons(self) -> pa.StringArray:
         return self._texts([reason for _, reason in self._reasons.values()])
@@ -261,10 +271,16 @@ class _Problems:
 
 
 def _take(route: RouteSpec, columns: Columns, left: Mask) -> _Taken:
+    too_much = np.zeros(0, np.int64)
     if route.computed is None:
         asked, parents, found = _evaluated(route, columns[PARTS.of(route.name)], left)
     else:
+        if route.computed.explode is not None:
+            too_much = _too_much(route, route.computed.explode, columns, left)
+            left = left.copy()
+            left[too_much] = False
         asked, parents, found = _computed(route.computed, columns, left)
+        asked = np.union1d(asked, too_much)
     if route.chooses_topic:
         named = found[TOPIC].cast(pa.string())
         topics = pc.if_else(pc.is_in(named, pa.array(route.topics)), named, pa.scalar(None, pa.string()))
@@ -277,7 +293,26 @@ def _take(route: RouteSpec, columns: Columns, left: Mask) -> _Taken:
         values = _bytes(found[SELECTED]) if route.selects else columns[OUTPUT].take(pa.array(parents))
     keys = key_bytes(found[KEY]) if route.has_key else None
     headers = _headers(route.headers, found, len(parents)) if route.headers else None
-    return _Taken(route, asked, parents, values, topics, keys, headers, misfits)
+    return _Taken(route, asked, parents, values, topics, keys, headers, misfits, too_much)
+
+
+def _too_much(route: RouteSpec, explode: str, columns: Columns, left: Mask) -> Places:
+    """The events whose fields, once for each element of the list, would be too large together."""
+    elements = pc.fill_null(pc.list_value_length(columns[explode]), 0).to_numpy().astype(np.int64)
+    if int(elements.max(initial=0)) < 2:
+        return np.zeros(0, np.int64)
+    each = columns[BESIDE].to_numpy().astype(np.int64)
+    names = [name for name in route.needs if name != explode]
+    for column in [*(columns[name] for name in names), *([] if route.selects else [columns[OUTPUT]])]:
+        each = each + _sizes(column) if _is_bytes(column.type) else each
+    heavy = left & (elements * each > MOST_OF_EVENT)
+    if heavy.any() and route.computed is not None and route.computed.when is not None:
+        heavy &= route.computed.when.evaluate(columns, len(left)).fill_null(False).to_numpy(zero_copy_only=False)
+    return np.flatnonzero(heavy)
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_binary(kind))
 
 
 def _evaluated(route: RouteSpec, parts: pa.Array, left: Mask) -> tuple[Places, Places, Columns]:
