@@ -27,7 +27,7 @@ _SIGN = pa.RecordBatch.from_pydict({"sign": pa.array([bytes(1 << 17)], pa.binary
 """A sign of life. Larger than the buffer between a worker and its JVM, so that it is written at once: this is how a
 worker learns that its task was cancelled."""
 _SIGN_EVERY_S = 0.25
-_STOP_S, _CANCEL_EVERY_S = 10.0, 0.2
+_STOP_S = 10.0
 
 
 class SlotJobFailed(Exception):
@@ -58,7 +58,6 @@ class SlotJob:
         self._query = query
         self._group = f"enrich-{uuid4()}"
         self._failure: EnrichError | SlotJobFailed | None = None
-        self._is_stopping = False
         self._thread = threading.Thread(target=self._run, name="slots", daemon=True)
         self._thread.start()
 
@@ -80,21 +79,21 @@ class SlotJob:
 
     def stop(self) -> bool:
         """What slots have not committed yet they leave to those who come next. Returns whether the job has ended."""
-        self._is_stopping = True
-        end = time.monotonic() + _STOP_S
-        while self._thread.is_alive() and time.monotonic() < end:
-            # Spark cancels what runs, and forgets that it was told: the job may begin a moment later.
-            self._spark.sparkContext.cancelJobGroup(self._group)
-            self._thread.join(_CANCEL_EVERY_S)
+        if self._thread.is_alive():
+            self._cancel()
+            self._thread.join(_STOP_S)
         return not self._thread.is_alive()
+
+    def _cancel(self) -> None:
+        # Also if Spark does not know of it yet, which `cancelJobGroup` would forget.
+        jvm: Any = self._spark.sparkContext._jsc
+        jvm.sc().cancelJobGroupAndFutureJobs(self._group)
 
     def _run(self) -> None:
         context = self._spark.sparkContext
         context.setJobGroup(self._group, self._about, interruptOnCancel=True)
         context.setLocalProperty(QUERY, self._query)
         frame = self._spark.range(0, len(self._specs), 1, len(self._specs))
-        if self._is_stopping:
-            return
         try:
             # Not a sink: that would call a cancelled job a failed one, at length.
             mapped(frame, _running(self._specs), "sign binary")._jdf.queryExecution().toRdd().count()

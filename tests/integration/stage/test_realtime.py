@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import TopicPartition
-from pyspark import SparkContext
 
 from enrich.base.errors import BadRecord, ConfigError, Fenced, WouldLoseData
 from enrich.kafka import new_assigned_consumer, new_producer
@@ -398,10 +397,10 @@ def test_where_to_begin_may_be_said_again_if_the_first_start_came_no_further(spa
 
 def test_a_stop_before_spark_knows_of_the_slots_ends_them(spark, world, plain, monkeypatch, caplog):
     cancelled = threading.Event()
-    cancel, work = SparkContext.cancelJobGroup, SlotJob._run
+    cancel, work = SlotJob._cancel, SlotJob._run
 
-    def cancel_and_tell(*arguments):
-        cancel(*arguments)
+    def cancel_and_tell(job):
+        cancel(job)
         cancelled.set()
 
     def work_late(job):
@@ -412,7 +411,7 @@ def test_a_stop_before_spark_knows_of_the_slots_ends_them(spark, world, plain, m
         begin(flow)
         run.stop.set()
 
-    monkeypatch.setattr(SparkContext, "cancelJobGroup", cancel_and_tell)
+    monkeypatch.setattr(SlotJob, "_cancel", cancel_and_tell)
     monkeypatch.setattr(SlotJob, "_run", work_late)
     monkeypatch.setattr(slots.SlotFlow, "_begin_job", begin_and_stop)
     run = Run(spark, world, plain)
