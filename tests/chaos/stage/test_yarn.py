@@ -2,6 +2,7 @@
 containers that are killed."""
 
 import subprocess
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -59,10 +60,10 @@ def holders(world):
     return {int(lease.name.partition("-")[0]) for lease in paths_of(world.pipeline).leases.iterdir()}
 
 
-def an_executor_is_replaced(world, yarn, archive):
+def an_executor_is_replaced(world, yarn, archive, profile="latency"):
     """As a client: executors in containers share an agent, which outlives them."""
     world.users()
-    stage = world.stage("enrich", [LOOKUP])
+    stage = world.stage("enrich", [LOOKUP], profile=profile)
     words = [*yarn.settings(), *sized(2), "--conf", f"spark.yarn.dist.archives={archive}#environment"]
     environment = yarn.environment(PYSPARK_PYTHON="./environment/bin/python")
     with (
@@ -90,6 +91,8 @@ def an_executor_is_replaced(world, yarn, archive):
         assert running.end() == 0, running.told()
     run_to_the_end(world, stage, load)  # wherever: the rest is only to be done
     assert set(world.ids(stage)) == set(range(load.sent))
+    if profile == "realtime":
+        assert world.ids(stage).total() == load.sent, "an event is written twice"
 
 
 def a_driver_goes_on_in_another_container(world, yarn, archive):
@@ -131,9 +134,13 @@ def a_driver_goes_on_in_another_container(world, yarn, archive):
     assert set(world.ids(stage)) == set(range(load.sent))
 
 
-KILLED = {"executor": an_executor_is_replaced, "driver": a_driver_goes_on_in_another_container}
+KILLED = {
+    "executor": an_executor_is_replaced,
+    "realtime executor": partial(an_executor_is_replaced, profile="realtime"),
+    "driver": a_driver_goes_on_in_another_container,
+}
 
 
-@pytest.mark.parametrize("killed", variants("executor", "driver"))
+@pytest.mark.parametrize("killed", variants(*KILLED))
 def test_what_is_killed_is_replaced_and_no_event_is_lost(world, yarn, archive, killed):
     KILLED[killed](world, yarn, archive)
