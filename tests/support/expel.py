@@ -2,14 +2,10 @@
 
 import json
 import re
-import subprocess
-import sys
-import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
-from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +13,15 @@ from confluent_kafka.cimpl import NewPartitions
 
 from edge_service.expel.program import routes_of
 from edge_service.expel.route import ExpelRoute
-from enrich.base.errors import EnrichError, Retryable
+from enrich.base.errors import Retryable
 from enrich.dev.sink.seen import parse_origins
 from enrich.kafka import DeliveringProducer, new_admin_client, new_group_consumer
 from enrich.kafka.groups import committed
 from enrich.kafka.records import headers_of
-from enrich.service.routes import RouteStatus
-from enrich.service.service import Service
+from tests.support.edge_programs import RoutesProcess, RunningRoutes
 from tests.support.retries import RetryWorld
 from tests.support.scripted_endpoint import ScriptedEndpoint, Seen, Step, Talk, whole
-from tests.support.sync import SHORT_SESSIONS, free_port
+from tests.support.sync import SHORT_SESSIONS
 from tests.support.waiting import wait_until
 
 Headers = Sequence[tuple[str, bytes | None]]
@@ -161,43 +156,21 @@ class Letter:
         return (self.headers["enrich.reason"] or b"").decode()
 
 
-class RunningExpel:
+class RunningExpel(RunningRoutes):
     """The program's routes in threads of this process."""
 
     def __init__(self, world: ExpelWorld) -> None:
         self._routes = routes_of(world.pipeline())
-        self.service = Service(self._routes, held_s=0.2, most_pause_s=0.5)
-        self.error: EnrichError | None = None
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
-
-    def _run(self) -> None:
-        try:
-            self.service.run()
-        except EnrichError as error:
-            self.error = error
-
-    def status(self, route: str = "acme") -> RouteStatus:
-        return next(status for status in self.service.statuses() if status.name == route)
+        super().__init__(self._routes)
 
     def count(self, name: str, route: str = "acme") -> int:
         return self.status(route).counters.get(name, 0)
 
-    def wait_for_state(self, state: str, route: str = "acme") -> RouteStatus:
-        wait_until(lambda: self.status(route).state == state, deadline_s=60, what=f"the state {state}")
-        return self.status(route)
-
     def stop(self) -> None:
-        self.service.stop()
-        self._thread.join(40)
-        assert not self._thread.is_alive()
+        super().stop()
         # What all routes share would keep its threads and sockets until the tests' process ends.
         for clients in {route.clients for route in self._routes if isinstance(route, ExpelRoute)}:
             clients.close()
-
-    def wait_ended(self) -> EnrichError | None:
-        wait_until(lambda: not self._thread.is_alive(), what="the end of the service")
-        return self.error
 
 
 @contextmanager
@@ -209,53 +182,17 @@ def expelling(world: ExpelWorld) -> Iterator[RunningExpel]:
         running.stop()
 
 
-class ExpelProcess:
+class ExpelProcess(RoutesProcess):
     """An instance as containers run it."""
 
     def __init__(self, folder: Path, world: ExpelWorld) -> None:
-        folder.mkdir(exist_ok=True)
-        self.port = free_port()
-        config = folder / "pipeline.yaml"
-        config.write_text(json.dumps(world.data(f"127.0.0.1:{self.port}")))
-        self._errors = (folder / "stderr").open("wb")
-        command = [sys.executable, "-m", "edge_service", "expel", "-c", str(config)]
-        self.process = subprocess.Popen(command, stderr=self._errors, stdout=self._errors)
-
-    @property
-    def log(self) -> str:
-        return Path(self._errors.name).read_text()
-
-    def get(self, path: str) -> str:
-        """Empty while nothing answers."""
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=60)
-        try:
-            connection.request("GET", path)
-            return connection.getresponse().read().decode()
-        except OSError:
-            return ""
-        finally:
-            connection.close()
-
-    def route(self, name: str = "acme") -> dict[str, Any]:
-        """Its status; empty while nothing answers."""
-        routes = json.loads(self.get("/status") or '{"routes": []}')["routes"]
-        return next((route for route in routes if route["name"] == name), {})
+        super().__init__("expel", folder, world.data)
 
     def count(self, name: str = "events_delivered") -> int:
-        return int(self.route().get("counters", {}).get(name, 0))
+        return super().count(name)
 
     def partitions(self) -> int:
         return int(self.route().get("gauges", {}).get("partitions", 0))
-
-    def stop(self) -> int:
-        self.process.terminate()
-        return self.process.wait(60)
-
-    def end(self) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-            self.process.wait(30)
-        self._errors.close()
 
 
 def ids_of(body: bytes) -> list[int]:

@@ -2,15 +2,11 @@
 
 import itertools
 import json
-import subprocess
-import sys
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +14,12 @@ from confluent_kafka import Message
 
 from edge_service.retrier.program import routes_of
 from edge_service.retrier.route import RetryRoute
-from enrich.base.errors import EnrichError
 from enrich.config import Pipeline, load_text
 from enrich.kafka import Admin, DeliveringProducer, new_admin_client
 from enrich.kafka.records import headers_of
 from enrich.kafka.retries import retry_headers
-from enrich.service.routes import RouteStatus
-from enrich.service.service import Service
-from tests.support.sync import SHORT_SESSIONS, free_port
+from tests.support.edge_programs import RoutesProcess, RunningRoutes
+from tests.support.sync import SHORT_SESSIONS
 from tests.support.topics import Cluster
 from tests.support.waiting import wait_until
 
@@ -115,38 +109,20 @@ def content(message: Message) -> tuple[Any, ...]:
     return message.key(), message.value(), message.partition(), headers_of(message)
 
 
-class Running:
+class Running(RunningRoutes):
     """The retrier in a thread of this process."""
 
     def __init__(self, world: RetryWorld) -> None:
         self._routes = routes_of(world.pipeline())
-        self.service = Service(self._routes, held_s=0.2, most_pause_s=0.5)
-        self.error: EnrichError | None = None
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
-
-    def _run(self) -> None:
-        try:
-            self.service.run()
-        except EnrichError as error:
-            self.error = error
-
-    def status(self, route: str = "acme") -> RouteStatus:
-        return next(status for status in self.service.statuses() if status.name == route)
+        super().__init__(self._routes)
 
     def pause(self, pause: str = "1s", route: str = "acme") -> dict[str, Any]:
         """What it shows of one topic; empty while it starts."""
         shown = self.status(route).details.get("pauses", [])
         return next((one for one in shown if one["pause"] == pause), {})
 
-    def wait_for_state(self, state: str, route: str = "acme") -> RouteStatus:
-        wait_until(lambda: self.status(route).state == state, deadline_s=60, what=f"the state {state}")
-        return self.status(route)
-
     def stop(self) -> None:
-        self.service.stop()
-        self._thread.join(30)
-        assert not self._thread.is_alive()
+        super().stop()
         for route in self._routes:
             if isinstance(route, RetryRoute):
                 route.close()
@@ -161,46 +137,14 @@ def running(world: RetryWorld) -> Iterator[Running]:
         service.stop()
 
 
-class RetrierProcess:
+class RetrierProcess(RoutesProcess):
     """An instance as containers run it."""
 
     def __init__(self, folder: Path, world: RetryWorld) -> None:
-        folder.mkdir(exist_ok=True)
-        self.port = free_port()
-        self.config = config = folder / "pipeline.yaml"
-        config.write_text(json.dumps(world.data(f"127.0.0.1:{self.port}")))
-        self._errors = (folder / "stderr").open("wb")
-        command = [sys.executable, "-m", "edge_service", "retrier", "-c", str(config)]
-        self.process = subprocess.Popen(command, stderr=self._errors, stdout=self._errors)
-
-    @property
-    def log(self) -> str:
-        return Path(self._errors.name).read_text()
-
-    def route(self, name: str = "acme") -> dict[str, Any]:
-        """Its status; empty while nothing answers."""
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=60)
-        try:
-            connection.request("GET", "/status")
-            routes = json.loads(connection.getresponse().read())["routes"]
-        except OSError:
-            return {}
-        finally:
-            connection.close()
-        return next((route for route in routes if route["name"] == name), {})
+        super().__init__("retrier", folder, world.data)
 
     def forwarded(self) -> int:
-        return int(self.route().get("counters", {}).get("forwarded", 0))
-
-    def stop(self) -> int:
-        self.process.terminate()
-        return self.process.wait(60)
-
-    def close(self) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-            self.process.wait(30)
-        self._errors.close()
+        return self.count("forwarded")
 
 
 Start = Callable[[], RetrierProcess]

@@ -70,7 +70,7 @@ def test_a_route_that_a_person_holds_is_paused_and_goes_on_where_it_was(world: E
             assert max(endpoint.delivered.values()) == 1
             assert instance.stop() == 0
         finally:
-            instance.end()
+            instance.close()
 
 
 def test_a_dead_endpoint_leaves_its_route_ready(world: ExpelWorld) -> None:

@@ -32,7 +32,7 @@ class Instances:
     def expel(self) -> ExpelProcess:
         self._count += 1
         instance = ExpelProcess(self._folder / f"expel-{self._count}", self._world)
-        self._held.callback(instance.end)
+        self._held.callback(instance.close)
         return instance
 
     def retrier(self) -> RetrierProcess:

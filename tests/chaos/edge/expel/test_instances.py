@@ -46,7 +46,7 @@ def start(tmp_path: Path) -> Iterator[Callable[[ExpelWorld], ExpelProcess]]:
 
     yield one
     for process in started:
-        process.end()
+        process.close()
 
 
 @contextmanager

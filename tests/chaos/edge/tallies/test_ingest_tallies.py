@@ -65,7 +65,7 @@ def test_what_ingest_says_is_in_the_topic_and_what_a_kill_hides_the_next_node_sa
     plays, acme = Node(world.name, NodeKind.ingest, "plays"), Node(world.name, NodeKind.expel, "acme")
     with ExitStack() as held:
         expel = ExpelProcess(tmp_path / "expel", world)
-        held.callback(expel.end)
+        held.callback(expel.close)
         with Timed(port) as senders:
             for _ in range(rounds(2, 10)):
                 with started(config) as ingest:
