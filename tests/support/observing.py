@@ -31,7 +31,7 @@ class World:
     def __init__(self, folder: Path, servers: str, name: str, **observe: Any) -> None:
         self.name = name
         self.topics = Topics(new_admin_client({"bootstrap.servers": servers}))
-        self._servers = servers
+        self.servers = servers
         self._producer = Producer({"bootstrap.servers": servers})
         self._said = 0
         self.file = folder / f"{name}.yaml"
@@ -107,7 +107,7 @@ class World:
 
     def written(self) -> list[MinuteVerdict]:
         """All verdicts in the topic, those that were replaced too."""
-        return verdicts_in(self._servers, self.name)
+        return verdicts_in(self.servers, self.name)
 
     def verdict(self, minute: int) -> MinuteVerdict | None:
         """The newest."""

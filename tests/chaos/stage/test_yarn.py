@@ -2,6 +2,7 @@
 containers that are killed."""
 
 import subprocess
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -134,7 +135,7 @@ def a_driver_goes_on_in_another_container(world, yarn, archive):
     assert set(world.ids(stage)) == set(range(load.sent))
 
 
-KILLED = {
+KILLED: dict[str, Callable[..., None]] = {
     "executor": an_executor_is_replaced,
     "realtime executor": partial(an_executor_is_replaced, profile="realtime"),
     "driver": a_driver_goes_on_in_another_container,

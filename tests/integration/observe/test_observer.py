@@ -4,16 +4,18 @@ import json
 import re
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 
+from enrich.kafka.writing.transactions import TransactionalProducer
 from enrich.service.signatures import verifies
 from enrich.tally import Lags, Origins, Tally
+from enrich.tally.origins import Read
 from enrich.verdict import State, Up
 from tests.support.commands import enrich, lines
 from tests.support.observing import World, observing
 from tests.support.scripted_endpoint import ScriptedEndpoint, answers
-from tests.support.waiting import wait_until
+from tests.support.waiting import GUARD_S, wait_until
 
 NewWorld = Callable[..., World]
 DEPLOY = Path(__file__).parents[3] / "deploy"
@@ -193,3 +195,26 @@ def test_rules_and_dashboards_name_metrics_that_there_are(new_world: NewWorld) -
         named = set(re.findall(r"enrich_observe_[a-z0-9_]+", file.read_text()))
         assert named, file
         assert named <= there, file
+
+
+def test_a_large_transaction_that_was_aborted_before_a_node_leaves_no_minute_open(new_world: NewWorld) -> None:
+    world, minute = new_world(), minute_now() - 5
+    world.goes_on_at(minute)
+    with closing(TransactionalProducer({"bootstrap.servers": world.servers}, world.mid)) as producer:
+        producer.start()
+        numbers = [b"%d" % number for number in range(3_000)]
+        with suppress(KeyboardInterrupt), producer.transaction():
+            producer.produce(world.mid, numbers, numbers)
+            producer.client.flush(GUARD_S)
+            raise KeyboardInterrupt
+        with producer.transaction():
+            producer.produce(world.mid, numbers[:10], numbers[:10])
+    ends = wait_until(lambda: world.topics.end_offsets(world.mid).get(0), what="what is committed")
+    assert ends is not None and ends > 3_010
+    world.chain(minute, range(10), lost={"second": [7]})
+    world.say("second", reads=[Read(world.mid, 0, ends - 11, ends - 1)])
+    world.alive()
+    with observing(world.file):
+        wait_until(
+            lambda: (found := world.verdict(minute)) is not None and found.state == "settled", what="the verdict"
+        )
