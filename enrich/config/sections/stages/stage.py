@@ -152,7 +152,8 @@ class Stage(Section):
     replay: Annotated[Replay, one_of(Replay)] = Replay.latest
     """`latest`, or `deterministic`: a repeated batch gives the same answers, byte for byte."""
     checkpoint: Location
-    """Where the stage keeps its progress: a path or a URI. Not inside `state_dir`, and not another stage's. Default:
+    """Where the stage keeps its progress: a path or a URI. With `realtime` the consumer group has the offsets, and the
+    checkpoint says that it must have them. Not inside `state_dir`, and not another stage's. Default:
     `./checkpoints/<pipeline>/<stage>`."""
     metrics_port: Annotated[int, Between(1, 65535)] | None = None
     """TCP port on which Prometheus reads the stage's metrics from its driver; 1 to 65535."""
