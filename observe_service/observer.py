@@ -21,8 +21,9 @@ from observe_service.alarms.board import Action, Alarm
 from observe_service.clock import Clock
 from observe_service.verdicts.lots import MINUTE_MS
 from observe_service.verdicts.observation import Observation
+from observe_service.verdicts.reached import worth_a_look
 from observe_service.verdicts.standing import Sla
-from observe_service.watching.ends import EndsWatch, Look, Reads, without_records, worth_a_look
+from observe_service.watching.ends import EndsWatch, Look, Reads, without_records
 from observe_service.watching.reports import Reports
 from observe_service.watching.verdict_log import VerdictLog, Written
 
@@ -184,7 +185,6 @@ class Observer:
             with self.lock:
                 reads = self.observation.books.reads.get(node, Origins())
                 gaps = self.observation.reached.missing(node, reads)
-                worth = worth_a_look(gaps, reads)
             if not gaps:
                 self._stuck_s.pop(node, None)
                 continue
@@ -192,6 +192,8 @@ class Observer:
             if time.monotonic() < since_s + _STUCK_S:
                 continue
             self._stuck_s[node] = time.monotonic()
+            with self.lock:
+                worth = worth_a_look(gaps, reads)
             empty = without_records(self._consumer, worth)
             with self.lock:
                 self.observation.nothing_there(node, empty)

@@ -271,11 +271,12 @@ class _Work:
         pause_s = self._backoff.next_s()
         if isinstance(error, BadRecord):
             # The brokers refuse a whole batch: halve it until the record is found.
-            self._most = max(1, len(messages) // 2)
-            alone = {place(messages[0])} if len(messages) == 1 else set()
-            if not alone or not alone <= self._refused:
+            first, is_alone = place(messages[0]), len(messages) == 1
+            if not is_alone or first not in self._refused:
                 pause_s = 0.0  # otherwise the DLQ has refused it, too
-            self._refused |= alone
+            if is_alone:
+                self._refused.add(first)
+            self._most = max(1, len(messages) // 2)
         self._note(error)
         self._next_forward_s = self._clock().elapsed_s + pause_s
         self._next_look_s = float("-inf")

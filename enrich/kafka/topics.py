@@ -13,7 +13,7 @@ from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from enrich.base.errors import ConfigError, EnrichError, Unreachable
-from enrich.kafka.clients.errors import kafka_errors
+from enrich.kafka.clients.errors import code_of, kafka_errors
 from enrich.kafka.clients.making import Admin
 from enrich.kafka.clients.reaching import PATIENCE_S, Why, explained, trouble_with
 
@@ -80,7 +80,7 @@ class Topics:
         try:
             self.create(name, partitions=partitions, replication=replication, config=config)
         except ConfigError as error:
-            if _code(error) == KafkaError.TOPIC_ALREADY_EXISTS:
+            if code_of(error) == KafkaError.TOPIC_ALREADY_EXISTS:
                 self._wait_until_known(name)
                 return False  # another process was faster
             raise
@@ -102,7 +102,7 @@ class Topics:
     def exists(self, name: str) -> bool:
         """Whether this user may see such a topic. Asks for it alone: a cluster may have thousands of others."""
         found = self.identities([name])[name]
-        if isinstance(found, EnrichError) and _code(found) not in _NOT_SEEN:
+        if isinstance(found, EnrichError) and code_of(found) not in _NOT_SEEN:
             raise found
         return not isinstance(found, EnrichError)
 
@@ -312,15 +312,9 @@ class Topics:
             with kafka_errors(where):
                 yield
         except Unreachable as error:
-            if _code(error) not in _NO_ANSWER:
+            if code_of(error) not in _NO_ANSWER:
                 raise
             if self._diagnosis is None or time.monotonic() - self._diagnosis[0] > _DIAGNOSIS_S:
                 found = explained(self._admin.connection, error)
                 self._diagnosis = time.monotonic(), found
             raise self._diagnosis[1].error() from error.__cause__
-
-
-def _code(error: EnrichError) -> int | None:
-    """The client's, of an error that was made of one."""
-    reason = error.__cause__.args[0] if isinstance(error.__cause__, KafkaException) else None
-    return reason.code() if isinstance(reason, KafkaError) else None

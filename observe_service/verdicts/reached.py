@@ -11,6 +11,7 @@ Ends = Mapping[Place, int]
 """Of a topic's partition: the offset after its last record."""
 
 _LEAST, _MOST_ENDS = 60, 200_000
+_MOST_PASSED, _MOST_AHEAD = 20_000, 1_000
 _PATIENCE_MS = 120_000
 """A hole in what a node has read that is not filled by then stays: what it had to say was given up."""
 
@@ -93,6 +94,19 @@ class Reached:
 
     def forget_torn(self, before_ms: int) -> None:
         self.torn = [torn for torn in self.torn if torn.until_ms >= before_ms]
+
+
+def worth_a_look(gaps: Sequence[Range], reads: Origins) -> Sequence[Range]:
+    """What a node has passed by, so much of it at once: a transaction that was aborted may have had thousands of
+    records. What it has not come to yet only if it is little: mostly the node is just behind."""
+    chosen, ahead, room = list[Range](), list[Range](), _MOST_PASSED
+    for topic, partition, first, last in gaps:
+        if not _is_beyond(reads, (topic, partition), first, last + 1):
+            ahead.append((topic, partition, first, last))
+        elif room > 0:
+            chosen.append((topic, partition, first, min(last, first + room - 1)))
+            room -= last - first + 1
+    return [*chosen, *(ahead if sum(last - first + 1 for *_, first, last in ahead) <= _MOST_AHEAD else [])]
 
 
 def _has_all(reads: Origins, place: Place, base: int, end: int) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enrich.base.backoff import Backoff
 from enrich.base.errors import EnrichError
 from enrich.kafka import Connection, Topics, read_topic
-from enrich.tally import Node, Origins
+from enrich.tally import Node
 from enrich.tally.origins import Place, Range
 from observe_service.clock import Clock
 from observe_service.verdicts.reached import Ends
@@ -18,7 +18,6 @@ _log = logging.getLogger("enrich.observe")
 
 _EVERY_S = 1.0
 _NAMES_EVERY_S = 30.0
-_MOST_PASSED, _MOST_AHEAD = 20_000, 1_000
 Reads = Callable[[str], bool]
 
 
@@ -101,26 +100,6 @@ class EndsWatch:
                 raise answer
             ends |= {(name, partition): end for partition, end in answer.offsets.items()}
         self._seen(Look(at_ms, ends, topics_of))
-
-
-def worth_a_look(gaps: Sequence[Range], reads: Origins) -> Sequence[Range]:
-    """What a node has passed by, so much of it at once: a transaction that was aborted may have had thousands of
-    records. What it has not come to yet only if it is little: mostly the node is just behind."""
-    passed = [gap for gap in gaps if _is_passed(gap, reads)]
-    chosen: list[Range] = []
-    room = _MOST_PASSED
-    for topic, partition, first, last in passed:
-        if room > 0:
-            chosen.append((topic, partition, first, min(last, first + room - 1)))
-            room -= last - first + 1
-    ahead = [gap for gap in gaps if gap not in passed]
-    return [*chosen, *(ahead if sum(last - first + 1 for *_, first, last in ahead) <= _MOST_AHEAD else [])]
-
-
-def _is_passed(gap: Range, reads: Origins) -> bool:
-    topic, partition, _, last = gap
-    some = reads.by_place.get((topic, partition))
-    return some is not None and bool(some.max() > last)
 
 
 def without_records(connection: Connection, ranges: Sequence[Range]) -> Sequence[Range]:

@@ -18,8 +18,8 @@ from enrich.dev.sink.seen import parse_origins
 from enrich.kafka import DeliveringProducer, new_admin_client, new_group_consumer
 from enrich.kafka.groups import committed
 from enrich.kafka.records import headers_of
-from tests.support.edge_programs import RoutesProcess, RunningRoutes
 from tests.support.retries import RetryWorld
+from tests.support.route_programs import RoutesProcess, RunningRoutes
 from tests.support.scripted_endpoint import ScriptedEndpoint, Seen, Step, Talk, whole
 from tests.support.sync import SHORT_SESSIONS
 from tests.support.waiting import wait_until
@@ -186,7 +186,7 @@ class ExpelProcess(RoutesProcess):
     """An instance as containers run it."""
 
     def __init__(self, folder: Path, world: ExpelWorld) -> None:
-        super().__init__("expel", folder, world.data)
+        super().__init__(["edge_service", "expel"], folder, world.data)
 
     def count(self, name: str = "events_delivered") -> int:
         return super().count(name)

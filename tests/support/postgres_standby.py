@@ -12,7 +12,7 @@ from pathlib import Path
 import psycopg
 
 from enrich.dev.servers.postgres import _find_programs
-from tests.support.sync import free_port
+from tests.support.route_programs import free_port
 from tests.support.waiting import wait_until
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import redis
 
 from tests.support.redis_server import RedisServer, redis_server
-from tests.support.sync import free_port
+from tests.support.route_programs import free_port
 from tests.support.waiting import wait_until
 
 _NAME = "mymaster"

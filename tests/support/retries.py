@@ -18,7 +18,7 @@ from enrich.config import Pipeline, load_text
 from enrich.kafka import Admin, DeliveringProducer, new_admin_client
 from enrich.kafka.records import headers_of
 from enrich.kafka.retries import retry_headers
-from tests.support.edge_programs import RoutesProcess, RunningRoutes
+from tests.support.route_programs import RoutesProcess, RunningRoutes
 from tests.support.sync import SHORT_SESSIONS
 from tests.support.topics import Cluster
 from tests.support.waiting import wait_until
@@ -141,7 +141,7 @@ class RetrierProcess(RoutesProcess):
     """An instance as containers run it."""
 
     def __init__(self, folder: Path, world: RetryWorld) -> None:
-        super().__init__("retrier", folder, world.data)
+        super().__init__(["edge_service", "retrier"], folder, world.data)
 
     def forwarded(self) -> int:
         return self.count("forwarded")

@@ -2,13 +2,9 @@
 
 import itertools
 import json
-import socket
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
-from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +12,17 @@ import psycopg
 import redis
 from confluent_kafka.cimpl import NewPartitions
 
-from enrich.base.errors import EnrichError, Retryable
+from enrich.base.errors import Retryable
 from enrich.config import Pipeline, load_text
 from enrich.dev import Addresses
 from enrich.kafka import new_admin_client, new_group_consumer
 from enrich.kafka.groups import committed
 from enrich.kafka.records import headers_of
 from enrich.service.routes import RouteStatus
-from enrich.service.service import Service
 from sync_service.building import routes_of
 from tests.support.beside import beside
+from tests.support.route_programs import RoutesProcess, RunningRoutes
 from tests.support.topics import Cluster
-from tests.support.waiting import wait_until
 
 _NUMBERS = itertools.count()
 
@@ -193,32 +188,14 @@ class SyncWorld:
         return {row[0]: row[1:] for row in self.postgres.execute(read)}
 
 
-class Running:
+class Running(RunningRoutes):
     """A service in a thread of this process."""
 
     def __init__(self, pipeline: Pipeline) -> None:
-        self.service = Service(routes_of(pipeline), held_s=0.2, most_pause_s=0.5)
-        self.error: EnrichError | None = None
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
-
-    def _run(self) -> None:
-        try:
-            self.service.run()
-        except EnrichError as error:
-            self.error = error
+        super().__init__(routes_of(pipeline))
 
     def status(self, route: str = "out") -> RouteStatus:
-        return next(status for status in self.service.statuses() if status.name == route)
-
-    def stop(self) -> None:
-        self.service.stop()
-        self._thread.join(30)
-        assert not self._thread.is_alive()
-
-    def wait_ended(self) -> EnrichError | None:
-        wait_until(lambda: not self._thread.is_alive(), what="the end of the service")
-        return self.error
+        return super().status(route)
 
 
 @contextmanager
@@ -242,50 +219,18 @@ def running(pipeline: Pipeline) -> Iterator[Running]:
         service.stop()
 
 
-class Program:
+class Program(RoutesProcess):
     """The service as a process, as containers run it."""
 
     def __init__(self, folder: Path, data: dict[str, Any]) -> None:
-        folder.mkdir(exist_ok=True)
-        self.config = folder / "pipeline.yaml"
-        data["sync"]["listen"] = f"127.0.0.1:{free_port()}"
-        self.config.write_text(json.dumps(data))
-        self.port = int(data["sync"]["listen"].partition(":")[2])
-        self._errors = (folder / "stderr").open("wb")
-        command = [sys.executable, "-m", "sync_service", "-c", str(self.config)]
-        self.process = subprocess.Popen(command, stderr=self._errors, stdout=self._errors)
+        def document(listen: str) -> dict[str, Any]:
+            data["sync"]["listen"] = listen
+            return data
 
-    @property
-    def log(self) -> str:
-        return Path(self._errors.name).read_text()
-
-    def get(self, path: str) -> tuple[int, str]:
-        """Code and body; (0, "") while nothing answers."""
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=60)
-        try:
-            connection.request("GET", path)
-            answer = connection.getresponse()
-            return answer.status, answer.read().decode()
-        except OSError:
-            return 0, ""
-        finally:
-            connection.close()
+        super().__init__(["sync_service"], folder, document)
 
     def route(self, name: str = "out") -> dict[str, Any]:
-        """Its status; empty while nothing answers."""
-        code, body = self.get("/status")
-        routes = json.loads(body)["routes"] if code == 200 else []
-        return next((route for route in routes if route["name"] == name), {})
-
-    def stop(self) -> int:
-        self.process.terminate()
-        return self.process.wait(60)
-
-    def end(self) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-            self.process.wait(30)
-        self._errors.close()
+        return super().route(name)
 
 
 @contextmanager
@@ -294,10 +239,4 @@ def program(world: SyncWorld, folder: Path, to: dict[str, Any], **more: Any) -> 
     try:
         yield started
     finally:
-        started.end()
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
+        started.close()

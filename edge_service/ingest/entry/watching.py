@@ -7,12 +7,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka import KafkaError, TopicCollection
 from confluent_kafka.admin._acl import AclOperation
 
 from enrich.base.errors import ConfigError, EnrichError, Unreachable
 from enrich.kafka import Connection, Topics, new_admin_client, trouble_with
-from enrich.kafka.clients.errors import kafka_errors
+from enrich.kafka.clients.errors import code_of, kafka_errors
 from enrich.kafka.topic_settings import largest_row
 
 _log = logging.getLogger("enrich.ingest")
@@ -92,11 +92,7 @@ class TopicWatch(threading.Thread):
         return TopicState(largest=largest)
 
     def _why_undescribed(self, topic: str, error: EnrichError) -> EnrichError:
-        where, reason = (
-            self._topics[topic],
-            error.__cause__.args[0] if isinstance(error.__cause__, KafkaException) else None,
-        )
-        code = reason.code() if isinstance(reason, KafkaError) else None
+        where, code = self._topics[topic], code_of(error)
         if code == KafkaError.UNKNOWN_TOPIC_OR_PART:
             return ConfigError(
                 f"the topic {topic} does not exist", where=where, next_step="make it: enrich topics apply"

@@ -114,6 +114,12 @@ def mapped(error: KafkaError, where: str | None = None) -> EnrichError:
     return kind(f"Kafka: {error.str()}", where=where, next_step=next_step)
 
 
+def code_of(error: EnrichError) -> int | None:
+    """The client's, of an error that was made of one of its."""
+    reason = error.__cause__.args[0] if isinstance(error.__cause__, KafkaException) else None
+    return reason.code() if isinstance(reason, KafkaError) else None
+
+
 @contextmanager
 def kafka_errors(where: str | None = None) -> Iterator[None]:
     """Re-raises librdkafka's errors as errors of our tree."""

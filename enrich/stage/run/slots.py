@@ -209,8 +209,7 @@ class SlotFlow:
     def _begin_anew(self) -> None:
         """All slots; later, if the brokers do not answer now."""
         try:
-            self._end_run()
-            self._require_newest()
+            self._require_newest(self._end_run())
             self._begin_run()
             self._begin_job()
         except Retryable as error:
@@ -221,19 +220,20 @@ class SlotFlow:
             self._anew_at = None
             self._pause.reset()
 
-    def _end_run(self) -> None:
-        """Once no slot can commit any more all that they have done is counted."""
+    def _end_run(self) -> Commits:
+        """Once no slot can commit any more all that they have done is counted. Returns what is committed."""
         self._stop_job()
         self._end_slots()
-        self._count(self._commits.read(self._all, _DEADLINE_S))
+        commits = self._commits.read(self._all, _DEADLINE_S)
+        self._count(commits)
+        return commits
 
-    def _require_newest(self) -> None:
+    def _require_newest(self, commits: Commits) -> None:
         """Raises Fenced if another driver has taken over. Once no slot commits any more: it commits what is committed,
         in a transaction of the driver's own."""
-        for each, commit in self._commits.read(self._all, _DEADLINE_S).items():
+        for each, commit in [*commits.items()][:1]:
             note = "" if commit.note is None else commit.note.to_text()
             self._start.progress.commit_these([TopicPartition(*each, commit.offset, note)])
-            return
 
     def _end_slots(self) -> None:
         if self._run is not None:

@@ -16,9 +16,9 @@ from tests.support.expel import Endpoint
 from tests.support.ingesting import Ingest, sent
 from tests.support.observing import Observer, observing
 from tests.support.processes import kill
+from tests.support.route_programs import free_port
 from tests.support.servers import Servers
 from tests.support.stages import RunningStage, StageWorld, running_stage
-from tests.support.sync import free_port
 from tests.support.topics import Cluster
 from tests.support.waiting import wait_until
 

@@ -40,7 +40,7 @@ def start(world: SyncWorld, tmp_path: Path) -> Iterator[Callable[[], Program]]:
             data = world.data_to_both()
             data["kafka"]["client"] = SHORT_SESSIONS
             program = Program(tmp_path / str(count), data)
-            held.callback(program.end)
+            held.callback(program.close)
             return program
 
         yield start_one

@@ -39,7 +39,7 @@ def test_an_instance_that_is_killed_loses_nothing(world: SyncWorld, start: Start
             instance = start()
             at_work(instance)
             kill(instance.process.pid)
-            instance.end()
+            instance.close()
         last = start()
         at_work(last)
     audit(world)

@@ -41,7 +41,7 @@ def test_all_that_is_committed_was_told_and_in_the_end_everything(world: SyncWor
         with load(world):
             for number in range(rounds(1, 20) + 1):
                 instance = Program(tmp_path / str(number), data)
-                held.callback(instance.end)
+                held.callback(instance.close)
                 before = sum(world.committed().values())
                 wait_until(lambda: sum(world.committed().values()) > before + 200, deadline_s=120, what="commits")  # noqa: B023
                 if number < rounds(1, 20):

@@ -1,7 +1,7 @@
 """Where a node has read nothing: which of it is looked into."""
 
 from enrich.tally import Origins
-from observe_service.watching.ends import worth_a_look
+from observe_service.verdicts.reached import worth_a_look
 
 
 def test_what_a_node_has_passed_by_is_looked_into_part_by_part_however_much_it_is():

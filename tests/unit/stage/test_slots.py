@@ -103,7 +103,7 @@ def test_what_becomes_too_much_is_written_in_parts():
     assert session.written[-1][0] == [76]
 
 
-_COUNTS = '{"n":{},"r":{},"s":[],"t":[0,0],"w":null,"l":"AA=="}'
+_COUNTS = '{"n":{},"r":{},"s":[],"t":[0,0],"w":null,"p":0,"l":"AA==","b":null}'
 STRANGE = [None, "", "some words", "[]", "null", "5", '{"run": "a"}', '{"run": "a", "slot": null}', '{"topic": "a"}']
 
 

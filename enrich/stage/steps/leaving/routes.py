@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from enrich.codecs.avro.writing import AvroWriter
 
 Places = npt.NDArray[np.int64]
+_NONE: Places = np.zeros(0, np.int64)
 
 TOPIC, SELECTED, KEY = "topic", "selected", "key"
 _HEADER = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
@@ -196,7 +197,7 @@ class _Taken:
     headers: pa.ListArray | None
     misfits: Mask | None = None
     """The records whose value does not fit the schema of their topic."""
-    too_much: Places = field(default_factory=lambda: np.zeros(0, np.int64))
+    too_much: Places = field(default_factory=lambda: _NONE)
     """The events of which no records are made, as they would be too large together."""
 
     @property
@@ -271,16 +272,11 @@ class _Problems:
 
 
 def _take(route: RouteSpec, columns: Columns, left: Mask) -> _Taken:
-    too_much = np.zeros(0, np.int64)
+    too_much = _NONE
     if route.computed is None:
         asked, parents, found = _evaluated(route, columns[PARTS.of(route.name)], left)
     else:
-        if route.computed.explode is not None:
-            too_much = _too_much(route, route.computed.explode, columns, left)
-            left = left.copy()
-            left[too_much] = False
-        asked, parents, found = _computed(route.computed, columns, left)
-        asked = np.union1d(asked, too_much)
+        asked, parents, found, too_much = _computed(route, route.computed, columns, left)
     if route.chooses_topic:
         named = found[TOPIC].cast(pa.string())
         topics = pc.if_else(pc.is_in(named, pa.array(route.topics)), named, pa.scalar(None, pa.string()))
@@ -294,21 +290,6 @@ def _take(route: RouteSpec, columns: Columns, left: Mask) -> _Taken:
     keys = key_bytes(found[KEY]) if route.has_key else None
     headers = _headers(route.headers, found, len(parents)) if route.headers else None
     return _Taken(route, asked, parents, values, topics, keys, headers, misfits, too_much)
-
-
-def _too_much(route: RouteSpec, explode: str, columns: Columns, left: Mask) -> Places:
-    """The events whose fields, once for each element of the list, would be too large together."""
-    elements = pc.fill_null(pc.list_value_length(columns[explode]), 0).to_numpy().astype(np.int64)
-    if int(elements.max(initial=0)) < 2:
-        return np.zeros(0, np.int64)
-    each = columns[BESIDE].to_numpy().astype(np.int64)
-    names = [name for name in route.needs if name != explode]
-    for column in [*(columns[name] for name in names), *([] if route.selects else [columns[OUTPUT]])]:
-        each = each + _sizes(column) if _is_bytes(column.type) else each
-    heavy = left & (elements * each > MOST_OF_EVENT)
-    if heavy.any() and route.computed is not None and route.computed.when is not None:
-        heavy &= route.computed.when.evaluate(columns, len(left)).fill_null(False).to_numpy(zero_copy_only=False)
-    return np.flatnonzero(heavy)
 
 
 def _is_bytes(kind: pa.DataType) -> bool:
@@ -327,8 +308,11 @@ def _evaluated(route: RouteSpec, parts: pa.Array, left: Mask) -> tuple[Places, P
     return asked, parents, dict(zip(names, parts.flatten(), strict=True))
 
 
-def _computed(computed: Computed, columns: Columns, left: Mask) -> tuple[Places, Places, Columns]:
-    """The same for a route whose expressions are evaluated here: only for the events that take it."""
+def _computed(
+    route: RouteSpec, computed: Computed, columns: Columns, left: Mask
+) -> tuple[Places, Places, Columns, Places]:
+    """The same for a route whose expressions are evaluated here: only for the events that take it. And those that would
+    become too much, of which nothing is made."""
     if computed.when is not None:
         holds = computed.when.evaluate(columns, len(left)).fill_null(False)
         left = left & holds.to_numpy(zero_copy_only=False)
@@ -336,13 +320,26 @@ def _computed(computed: Computed, columns: Columns, left: Mask) -> tuple[Places,
     own = {name: columns[name] for name in computed.needs}
     if len(asked) < len(left):
         own = {name: column.take(pa.array(asked)) for name, column in own.items()}
-    parents = asked
+    parents, too_much = asked, _NONE
     if computed.explode is not None:
         lists = own.pop(computed.explode)
+        whole = [] if route.selects else [columns[OUTPUT].take(pa.array(asked))]
+        heavy = _is_too_much(lists, columns[BESIDE].to_numpy()[asked], [*own.values(), *whole])
+        if heavy.any():
+            too_much = asked[heavy]
+            lists = pc.if_else(pa.array(heavy), pa.scalar(None, lists.type), lists)
         places = pc.list_parent_indices(lists)
         parents = asked[places.to_numpy()]
         own = {name: column.take(places) for name, column in own.items()} | {computed.explode: lists.flatten()}
-    return asked, parents, {name: each.evaluate(own, len(parents)) for name, each in computed.values.items()}
+    found = {name: each.evaluate(own, len(parents)) for name, each in computed.values.items()}
+    return asked, parents, found, too_much
+
+
+def _is_too_much(lists: pa.ListArray, beside: npt.NDArray[np.int64], columns: Sequence[pa.Array]) -> Mask:
+    """Whether what each record has would be too large together, once for each element of the event's list."""
+    each = beside + sum(_sizes(column) for column in columns if _is_bytes(column.type))
+    is_one: Mask = pc.fill_null(pc.list_value_length(lists), 0).to_numpy() * each > MOST_OF_EVENT
+    return is_one
 
 
 def _bytes(values: pa.Array) -> pa.BinaryArray:
@@ -350,7 +347,7 @@ def _bytes(values: pa.Array) -> pa.BinaryArray:
     from enrich.stage.events.text import json_text
 
     kind = values.type
-    if pa.types.is_binary(kind) or pa.types.is_string(kind):
+    if _is_bytes(kind):
         return values.cast(pa.binary())
     return null_where(values, json_text(values))
 

@@ -1,6 +1,7 @@
-"""Programs that move the events of routes, under test: in threads of this process, or as containers run them."""
+"""Programs that run routes, under test: in threads of this process, or as containers run them."""
 
 import json
+import socket
 import subprocess
 import sys
 import threading
@@ -12,7 +13,6 @@ from typing import Any
 from enrich.base.errors import EnrichError
 from enrich.service.routes import Route, RouteStatus
 from enrich.service.service import Service
-from tests.support.sync import free_port
 from tests.support.waiting import wait_until
 
 
@@ -49,36 +49,38 @@ class RunningRoutes:
 
 
 class RoutesProcess:
-    """An instance of the program with this name."""
+    """An instance of the program that `python -m` has by these words."""
 
-    def __init__(self, program: str, folder: Path, document: Callable[[str], Mapping[str, Any]]) -> None:
+    def __init__(self, words: Sequence[str], folder: Path, document: Callable[[str], Mapping[str, Any]]) -> None:
         """`document`: the pipeline file, for the address of its page."""
         folder.mkdir(exist_ok=True)
         self.port = free_port()
         self.config = config = folder / "pipeline.yaml"
         config.write_text(json.dumps(document(f"127.0.0.1:{self.port}")))
         self._errors = (folder / "stderr").open("wb")
-        command = [sys.executable, "-m", "edge_service", program, "-c", str(config)]
+        command = [sys.executable, "-m", *words, "-c", str(config)]
         self.process = subprocess.Popen(command, stderr=self._errors, stdout=self._errors)
 
     @property
     def log(self) -> str:
         return Path(self._errors.name).read_text()
 
-    def get(self, path: str) -> str:
-        """Empty while nothing answers."""
+    def get(self, path: str) -> tuple[int, str]:
+        """Code and body; (0, "") while nothing answers."""
         connection = HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
             connection.request("GET", path)
-            return connection.getresponse().read().decode()
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
         except OSError:
-            return ""
+            return 0, ""
         finally:
             connection.close()
 
     def route(self, name: str = "acme") -> dict[str, Any]:
         """Its status; empty while nothing answers."""
-        routes = json.loads(self.get("/status") or '{"routes": []}')["routes"]
+        code, body = self.get("/status")
+        routes = json.loads(body)["routes"] if code == 200 else []
         return next((route for route in routes if route["name"] == name), {})
 
     def count(self, name: str) -> int:
@@ -93,3 +95,9 @@ class RoutesProcess:
             self.process.kill()
             self.process.wait(30)
         self._errors.close()
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
