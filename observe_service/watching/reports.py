@@ -94,7 +94,11 @@ class Reports:
         for message in messages:
             error, partition, offset = message.error(), message.partition(), message.offset()
             if error is not None:
-                if error.code() != KafkaError._PARTITION_EOF and not error.retriable():
+                if error.code() == KafkaError._PARTITION_EOF:
+                    # The last may be the marker of a transaction, which is no message.
+                    if partition is not None and offset is not None:
+                        self._next[partition] = max(self._next.get(partition, 0), offset)
+                elif not error.retriable():
                     raise mapped(error, f"topic {self._topic}")
                 continue
             if partition is None or offset is None:

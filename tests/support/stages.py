@@ -283,7 +283,7 @@ class RunningStage:
         for name, value in SLOW_POLLING.items():
             quick += ["--conf", f"{name}={value}"]
         with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
+            self.process = subprocess.Popen(
                 [*within, *command, "--master", master, *quick, *words],
                 env={**(os.environ if environment is None else environment), "PYTHONFAULTHANDLER": "1"},
                 stdout=log,
@@ -294,22 +294,22 @@ class RunningStage:
 
     @property
     def pid(self) -> int:
-        return self._process.pid
+        return self.process.pid
 
     def has_ended(self) -> bool:
-        return self._process.poll() is not None
+        return self.process.poll() is not None
 
     def told(self) -> str:
         return self.log.read_text(encoding="utf-8")
 
     def tell(self, number: signal.Signals = signal.SIGTERM) -> None:
         """To all of its processes, as `timeout`, systemd and a terminal send it."""
-        os.killpg(self._process.pid, number)
+        os.killpg(self.process.pid, number)
 
     def end(self, deadline_s: float = GUARD_S) -> int:
         """Its exit code."""
         try:
-            return self._process.wait(timeout=deadline_s)
+            return self.process.wait(timeout=deadline_s)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"it has not ended within {deadline_s:g} s; it says:\n{self.last_words()}") from None
 
@@ -347,8 +347,8 @@ class RunningStage:
 
     def kill(self) -> None:
         if not self.has_ended():
-            self._process.kill()
-        self._process.wait()
+            self.process.kill()
+        self.process.wait()
 
 
 @contextmanager

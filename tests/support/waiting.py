@@ -13,8 +13,11 @@ GUARD_S = 300.0
 """Ends what would hang. It promises nothing: a busy machine takes many times as long as this one."""
 
 
-def wait_until(condition: Callable[[], _T], *, deadline_s: float = GUARD_S, what: str = "the condition") -> _T:
-    """Returns the condition's first true value. Fails once the deadline has passed."""
+def wait_until(
+    condition: Callable[[], _T], *, deadline_s: float = GUARD_S, what: str | Callable[[], str] = "the condition"
+) -> _T:
+    """Returns the condition's first true value. Fails once the deadline has passed; a `what` that is called then can
+    tell how far it came."""
     begin = time.monotonic()
     while True:
         before = _processor_time()
@@ -24,7 +27,8 @@ def wait_until(condition: Callable[[], _T], *, deadline_s: float = GUARD_S, what
         cost = _processor_time() - before
         waited = time.monotonic() - begin
         if waited > deadline_s:
-            raise AssertionError(f"{what} did not come true within {deadline_s:g} s")
+            told = what if isinstance(what, str) else what()
+            raise AssertionError(f"{told} did not come true within {deadline_s:g} s")
         # The poll's rhythm, not a wait for something to be done. Slower for what takes seconds, and for a look that is
         # a command or a whole topic: each takes processor time from those that are waited for.
         time.sleep(max(min(0.2, max(0.005, waited / 20)), min(0.5, cost)))

@@ -249,7 +249,11 @@ class PostgresStore:
                     where=self._session.where,
                     next_step=f"create it: {' '.join(statement.split())}",
                 ) from error
-            except (psycopg.errors.UniqueViolation, psycopg.errors.DuplicateTable):
+            except (
+                psycopg.errors.UniqueViolation,
+                psycopg.errors.DuplicateTable,
+                psycopg.errors.DuplicateObject,  # of the type that each table has
+            ):
                 return  # another instance was faster
 
     def _literals(self, values: pa.StructArray) -> list[str]:

@@ -95,7 +95,7 @@ def test_nothing_is_lost_and_all_who_judge_agree(servers: Servers, tmp_path: Pat
                 first += 50
 
         with beside(send):
-            goes_on(endpoint, 500)
+            goes_on(chain, endpoint, 500)
             # In the short run: one of each kind, in any order.
             kinds = ["kill prepare", f"kill {source.choice([*EDGES, 'send', 'sync', 'observer', 'agent'])}", "endpoint"]
             kinds += [f"server {source.choice(['kafka', 'redis', 'postgres'])}", "freeze"]
@@ -103,22 +103,29 @@ def test_nothing_is_lost_and_all_who_judge_agree(servers: Servers, tmp_path: Pat
                 for what in source.sample(faults.all() if SOAK else kinds, 5):
                     sys.stderr.write(f"{time.strftime('%H:%M:%S')} {what}\n")
                     faults.happen(what)
-                    goes_on(endpoint, 500)
+                    goes_on(chain, endpoint, 500)
         ended = int(time.time()) // 60
         came = {json.loads(message.value() or b"")["id"] for message in chain.world.cluster.messages(chain.raw)}
         assert came >= acknowledged
         endpoint.wait_for(came)
         rows = {number for number in came if number % 10 == 0}
-        wait_until(lambda: chain.rows_in_redis() == chain.rows_in_postgres() == rows, what="the rows in both stores")
+
+        def have_rows() -> bool:
+            chain.tend()
+            return chain.rows_in_redis() == chain.rows_in_postgres() == rows
 
         def settled() -> bool:
+            chain.tend()
             found = {(verdict.route, verdict.minute): verdict for verdict in verdicts_in(bootstrap, name)}
             ways = {route for route, _ in found}
             wanted = [(way, minute) for way in ways for minute in range(began, ended + 1)]
             return len(ways) == 3 and all(key in found and found[key].state == "settled" for key in wanted)
 
         name, bootstrap = chain.world.document["name"], str(servers.addresses.bootstrap_servers)
-        wait_until(settled, what="verdicts on all minutes")
+        wait_until(have_rows, what="the rows in both stores")
+        wait_until(
+            settled, what=lambda: f"verdicts on the minutes from {began} to {ended}: {_standing(bootstrap, name)}"
+        )
         newest = {(verdict.route, verdict.minute): verdict for verdict in verdicts_in(bootstrap, name)}
         assert sum(verdict.total("lost") for verdict in newest.values()) == 0
         assert not [alarm for alarm in chain.alarms() if alarm["alarm"].startswith("loss/")]
@@ -130,6 +137,11 @@ def test_nothing_is_lost_and_all_who_judge_agree(servers: Servers, tmp_path: Pat
         # Repeats are counted, by what went beyond the first time.
         repeated = sum(v.total("duplicates") for v in newest.values() if v.route.endswith("> acme"))
         assert repeated <= delivered.total() - len(delivered)
+
+
+def _standing(bootstrap: str, name: str) -> str:
+    newest = {(verdict.route, verdict.minute): verdict for verdict in verdicts_in(bootstrap, name)}
+    return "; ".join(f"{way} {minute} is {each.state}: {each.reason}" for (way, minute), each in newest.items())
 
 
 def _audited(chain: Whole, day: str, receipts: Path) -> None:

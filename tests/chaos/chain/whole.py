@@ -12,13 +12,14 @@ from typing import Any
 import psycopg
 import redis
 
+from enrich.base.exits import UNREACHABLE
 from tests.support.expel import Endpoint
 from tests.support.ingesting import Ingest, sent
 from tests.support.observing import Observer, observing
 from tests.support.processes import kill
 from tests.support.route_programs import free_port
 from tests.support.servers import Servers
-from tests.support.stages import RunningStage, StageWorld, running_stage
+from tests.support.stages import StageWorld, running_stage
 from tests.support.topics import Cluster
 from tests.support.waiting import wait_until
 
@@ -103,11 +104,19 @@ class Whole:
         self.running[name] = self._held.enter_context(running)
 
     def pid(self, name: str) -> int:
-        running = self.running[name]
-        return int(running.pid if isinstance(running, RunningStage) else running.process.pid)
+        return int(self.running[name].process.pid)
 
     def kill(self, name: str) -> None:
         kill(self.pid(name))
+
+    def tend(self) -> None:
+        """As a supervisor does: a program that could not begin without a server begins again. None may end of itself
+        for another reason."""
+        for name, running in [*self.running.items()]:
+            process = running.process
+            if process.poll() is not None:
+                assert process.returncode == UNREACHABLE, (name, process.returncode, running.log.read_text()[-4_000:])
+                self.start(name)
 
     @property
     def observer(self) -> Observer:
@@ -151,7 +160,12 @@ class Whole:
             return {int(key) for (key,) in connection.execute("SELECT id FROM rows")}
 
 
-def goes_on(endpoint: Endpoint, more: int) -> None:
+def goes_on(chain: Whole, endpoint: Endpoint, more: int) -> None:
     """Until so many more events are delivered."""
     before = len(endpoint.delivered)
-    wait_until(lambda: len(endpoint.delivered) >= before + more, what="further events")
+
+    def have_come() -> bool:
+        chain.tend()
+        return len(endpoint.delivered) >= before + more
+
+    wait_until(have_come, what="further events")

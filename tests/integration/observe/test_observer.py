@@ -9,7 +9,7 @@ from pathlib import Path
 
 from enrich.kafka.writing.transactions import TransactionalProducer
 from enrich.service.signatures import verifies
-from enrich.tally import Lags, Origins, Tally
+from enrich.tally import Lags, Origins, Report, Tally, encoded, key_of
 from enrich.tally.origins import Read
 from enrich.verdict import State, Up
 from tests.support.commands import enrich, lines
@@ -218,3 +218,21 @@ def test_a_large_transaction_that_was_aborted_before_a_node_leaves_no_minute_ope
         wait_until(
             lambda: (found := world.verdict(minute)) is not None and found.state == "settled", what="the verdict"
         )
+
+
+def test_the_marker_of_a_transaction_at_the_end_of_the_tallies_keeps_no_minute_open(new_world: NewWorld) -> None:
+    """A realtime stage says what it did in transactions, and then nothing for as long as no event comes."""
+    world, minute = new_world(), minute_now() - 5
+    world.goes_on_at(minute)
+    world.chain(minute, range(10))
+    world.say("plays", at_ms=(minute + 1) * 60_000 + 5_000)
+    with closing(TransactionalProducer({"bootstrap.servers": world.servers}, world.name)) as producer:
+        producer.start()
+        report = Report(world.nodes["first"], "in transactions", 0, (minute + 1) * 60_000 + 10_000)
+        with producer.transaction():
+            for record in encoded(report):
+                producer.client.produce(
+                    f"{world.name}.tallies", record, key_of(report), partition=0, timestamp=report.at_ms
+                )
+    with observing(world.file):
+        assert world.settled(minute).went == 10
