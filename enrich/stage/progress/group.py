@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 
 from confluent_kafka import Consumer, TopicPartition
 
@@ -33,6 +33,10 @@ _SAY_ALIVE_EVERY_S = 5.0
 def older_group_of(stage: str) -> str:
     """The group of earlier releases, shared by all pipelines that have a stage of this name."""
     return f"enrich.{stage}"
+
+
+class _Asked(Exception):
+    """Ends a transaction without a commit."""
 
 
 class StageProgress:
@@ -87,6 +91,12 @@ class StageProgress:
         """At once, with notes of their own."""
         with self._producer.transaction():
             self._producer.send_offsets(offsets, self._consumer.consumer_group_metadata())
+
+    def require_newest(self, known: TopicPartition) -> None:
+        """Raises Fenced if another driver has taken over. Commits nothing. `known`: what is committed already."""
+        with suppress(_Asked), self._producer.transaction():
+            self._producer.send_offsets([known], self._consumer.consumer_group_metadata())
+            raise _Asked
 
     def reached(self, ends: Ends) -> None:
         """Takes the offsets below which all events are processed. Raises Fenced if another driver took over."""

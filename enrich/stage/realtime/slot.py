@@ -2,6 +2,7 @@
 offsets behind it. So a piece is written once, whatever is killed."""
 
 import logging
+import math
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +14,7 @@ import pyarrow as pa
 from confluent_kafka import KafkaException, TopicPartition
 
 from enrich.base.backoff import Backoff
-from enrich.base.errors import Fenced, Retryable, WouldLoseData
+from enrich.base.errors import ConfigError, Fenced, Retryable, WouldLoseData
 from enrich.config import from_wire
 from enrich.kafka import kafka_errors, librdkafka_settings, new_assigned_consumer
 from enrich.kafka.clients.errors import mapped
@@ -48,6 +49,7 @@ _LAGS_PERIOD_S = 15.0
 _ROOM = 100_000
 """Bytes of a request beside its record."""
 _MOST_BATCH, _BATCH_ROOM = 1_000_000, 200
+_DOUBT_S, _DOUBT_AGAIN_S = 10.0, 60.0
 _PATIENCE_S = 75.0
 """For a transaction, or a start."""
 _DEADLINE_S = 30.0
@@ -75,8 +77,24 @@ def run_slot(spec: SlotSpec) -> Iterator[None]:
         yield from _sessions(spec, patience)
 
 
+class _Doubt:
+    """Whether what the brokers say of topics and rights is to be believed: while one comes back it may know nothing of
+    either."""
+
+    def __init__(self) -> None:
+        self._first = self._last = -math.inf
+
+    def is_over(self) -> bool:
+        """To be asked whenever they say it."""
+        now = time.monotonic()
+        if now > self._last + _DOUBT_AGAIN_S:
+            self._first = now
+        self._last = now
+        return now > self._first + _DOUBT_S
+
+
 def _sessions(spec: SlotSpec, patience: Patience) -> Iterator[None]:
-    pause = Backoff(0.2, 10.0)
+    pause, doubt = Backoff(0.2, 10.0), _Doubt()
     while True:
         try:
             with closing(_Session(spec, patience)) as session:
@@ -90,7 +108,9 @@ def _sessions(spec: SlotSpec, patience: Patience) -> Iterator[None]:
             # It must not fail: Spark would begin it again, and that would fence its successor.
             _log.warning("a slot ends", extra={"slot": spec.number, "reason": str(error)})
             return
-        except Retryable as error:
+        except (Retryable, ConfigError) as error:
+            if isinstance(error, ConfigError) and doubt.is_over():
+                raise
             wait_s = pause.next_s()
             _log.warning("a slot begins again", extra={"slot": spec.number, "reason": str(error), "in_s": wait_s})
             end = time.monotonic() + wait_s

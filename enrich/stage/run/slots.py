@@ -17,6 +17,7 @@ from enrich.stage.progress.starting import first_offsets, refuse_choice, startin
 from enrich.stage.realtime.assignment import Partition, each_partition
 from enrich.stage.realtime.commits import Commits, GroupCommits
 from enrich.stage.realtime.counted import Counted
+from enrich.stage.realtime.counts import Counts
 from enrich.stage.realtime.job import SlotJob, SlotJobFailed
 from enrich.stage.realtime.progress import Mark
 from enrich.stage.realtime.taking_over import Run, end_slots, take_over
@@ -84,6 +85,8 @@ class SlotFlow:
         """When to try again to begin all slots anew, since the brokers did not answer."""
         self._pause = Backoff(0.5, 10.0)
         self._asked_at = 0.0
+        self._is_in_doubt = True
+        """Whether a newer driver began in the same moment."""
         self._lacks_since: float | None = None
         """Since when some slots have ended, and others not."""
 
@@ -93,6 +96,9 @@ class SlotFlow:
 
     def take_over(self) -> None:
         start = self._start
+        newest = Mark.read(start.checkpoint)
+        if newest is not None and newest.known:
+            self._mark = newest  # the driver before this one may have begun since the checks
         self._mark.keep_with(start.checkpoint)
         self.source.keep_with(start.checkpoint)
         end = time.monotonic() + _EXECUTORS_S
@@ -127,7 +133,17 @@ class SlotFlow:
         if self._anew_at is not None:
             return
         try:
-            self._count(self._commits.read(self._all, _DEADLINE_S))
+            commits = self._commits.read(self._all, _DEADLINE_S)
+            self._count(commits)
+            if self._has_others(commits):
+                # A newer one's, who has fenced this driver; or those of an older one that began in the same moment.
+                _log.warning("partitions are another driver's; the slots begin again, unless that one is the newer")
+                self._begin_anew()
+                return
+            if self._is_in_doubt and len(self._told_by(commits)) == len(self._run_now.slots):
+                # A newer driver may have ended all slots just before these began.
+                self._require_newest()
+                self._is_in_doubt = False
             if time.monotonic() - self._asked_at >= _TOPICS_EVERY_S:
                 self._asked_at = time.monotonic()
                 self._look_for_more()
@@ -166,6 +182,7 @@ class SlotFlow:
         slots = self._most_slots()
         if not slots:
             raise Unreachable("Spark has no executor", next_step="see in Spark's log why none starts")
+        self._require_newest()
         self._runs += 1
         self._run = take_over(
             start.connection,
@@ -177,6 +194,8 @@ class SlotFlow:
             start.topics.start_offsets,
             start.progress.commit_these,
         )
+        # A newer one that began in the same moment may have moved the same partitions before.
+        self._require_newest()
         self._mark = self._mark.begun(self._partitions)
         self._mark.keep_with(start.checkpoint)
         self._counted.begin()
@@ -188,11 +207,9 @@ class SlotFlow:
 
     def _begin_job(self) -> None:
         start = self._start
-        if self._run is None:
-            raise RuntimeError("nothing is taken over")
-        own = (start.spark, start.pipeline, start.name, self._run, self._worker_plan)
+        own = (start.spark, start.pipeline, start.name, self._run_now, self._worker_plan)
         self._job = SlotJob(*own, self._mark.id, start.found.limits)
-        self._lacks_since = None
+        self._lacks_since, self._is_in_doubt = None, True
 
     def _note_failure(self, error: EnrichError) -> None:
         """Workers and executors die; that is no reason for the stage to end, unless it comes to nothing again and
@@ -207,9 +224,9 @@ class SlotFlow:
         _log.warning("the slots begin again", extra={"reason": str(error)})
 
     def _begin_anew(self) -> None:
-        """All slots; later, if the brokers do not answer now."""
+        """All slots; later, if the brokers do not answer now. Raises Fenced if another driver has taken over."""
         try:
-            self._require_newest(self._end_run())
+            self._end_run()
             self._begin_run()
             self._begin_job()
         except Retryable as error:
@@ -220,20 +237,22 @@ class SlotFlow:
             self._anew_at = None
             self._pause.reset()
 
-    def _end_run(self) -> Commits:
-        """Once no slot can commit any more all that they have done is counted. Returns what is committed."""
+    def _end_run(self) -> None:
+        """Once no slot can commit any more all that they have done is counted."""
         self._stop_job()
         self._end_slots()
-        commits = self._commits.read(self._all, _DEADLINE_S)
-        self._count(commits)
-        return commits
+        self._count(self._commits.read(self._all, _DEADLINE_S))
 
-    def _require_newest(self, commits: Commits) -> None:
-        """Raises Fenced if another driver has taken over. Once no slot commits any more: it commits what is committed,
-        in a transaction of the driver's own."""
-        for each, commit in [*commits.items()][:1]:
+    def _has_others(self, commits: Commits) -> bool:
+        """Whether some partition is another driver's."""
+        own = f"{self._driver}."
+        return any(each.note is not None and not each.note.run.startswith(own) for each in commits.values())
+
+    def _require_newest(self) -> None:
+        """Raises Fenced if another driver has taken over."""
+        for each, commit in [*self._commits.read(self._all, _DEADLINE_S).items()][:1]:
             note = "" if commit.note is None else commit.note.to_text()
-            self._start.progress.commit_these([TopicPartition(*each, commit.offset, note)])
+            self._start.progress.require_newest(TopicPartition(*each, commit.offset, note))
 
     def _end_slots(self) -> None:
         if self._run is not None:
@@ -277,20 +296,25 @@ class SlotFlow:
             self._begin_anew()
 
     def _count(self, commits: Commits) -> None:
-        if self._run is None:
-            raise RuntimeError("nothing is taken over")
-        own = (commits[each].note for each in self._run.partitions if each in commits)
-        notes = [each for each in own if each is not None]
-        if not all(each.run.startswith(f"{self._driver}.") for each in notes):
-            raise _another_driver()
-        run = self._run.id
-        self._counted.slots({each.slot: each.counts for each in notes if each.run == run and each.counts is not None})
+        self._counted.slots(self._told_by(commits))
         behind: dict[str, int] = {}
         for topic, ends in self._start.topics.ends(sorted(self._partitions)).items():
             if not isinstance(ends, EnrichError):
                 left = (end - commits[topic, n].offset for n, end in ends.offsets.items() if (topic, n) in commits)
                 behind[topic] = sum(max(0, each) for each in left)
         self.metrics.reached(behind)
+
+    def _told_by(self, commits: Commits) -> Mapping[int, Counts]:
+        """What the slots of this run have counted, if they have said it already."""
+        notes = [commit.note for commit in commits.values() if commit.note is not None]
+        run = self._run_now.id
+        return {each.slot: each.counts for each in notes if each.run == run and each.counts is not None}
+
+    @property
+    def _run_now(self) -> Run:
+        if self._run is None:
+            raise RuntimeError("nothing is taken over")
+        return self._run
 
     def _first_offsets(self) -> Position:
         """Where a stage that never ran begins."""

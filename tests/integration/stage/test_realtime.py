@@ -21,7 +21,8 @@ from enrich.stage.realtime.commits import commits_of, read_commits
 from enrich.stage.realtime.job import SlotJob
 from enrich.stage.realtime.notes import Note
 from enrich.stage.realtime.progress import MARK
-from enrich.stage.run import slots
+from enrich.stage.run import preload as preloading
+from enrich.stage.run import slots, stage_run
 from tests.integration.stage.test_life import Run, running
 from tests.integration.stage.test_run import LOOKUP
 from tests.support.processes import kill, python_workers
@@ -177,22 +178,81 @@ def test_the_newer_of_two_drivers_shuts_the_older_one_out_and_no_event_is_writte
     assert world.ids(stage) == Counter(range(load.sent))
 
 
+def test_of_two_drivers_that_begin_at_once_one_goes_on_and_no_event_is_written_twice(spark, world):
+    for number in range(rounds(1, 20)):
+        stage = world.stage(f"enrich-{number}", [], profile="realtime", slots=1)
+        drivers = running(spark, world, stage), running(spark, world, stage)
+        with Load(world, stage) as load, drivers[0] as one, drivers[1] as other:
+            wait_until(lambda: one.error or other.error, what="the end of one")
+            fenced, still = (one, other) if one.error else (other, one)
+            assert isinstance(fenced.end(), Fenced)
+            until(world, stage, load.sent + 200, still)
+            still.stop.set()
+            assert still.end() is None
+        with running(spark, world, stage) as run:
+            until(world, stage, load.sent, run)
+        assert world.ids(stage) == Counter(range(load.sent))
+
+
+def test_a_first_start_goes_on_where_another_driver_has_come_to_meanwhile(spark, world, plain, monkeypatch):
+    preload, has_ended = preloading.preload, threading.Event()
+
+    def another_is_faster(*arguments):
+        monkeypatch.setattr(stage_run, "preload", preload)
+        world.send(plain, [{"id": number} for number in range(10)])
+        with running(spark, world, plain) as other:
+            until(world, plain, 10, other)
+            other.stop.set()
+            assert other.end() is None
+        has_ended.set()
+        return preload(*arguments)
+
+    monkeypatch.setattr(stage_run, "preload", another_is_faster)
+    with running(spark, world, plain) as run:
+        assert has_ended.wait(GUARD_S)
+        world.send(plain, [{"id": number} for number in range(10, 15)])
+        until(world, plain, 15, run)
+        run.stop.set()
+        assert run.end() is None
+    assert world.ids(plain) == Counter(range(15))
+
+
+def move_to_another(world, stage):
+    """As another driver does it, with the partition 0."""
+    group, partition = world.progress(stage).group, (world.topic(f"{stage}.in"), 0)
+    (slot,) = {each.slot for each in notes(world, group, [partition])}
+    with (
+        closing(TransactionalProducer(world.cluster.connection, transactional_id(group, slot))) as producer,
+        closing(new_assigned_consumer(world.cluster.connection, group)) as consumer,
+    ):
+        producer.start()
+        with producer.transaction():
+            (commit,) = commits_of(consumer, group, [partition]).values()
+            offset = TopicPartition(*partition, commit.offset, Note("another.1", slot).to_text())
+            producer.send_offsets([offset], consumer.consumer_group_metadata())
+
+
 def test_a_driver_that_stood_still_while_another_took_over_does_not_take_its_slots_back(spark, world, plain):
     world.send(plain, [{"id": 0}])
-    group, partitions = world.progress(plain).group, [(world.topic("enrich.in"), number) for number in range(2)]
     with running(spark, world, plain) as run:
         until(world, plain, 1, run)
-        (slot,) = {each.slot for each in notes(world, group, partitions[:1])}
-        with (
-            closing(TransactionalProducer(world.cluster.connection, transactional_id(group, slot))) as newer,
-            closing(new_assigned_consumer(world.cluster.connection, group)) as consumer,
-        ):
-            newer.start()
-            with newer.transaction():
-                note = Note("another.1", slot).to_text()
-                newer.send_offsets([TopicPartition(*partitions[0], 1, note)], consumer.consumer_group_metadata())
+        newer = world.progress(plain)
+        newer.take_over()
+        move_to_another(world, plain)
         assert isinstance(run.end(), Fenced)
-    assert [each.run for each in notes(world, group, partitions[:1])] == ["another.1"]
+    assert [each.run for each in notes(world, newer.group, [(world.topic("enrich.in"), 0)])] == ["another.1"]
+
+
+def test_partitions_that_an_older_driver_has_moved_too_late_are_taken_back(spark, world, plain):
+    world.send(plain, [{"id": number} for number in range(10)])
+    with running(spark, world, plain) as run:
+        until(world, plain, 10, run)
+        move_to_another(world, plain)
+        world.send(plain, [{"id": number} for number in range(10, 20)])
+        until(world, plain, 20, run)
+        run.stop.set()
+        assert run.end() is None
+    assert world.ids(plain) == Counter(range(20))
 
 
 def test_what_a_killed_slot_has_left_open_holds_up_no_start(spark, world, plain):

@@ -1,6 +1,7 @@
 """What slots note with their offsets, and which partitions they read."""
 
 from collections import Counter
+from contextlib import closing
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -8,9 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from enrich.base.errors import WouldLoseData
+from enrich.base.errors import ConfigError, WouldLoseData
 from enrich.kafka.columnar import HEADERS, Came
 from enrich.stage.measure.metrics import StageMetrics
+from enrich.stage.realtime import slot
 from enrich.stage.realtime.assignment import assigned
 from enrich.stage.realtime.counted import Counted
 from enrich.stage.realtime.counts import Counts, RecentLags
@@ -101,6 +103,47 @@ def test_what_becomes_too_much_is_written_in_parts():
     with pytest.raises(pa.ArrowInvalid):
         session._write(came(np.array([76, 77, 78])))
     assert session.written[-1][0] == [76]
+
+
+class DeniedSession:
+    """The brokers refuse it twice, then something comes at each turn."""
+
+    tries = 0
+
+    def __init__(self, *_):
+        type(self).tries += 1
+
+    def begin(self):
+        if self.tries < 3:
+            raise ConfigError("Kafka: Broker: Unknown topic or partition")
+
+    def turn(self):
+        return True
+
+    def close(self):
+        pass
+
+
+def test_what_brokers_refuse_a_slot_for_a_moment_does_not_end_it(monkeypatch):
+    class Session(DeniedSession):
+        tries = 0
+
+    monkeypatch.setattr(slot, "_Session", Session)
+    with closing(cast(Any, slot.run_slot(cast(Any, SimpleNamespace(number=0))))) as turns:
+        for _ in turns:
+            if Session.tries == 3:
+                break
+
+
+def test_what_brokers_refuse_a_slot_for_long_ends_it(monkeypatch):
+    class Session(DeniedSession):
+        tries = 0
+
+    monkeypatch.setattr(slot, "_Session", Session)
+    monkeypatch.setattr(slot, "_DOUBT_S", 0)
+    with closing(cast(Any, slot.run_slot(cast(Any, SimpleNamespace(number=0))))) as turns, pytest.raises(ConfigError):
+        for _ in turns:
+            assert Session.tries < 3
 
 
 _COUNTS = '{"n":{},"r":{},"s":[],"t":[0,0],"w":null,"p":0,"l":"AA==","b":null}'
