@@ -19,11 +19,12 @@ from enrich.verdict import MinuteVerdict
 from enrich.verdict.ways import readers_of, ways_of
 from observe_service.alarms.board import Action, Alarm
 from observe_service.clock import Clock
+from observe_service.verdicts.gaps import Gaps
 from observe_service.verdicts.lots import MINUTE_MS
 from observe_service.verdicts.observation import Observation
-from observe_service.verdicts.reached import worth_a_look
 from observe_service.verdicts.standing import Sla
-from observe_service.watching.ends import EndsWatch, Look, Reads, without_records
+from observe_service.watching.ends import EndsWatch, Look, Reads
+from observe_service.watching.records import Records
 from observe_service.watching.reports import Reports
 from observe_service.watching.verdict_log import VerdictLog, Written
 
@@ -35,8 +36,6 @@ _CHECKPOINT_S = 15.0
 _FIRST_MS = 240_000
 """How far back an observer reads that has no verdicts of one before it: nodes may have said the same later."""
 _DEADLINE_S = 10.0
-_STUCK_S = 5.0
-"""After so long it is looked at whether what a node has not read has any records."""
 
 
 class Listener(Protocol):
@@ -90,7 +89,7 @@ class Observer:
         self._common: Connection = librdkafka_settings(pipeline.kafka, Role.common)
         self._looks: deque[Look] = deque(maxlen=600)
         self._stopping = threading.Event()
-        self._stuck_s: dict[Node, float] = {}
+        self._gaps = Gaps()
 
     def stop(self) -> None:
         self._stopping.set()
@@ -114,7 +113,7 @@ class Observer:
         minute = minute_of(self.clock.now_ms())
         from_ms = minute * MINUTE_MS - _FIRST_MS if checkpoint is None else checkpoint.from_ms
         with self.lock:
-            self.observation = Observation(ways_of(self.pipeline), self._settle_ms, self._sla)
+            self.observation, self._gaps = Observation(ways_of(self.pipeline), self._settle_ms, self._sla), Gaps()
             for verdict in verdicts:
                 self.observation.restore(verdict)
             if checkpoint is None:
@@ -130,18 +129,21 @@ class Observer:
                 self.observation.reached.begin(node, bases)
         reports = Reports(self._consumer, topics, self._topic)
         reports.begin(from_ms)
+        records = Records(self._consumer, topics)
         ends.start()
         self.health.is_ready = True
         _log.info("observing", extra={"ways": len(self.observation.ways), "verdicts": len(verdicts)})
         try:
-            self._go_on(topics, reports, ends, log)
+            self._go_on(topics, reports, ends, records, log)
         finally:
             ends.stop()
+            records.close()
             reports.close()
             log.close()
 
-    def _go_on(self, topics: Topics, reports: Reports, ends: EndsWatch, log: VerdictLog) -> None:
+    def _go_on(self, topics: Topics, reports: Reports, ends: EndsWatch, records: Records, log: VerdictLog) -> None:
         due_s = checkpoint_s = 0.0
+        trouble: str | None = None
         while not self._stopping.is_set():
             said = reports.poll(_POLL_S)
             with self.lock:
@@ -153,13 +155,18 @@ class Observer:
                 continue
             due_s = time.monotonic() + _TICK_S
             verdicts = self._tick(reports)
+            try:
+                self._look_into_gaps(records)
+                trouble = None
+            except EnrichError as error:
+                trouble = str(error)
             is_due = time.monotonic() >= checkpoint_s
             if is_due:
                 checkpoint_s = time.monotonic() + _CHECKPOINT_S
             log.write(verdicts, self.observation.checkpoint(reports.until_ms) if is_due else None)
             self.health.verdicts += len(verdicts)
             self.health.unreadable = reports.unreadable
-            troubles = {"tallies": reports.trouble, "topics": ends.trouble, "verdicts": log.trouble}
+            troubles = {"tallies": reports.trouble, "topics": ends.trouble or trouble, "verdicts": log.trouble}
             self._troubled({name: trouble for name, trouble in troubles.items() if trouble is not None})
             self._listener.judged(verdicts)
             if is_due:
@@ -176,26 +183,18 @@ class Observer:
                 self.observation.look(look.at_ms, look.ends, look.topics_of)
             verdicts = self.observation.tick(reports.until_ms, self.clock.now_ms())
             self.health.log_ms = reports.until_ms
-        self._look_into_gaps()
         return verdicts
 
-    def _look_into_gaps(self) -> None:
-        """A node reports what it reads: not the markers of transactions, nor what was compacted away."""
+    def _look_into_gaps(self, records: Records) -> None:
         for node in self.observation.nodes:
             with self.lock:
                 reads = self.observation.books.reads.get(node, Origins())
-                gaps = self.observation.reached.missing(node, reads)
-            if not gaps:
-                self._stuck_s.pop(node, None)
+                due = self._gaps.due(node, self.observation.reached, reads, time.monotonic())
+            if not due:
                 continue
-            since_s = self._stuck_s.setdefault(node, time.monotonic())
-            if time.monotonic() < since_s + _STUCK_S:
-                continue
-            self._stuck_s[node] = time.monotonic()
+            found, empty = records.within(due)
             with self.lock:
-                worth = worth_a_look(gaps, reads)
-            empty = without_records(self._consumer, worth)
-            with self.lock:
+                self._gaps.looked(node, self.observation.reached, found)
                 self.observation.nothing_there(node, empty)
 
     def _troubled(self, trouble: Mapping[str, str]) -> None:

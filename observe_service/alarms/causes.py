@@ -9,6 +9,7 @@ from enrich.verdict.ways import node_name
 
 _CALM_MINUTES = 5
 """So many minutes in a row are fine before a cause is over: it would be said again and again."""
+_MOST_MINUTES = 2_880
 _SILENT_MS = 60_000
 _SPEAKS = (NodeKind.ingest, NodeKind.expel, NodeKind.writeback)
 """These say something every 10 s. A stage without events need not."""
@@ -30,7 +31,9 @@ class MinuteCauses:
     route: str
     loss_share: float
     _since: dict[str, tuple[Cause, int]] = field(default_factory=dict)
-    """By kind: the cause, and the newest minute in which it was there."""
+    """By kind: the cause, and the newest minute in which it was there, or was found."""
+    _lost: dict[int, int] = field(default_factory=dict)
+    """By minute."""
     newest: int = 0
 
     def take(self, verdict: MinuteVerdict) -> None:
@@ -41,9 +44,15 @@ class MinuteCauses:
         if lost > self.loss_share * max(verdict.came, 1):
             share = lost / max(verdict.came, 1)
             text = f"{self.route}: {lost:,} of {verdict.came:,} events of a minute are lost ({share:.2%})"
-            self._there("loss", Cause(f"loss/{self.route}", text, is_loss=True), verdict.minute)
+            # One that is found late is new today, whatever has gone well since its minute.
+            is_new = lost > self._lost.get(verdict.minute, 0)
+            found = self.newest if is_new else verdict.minute
+            self._there("loss", Cause(f"loss/{self.route}", text, is_loss=True), found)
         elif verdict.up is Up.DOWN and verdict.unanswered is None:
             self._there("lag", Cause(f"lag/{self.route}", f"{self.route}: {verdict.why}"), verdict.minute)
+        self._lost[verdict.minute] = max(lost, self._lost.pop(verdict.minute, 0))
+        if len(self._lost) > _MOST_MINUTES:
+            del self._lost[next(iter(self._lost))]
 
     def now(self) -> Iterator[Cause]:
         for kind, (cause, minute) in [*self._since.items()]:

@@ -3,11 +3,12 @@
 It waits for nobody and has no clock: it is given reports, the ends of topics and the time.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 
 from enrich.tally import MergedTally, Node, NodeKind, Origins, Report, minute_of
-from enrich.tally.origins import Place, Range
+from enrich.tally.origins import Place
 from enrich.verdict.minute import FATES, MinuteVerdict, State, decoded, encoded
 from enrich.verdict.ways import Way, node_name
 from observe_service.verdicts.books import Books
@@ -58,6 +59,8 @@ class Observation:
         self._mentioned_by = _followers(ways)
         self.books, self.reached, self.lots = Books(), Reached(), Lots(settle_ms)
         self._progress: dict[tuple[LotKey, str], _Progress] = {}
+        self._judged: dict[tuple[str, int], set[int | None]] = {}
+        """By way and minute: the lots that an observer before this one has judged."""
         self._standing: dict[tuple[str, int], Standing] = {}
         self._records: dict[tuple[str, int], bytes] = {}
         """As they were written last. Two days of them as objects would take several times as much."""
@@ -95,8 +98,11 @@ class Observation:
             self._lags_until[verdict.minute] = max(self._lags_until.get(verdict.minute, 0), verdict.until_ms)
             for hop, stood in zip(way.hops, verdict.hops, strict=True):
                 self._times[hop.node, verdict.minute] = Times(stood.lag, stood.duplicates)
-        judged_lots = self.lots.judged.setdefault((way.hops[0].node, verdict.minute), set())
-        judged_lots.update(verdict.lots)
+        entry = way.hops[0].node
+        self._judged.setdefault(key, set()).update(verdict.lots)
+        # A lot is done once all of its ways have judged it.
+        by_way = [self._judged.get((each.name, verdict.minute), set()) for each in self._by_entry[entry]]
+        self.lots.judged[entry, verdict.minute] = set.intersection(*by_way)
         if any(verdict.total(fate) for fate in FATES):
             self._standing[key] = Standing.of(verdict, way, self.books)
 
@@ -121,9 +127,9 @@ class Observation:
             if own := topics_of.get(node):
                 self.reached.look(node, own, at_ms, ends)
 
-    def nothing_there(self, node: Node, ranges: Iterable[Range]) -> None:
+    def nothing_there(self, node: Node, offsets: Origins) -> None:
         """Where the node's topics have no records: nobody can read them."""
-        self.books.reads[node] = self.books.reads.get(node, Origins()) | Origins.of_ranges(ranges)
+        self.books.reads[node] = self.books.reads.get(node, Origins()) | offsets
 
     def not_answering(self, entry: Node, minute: int) -> None:
         """The node did not answer all this minute long."""
@@ -201,7 +207,8 @@ class Observation:
         touched: set[tuple[str, int]] = set()
         for way in self._by_entry[entry]:
             progress = self._progress.setdefault((lot.key, way.name), _Progress())
-            if progress.is_done:
+            if progress.is_done or lot.key.late in self._judged.get((way.name, lot.key.minute), ()):
+                progress.is_done = True
                 continue
             touched |= self._judge_way(lot, way, progress, until, now_ms)
         if all(self._progress[lot.key, way.name].is_done for way in self._by_entry[entry]):
@@ -267,7 +274,9 @@ class Observation:
         remaining = Origins()
         for way in self._by_entry[lot.key.entry]:
             del self._progress[lot.key, way.name]
-            remaining |= self._standing[way.name, lot.key.minute].remaining & lot.origins
+            standing = self._standing.get((way.name, lot.key.minute))
+            if standing is not None:
+                remaining |= standing.remaining & lot.origins
         for node in {hop.node for way in self._by_entry[lot.key.entry] for hop in way.hops}:
             key = node, lot.key.minute
             self._gone[key] = self._gone.get(key, 0) + len(self.books.of(node).went & lot.origins)
@@ -282,11 +291,14 @@ class Observation:
             done |= standing.follow(self.books)
             touched.add(key)
         if done:
-            still = Origins()
-            for standing in self._standing.values():
-                still |= standing.remaining & done
-            self.books.forget(done - still)
+            self.books.forget(done - self._needed(done))
         return touched
+
+    def _needed(self, origins: Origins) -> Origins:
+        """Those that a way has not judged yet, or follows."""
+        some = [lot.origins for lot in self.lots.open.values()]
+        some += [standing.remaining for standing in self._standing.values()]
+        return reduce(Origins.__or__, (each & origins for each in some), Origins())
 
     def _written(self, key: tuple[str, int], log_ms: int) -> MinuteVerdict | None:
         standing = self._standing[key]
@@ -325,14 +337,19 @@ class Observation:
             is_over = key[1] < oldest
             if key[1] not in open_minutes and (is_over or not standing.remaining):
                 del self._standing[key]
-        followed = [key for key in sorted(self._standing, key=lambda key: key[1]) if key[1] not in open_minutes]
-        for key in followed[: max(0, len(followed) - _MOST_FOLLOWED)]:
-            self.books.forget(self._standing.pop(key).remaining)
+        followed = sorted((key for key in self._standing if key[1] not in open_minutes), key=lambda key: key[1])
+        if len(followed) > _MOST_FOLLOWED:
+            # All ways of a minute at once: what one of them follows the others may, too.
+            until = followed[len(followed) - _MOST_FOLLOWED - 1][1]
+            given_up = [self._standing.pop(key).remaining for key in followed if key[1] <= until]
+            gone = reduce(Origins.__or__, given_up)
+            self.books.forget(gone - self._needed(gone))
         for key in [key for key in self._records if key[1] < oldest]:
             del self._records[key]
-        gone = [*self.lots.forget_minutes(oldest)]
-        self.books.forget_minutes(gone)
-        for minute in gone:
+            self._judged.pop(key, None)
+        minutes = [*self.lots.forget_minutes(oldest)]
+        self.books.forget_minutes(minutes)
+        for minute in minutes:
             self._lags_until.pop(minute, None)
         for by_minute in (self._gone, self._times):
             for old in [key for key in by_minute if key[1] < oldest]:

@@ -11,7 +11,6 @@ Ends = Mapping[Place, int]
 """Of a topic's partition: the offset after its last record."""
 
 _LEAST, _MOST_ENDS = 60, 200_000
-_MOST_PASSED, _MOST_AHEAD = 20_000, 1_000
 _PATIENCE_MS = 120_000
 """A hole in what a node has read that is not filled by then stays: what it had to say was given up."""
 
@@ -66,7 +65,7 @@ class Reached:
             at_ms, ends = looks[0]
             is_whole = all(_has_all(reads, place, bases.get(place, 0), end) for place, end in ends.items())
             if not is_whole:
-                if not all(_is_beyond(reads, place, bases.get(place, 0), end) for place, end in ends.items()):
+                if not all(is_beyond(reads, place, bases.get(place, 0), end) for place, end in ends.items()):
                     self._passed_ms.pop(node, None)
                     break
                 if now_ms - self._passed_ms.setdefault(node, now_ms) < _PATIENCE_MS:
@@ -92,21 +91,20 @@ class Reached:
                 found += (whole - reads).ranges(most - len(found))
         return found
 
+    def passed(self, node: Node, known: Origins, most: int) -> Sequence[Range]:
+        """Up to the newest look: the holes in what is known that the node is beyond."""
+        looks, bases = self._looks.get(node), self._bases.get(node, {})
+        found: list[Range] = []
+        for place, end in looks[-1][1].items() if looks else ():
+            base, some = bases.get(place, 0), known.by_place.get(place)
+            following = base if some is None else min(end, some.max() + 1)
+            if not _has_all(known, place, base, following):
+                whole = Origins.of_ranges([(*place, base, following - 1)])
+                found += (whole - known).ranges(most - len(found))
+        return found
+
     def forget_torn(self, before_ms: int) -> None:
         self.torn = [torn for torn in self.torn if torn.until_ms >= before_ms]
-
-
-def worth_a_look(gaps: Sequence[Range], reads: Origins) -> Sequence[Range]:
-    """What a node has passed by, so much of it at once: a transaction that was aborted may have had thousands of
-    records. What it has not come to yet only if it is little: mostly the node is just behind."""
-    chosen, ahead, room = list[Range](), list[Range](), _MOST_PASSED
-    for topic, partition, first, last in gaps:
-        if not _is_beyond(reads, (topic, partition), first, last + 1):
-            ahead.append((topic, partition, first, last))
-        elif room > 0:
-            chosen.append((topic, partition, first, min(last, first + room - 1)))
-            room -= last - first + 1
-    return [*chosen, *(ahead if sum(last - first + 1 for *_, first, last in ahead) <= _MOST_AHEAD else [])]
 
 
 def _has_all(reads: Origins, place: Place, base: int, end: int) -> bool:
@@ -119,6 +117,6 @@ def _has_all(reads: Origins, place: Place, base: int, end: int) -> bool:
     return bool(some.rank(end - 1) - (some.rank(base - 1) if base else 0) == end - base)
 
 
-def _is_beyond(reads: Origins, place: Place, base: int, end: int) -> bool:
+def is_beyond(reads: Origins, place: Place, base: int, end: int) -> bool:
     some = reads.by_place.get(place)
     return end <= base or (some is not None and some.max() >= end - 1)

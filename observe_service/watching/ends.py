@@ -1,4 +1,4 @@
-"""Looks once a second at the ends of all topics that nodes read, and finds out which of them have records at all."""
+"""Looks once a second at the ends of all topics that nodes read."""
 
 import logging
 import threading
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from enrich.base.backoff import Backoff
 from enrich.base.errors import EnrichError
-from enrich.kafka import Connection, Topics, read_topic
+from enrich.kafka import Topics
 from enrich.tally import Node
-from enrich.tally.origins import Place, Range
+from enrich.tally.origins import Place
 from observe_service.clock import Clock
 from observe_service.verdicts.reached import Ends
 
@@ -94,24 +94,15 @@ class EndsWatch:
         names = {name for some in topics_of.values() for name in some}
         at_ms = self._clock.now_ms()
         ends: dict[Place, int] = {}
+        failed: dict[str, EnrichError] = {}
         for name, answer in self._topics.ends(names).items():
             if isinstance(answer, EnrichError):
-                self._names_s = 0.0  # it may be gone
-                raise answer
-            ends |= {(name, partition): end for partition, end in answer.offsets.items()}
-        self._seen(Look(at_ms, ends, topics_of))
-
-
-def without_records(connection: Connection, ranges: Sequence[Range]) -> Sequence[Range]:
-    """Which parts of these have no record: markers of transactions, and what was compacted or deleted."""
-    empty: list[Range] = []
-    for topic, partition, first, last in ranges:
-        found: list[int] = []
-        for batch in read_topic(connection, topic, {partition: first}, {partition: last + 1}):
-            found += [offset for message in batch if (offset := message.offset()) is not None]
-        at = first
-        for offset in [*sorted(found), last + 1]:
-            if offset > at:
-                empty.append((topic, partition, at, offset - 1))
-            at = offset + 1
-    return empty
+                failed[name] = answer
+            else:
+                ends |= {(name, partition): end for partition, end in answer.offsets.items()}
+        # Of a node nothing can be said if the end of one of its topics is not known; the others are looked at.
+        known = {node: own for node, own in topics_of.items() if not failed.keys() & set(own)}
+        self._seen(Look(at_ms, ends, known))
+        for error in failed.values():
+            self._names_s = 0.0  # it may be gone
+            raise error

@@ -37,7 +37,7 @@ class Reports:
         self._consumer: Consumer | None = None
         self._next: dict[int, int] = {}
         self._seen_ms: dict[int, int] = {}
-        """By partition: up to when all of it is read."""
+        """By partition that is read: up to when all of it is."""
         self._backoff = Backoff(0.5, 10.0)
         self._due_s = 0.0
         self._look_s = 0.0
@@ -75,6 +75,9 @@ class Reports:
 
     def at_ends(self, at_ms: int, ends: Mapping[int, int]) -> None:
         """`ends`: of the topic's partitions, as they were then or later. What is read up to there is all until then."""
+        if not ends.keys() <= self._seen_ms.keys():
+            self._look_s = 0.0  # the topic has more partitions: what is said there is not read yet
+            return
         for partition, end in ends.items():
             if self._next.get(partition, 0) >= end:
                 self._seen_ms[partition] = max(self._seen_ms.get(partition, 0), at_ms)
@@ -136,8 +139,9 @@ class Reports:
                 for partition, start in starts.items()
             ]
             self._consumer.assign(places)
+        until_ms = self.until_ms
         for partition in starts:
-            self._seen_ms.setdefault(partition, 0)
+            self._seen_ms.setdefault(partition, until_ms)
 
     def _look_for_more(self) -> None:
         """Partitions that the topic was given meanwhile are read from their beginning."""

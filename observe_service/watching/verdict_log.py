@@ -6,7 +6,8 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import timedelta
-from typing import TypeVar
+from itertools import count
+from typing import NamedTuple, TypeVar
 
 import msgspec
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaException, Message
@@ -36,6 +37,12 @@ class Written:
     actions: Sequence[Action]
 
 
+class _Record(NamedTuple):
+    number: int
+    """In the order of writing; of those that it replaced, the first one's."""
+    value: bytes
+
+
 class VerdictLog:
     """What could not be written is kept, the newest of each key, until it can be."""
 
@@ -50,16 +57,20 @@ class VerdictLog:
         self._keep = keep
         self._clock = clock
         self._producer = new_producer(writing, **{"linger.ms": 20, "message.timeout.ms": 10_000})
-        self._left: dict[bytes, bytes] = {}
+        self._left: dict[bytes, _Record] = {}
+        """To be written, or once more."""
+        self._under_way: dict[bytes, _Record] = {}
         """Not acknowledged yet."""
-        self._under_way: dict[bytes, bytes] = {}
+        self._numbers = count()
+        self._due: tuple[int, bytes] | None = None
+        """A checkpoint, and the number of the first record that need not be there before it."""
         self._lock = threading.Lock()
         self.trouble: str | None = None
 
     def read(self) -> "Written":
         """All of it."""
         self._topics.ensure(self._topic, partitions=1, config=settings_of(self._keep))
-        self._left[CLOCK] = b"{}"
+        self._put(CLOCK, b"{}")
         self.push()
         self._producer.flush(10)
         self._next = self._topics.start_offsets(self._topic)
@@ -82,28 +93,31 @@ class VerdictLog:
         )
 
     def write_alarm(self, alarm: Alarm) -> None:
-        self._left[ALARM + alarm.key.encode()] = json.dumps(asdict(alarm)).encode()
+        self._put(ALARM + alarm.key.encode(), json.dumps(asdict(alarm)).encode())
         self.push()
 
     def write(self, verdicts: Sequence[MinuteVerdict], checkpoint: Checkpoint | None = None) -> None:
-        """Returns at once."""
+        """Returns at once. The checkpoint is written when all before it are acknowledged: who goes on there does not
+        judge them again."""
         for verdict in verdicts:
-            self._left[key_of(verdict.route, verdict.minute)] = encoded(verdict)
-        if checkpoint is not None and not self._left and not self._under_way:
-            # Only when all verdicts before it are acknowledged: who goes on there does not judge them again.
-            self._left[CHECKPOINT] = _written(checkpoint)
+            self._put(key_of(verdict.route, verdict.minute), encoded(verdict))
+        if checkpoint is not None:
+            self._due = next(self._numbers), _written(checkpoint)
         self.push()
 
     def push(self) -> None:
         self._producer.poll(0)
         with self._lock:
-            due = {key: value for key, value in self._left.items() if key not in self._under_way}
+            if self._due is not None and not self._is_any_before(self._due[0]):
+                self._left[CHECKPOINT] = _Record(*self._due)
+                self._due = None
+            due = {key: record for key, record in self._left.items() if key not in self._under_way}
             self._under_way |= due
             for key in due:
                 del self._left[key]
-        for key, value in due.items():
+        for key, record in due.items():
             try:
-                self._producer.produce(self._topic, value, key, on_delivery=self._reported)
+                self._producer.produce(self._topic, record.value, key, on_delivery=self._reported)
             except (BufferError, KafkaException):
                 self._back(key)
 
@@ -126,11 +140,21 @@ class VerdictLog:
         with self._lock:
             self._under_way.pop(key, None)
 
+    def _put(self, key: bytes, value: bytes) -> None:
+        with self._lock:
+            before = self._left.get(key)
+            number = next(self._numbers)
+            self._left[key] = _Record(number if before is None else before.number, value)
+
+    def _is_any_before(self, number: int) -> bool:
+        return any(record.number < number for some in (self._left, self._under_way) for record in some.values())
+
     def _back(self, key: bytes) -> None:
         with self._lock:
-            value = self._under_way.pop(key, None)
-            if value is not None:
-                self._left.setdefault(key, value)  # one that is newer stays
+            record = self._under_way.pop(key, None)
+            if record is not None:  # a newer one stays, in its place
+                newest = self._left.get(key, record)
+                self._left[key] = _Record(record.number, newest.value)
 
 
 def _decoded(newest: Mapping[bytes, bytes | None]) -> Iterator[MinuteVerdict]:

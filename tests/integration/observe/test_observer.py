@@ -236,3 +236,20 @@ def test_the_marker_of_a_transaction_at_the_end_of_the_tallies_keeps_no_minute_o
                 )
     with observing(world.file):
         assert world.settled(minute).went == 10
+
+
+def test_partitions_that_the_topic_of_tallies_is_given_are_read(new_world: NewWorld) -> None:
+    world, minute = new_world(), minute_now() - 5
+    world.goes_on_at(minute)
+    with observing(world.file) as observer:
+        observer.until_ready()
+        world.topics.grow(f"{world.name}.tallies", 3)
+        grown_s = time.time()
+
+        def is_seen() -> bool:
+            return bool(observer.json("/status")["observer"]["known_until_ms"] > (grown_s + 2) * 1_000)
+
+        wait_until(is_seen, what="looks at the ends of all partitions")
+        world.chain(minute, range(10))
+        world.alive()
+        assert world.settled(minute).went == 10

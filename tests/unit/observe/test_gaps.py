@@ -1,20 +1,59 @@
-"""Where a node has read nothing: which of it is looked into."""
+"""Where a node has reported nothing: which of it is looked into, and when."""
 
-from enrich.tally import Origins
-from observe_service.verdicts.reached import worth_a_look
+from enrich.tally import Node, NodeKind, Origins
+from enrich.tally.origins import Range
+from observe_service.verdicts.gaps import Gaps
+from observe_service.verdicts.reached import Reached
 
-
-def test_what_a_node_has_passed_by_is_looked_into_part_by_part_however_much_it_is():
-    reads = Origins.of_ranges([("in", 0, 0, 99), ("in", 0, 50_000, 50_009)])
-    hole = ("in", 0, 100, 49_999)
-    assert worth_a_look([hole], reads) == [("in", 0, 100, 20_099)]
-    assert worth_a_look([("in", 0, 49_000, 49_999)], reads) == [("in", 0, 49_000, 49_999)]
-    both = [("in", 0, 100, 15_000), ("in", 0, 16_000, 40_000)]
-    assert worth_a_look(both, reads) == [("in", 0, 100, 15_000), ("in", 0, 16_000, 16_000 + 20_000 - 14_901 - 1)]
+NODE = Node("p", NodeKind.stage, "s")
 
 
-def test_what_it_has_not_come_to_yet_is_looked_into_only_if_it_is_little():
-    reads = Origins.of_ranges([("in", 0, 0, 99)])
-    assert worth_a_look([("in", 0, 100, 1_099)], reads) == [("in", 0, 100, 1_099)]
-    assert worth_a_look([("in", 0, 100, 1_100)], reads) == []
-    assert worth_a_look([("in", 1, 0, 10_000)], reads) == []
+def reached(end: int) -> Reached:
+    made = Reached()
+    made.look(NODE, ["in"], 1_000, {("in", 0): end})
+    return made
+
+
+def ranges(*some: tuple[int, int]) -> list[Range]:
+    return [("in", 0, first, last) for first, last in some]
+
+
+def due_at_once(end: int, *reads: tuple[int, int]) -> list[Range]:
+    return [*Gaps().due(NODE, reached(end), Origins.of_ranges(ranges(*reads)), 0.0)]
+
+
+def test_what_a_node_has_passed_by_is_looked_into_part_by_part_however_much_it_is() -> None:
+    assert due_at_once(50_010, (0, 99), (50_000, 50_009)) == ranges((100, 20_099))
+    assert due_at_once(50_010, (0, 48_999), (50_000, 50_009)) == ranges((49_000, 49_999))
+    both = due_at_once(50_010, (0, 99), (15_001, 15_999), (40_001, 50_009))
+    assert both == ranges((100, 15_000), (16_000, 16_000 + 20_000 - 14_901 - 1))
+    assert due_at_once(10, (0, 9)) == []
+
+
+def test_what_it_has_not_come_to_yet_is_looked_into_only_if_it_is_little_and_stays() -> None:
+    for end, expected in (1_100, ranges((100, 1_099))), (1_101, []):
+        gaps, known, reads = Gaps(), reached(end), Origins.of_ranges(ranges((0, 99)))
+        assert gaps.due(NODE, known, reads, 0.0) == gaps.due(NODE, known, reads, 4.9) == []
+        assert gaps.due(NODE, known, reads, 5.1) == expected
+        assert gaps.due(NODE, known, reads, 6.0) == []
+
+
+def test_records_that_a_node_has_passed_by_are_looked_for_once() -> None:
+    gaps, known, reads = Gaps(), reached(100), Origins.of_ranges(ranges((0, 9), (20, 99)))
+    assert gaps.due(NODE, known, reads, 0.0) == ranges((10, 19))
+    gaps.looked(NODE, known, Origins.of_ranges(ranges((12, 19))))
+    reads |= Origins.of_ranges(ranges((10, 11)))
+    assert gaps.due(NODE, known, reads, 1.0) == []
+
+
+def test_behind_a_stage_that_writes_in_transactions_a_node_is_not_further_behind_from_minute_to_minute() -> None:
+    """Twenty a second, each with a marker, which is a hole."""
+    gaps, known, reads, end = Gaps(), Reached(), Origins(), 0
+    for second in range(1, 301):
+        for _ in range(20):
+            reads |= Origins.of_ranges(ranges((end, end + 9)))
+            end += 11
+        known.look(NODE, ["in"], second * 1_000, {("in", 0): end})
+        assert known.until_ms(NODE, reads, second * 1_000) >= (second - 8) * 1_000
+        reads |= Origins.of_ranges(gaps.due(NODE, known, reads, float(second)))
+    assert not known.torn

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 
+from _pytest.monkeypatch import MonkeyPatch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,6 +13,7 @@ from enrich.tally.origins import Read
 from enrich.verdict import MinuteVerdict, State, Up, decoded, encoded
 from enrich.verdict.minute import origins_of
 from enrich.verdict.ways import Hop, Way
+from observe_service.verdicts import observation
 from observe_service.verdicts.observation import Observation
 from observe_service.verdicts.standing import Sla
 
@@ -351,3 +353,103 @@ def test_six_percent_that_are_not_delivered_are_down_although_the_rest_was_quick
     slow.take([*Chain(["went"] * 100).said(), Report(EXPEL, "times", 1, 0, [lag([100] * 90 + [5_000] * 10)])])
     found = slow.settle(Chain(["went"] * 100))
     assert (found.up, found.why) == (Up.DOWN, "p95 end to end was 5.06 s")
+
+
+HELD = Node("p", NodeKind.expel, "held")
+TWO_WAYS = [WAY, Way((Hop(ENTRY), Hop(STAGE, "held"), Hop(HELD)), RAW)]
+EVENTS = of(range(10))
+
+
+class TwoWays:
+    """Ten events that go to two routes. What the routes do with them is the test's to say."""
+
+    def __init__(self, in_stage: Iterable[int] = range(10)) -> None:
+        self.observation = Observation(TWO_WAYS, SETTLE_MS, Sla(1_000))
+        self.observation.begin(MINUTE)
+        self.written: dict[str, MinuteVerdict] = {}
+        self.said: list[Report] = []
+        gone = of(in_stage)
+        self.say(ENTRY, Tally(minute=MINUTE, came=EVENTS, went=EVENTS))
+        routes = [Tally(route, MINUTE, went=gone) for route in ("acme", "held")]
+        here = Tally(minute=MINUTE, came=EVENTS, went=gone, dead=EVENTS - gone)
+        self.say(STAGE, here, *routes, reads=[Read(RAW, 0, 0, 10)])
+
+    def say(self, node: Node, *tallies: Tally, reads: Sequence[Read] = (), at_ms: int = SAID_MS) -> None:
+        self.said.append(Report(node, node.name, len(self.said), 0, tallies, tuple(reads)))
+        self.observation.take(self.said[-1], at_ms)
+
+    def again(self, at_s: int) -> "TwoWays":
+        """Another observer, that goes on where this one was, and hears all once more."""
+        other = TwoWays.__new__(TwoWays)
+        other.observation, other.written, other.said = (
+            Observation(TWO_WAYS, SETTLE_MS, Sla(1_000)),
+            {**self.written},
+            [],
+        )
+        checkpoint = self.observation.checkpoint(DUE_MS + at_s * 1_000)
+        for verdict in self.written.values():
+            other.observation.restore(verdict)
+        other.observation.resume(checkpoint)
+        for report in self.said:
+            other.observation.take(report, SAID_MS)
+        return other
+
+    def tick(self, at_s: int, count: int = 10) -> None:
+        """So many seconds after the minute is due."""
+        at_ms = DUE_MS + at_s * 1_000
+        ends = {(RAW, 0): 10, (OUT, 0): count, ("held", 0): count}
+        self.observation.look(at_ms, ends, {STAGE: [RAW], EXPEL: [OUT], HELD: ["held"]})
+        self.observation.take(Report(ENTRY, "alive", at_s, 0), at_ms)
+        self.observation.take(Report(HELD, "alive", at_s, 0), at_ms)
+        for verdict in self.observation.tick(at_ms, at_ms):
+            if verdict.minute == MINUTE:
+                self.written[verdict.route] = decoded(encoded(verdict))
+
+    @property
+    def standing(self) -> list[tuple[str, int, int, int]]:
+        """State, what went, is dead, and is lost on each way."""
+        return [
+            (verdict.state, verdict.went, verdict.total("dead"), verdict.total("lost"))
+            for _, verdict in sorted(self.written.items())
+        ]
+
+
+def test_what_has_gone_on_one_way_is_known_to_another_that_is_held() -> None:
+    world = TwoWays()
+    world.say(EXPEL, Tally(came=EVENTS, went=of(range(9)), waiting=of([9])), reads=[Read(OUT, 0, 0, 10)])
+    for second in range(1, 5):
+        world.tick(second)
+    assert [(state, went) for state, went, _, _ in world.standing] == [("settled", 9), ("open", 0)]
+    world.say(EXPEL, Tally(went=of([9])), at_ms=DUE_MS + 5_000)
+    for second in range(5, 8):
+        world.tick(second)
+    assert world.standing == [("settled", 10, 0, 0), ("open", 0, 0, 0)]
+    world.say(HELD, Tally(came=EVENTS, went=EVENTS), reads=[Read("held", 0, 0, 10)], at_ms=DUE_MS + 8_000)
+    for second in range(8, 12):
+        world.tick(second)
+    assert world.standing == [("settled", 10, 0, 0), ("settled", 10, 0, 0)]
+
+
+def test_a_way_that_was_open_when_another_observer_came_is_judged_by_that_one() -> None:
+    world = TwoWays()
+    world.say(EXPEL, Tally(came=EVENTS, went=of(range(8)), waiting=of([8])), reads=[Read(OUT, 0, 0, 10)])
+    for second in range(1, 5):
+        world.tick(second)
+    assert world.standing == [("settled", 8, 0, 1), ("open", 0, 0, 0)]
+    other = world.again(5)
+    other.say(HELD, Tally(came=EVENTS, went=of(range(9))), reads=[Read("held", 0, 0, 10)], at_ms=DUE_MS + 6_000)
+    other.say(EXPEL, Tally(went=of([8])), at_ms=DUE_MS + 6_000)
+    for second in range(7, 12):
+        other.tick(second)
+    assert other.standing == [("settled", 9, 0, 1), ("settled", 9, 0, 1)]
+    assert {lost(verdict) == of([9]) for verdict in other.written.values()} == {True}
+
+
+def test_with_too_many_minutes_to_follow_one_way_does_not_make_another_forget(monkeypatch: MonkeyPatch) -> None:
+    monkeypatch.setattr(observation, "_MOST_FOLLOWED", 1)
+    world, gone = TwoWays(range(9)), of(range(9))
+    world.say(EXPEL, Tally(came=gone, went=gone), reads=[Read(OUT, 0, 0, 9)])
+    world.say(HELD, Tally(came=gone, went=gone), reads=[Read("held", 0, 0, 9)])
+    for second in range(1, 8):
+        world.tick(second, 9)
+    assert world.standing == [("settled", 9, 1, 0), ("settled", 9, 1, 0)]
