@@ -5,6 +5,7 @@ import re
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 from enrich.config import retry_prefix
@@ -31,12 +32,15 @@ class OldTiersRoute:
         self._clients = clients
         self._has_looked = False
         self._working: WritebackRoute | None = None
+        self._began_ms: int | None = None
 
     @property
     def name(self) -> str:
         return f"{self._plan.name}.retry-old"
 
     def run(self, stopping: threading.Event) -> None:
+        # Counts as progress: the writing route has checked the store, so a later ConfigError must not stop the service.
+        self._began_ms = self._began_ms or time.time_ns() // 1_000_000
         self._has_looked = False
         while not stopping.is_set():
             topics = self._clients.topics()
@@ -52,9 +56,10 @@ class OldTiersRoute:
     def status(self) -> RouteStatus:
         working = self._working
         if working is not None:
-            return working.status()
+            found = working.status()
+            return replace(found, last_progress_ms=found.last_progress_ms or self._began_ms)
         state = RouteState.running if self._has_looked else RouteState.starting
-        return RouteStatus(self.name, self.kind, state, lag=0, is_of_interest=False)
+        return RouteStatus(self.name, self.kind, state, lag=0, last_progress_ms=self._began_ms, is_of_interest=False)
 
     def _old(self, topics: Topics) -> list[str]:
         prefix = retry_prefix(self._plan.pipeline, self._plan.name)

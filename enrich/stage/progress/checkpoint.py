@@ -99,11 +99,14 @@ class Checkpoint:
     def read(self, name: str) -> str | None:
         """A small text in the folder; None if it does not exist."""
         with self._reaching():
-            path = self._path(name)
-            if not self._files.exists(path):
-                return None
-            with closing(self._files.open(path)) as stream:
-                return str(self._text.toString(stream, "UTF-8"))
+            try:
+                with closing(self._files.open(self._path(name))) as stream:
+                    return str(self._text.toString(stream, "UTF-8"))
+            except Py4JJavaError as error:
+                # Not asked for beforehand: another driver may delete it at any moment.
+                if error.java_exception.getClass().getSimpleName() == _NOT_FOUND:
+                    return None
+                raise
 
     def write(self, name: str, text: str) -> None:
         """Writes a text atomically. An existing one is replaced."""

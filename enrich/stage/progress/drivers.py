@@ -71,8 +71,10 @@ def is_at_work(checkpoint: Texts) -> bool:
 
 def wait_for_others(checkpoint: Texts, is_stopping: Callable[[], bool], patience_s: float = _PATIENCE_S) -> None:
     """Returns once the checkpoint names no living driver. Other drivers must have been fenced before."""
-    end, is_logged = time.monotonic() + patience_s, False
+    end, is_logged, before = time.monotonic() + patience_s, False, None
     while (text := checkpoint.read(NAME)) is not None and not is_stopping():
+        if text != before:  # one that has begun meanwhile learns of this one no sooner than the first
+            before, end = text, time.monotonic() + patience_s
         other = Driver(**json.loads(text))
         if other.has_died:
             return

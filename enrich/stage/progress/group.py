@@ -92,10 +92,10 @@ class StageProgress:
         with self._producer.transaction():
             self._producer.send_offsets(offsets, self._consumer.consumer_group_metadata())
 
-    def require_newest(self, known: TopicPartition) -> None:
-        """Raises Fenced if another driver has taken over. Commits nothing. `known`: what is committed already."""
+    def require_newest(self, topic: str) -> None:
+        """Raises Fenced if another driver has taken over. Commits nothing. `topic`: any that exists."""
         with suppress(_Asked), self._producer.transaction():
-            self._producer.send_offsets([known], self._consumer.consumer_group_metadata())
+            self._producer.send_offsets([TopicPartition(topic, 0, 0)], self._consumer.consumer_group_metadata())
             raise _Asked
 
     def reached(self, ends: Ends) -> None:

@@ -3,6 +3,7 @@ topics of its pattern."""
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Collection
 from contextlib import suppress
 
@@ -13,6 +14,7 @@ from enrich.stage.progress.source_topics import SourceTopics, deleted, recreated
 _log = logging.getLogger(__name__)
 
 _LOOK_EVERY_S = 1.0
+_DOUBT_S = 10.0
 
 
 class SourceWatch:
@@ -29,8 +31,8 @@ class SourceWatch:
         self._topics = topics
         self._matches = matches
         self._outputs = frozenset(outputs)
-        self._gone: frozenset[str] = frozenset()
-        """The outputs that could not be found at the last look."""
+        self._gone: dict[str, float] = {}
+        """Since when each output could not be found."""
         self._problem: EnrichError | None = None
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._look_on, name="source-watch", daemon=True)
@@ -84,12 +86,13 @@ class SourceWatch:
             if ids.get(topic, topic_id) != topic_id:
                 self._problem = recreated(topic)
                 return None
-        gone = frozenset(topic for topic in self._outputs if isinstance(found[topic], ConfigError))
-        # Twice in a row: a topic that is being made again is not known for a moment.
-        if lasting := sorted(gone & self._gone):
+        now = time.monotonic()
+        gone = sorted(topic for topic in self._outputs if isinstance(found[topic], ConfigError))
+        self._gone = {topic: self._gone.get(topic, now) for topic in gone}
+        # While a topic is made again, or brokers come back, it is not known for a moment.
+        if lasting := [topic for topic, since in self._gone.items() if now >= since + _DOUBT_S]:
             self._problem = _output_gone(lasting[0])
             return None
-        self._gone = gone
         late = ids.keys() - self._known.ids.keys() - self._outputs
         if late:
             _log.info("the source has further topics, which are read from their beginning", extra={"topics": [*late]})

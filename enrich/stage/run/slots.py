@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from uuid import uuid4
 
-from confluent_kafka import TopicPartition
-
 from enrich.base.backoff import Backoff
 from enrich.base.errors import ConfigError, EnrichError, Fenced, Retryable, Unreachable
 from enrich.stage.plan.plan import StagePlan
@@ -123,6 +121,10 @@ class SlotFlow:
                 return False
         except SlotJobFailed as failed:
             self._note_failure(failed.error)
+        except EnrichError:
+            if self._watch is not None:
+                self._watch.require_same_now()  # which says more of a topic that is gone
+            raise
         else:
             # All slots were shut out: by another driver, or because their transactions have timed out.
             self._note_failure(_another_driver())
@@ -182,7 +184,6 @@ class SlotFlow:
         slots = self._most_slots()
         if not slots:
             raise Unreachable("Spark has no executor", next_step="see in Spark's log why none starts")
-        self._require_newest()
         self._runs += 1
         self._run = take_over(
             start.connection,
@@ -218,7 +219,7 @@ class SlotFlow:
         self._failures = 1 if events > self._events_then else self._failures + 1
         self._events_then = events
         if self._watch is not None:
-            self._watch.require_same_now()
+            self._watch.require_same()
         if self._failures > _MOST_FAILURES:
             raise error
         _log.warning("the slots begin again", extra={"reason": str(error)})
@@ -227,6 +228,7 @@ class SlotFlow:
         """All slots; later, if the brokers do not answer now. Raises Fenced if another driver has taken over."""
         try:
             self._end_run()
+            self._require_newest()
             self._begin_run()
             self._begin_job()
         except Retryable as error:
@@ -250,9 +252,7 @@ class SlotFlow:
 
     def _require_newest(self) -> None:
         """Raises Fenced if another driver has taken over."""
-        for each, commit in [*self._commits.read(self._all, _DEADLINE_S).items()][:1]:
-            note = "" if commit.note is None else commit.note.to_text()
-            self._start.progress.require_newest(TopicPartition(*each, commit.offset, note))
+        self._start.progress.require_newest(next(iter(self._partitions)))
 
     def _end_slots(self) -> None:
         if self._run is not None:

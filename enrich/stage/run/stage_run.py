@@ -107,6 +107,8 @@ class StageRun:
         flow.shut_out()
         wait_for_others(start.checkpoint, order.is_given)
         start.held.enter_context(at_work(start.checkpoint))
+        # Two that began at once have both found nobody. From now on one that is older waits for the other's end.
+        start.progress.require_newest(next(iter(start.found.partitions)))
         flow.take_over()
         order.forget_old()
 

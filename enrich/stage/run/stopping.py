@@ -49,8 +49,10 @@ class StopOrder:
         return self._signalled.is_set()
 
     def forget_old(self) -> None:
-        """Deletes the marker that existed at the start: the earlier driver that it was for has ended."""
+        """Deletes the marker that existed at the start: the earlier driver that it was for has ended. Whoever wrote it
+        may still wait, and is told that the stage runs on."""
         if self._before is not None and self._marked_at() == self._before:
+            self._checkpoint.write(_OUTCOME, json.dumps(to_wire(_begun_meanwhile())))
             self._checkpoint.forget_stop()
 
     def obeyed(self, failure: EnrichError | None) -> None:
@@ -68,6 +70,10 @@ class StopOrder:
                 self._warned_at = time.monotonic()
                 _log.warning("cannot look for the stop marker in the checkpoint", extra={"reason": str(error)})
             return self._before
+
+
+def _begun_meanwhile() -> EnrichError:
+    return Retryable("another driver of the stage has begun meanwhile, and runs", next_step="ask it to stop, too")
 
 
 def request_stop(checkpoint: Marked) -> None:

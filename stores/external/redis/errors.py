@@ -58,6 +58,10 @@ _CODES: tuple[tuple[re.Pattern[str], type[EnrichError]], ...] = (
 _HUNG_UP = "Connection closed by server"
 """From a Redis that is shutting down, or from a server that does not speak its protocol, such as PostgreSQL."""
 
+# What the client says while nodes begin, and what it says of a server that is no part of a cluster.
+_OF_NODES = ("Redis Cluster cannot be connected", "All slots are not covered", "could not agree on a valid slots cache")
+_NO_CLUSTER = ("cluster support disabled", "Cluster mode is not enabled")
+
 _NEXT_STEPS: dict[type[EnrichError], str] = {
     Unreachable: "check that Redis runs and that the url names it",
     ConfigError: "correct the url (server, user name, password), or the user's rights",
@@ -69,11 +73,23 @@ def mapped(error: Exception, where: str | None = None) -> EnrichError:
     kind = next((KINDS[cls] for cls in type(error).__mro__ if cls in KINDS), Fatal)
     if type(error) is redis_exceptions.ResponseError:
         kind = next((other for code, other in _CODES if code.search(str(error))), kind)
+    if type(error) is redis_exceptions.RedisClusterException and _is_coming_up(error):
+        kind = Unreachable
     is_loading = isinstance(error, redis_exceptions.BusyLoadingError)
     next_step = "it answers once it has read its data" if is_loading else _NEXT_STEPS.get(kind)
     if type(error) is redis_exceptions.ConnectionError and str(error).startswith(_HUNG_UP):
         next_step = "if this stays so, something else listens there (a TLS port, another server): correct the url"
     return kind(f"Redis: {error}", where=where, next_step=next_step)
+
+
+def _is_coming_up(error: Exception) -> bool:
+    """Of what the client says of a cluster's nodes: whether it is no fault of the configuration."""
+    text, cause = str(error), error.__cause__
+    while isinstance(cause, Exception):
+        if isinstance(mapped(cause), ConfigError):
+            return False
+        text, cause = f"{text} {cause}", cause.__cause__
+    return any(some in text for some in _OF_NODES) and not any(some in text for some in _NO_CLUSTER)
 
 
 @contextmanager

@@ -128,6 +128,7 @@ class ManyTables:
         return {"tables": float(followed), "tables_held": float(len(errors))}, details
 
     def _look_at(self, name: str, each: TableFound, topic: str | None) -> None:
+        is_new = name not in self._shapes
         shape = self._shapes[name] = shape_of(each.columns)
         try:
             if each.trouble is not None:
@@ -140,6 +141,9 @@ class ManyTables:
                 )
             if not each.is_published:
                 self._slots.add_to_publication(each.table)
+            state = self._states.get(name)
+            if not each.is_published or (is_new and (state is None or not state.is_followed)):
+                # Or it was published by a run before this one, that ended before it could wait.
                 self._published_at[name] = self._slots.transactions()[1]
         except ConfigError as error:
             self._set_aside(name, each, error)

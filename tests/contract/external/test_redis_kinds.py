@@ -12,7 +12,7 @@ import pytest
 import redis
 
 from enrich.dev import Addresses
-from stores.errors import BadRecord
+from stores.errors import BadRecord, ConfigError, Unreachable
 from stores.external import RedisAddress, RedisLocation, RedisStore
 from tests.contract.external.places import rows
 from tests.support.route_programs import free_port
@@ -66,6 +66,26 @@ def sentinel(start: Callable[..., int]) -> RedisAddress:
     master = start()
     port = start("--sentinel", config=f"sentinel monitor mymaster 127.0.0.1 {master} 1\n")
     return RedisAddress(f"redis://127.0.0.1:{port}", sentinel="mymaster")
+
+
+def test_a_cluster_whose_nodes_still_begin_is_waited_for(start: Callable[..., int]) -> None:
+    place = RedisLocation("beginning:{key}", ["plan"])
+
+    def asked(port: int) -> None:
+        with closing(RedisStore(RedisAddress(f"redis://127.0.0.1:{port}", cluster=True), place)) as store:
+            store.check()
+
+    with pytest.raises(Unreachable):
+        asked(free_port())
+    port = start("--cluster-enabled", "yes")
+    with pytest.raises(Unreachable):
+        asked(port)
+    with closing(redis.Redis(port=port)) as client:
+        client.execute_command("CLUSTER", "ADDSLOTS", *range(_SLOTS))
+        wait_until(lambda: b"cluster_state:ok" in client.execute_command("CLUSTER", "INFO") or None, what="the cluster")
+    asked(port)
+    with pytest.raises(ConfigError):
+        asked(start())  # no part of a cluster
 
 
 @pytest.mark.parametrize("kind", ["cluster", "sentinel"])

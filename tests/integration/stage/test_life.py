@@ -12,9 +12,10 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from enrich.base.errors import BadRecord, ConfigError, Fenced, Unreachable, WouldLoseData
 from enrich.config.groups import stage_group
+from enrich.stage.progress import drivers
 from enrich.stage.progress.checkpoint import Checkpoint, choose_file_manager
 from enrich.stage.progress.starting import From
-from enrich.stage.run import draining
+from enrich.stage.run import draining, stage_run
 from enrich.stage.run.batches import BatchFlow
 from enrich.stage.run.draining import drain
 from enrich.stage.run.stage_run import StageRun
@@ -123,6 +124,33 @@ def test_the_newer_of_two_drivers_shuts_the_older_one_out(spark, world, replay):
         taking_over.take_over()
         taking_over.close()
         assert isinstance(older.end(), Fenced)
+
+
+def test_of_two_drivers_that_begin_at_once_one_goes_on_alone(spark, world, monkeypatch):
+    begun, others = BatchFlow.begin, []
+    waited, together = drivers.wait_for_others, threading.Barrier(2)
+
+    def begin(*arguments):
+        others.append(len(spark.streams.active))
+        return begun(*arguments)
+
+    def wait(*arguments):
+        waited(*arguments)  # there is nobody
+        together.wait(60)
+
+    monkeypatch.setattr(BatchFlow, "begin", begin)
+    monkeypatch.setattr(stage_run, "wait_for_others", wait)
+    stage = world.stage("enrich", [])
+    world.send(stage, [{"id": number} for number in range(10)])
+    with running(spark, world, stage) as one, running(spark, world, stage) as other:
+        wait_until(lambda: one.error or other.error, what="the end of one")
+        fenced, still = (one, other) if one.error else (other, one)
+        assert isinstance(fenced.end(), Fenced)
+        until_all(world, stage, 10, still)
+        still.stop.set()
+        assert still.end() is None
+    assert others == [0]
+    assert world.ids(stage) == Counter(range(10))
 
 
 @pytest.mark.parametrize("replay", variants(*REPLAYS))
@@ -353,6 +381,7 @@ def test_texts_in_a_checkpoint_are_replaced_or_left_as_is_asked_for(spark, defau
         assert checkpoint.read("text") == text
     assert [checkpoint.create("once", text) for text in ("first", "second")] == [True, False]
     assert checkpoint.read("once") == "first"
+    assert checkpoint.read("never") is None
 
 
 def test_group_names_are_the_pipelines_and_the_stages():

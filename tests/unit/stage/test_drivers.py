@@ -5,10 +5,12 @@ import subprocess
 import sys
 from dataclasses import replace
 from itertools import count
+from types import SimpleNamespace
 
 import psutil
 import pytest
 
+from enrich.stage.progress import drivers
 from enrich.stage.progress.drivers import NAME, Driver, at_work, is_at_work, wait_for_others
 
 
@@ -56,6 +58,21 @@ def test_one_that_was_killed_on_this_host_is_not_waited_for_and_one_on_another_o
     checkpoint.write(NAME, replace(another, host="another").to_text())
     assert waits(checkpoint)
     wait_for_others(checkpoint, lambda: False, patience_s=0)
+
+
+def test_one_that_has_begun_meanwhile_is_waited_for_as_long_as_the_first(another, monkeypatch):
+    """After a power cut both wait for a driver of a host that is gone."""
+    checkpoint = Texts({NAME: replace(another, host="gone").to_text()})
+    clock = SimpleNamespace(now=0.0)
+
+    def sleep(seconds):
+        clock.now += seconds
+        if clock.now == 19.0:
+            checkpoint.write(NAME, replace(another, host="another").to_text())
+
+    monkeypatch.setattr(drivers, "time", SimpleNamespace(monotonic=lambda: clock.now, sleep=sleep))
+    wait_for_others(checkpoint, lambda: False, patience_s=20)
+    assert 39 <= clock.now < 40
 
 
 def test_a_driver_takes_out_its_own_name_only(another):

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from enrich.base.errors import BadRecord, Unreachable
+from enrich.base.errors import BadRecord, Retryable, Unreachable
 from enrich.stage.run import stopping
 from enrich.stage.run.stopping import StopOrder, request_stop, require_drained
 
@@ -49,6 +49,8 @@ def test_a_marker_that_was_there_before_is_for_another_driver():
     assert not order.is_given()
     order.forget_old()
     assert marker.at is None
+    with pytest.raises(Retryable, match="another driver of the stage has begun"):
+        require_drained(marker)  # whoever wrote it may still wait
     marker.at = 7
     order.forget_old()
     assert order.is_given()

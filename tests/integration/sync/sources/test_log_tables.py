@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+import psycopg
 import pytest
 
 from tests.support.many_tables import ManyTables, many_tables
@@ -71,6 +72,25 @@ def test_a_new_table_is_found_and_one_that_goes_is_reported(many: ManyTables) ->
         assert service.status("in").details.get("gone") == []
     assert many.records("going") == 10 + 7
     assert many.records("fresh") == 20
+
+
+def test_what_was_under_way_when_a_table_was_published_comes_also_after_a_restart(many: ManyTables) -> None:
+    published = "SELECT count(*) FROM pg_publication_tables WHERE schemaname = %s AND tablename = 'late'"
+    many.make("old", rows=1)
+    with psycopg.connect(many.source.dsn) as another:
+        with many.source.running():
+            many.wait_equal("old")
+            many.make("late")
+            another.execute(f"INSERT INTO {many.schema}.late VALUES (1, 'not committed yet')")  # noqa: S608 - our own
+            wait_until(
+                lambda: many.source.postgres.execute(published, [many.schema]).fetchone()[0], what="the publication"
+            )
+        with many.source.running() as service:
+            many.insert("old", 2, 2)
+            many.wait_equal("old")
+            wait_until(lambda: "late" in str(service.status("in").details.get("waiting")), what="a wait for its end")
+            another.commit()
+            many.wait_equal("late")
 
 
 TROUBLES = {
