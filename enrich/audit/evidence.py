@@ -53,6 +53,7 @@ def evidence_of(pipeline: Pipeline, ways: Sequence[Way], topics: Iterable[str]) 
     for way in ways:
         hops = [hop for hop in way.hops if hop.node.kind is not NodeKind.ingest]
         first = [way.topic] if way.topic is not None else [*filter(reads[hops[0].node], known)] if hops else []
+        first = first if way.topics is None else [topic for topic in first if topic in way.topics]
         given, evidence = first, list[HopEvidence]()
         for hop in hops:
             read = [topic for topic in given if reads[hop.node](topic)]

@@ -22,6 +22,8 @@ class Way:
     hops: Sequence[Hop]
     topic: str | None = None
     """Where ingest writes, if events come in there: an event's origin is its place in this topic."""
+    topics: Sequence[str] | None = None
+    """Of a first node that reads what the pipeline writes, too: those in which events come in."""
 
     @property
     def name(self) -> str:
@@ -37,6 +39,8 @@ class _Place:
     """Whether it reads the topic."""
     writes: Sequence[tuple[str, Sequence[str]]]
     topic: str | None = None
+    named: Sequence[str] = ()
+    """The topics that it reads, if they are named."""
 
 
 def node_name(node: Node) -> str:
@@ -49,8 +53,12 @@ def ways_of(pipeline: Pipeline) -> Sequence[Way]:
     """A stage that reads its own output is followed once."""
     places = [*_places(pipeline)]
     written = {topic for place in places for _, topics in place.writes for topic in topics}
-    entries = [place for place in places if _is_entry(place, written)]
-    return [Way(hops, entry.topic) for entry in entries for hops in _from(entry, places, ())]
+    return [
+        Way(hops, entry.topic, topics)
+        for entry in places
+        if (topics := _entry_topics(entry, written)) is None or topics
+        for hops in _from(entry, places, ())
+    ]
 
 
 def readers_of(pipeline: Pipeline) -> Mapping[Node, Callable[[str], bool]]:
@@ -58,9 +66,11 @@ def readers_of(pipeline: Pipeline) -> Mapping[Node, Callable[[str], bool]]:
     return {place.node: place.reads for place in _places(pipeline) if place.reads is not _nothing}
 
 
-def _is_entry(place: _Place, written: set[str]) -> bool:
-    """Whether events come in there: nobody of the pipeline writes what it reads."""
-    return not any(place.reads(topic) for topic in written)
+def _entry_topics(place: _Place, written: set[str]) -> Sequence[str] | None:
+    """In which topics events come in there: nobody of the pipeline writes them. None: in all that it reads."""
+    if not any(map(place.reads, written)):
+        return None
+    return [topic for topic in place.named if topic not in written]
 
 
 def _places(pipeline: Pipeline) -> Iterator[_Place]:
@@ -71,7 +81,8 @@ def _places(pipeline: Pipeline) -> Iterator[_Place]:
         yield _Place(node(NodeKind.ingest, name), _nothing, [("", (str(entry.topic),))], str(entry.topic))
     for name, stage in pipeline.stages.items():
         writes = [(route.name, route.all_topics) for route in stage.routes] or [("", stage.outputs)]
-        yield _Place(node(NodeKind.stage, name), stage.source.reads, writes)
+        named = stage.source.all_topics
+        yield _Place(node(NodeKind.stage, name), stage.source.reads, writes, named=named)
     for name, route in pipeline.expel.items():
         yield _Place(node(NodeKind.expel, name), str(route.topic).__eq__, [("", ())])
     for name, sink in ({} if pipeline.sync is None else pipeline.sync.writeback).items():

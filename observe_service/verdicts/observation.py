@@ -54,8 +54,10 @@ class Observation:
         self.ways = ways
         self._sla = sla
         self._by_entry: dict[Node, list[Way]] = {}
+        self._entry_topics: dict[Node, Sequence[str] | None] = {}
         for way in ways:
             self._by_entry.setdefault(way.hops[0].node, []).append(way)
+            self._entry_topics[way.hops[0].node] = way.topics
         self._mentioned_by = _followers(ways)
         self.books, self.reached, self.lots = Books(), Reached(), Lots(settle_ms)
         self._progress: dict[tuple[LotKey, str], _Progress] = {}
@@ -70,7 +72,10 @@ class Observation:
         """How many origins of a minute went at a node, in lots that are closed."""
         self._lags_until: dict[int, int] = {}
         self._next_minute: int | None = None
-        self._changed = True
+        self._follows = True
+        """Whether there is anything of which something may still become."""
+        self._said = Origins()
+        """Of what something was said since the last tick, if it follows anything."""
         self._touched: set[tuple[str, int]] = set()
 
     @property
@@ -108,7 +113,8 @@ class Observation:
 
     def take(self, report: Report, at_ms: int) -> None:
         """`at_ms`: when the brokers had it."""
-        self._changed = True
+        if self._follows:
+            self._said = reduce(Origins.__or__, (tally.known for tally in report.tallies), self._said)
         self.books.take(report, at_ms, self._lags_until)
         followed = self._mentioned_by.get(report.node, ())
         is_entry = report.node in self._by_entry
@@ -117,10 +123,9 @@ class Observation:
                 continue
             known = tally.known
             if is_entry:
-                self.lots.told(report.node, tally.minute, known, at_ms)
+                self.lots.told(report.node, tally.minute, _within(known, self._entry_topics[report.node]), at_ms)
             for entry, topic in followed:
-                own = Origins({place: some for place, some in known.by_place.items() if place[0] == topic})
-                self.lots.mentioned(entry, tally.minute, own, at_ms)
+                self.lots.mentioned(entry, tally.minute, _within(known, [topic]), at_ms)
 
     def look(self, at_ms: int, ends: Ends, topics_of: Mapping[Node | None, Sequence[str]]) -> None:
         for node in self.nodes:
@@ -146,10 +151,10 @@ class Observation:
         touched, self._touched = self._touched, set()
         for lot in [lot for lot in self.lots.open.values() if lot.due_ms <= log_ms]:
             touched |= self._judge(lot, until, now_ms)
-        touched |= self._follow() if self._changed else set()
-        self._changed = False
+        touched |= self._follow()
         verdicts = [verdict for key in touched if (verdict := self._written(key, log_ms)) is not None]
         self._forget(log_ms)
+        self._follows = any(standing.remaining for standing in self._standing.values())
         return verdicts
 
     def now(self, now_ms: int) -> Sequence[MinuteVerdict]:
@@ -285,8 +290,9 @@ class Observation:
     def _follow(self) -> set[tuple[str, int]]:
         """What became of those that were lost, waiting or dead when their minute was judged."""
         touched, done = set[tuple[str, int]](), Origins()
+        said, self._said = self._said, Origins()
         for key, standing in self._standing.items():
-            if not standing.remaining:
+            if not standing.remaining & said:
                 continue
             done |= standing.follow(self.books)
             touched.add(key)
@@ -366,6 +372,13 @@ def _followers(ways: Sequence[Way]) -> Mapping[Node, Sequence[tuple[Node, str]]]
             seen.add((way.hops[1].node, way.topic))
             found.setdefault(way.hops[1].node, []).append((way.hops[0].node, way.topic))
     return found
+
+
+def _within(origins: Origins, topics: Sequence[str] | None) -> Origins:
+    """Those of the topics; None: of all."""
+    if topics is None:
+        return origins
+    return Origins({place: some for place, some in origins.by_place.items() if place[0] in topics})
 
 
 def _concerns(torn: Torn, at: AtHop, lot: Lot, sure_ms: int) -> bool:

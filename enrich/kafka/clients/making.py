@@ -41,6 +41,10 @@ _PRODUCER_DEFAULTS: Mapping[str, Any] = {"compression.type": "lz4", "linger.ms":
 # a million of them took 173 MiB with librdkafka's defaults (100,000 records per partition, 1 MiB per response and
 # partition), 55 MiB with these, in the same time. A larger record is still fetched, alone.
 _CONSUMER_DEFAULTS: Mapping[str, Any] = {"queued.min.messages": 20_000, "max.partition.fetch.bytes": 262_144}
+# When a group's coordinator comes back, librdkafka may sleep until the state of some broker changes: one in a hundred
+# members that were joining when the broker was killed joined only with the next metadata, after five minutes. See
+# docs/adr/0066.
+_MEMBER_DEFAULTS: Mapping[str, Any] = {**_CONSUMER_DEFAULTS, "topic.metadata.refresh.interval.ms": 5_000}
 _CONSUMER_HABITS: Mapping[str, Any] = {
     "isolation.level": "read_committed",
     "enable.auto.commit": False,
@@ -82,7 +86,7 @@ def new_assigned_consumer(connection: Connection, group: str, **extra: Any) -> C
     member of it. It raises if an offset no longer exists."""
     own = {"auto.offset.reset": "error", "group.id": group, "fetch.wait.max.ms": 100}
     with kafka_errors():
-        return Consumer({**_CONSUMER_DEFAULTS, **_logged(connection), **_CONSUMER_HABITS, **own, **extra})
+        return Consumer({**_MEMBER_DEFAULTS, **_logged(connection), **_CONSUMER_HABITS, **own, **extra})
 
 
 def new_group_consumer(connection: Connection, group: str, **extra: Any) -> Consumer:
@@ -94,7 +98,7 @@ def new_group_consumer(connection: Connection, group: str, **extra: Any) -> Cons
         "partition.assignment.strategy": "cooperative-sticky",
     }
     with kafka_errors():
-        return Consumer({**_CONSUMER_DEFAULTS, **_logged(connection), **_CONSUMER_HABITS, **own, **extra})
+        return Consumer({**_MEMBER_DEFAULTS, **_logged(connection), **_CONSUMER_HABITS, **own, **extra})
 
 
 class Admin(AdminClient):

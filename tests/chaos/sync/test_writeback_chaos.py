@@ -90,7 +90,13 @@ def test_brokers_that_are_away_are_waited_for_and_the_log_says_so_once(
     with load(world, random_source("broker")):
         at_work(instance)
     chaos.kill("kafka")
-    wait_until(lambda: {instance.route(name).get("state") for name in ("out", "table")} == {"waiting"}, what="waiting")
+
+    def states() -> set[str]:
+        return {str(instance.route(name).get("state")) for name in ("out", "table")}
+
+    wait_until(
+        lambda: states() == {"waiting"}, what=lambda: f"waiting; {instance.route('out')} {instance.route('table')}"
+    )
     assert instance.get("/readyz")[0] == 503
     assert instance.route("out")["last_error"].startswith("no broker answers")
     wait_until(lambda: tries(instance), what="a line of the log")

@@ -453,3 +453,31 @@ def test_with_too_many_minutes_to_follow_one_way_does_not_make_another_forget(mo
     for second in range(1, 8):
         world.tick(second, 9)
     assert world.standing == [("settled", 9, 1, 0), ("settled", 9, 1, 0)]
+
+
+def test_events_that_others_write_into_a_stages_topics_are_judged_from_that_stage_on() -> None:
+    ads = Origins.of_ranges([("ads.raw", 0, 0, 9)])
+    some = Origins.of_ranges([("ads.raw", 0, 0, 6)])
+    ways = [WAY, Way((Hop(STAGE, "acme"), Hop(EXPEL)), topics=["ads.raw"])]
+    observed, written = Observation(ways, SETTLE_MS, Sla(1_000)), dict[str, MinuteVerdict]()
+    observed.begin(MINUTE)
+    both = EVENTS | ads
+    for number, (node, tallies, reads) in enumerate(
+        [
+            (ENTRY, [Tally(minute=MINUTE, came=EVENTS, went=EVENTS)], []),
+            (STAGE, [Tally(minute=MINUTE, came=both, went=both)], [Read(RAW, 0, 0, 10), Read("ads.raw", 0, 0, 10)]),
+            (STAGE, [Tally("acme", MINUTE, went=both)], []),
+            (EXPEL, [Tally(came=EVENTS | some, went=EVENTS | some)], [Read(OUT, 0, 0, 20)]),
+        ]
+    ):
+        observed.take(Report(node, node.name, number, 0, tallies, reads), SAID_MS)
+    for second in range(1, 5):
+        at_ms = DUE_MS + second * 1_000
+        ends = {(RAW, 0): 10, ("ads.raw", 0): 10, (OUT, 0): 20}
+        observed.look(at_ms, ends, {STAGE: [RAW, "ads.raw"], EXPEL: [OUT]})
+        observed.take(Report(ENTRY, "alive", second, 0), at_ms)
+        written |= {verdict.route: verdict for verdict in observed.tick(at_ms, at_ms) if verdict.minute == MINUTE}
+    of_ingest, own = (written[way.name] for way in ways)
+    assert (of_ingest.state, of_ingest.came, of_ingest.went) == ("settled", 10, 10)
+    assert (own.state, own.came, own.went) == ("settled", 10, 7)
+    assert lost(own) == ads - some

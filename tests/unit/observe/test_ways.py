@@ -10,8 +10,11 @@ SOURCE: dict[str, Any] = {"topics": ["plays.raw"], "format": "json", "schema": "
 STAGE: dict[str, Any] = {"source": SOURCE, "lookups": []}
 
 
+KAFKA = {"bootstrap_servers": "127.0.0.1:9092"}
+
+
 def names(**document: Any) -> list[str]:
-    whole = {"name": "p", "kafka": {"bootstrap_servers": "127.0.0.1:9092"}, **document}
+    whole = {"name": "p", "kafka": KAFKA, **document}
     return [way.name for way in ways_of(load_text(json.dumps(whole)))]
 
 
@@ -43,6 +46,14 @@ def test_where_others_write_the_first_stage_is_where_events_come_in() -> None:
     second = {**STAGE, "source": {**SOURCE, "topics": ["middle"]}, "sink": {"topic": "out"}}
     assert names(stages={"first": first, "second": second}) == ["first > second"]
     assert names(expel={"acme": expel("theirs")}) == ["acme"]
+
+
+def test_a_stage_that_reads_what_others_write_beside_what_comes_from_ingest_is_an_entry_for_that() -> None:
+    stage = {**STAGE, "source": {**SOURCE, "topics": ["plays.raw", "theirs"]}, "sink": {"topic": "out"}}
+    whole = {"ingest": {"plays": ingest("plays.raw")}, "stages": {"prepare": stage}, "expel": {"acme": expel("out")}}
+    assert names(**whole) == ["plays > prepare > acme", "prepare > acme"]
+    of_ingest, own = ways_of(load_text(json.dumps({"name": "p", "kafka": KAFKA, **whole})))
+    assert (of_ingest.topics, own.topic, own.topics) == (None, None, ["theirs"])
 
 
 def test_a_pattern_reads_what_matches_it() -> None:
