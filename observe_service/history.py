@@ -2,11 +2,12 @@
 
 import threading
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from enrich.verdict import Day, MinuteVerdict, State, Up, day_of
+from enrich.verdict import Day, State, Up, day_of
 from enrich.verdict.days import PER_DAY
+from enrich.verdict.summary import Summary
 
 _CODES = {Up.UP: 1, Up.DOWN: 2, Up.UNKNOWN: 3}
 _UPS = {code: up for up, code in _CODES.items()}
@@ -33,10 +34,10 @@ class History:
         self._days: dict[tuple[str, int], _Cells] = {}
         self._lock = threading.Lock()
 
-    def take(self, verdicts: Sequence[MinuteVerdict]) -> None:
+    def take(self, summaries: Iterable[Summary]) -> None:
         with self._lock:
-            for verdict in verdicts:
-                self._take(verdict)
+            for summary in summaries:
+                self._take(summary)
             newest = max((day for _, day in self._days), default=0)
             for key in [key for key in self._days if key[1] < newest - self._keep_days]:
                 del self._days[key]
@@ -71,12 +72,13 @@ class History:
             ]
         yield from chosen
 
-    def _take(self, verdict: MinuteVerdict) -> None:
-        day, at = divmod(verdict.minute, PER_DAY)
-        cells = self._days.setdefault((verdict.route, day), _Cells())
+    def _take(self, summary: Summary) -> None:
+        day, at = divmod(summary.minute, PER_DAY)
+        cells = self._days.get((summary.route, day))
+        if cells is None:
+            cells = self._days[summary.route, day] = _Cells()
         # Of a minute that is still open nothing follows yet.
-        is_open = verdict.state is State.OPEN and verdict.up is Up.UNKNOWN
-        cells.up[at] = 0 if is_open else _CODES[verdict.up]
-        cells.lost[at], cells.came[at] = verdict.total("lost"), verdict.came
-        p95_ms = verdict.quantile_ms(0.95)
-        cells.p95_ms[at] = -1.0 if p95_ms is None else p95_ms
+        is_open = summary.state is State.OPEN and summary.up is Up.UNKNOWN
+        cells.up[at] = 0 if is_open else _CODES[summary.up]
+        cells.lost[at], cells.came[at] = summary.lost, summary.came
+        cells.p95_ms[at] = -1.0 if summary.p95_ms is None else summary.p95_ms

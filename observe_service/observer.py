@@ -16,12 +16,13 @@ from enrich.kafka import Connection, Topics, librdkafka_settings, new_admin_clie
 from enrich.tally import Node, Origins, minute_of
 from enrich.tally.writing import PARTITIONS, TOPIC_SETTINGS
 from enrich.verdict import MinuteVerdict
+from enrich.verdict.summary import Summary
 from enrich.verdict.ways import readers_of, ways_of
 from observe_service.alarms.board import Action, Alarm
 from observe_service.clock import Clock
 from observe_service.verdicts.gaps import Gaps
 from observe_service.verdicts.lots import MINUTE_MS
-from observe_service.verdicts.observation import Observation
+from observe_service.verdicts.observation import KEPT_MINUTES, Observation
 from observe_service.verdicts.standing import Sla
 from observe_service.watching.ends import EndsWatch, Look, Reads
 from observe_service.watching.records import Records
@@ -40,6 +41,9 @@ _DEADLINE_S = 10.0
 
 class Listener(Protocol):
     """Who makes something of the verdicts. Called by the observer's thread."""
+
+    def remembered(self, summaries: Sequence[Summary]) -> None:
+        """As they are read, before the observer begins."""
 
     def began(self, written: Written, write_alarm: Callable[[Alarm], None]) -> None: ...
 
@@ -108,9 +112,10 @@ class Observer:
         topics = Topics(new_admin_client(self._common), _DEADLINE_S)
         topics.ensure(self._topic, partitions=PARTITIONS, config=TOPIC_SETTINGS)
         log = VerdictLog(self._consumer, self._producer, topics, self.pipeline.minutes_topic, self._keep, self.clock)
-        written = log.read()
-        verdicts, checkpoint = written.verdicts, written.checkpoint
+        log.begin()
         minute = minute_of(self.clock.now_ms())
+        written = log.read(minute - KEPT_MINUTES, self._listener.remembered)
+        verdicts, checkpoint = written.verdicts, written.checkpoint
         from_ms = minute * MINUTE_MS - _FIRST_MS if checkpoint is None else checkpoint.from_ms
         with self.lock:
             self.observation, self._gaps = Observation(ways_of(self.pipeline), self._settle_ms, self._sla), Gaps()
@@ -133,6 +138,7 @@ class Observer:
         ends.start()
         self.health.is_ready = True
         _log.info("observing", extra={"ways": len(self.observation.ways), "verdicts": len(verdicts)})
+        del written, verdicts  # they would stay for as long as it observes
         try:
             self._go_on(topics, reports, ends, records, log)
         finally:
@@ -170,8 +176,11 @@ class Observer:
             self._troubled({name: trouble for name, trouble in troubles.items() if trouble is not None})
             self._listener.judged(verdicts)
             if is_due:
-                self._listener.announced(log.read_on().actions)
-                self.ratings = kept(self.pipeline, topics, self._consumer)
+                try:
+                    self._listener.announced(log.read_on().actions)
+                    self.ratings = kept(self.pipeline, topics, self._consumer)
+                except EnrichError as error:  # what people have announced is not known now, and all else is
+                    _log.info("announced actions cannot be read: %s", error)
 
     def _tick(self, reports: Reports) -> Sequence[MinuteVerdict]:
         with self.lock:

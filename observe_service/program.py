@@ -14,6 +14,7 @@ from enrich.service.program import exit_after, leave
 from enrich.service.status import listening
 from enrich.tally import NodeKind, minute_of
 from enrich.verdict import MinuteVerdict
+from enrich.verdict.summary import Summary, summary_of
 from observe_service.alarms.board import Action, Alarm, Board
 from observe_service.alarms.causes import Cause, MinuteCauses, headroom, of_statuses, silences
 from observe_service.alarms.sending import Webhook
@@ -111,7 +112,6 @@ class Watch:
 
     def began(self, written: Written, write_alarm: Callable[[Alarm], None]) -> None:
         self._write_alarm = write_alarm
-        self.history.take(written.verdicts)
         oldest = minute_of(self.observer.clock.now_ms()) - 60
         self._take([verdict for verdict in written.verdicts if verdict.minute >= oldest])
         with self._lock:
@@ -121,8 +121,11 @@ class Watch:
         for alarm in unsent:
             self._post(alarm)
 
+    def remembered(self, summaries: Sequence[Summary]) -> None:
+        self.history.take(summaries)
+
     def judged(self, verdicts: Sequence[MinuteVerdict]) -> None:
-        self.history.take(verdicts)
+        self.history.take(map(summary_of, verdicts))
         self._take(verdicts)
         self._probe()
         now_ms = self.observer.clock.now_ms()

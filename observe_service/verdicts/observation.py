@@ -19,7 +19,7 @@ from observe_service.verdicts.standing import Sla, Standing, Times
 
 _SILENCE_MS = 30_000
 """A node says something every 10 s."""
-_KEPT_MINUTES = 2_880
+KEPT_MINUTES = 2_880
 """For so long the topic of tallies keeps what nodes say."""
 _MOST_FOLLOWED = 1_000
 _MARGIN_MS = 240_000
@@ -67,7 +67,10 @@ class Observation:
         self._records: dict[tuple[str, int], bytes] = {}
         """As they were written last. Two days of them as objects would take several times as much."""
         self._times: dict[tuple[Node, int], Times] = {}
-        """What verdicts of an observer before this one say; what came later is in the books."""
+        """What verdicts of an observer before this one say; what came later is in the books. Read from their records
+        when somebody asks: two days of them would take 50 MB for each way."""
+        self._restored: set[tuple[str, int]] = set()
+        """The ways and minutes of these records."""
         self._gone: dict[tuple[Node, int], int] = {}
         """How many origins of a minute went at a node, in lots that are closed."""
         self._lags_until: dict[int, int] = {}
@@ -101,8 +104,7 @@ class Observation:
         self._records[key] = _record(verdict)
         if verdict.lots:
             self._lags_until[verdict.minute] = max(self._lags_until.get(verdict.minute, 0), verdict.until_ms)
-            for hop, stood in zip(way.hops, verdict.hops, strict=True):
-                self._times[hop.node, verdict.minute] = Times(stood.lag, stood.duplicates)
+            self._restored.add(key)
         entry = way.hops[0].node
         self._judged.setdefault(key, set()).update(verdict.lots)
         # A lot is done once all of its ways have judged it.
@@ -320,12 +322,22 @@ class Observation:
         return replace(verdict, until_ms=log_ms)
 
     def _times_of(self, node: Node, minute: int) -> Times:
-        before, lag = self._times.get((node, minute), Times()), self.books.lag(node, minute)
+        before, lag = self._times_before(node, minute), self.books.lag(node, minute)
         gone = self._gone.get((node, minute), 0)
         for lot in self.lots.open.values():
             if lot.key.minute == minute:
                 gone += len(self.books.of(node).went & lot.origins)
         return Times(before.lag + lag, before.duplicates + max(0, lag.went.count - gone))
+
+    def _times_before(self, node: Node, minute: int) -> Times:
+        for way in self.ways:
+            if (node, minute) in self._times:
+                break
+            hops = [hop.node for hop in way.hops]
+            if node in hops and (way.name, minute) in self._restored:
+                stood = decoded(self._records[way.name, minute]).hops[hops.index(node)]
+                self._times[node, minute] = Times(stood.lag, stood.duplicates)
+        return self._times.get((node, minute), Times())
 
     def _stand(self, way: Way, minute: int) -> Standing:
         key = way.name, minute
@@ -337,7 +349,7 @@ class Observation:
         return standing
 
     def _forget(self, log_ms: int) -> None:
-        oldest = minute_of(log_ms) - _KEPT_MINUTES
+        oldest = minute_of(log_ms) - KEPT_MINUTES
         open_minutes = {lot.key.minute for lot in self.lots.open.values()}
         for key, standing in [*self._standing.items()]:
             is_over = key[1] < oldest
@@ -353,6 +365,7 @@ class Observation:
         for key in [key for key in self._records if key[1] < oldest]:
             del self._records[key]
             self._judged.pop(key, None)
+            self._restored.discard(key)
         minutes = [*self.lots.forget_minutes(oldest)]
         self.books.forget_minutes(minutes)
         for minute in minutes:

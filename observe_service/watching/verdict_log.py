@@ -3,8 +3,8 @@
 import json
 import logging
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from itertools import count
 from typing import NamedTuple, TypeVar
@@ -17,6 +17,7 @@ from enrich.kafka import Connection, Topics, new_producer, read_topic
 from enrich.kafka.clients.errors import mapped
 from enrich.verdict import MinuteVerdict, decoded, encoded, key_of
 from enrich.verdict.minute import named, origins_of, range_of
+from enrich.verdict.summary import Summary, read_summary
 from enrich.verdict.topic import ACTION, ALARM, CHECKPOINT, CLOCK, is_verdict, settings_of
 from observe_service.alarms.board import Action, Alarm
 from observe_service.clock import Clock
@@ -31,7 +32,7 @@ _MOST_PLACED = 5_000
 @dataclass(frozen=True)
 class Written:
     verdicts: Sequence[MinuteVerdict]
-    """In order of their minutes."""
+    """Those that were asked for, in order of their minutes."""
     checkpoint: Checkpoint | None
     alarms: Sequence[Alarm]
     actions: Sequence[Action]
@@ -67,30 +68,52 @@ class VerdictLog:
         self._lock = threading.Lock()
         self.trouble: str | None = None
 
-    def read(self) -> "Written":
-        """All of it."""
+    def begin(self) -> None:
+        """Makes the topic, and asks for the brokers' time."""
         self._topics.ensure(self._topic, partitions=1, config=settings_of(self._keep))
         self._put(CLOCK, b"{}")
         self.push()
         self._producer.flush(10)
-        self._next = self._topics.start_offsets(self._topic)
-        return self.read_on()
 
-    def read_on(self) -> "Written":
-        """What was written since, by this observer or another, or by a person."""
+    def read(self, since_minute: int, tell: Callable[[Sequence[Summary]], None] = lambda _: None) -> "Written":
+        """All of it, with the verdicts from that minute on. `tell`: is told of all verdicts as they are read; of each
+        minute the newest comes last. Thirty days of whole ones would not fit."""
+        kept: dict[bytes, bytes] = {}
+
+        def take(verdicts: Sequence[tuple[bytes, bytes]]) -> None:
+            told = []
+            for key, value in verdicts:
+                try:
+                    told.append(read_summary(value))
+                except BadRecord as error:
+                    _log.warning("%s", error)
+                    continue
+                if told[-1].minute >= since_minute:
+                    kept[key] = value
+            tell(told)
+
+        self._next = self._topics.start_offsets(self._topic)
+        written = self.read_on(take)
+        verdicts = sorted(_decoded(kept.values()), key=lambda verdict: verdict.minute)
+        return replace(written, verdicts=verdicts)
+
+    def read_on(self, take: Callable[[Sequence[tuple[bytes, bytes]]], None] = lambda _: None) -> "Written":
+        """What was written since, by this observer or another, or by a person. `take`: takes keys and values of
+        verdicts."""
         newest: dict[bytes, bytes | None] = {}
         ends = self._topics.end_offsets(self._topic)
         for batch in read_topic(self._reading, self._topic, self._next, ends):
+            verdicts = []
             for message in batch:
-                newest[message.key() or b""] = message.value()
+                key, value = message.key() or b"", message.value()
+                if not is_verdict(key):
+                    newest[key] = value
+                elif value is not None:
+                    verdicts.append((key, value))
+            take(verdicts)
         self._next = ends
-        verdicts = sorted(_decoded(newest), key=lambda verdict: verdict.minute)
-        return Written(
-            verdicts,
-            _checkpoint(newest.get(CHECKPOINT)),
-            [*_parsed(newest, ALARM, Alarm)],
-            [*_parsed(newest, ACTION, Action)],
-        )
+        alarms, actions = _parsed(newest, ALARM, Alarm), _parsed(newest, ACTION, Action)
+        return Written([], _checkpoint(newest.get(CHECKPOINT)), [*alarms], [*actions])
 
     def write_alarm(self, alarm: Alarm) -> None:
         self._put(ALARM + alarm.key.encode(), json.dumps(asdict(alarm)).encode())
@@ -157,10 +180,8 @@ class VerdictLog:
                 self._left[key] = _Record(record.number, newest.value)
 
 
-def _decoded(newest: Mapping[bytes, bytes | None]) -> Iterator[MinuteVerdict]:
-    for key, value in newest.items():
-        if value is None or not is_verdict(key):
-            continue
+def _decoded(records: Iterable[bytes]) -> Iterator[MinuteVerdict]:
+    for value in records:
         try:
             yield decoded(value)
         except BadRecord as error:

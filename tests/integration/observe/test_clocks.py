@@ -9,6 +9,7 @@ import pytest
 from enrich.config import load
 from enrich.tally import Tally
 from enrich.verdict import MinuteVerdict
+from enrich.verdict.summary import Summary
 from observe_service.alarms.board import Action, Alarm
 from observe_service.clock import Clock, own_ms
 from observe_service.observer import Observer
@@ -20,6 +21,9 @@ from tests.support.waiting import wait_until
 class Heard:
     def __init__(self) -> None:
         self.verdicts: list[MinuteVerdict] = []
+
+    def remembered(self, summaries: Sequence[Summary]) -> None:
+        """Nothing."""
 
     def began(self, written: Written, write_alarm: Callable[[Alarm], None]) -> None:
         """Nothing."""

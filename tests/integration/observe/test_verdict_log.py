@@ -8,6 +8,7 @@ from enrich.kafka import Topics, new_admin_client
 from enrich.tally import Origins
 from enrich.verdict import MinuteVerdict, State, Up
 from enrich.verdict.minute import HopVerdict
+from enrich.verdict.summary import Summary, summary_of
 from observe_service.clock import Clock
 from observe_service.verdicts.observation import Checkpoint
 from observe_service.watching.verdict_log import VerdictLog
@@ -20,7 +21,8 @@ def test_a_checkpoint_is_written_although_there_is_always_a_verdict_under_way(st
     topics, written = Topics(new_admin_client(connection)), 0
     log = VerdictLog(connection, connection, topics, "always-under-way.minutes", timedelta(days=1), Clock())
     with closing(log):
-        assert log.read().checkpoint is None
+        log.begin()
+        assert log.read(0).checkpoint is None
 
         def write(checkpoint: Checkpoint | None = None) -> None:
             nonlocal written
@@ -36,7 +38,10 @@ def test_a_checkpoint_is_written_although_there_is_always_a_verdict_under_way(st
         before = written
         wait_until(is_there, what="the checkpoint")
         # In one partition, so what was there before the checkpoint has the lower offsets.
-        found = log.read()
-        assert found.checkpoint == Checkpoint(1, 100, {}, Origins())
+        told: list[Summary] = []
+        found = log.read(100, told.extend)
         (verdict,) = found.verdicts
+        assert found.checkpoint == Checkpoint(1, 100, {}, Origins())
         assert verdict.hops[0].came >= before
+        assert told[-1] == summary_of(verdict)
+        assert log.read(101).verdicts == []
