@@ -124,7 +124,7 @@ class Observer:
             if checkpoint is None:
                 self.observation.begin(minute)
             else:
-                self.observation.resume(checkpoint)
+                self.observation.resume(checkpoint, minute - KEPT_MINUTES)
         self._listener.began(written, log.write_alarm)
         of_nodes = readers_of(self.pipeline)
         readers: dict[Node | None, Reads] = {None: self._topic.__eq__, **{node: of_nodes[node] for node in of_nodes}}
@@ -189,6 +189,8 @@ class Observer:
                 reports.at_ends(
                     look.at_ms, {place[1]: end for place, end in look.ends.items() if place[0] == self._topic}
                 )
+                for topic in self.observation.identify(look.ids):
+                    _log.warning("a topic was made again: all of it is judged anew", extra={"topic": topic})
                 self.observation.look(look.at_ms, look.ends, look.topics_of)
             verdicts = self.observation.tick(reports.until_ms, self.clock.now_ms())
             self.health.log_ms = reports.until_ms

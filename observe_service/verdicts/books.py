@@ -57,6 +57,13 @@ class Books:
     def forget_reads(self, node: Node, bases: Mapping[Place, int]) -> None:
         self.reads[node] = above(self.reads.get(node, Origins()), bases)
 
+    def forget_topic(self, topic: str) -> None:
+        """It was made again: its offsets are other records now."""
+        for known in self.sets.values():
+            for name in _SETS:
+                setattr(known, name, without(getattr(known, name), topic))
+        self.reads = {node: without(some, topic) for node, some in self.reads.items()}
+
     def forget_minutes(self, minutes: Iterable[int]) -> None:
         gone = set(minutes)
         for key in [key for key in self.lags if key[1] in gone]:
@@ -64,6 +71,11 @@ class Books:
 
 
 _SETS = ("came", "went", "dropped", "dead", "waiting")
+
+
+def without(origins: Origins, topic: str) -> Origins:
+    """Those of other topics."""
+    return Origins({place: some for place, some in origins.by_place.items() if place[0] != topic})
 
 
 def above(origins: Origins, floors: Mapping[Place, int]) -> Origins:

@@ -3,6 +3,7 @@
 By when the brokers had the word of an entry is it decided which, so that every observer decides the same.
 """
 
+from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -12,10 +13,10 @@ from pyroaring import BitMap64
 from enrich.tally import NO_MINUTE, Node, Origins, minute_of
 from enrich.tally.origins import MOST_OFFSET, Place
 from enrich.verdict.minute import AHEAD, OLDEST
-from observe_service.verdicts.books import above
+from observe_service.verdicts.books import above, without
 
 MINUTE_MS = 60_000
-_PATIENCE_MS = 3_600_000
+_PATIENCE_MS, _TOPS_EVERY_MS = 3_600_000, 60_000
 
 
 class LotKey(NamedTuple):
@@ -50,8 +51,8 @@ class Lots:
         self.judged: dict[tuple[Node, int], set[int | None]] = {}
         """Lots that are in a verdict already, by entry and minute."""
         self._placed = Origins()
-        self._gaps: dict[Place, tuple[int, int]] = {}
-        """The first offset of a place that nobody has told of, and since when it is so."""
+        self._tops: dict[Place, deque[tuple[int, int]]] = {}
+        """Of each place the offset behind the last one that somebody has told of, once a minute, with the time."""
         self._floors: dict[Place, int] = {}
         """All below is placed, too."""
 
@@ -122,17 +123,26 @@ class Lots:
     def _first_gap(self, place: Place, now_ms: int) -> int:
         """The first offset that nobody has told of. Whoever is to tell of it may be slower than others, or behind;
         after an hour it is nobody's: the marker of a transaction, or a record of somebody else."""
-        floor = self._floors.get(place, 0)
-        for topic, partition, first, last in Origins({place: self._placed.by_place.get(place, BitMap64())}).ranges():
+        floor, some = self._floors.get(place, 0), self._placed.by_place.get(place)
+        tops = self._tops.setdefault(place, deque())
+        if some is not None and (not tops or now_ms >= tops[-1][0] + _TOPS_EVERY_MS):
+            tops.append((now_ms, some.max() + 1))
+        while tops and tops[0][0] <= now_ms - _PATIENCE_MS:
+            floor = max(floor, tops.popleft()[1])
+        for _, _, first, last in above(Origins({place: some or BitMap64()}), {place: floor}).ranges():
             if first > floor:
-                gap, since_ms = self._gaps.setdefault((topic, partition), (floor, now_ms))
-                if gap != floor:
-                    self._gaps[place] = floor, now_ms
-                    return floor
-                if now_ms - since_ms < _PATIENCE_MS:
-                    return floor
+                break
             floor = last + 1
         return floor
+
+    def forget_topic(self, topic: str) -> None:
+        """It was made again: its offsets begin anew."""
+        self._placed = Origins({place: some for place, some in self._placed.by_place.items() if place[0] != topic})
+        for by_place in (self._floors, self._tops):
+            for place in [place for place in by_place if place[0] == topic]:
+                del by_place[place]
+        for lot in self.open.values():
+            lot.origins, lot.mentioned = without(lot.origins, topic), without(lot.mentioned, topic)
 
     def from_ms(self, now_ms: int) -> int:
         """When the brokers had the first word of anything that is open."""

@@ -47,6 +47,8 @@ class Checkpoint:
     """Of each place: all below is in verdicts."""
     placed: Origins = field(default_factory=Origins)
     """And these."""
+    ids: Mapping[str, str] = field(default_factory=dict)
+    """Of the topics: one that is made again has another."""
 
 
 class Observation:
@@ -66,6 +68,8 @@ class Observation:
         self._standing: dict[tuple[str, int], Standing] = {}
         self._records: dict[tuple[str, int], bytes] = {}
         """As they were written last. Two days of them as objects would take several times as much."""
+        self._ids: dict[str, str] = {}
+        """Of the topics."""
         self._times: dict[tuple[Node, int], Times] = {}
         """What verdicts of an observer before this one say; what came later is in the books. Read from their records
         when somebody asks: two days of them would take 50 MB for each way."""
@@ -91,9 +95,14 @@ class Observation:
         """The first minute that has a verdict."""
         self._next_minute = self.lots.first_minute = minute
 
-    def resume(self, checkpoint: Checkpoint) -> None:
+    def resume(self, checkpoint: Checkpoint, oldest: int) -> None:
+        """`oldest`: what was said of minutes before it may be deleted. Nobody has watched them."""
         self.lots.place(checkpoint.floors, checkpoint.placed)
-        self._next_minute = checkpoint.minute + 1
+        self._ids = {**checkpoint.ids}
+        if checkpoint.minute + 1 < oldest:
+            self.begin(oldest)
+        else:
+            self._next_minute = checkpoint.minute + 1
 
     def restore(self, verdict: MinuteVerdict) -> None:
         """What an observer has written before."""
@@ -133,6 +142,17 @@ class Observation:
         for node in self.nodes:
             if own := topics_of.get(node):
                 self.reached.look(node, own, at_ms, ends)
+
+    def identify(self, ids: Mapping[str, str]) -> Sequence[str]:
+        """Forgets what was known of topics that have been made again: their offsets are other events now. Returns
+        them."""
+        found = [topic for topic, topic_id in ids.items() if self._ids.get(topic, topic_id) != topic_id]
+        for topic in found:
+            self.reached.forget_topic(topic)
+            self.lots.forget_topic(topic)
+            self.books.forget_topic(topic)
+        self._ids |= ids
+        return found
 
     def nothing_there(self, node: Node, offsets: Origins) -> None:
         """Where the node's topics have no records: nobody can read them."""
@@ -183,7 +203,8 @@ class Observation:
         for standing in self._standing.values():
             followed |= standing.remaining
         self.books.forget_below(floors, followed)
-        return Checkpoint(from_ms, min([minute, *(each - 1 for each in is_open)]), floors, self.lots.placed())
+        oldest = min([minute, *(each - 1 for each in is_open)])
+        return Checkpoint(from_ms, oldest, floors, self.lots.placed(), {**self._ids})
 
     # Steps of a tick.
 

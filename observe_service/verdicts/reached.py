@@ -43,6 +43,9 @@ class Reached:
         """`ends`: as they were at this time, or later."""
         own = {place: end for place, end in ends.items() if place[0] in topics}
         looks = self._looks.setdefault(node, deque())
+        for gone in {place[0] for place in (looks[0][1] if looks else ())} - {*topics}:
+            self.forget_topic(gone)  # it is deleted: nobody can read on there
+            looks = self._looks[node]
         if looks and looks[-1][1] == own and len(looks) > 1 and looks[-2][1] == own:
             looks[-1] = (at_ms, own)  # nothing has come: the first and the last of such looks are enough
             return
@@ -90,6 +93,15 @@ class Reached:
                 whole = Origins.of_ranges([(*place, base, end - 1)])
                 found += (whole - reads).ranges(most - len(found))
         return found
+
+    def forget_topic(self, topic: str) -> None:
+        """It was made again: nothing of it is read."""
+        for node, looks in self._looks.items():
+            kept = [(at_ms, {place: end for place, end in ends.items() if place[0] != topic}) for at_ms, ends in looks]
+            self._looks[node] = deque(kept)
+        for bases in self._bases.values():
+            for place in [place for place in bases if place[0] == topic]:
+                del bases[place]
 
     def passed(self, node: Node, known: Origins, most: int) -> Sequence[Range]:
         """Up to the newest look: the holes in what is known that the node is beyond."""

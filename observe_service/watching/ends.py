@@ -27,6 +27,8 @@ class Look:
     """The ends were asked for from then on."""
     ends: Ends
     topics_of: Mapping[Node | None, Sequence[str]]
+    ids: Mapping[str, str]
+    """Of each topic. One that is made again has another."""
 
 
 class EndsWatch:
@@ -94,15 +96,16 @@ class EndsWatch:
         names = {name for some in topics_of.values() for name in some}
         at_ms = self._clock.now_ms()
         ends: dict[Place, int] = {}
-        failed: dict[str, EnrichError] = {}
+        failed, ids = dict[str, EnrichError](), dict[str, str]()
         for name, answer in self._topics.ends(names).items():
             if isinstance(answer, EnrichError):
                 failed[name] = answer
             else:
+                ids[name] = answer.topic_id
                 ends |= {(name, partition): end for partition, end in answer.offsets.items()}
         # Of a node nothing can be said if the end of one of its topics is not known; the others are looked at.
         known = {node: own for node, own in topics_of.items() if not failed.keys() & set(own)}
-        self._seen(Look(at_ms, ends, known))
+        self._seen(Look(at_ms, ends, known, ids))
         for error in failed.values():
             self._names_s = 0.0  # it may be gone
             raise error

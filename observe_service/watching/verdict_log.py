@@ -206,7 +206,7 @@ def _written(checkpoint: Checkpoint) -> bytes:
     floors = [f"{topic}/{partition}/{floor}" for (topic, partition), floor in sorted(checkpoint.floors.items())]
     placed, _ = named(checkpoint.placed, _MOST_PLACED)
     content = {"from_ms": checkpoint.from_ms, "minute": checkpoint.minute, "floors": floors, "placed": placed}
-    return json.dumps(content).encode()
+    return json.dumps(content | {"ids": dict(checkpoint.ids)}).encode()
 
 
 def _checkpoint(content: bytes | None) -> Checkpoint | None:
@@ -217,7 +217,8 @@ def _checkpoint(content: bytes | None) -> Checkpoint | None:
         ranges = [range_of(str(floor)) for floor in found["floors"]]
         floors = {(topic, partition): floor for topic, partition, floor, _ in ranges}
         placed = origins_of([str(one) for one in found["placed"]])
-        return Checkpoint(int(found["from_ms"]), int(found["minute"]), floors, placed)
+        ids = {str(topic): str(topic_id) for topic, topic_id in found.get("ids", {}).items()}
+        return Checkpoint(int(found["from_ms"]), int(found["minute"]), floors, placed, ids)
     except (ValueError, KeyError, TypeError, EnrichError) as error:
         _log.warning("where to go on cannot be read: %s", error)
         return None

@@ -14,6 +14,7 @@ from enrich.verdict import MinuteVerdict, State, Up, decoded, encoded
 from enrich.verdict.minute import origins_of
 from enrich.verdict.ways import Hop, Way
 from observe_service.verdicts import observation
+from observe_service.verdicts.lots import Lots
 from observe_service.verdicts.observation import Observation
 from observe_service.verdicts.standing import Sla
 
@@ -100,7 +101,7 @@ class Watched:
         checkpoint = self.observation.checkpoint(at_ms)
         for verdict in self.written.values():
             other.observation.restore(verdict)
-        other.observation.resume(checkpoint)
+        other.observation.resume(checkpoint, MINUTE - 100)
         return other
 
 
@@ -389,7 +390,7 @@ class TwoWays:
         checkpoint = self.observation.checkpoint(DUE_MS + at_s * 1_000)
         for verdict in self.written.values():
             other.observation.restore(verdict)
-        other.observation.resume(checkpoint)
+        other.observation.resume(checkpoint, MINUTE - 100)
         for report in self.said:
             other.observation.take(report, SAID_MS)
         return other
@@ -481,3 +482,50 @@ def test_events_that_others_write_into_a_stages_topics_are_judged_from_that_stag
     assert (of_ingest.state, of_ingest.came, of_ingest.went) == ("settled", 10, 10)
     assert (own.state, own.came, own.went) == ("settled", 10, 7)
     assert lost(own) == ads - some
+
+
+def test_events_of_a_topic_that_is_made_again_are_judged() -> None:
+    first, second = Chain(["went"] * 100), Chain(["went", "lost"] * 10)
+    watched = Watched()
+    watched.observation.identify({RAW: "one", OUT: "out"})
+    watched.take(first.said())
+    check(watched.settle(first), first)
+    watched = watched.again(DUE_MS + 9_000)
+    assert watched.observation.identify({RAW: "two", OUT: "out"}) == [RAW]
+    minute = MINUTE + 10
+    for report in second.said():
+        tallies = [replace(tally, minute=minute) for tally in report.tallies]
+        reads = [read if read.topic == RAW else replace(read, first=100, following=110) for read in report.reads]
+        again = replace(report, sequence=report.sequence + 1_000, tallies=tallies, reads=reads)
+        watched.take([again], minute * 60_000 + 30_000)
+    watched.observation.take(ALIVE, (minute + 1) * 60_000 + 5)
+    for second_s in range(1, 5):
+        at_ms = (minute + 1) * 60_000 + SETTLE_MS + second_s * 1_000
+        watched.observation.look(at_ms, {(RAW, 0): 20, (OUT, 0): 110}, TOPICS)
+        watched.tick(at_ms)
+    found = watched.written[minute]
+    assert (found.state, found.came, found.went) == ("settled", 20, 10)
+    assert lost(found) == of(range(1, 20, 2))
+
+
+def test_minutes_of_which_nothing_is_known_any_more_have_no_verdict() -> None:
+    """After days without an observer: what was said of them is deleted."""
+    watched = Watched()
+    checkpoint = watched.observation.checkpoint(DUE_MS)
+    other, now = Watched(), MINUTE + 10_000
+    other.observation.resume(checkpoint, now - 100)
+    other.observation.take(ALIVE, now * 60_000)
+    other.tick(now * 60_000)
+    assert min(other.written) == now - 100
+
+
+def test_gaps_that_nobody_tells_of_do_not_hold_up_for_ever_what_is_remembered_by_one_number() -> None:
+    lots = Lots(SETTLE_MS)
+    for minute in range(60 * 8):
+        every_second = Origins.of_offsets(RAW, 0, list(range(minute * 60, minute * 60 + 60, 2)))
+        lots.told(ENTRY, minute, every_second, minute * 60_000)
+        for lot in [*lots.open.values()]:
+            lots.close(lot)
+        floors = lots.floors(minute * 60_000)
+    assert floors[RAW, 0] >= 60 * 60 * 6
+    assert len(lots.placed()) <= 60 * 60 * 2

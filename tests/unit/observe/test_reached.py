@@ -41,3 +41,15 @@ def test_looks_of_a_node_that_is_hours_behind_take_bounded_memory() -> None:
     for at_ms in range(1, 200):
         many.look(NODE, ["t"], at_ms, {("t", partition): at_ms for partition in range(10_000)})
     assert len(many._looks[NODE]) <= 61
+
+
+def test_a_topic_that_is_made_again_or_deleted_holds_nobody_up_and_nothing_of_it_is_read() -> None:
+    reached = Reached()
+    reached.look(NODE, ["t", "u"], 1, {("t", 0): 500, ("u", 0): 2_000})
+    assert reached.until_ms(NODE, read((0, 500)), 1) == 0
+    reached.look(NODE, ["t"], 2, {("t", 0): 500})
+    assert reached.until_ms(NODE, read((0, 500)), 2) == 2, "`u` is deleted"
+    reached.forget_topic("t")
+    reached.look(NODE, ["t"], 3, {("t", 0): 40})
+    assert reached.until_ms(NODE, Origins(), 3) == 2, "`t` is made again"
+    assert reached.until_ms(NODE, read((0, 40)), 3) == 3
