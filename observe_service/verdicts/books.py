@@ -1,6 +1,6 @@
 """What the nodes have said of the events that are not judged for good yet."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from enrich.tally import MergedTally, Node, Origins, Report
@@ -41,18 +41,19 @@ class Books:
     def lag(self, node: Node, minute: int) -> Lag:
         return self.lags.get((node, minute), _NOTHING).lag
 
-    def forget(self, origins: Origins) -> None:
-        """They are judged for good."""
-        for known in self.sets.values():
+    def forget(self, origins: Origins, nodes: Container[Node]) -> None:
+        """They are judged for good, as far as these nodes are concerned."""
+        for known in (known for (node, _), known in self.sets.items() if node in nodes):
             for name in _SETS:
                 setattr(known, name, getattr(known, name) - origins)
 
-    def forget_below(self, floors: Mapping[Place, int], but: Origins) -> None:
-        """Of each place what is below: what is said of it now is a repeat. `but`: of these it is not."""
-        for known in self.sets.values():
+    def forget_below(self, floors: Callable[[Node], Mapping[Place, int]], but: Origins) -> None:
+        """Of each place what is below: what a node says of it now is a repeat. `but`: of these it is not."""
+        for (node, _), known in self.sets.items():
+            own = floors(node)
             for name in _SETS:
                 some = getattr(known, name)
-                setattr(known, name, above(some, floors) | (some & but))
+                setattr(known, name, above(some, own) | (some & but))
 
     def forget_reads(self, node: Node, bases: Mapping[Place, int]) -> None:
         self.reads[node] = above(self.reads.get(node, Origins()), bases)

@@ -40,8 +40,56 @@ class Lot:
     misdated: int = 0
 
 
+@dataclass(slots=True)
+class Placed:
+    """The origins of an entry that are in a lot, or were."""
+
+    origins: Origins = field(default_factory=Origins)
+    """Above the floors."""
+    floors: dict[Place, int] = field(default_factory=dict)
+    """All below is placed, too."""
+    _tops: dict[Place, deque[tuple[int, int]]] = field(default_factory=dict)
+    """Of each place the offset behind the last one that somebody has told of, once a minute, with the time."""
+
+    def fresh(self, origins: Origins) -> Origins:
+        return above(origins, self.floors) - self.origins
+
+    def restore(self, floors: Mapping[Place, int], origins: Origins) -> None:
+        for place, floor in floors.items():
+            self.floors[place] = max(self.floors.get(place, 0), floor)
+        self.origins = above(self.origins | origins, self.floors)
+
+    def raise_floors(self, opened: Origins, now_ms: int) -> None:
+        """`opened`: what is in lots that are open stays above them."""
+        for place in {*self.origins.by_place, *self.floors}:
+            floor, some = self._first_gap(place, now_ms), opened.by_place.get(place)
+            self.floors[place] = floor if some is None else min(floor, some.min())
+        self.origins = above(self.origins, self.floors)
+
+    def forget_topic(self, topic: str) -> None:
+        self.origins = without(self.origins, topic)
+        for by_place in (self.floors, self._tops):
+            for place in [place for place in by_place if place[0] == topic]:
+                del by_place[place]
+
+    def _first_gap(self, place: Place, now_ms: int) -> int:
+        """The first offset that nobody has told of. Whoever is to tell of it may be slower than others, or behind;
+        after an hour it is nobody's: the marker of a transaction, or a record of somebody else."""
+        floor, some = self.floors.get(place, 0), self.origins.by_place.get(place)
+        tops = self._tops.setdefault(place, deque())
+        if some is not None and (not tops or now_ms >= tops[-1][0] + _TOPS_EVERY_MS):
+            tops.append((now_ms, some.max() + 1))
+        while tops and tops[0][0] <= now_ms - _PATIENCE_MS:
+            floor = max(floor, tops.popleft()[1])
+        for _, _, first, last in above(Origins({place: some or BitMap64()}), {place: floor}).ranges():
+            if first > floor:
+                break
+            floor = last + 1
+        return floor
+
+
 class Lots:
-    """Each origin is in one lot at most, whatever is said again."""
+    """Each origin is in one lot of an entry at most, whatever is said again. Two entries may read the same topic."""
 
     def __init__(self, settle_ms: int) -> None:
         self._settle_ms = settle_ms
@@ -50,28 +98,25 @@ class Lots:
         """Minutes before it are nobody's: there was no observer."""
         self.judged: dict[tuple[Node, int], set[int | None]] = {}
         """Lots that are in a verdict already, by entry and minute."""
-        self._placed = Origins()
-        self._tops: dict[Place, deque[tuple[int, int]]] = {}
-        """Of each place the offset behind the last one that somebody has told of, once a minute, with the time."""
-        self._floors: dict[Place, int] = {}
-        """All below is placed, too."""
+        self.placed: dict[Node, Placed] = {}
 
     def due_ms(self, minute: int) -> int:
         return (minute + 1) * MINUTE_MS + self._settle_ms
 
     def told(self, entry: Node, minute: int | None, origins: Origins, at_ms: int) -> None:
         """`at_ms`: when the brokers had it."""
-        fresh = self._fresh(origins)
+        placed = self._placed_of(entry)
+        fresh = placed.fresh(origins)
         if not fresh:
             return
-        self._placed |= fresh
+        placed.origins |= fresh
         lot = self._lot(entry, minute, at_ms, len(fresh))
         if lot is not None:
             lot.origins |= fresh
 
     def mentioned(self, entry: Node, minute: int | None, origins: Origins, at_ms: int) -> None:
         """The node behind the entry knows of them. Whether the entry says so itself is seen when they are due."""
-        fresh = self._fresh(origins)
+        fresh = self._placed_of(entry).fresh(origins)
         lot = self._lot(entry, minute, at_ms, 0) if fresh else None
         if lot is not None:
             lot.mentioned |= fresh
@@ -79,9 +124,10 @@ class Lots:
     def settle(self, lot: Lot) -> Origins:
         """To be called once it is due: what was only mentioned is of this lot now. Returns it: the entry was killed
         before it could say so."""
-        untold, lot.mentioned = self._fresh(lot.mentioned), Origins()
+        placed = self._placed_of(lot.key.entry)
+        untold, lot.mentioned = placed.fresh(lot.mentioned), Origins()
         lot.origins |= untold
-        self._placed |= untold
+        placed.origins |= untold
         return untold
 
     def minute_begins(self, entry: Node, minute: int) -> None:
@@ -94,55 +140,38 @@ class Lots:
         del self.open[lot.key]
         self.judged.setdefault((lot.key.entry, lot.key.minute), set()).add(lot.key.late)
 
-    def floors(self, now_ms: int) -> Mapping[Place, int]:
+    def raise_floors(self, now_ms: int) -> None:
         """Of each place: below it all is placed, and nothing is open. It is remembered by this number alone."""
-        opened = self._opened()
-        for place in {*self._placed.by_place, *self._floors}:
-            floor = self._first_gap(place, now_ms)
-            some = opened.by_place.get(place)
-            self._floors[place] = floor if some is None else min(floor, some.min())
-        self._placed = above(self._placed, self._floors)
-        return {**self._floors}
+        for entry, placed in self.placed.items():
+            placed.raise_floors(self._opened(entry), now_ms)
 
-    def placed(self) -> Origins:
-        """Above the floors, without what is open: an observer that goes on judges that itself."""
-        return self._placed - self._opened()
+    def checkpoint(self) -> Mapping[Node | None, tuple[Mapping[Place, int], Origins]]:
+        """Of each entry the floors, and what is placed above them, without what is open: an observer that goes on
+        judges that itself."""
+        return {
+            entry: ({**placed.floors}, placed.origins - self._opened(entry)) for entry, placed in self.placed.items()
+        }
 
-    def place(self, floors: Mapping[Place, int], placed: Origins) -> None:
+    def restore(self, entry: Node, floors: Mapping[Place, int], origins: Origins) -> None:
         """They are in verdicts already: nothing that is said of them makes a new one."""
-        for place, floor in floors.items():
-            self._floors[place] = max(self._floors.get(place, 0), floor)
-        self._placed = above(self._placed | placed, self._floors)
-
-    def _opened(self) -> Origins:
-        found = Origins()
-        for lot in self.open.values():
-            found |= lot.origins | lot.mentioned
-        return found
-
-    def _first_gap(self, place: Place, now_ms: int) -> int:
-        """The first offset that nobody has told of. Whoever is to tell of it may be slower than others, or behind;
-        after an hour it is nobody's: the marker of a transaction, or a record of somebody else."""
-        floor, some = self._floors.get(place, 0), self._placed.by_place.get(place)
-        tops = self._tops.setdefault(place, deque())
-        if some is not None and (not tops or now_ms >= tops[-1][0] + _TOPS_EVERY_MS):
-            tops.append((now_ms, some.max() + 1))
-        while tops and tops[0][0] <= now_ms - _PATIENCE_MS:
-            floor = max(floor, tops.popleft()[1])
-        for _, _, first, last in above(Origins({place: some or BitMap64()}), {place: floor}).ranges():
-            if first > floor:
-                break
-            floor = last + 1
-        return floor
+        self._placed_of(entry).restore(floors, origins)
 
     def forget_topic(self, topic: str) -> None:
         """It was made again: its offsets begin anew."""
-        self._placed = Origins({place: some for place, some in self._placed.by_place.items() if place[0] != topic})
-        for by_place in (self._floors, self._tops):
-            for place in [place for place in by_place if place[0] == topic]:
-                del by_place[place]
+        for placed in self.placed.values():
+            placed.forget_topic(topic)
         for lot in self.open.values():
             lot.origins, lot.mentioned = without(lot.origins, topic), without(lot.mentioned, topic)
+
+    def _placed_of(self, entry: Node) -> Placed:
+        return self.placed.setdefault(entry, Placed())
+
+    def _opened(self, entry: Node) -> Origins:
+        found = Origins()
+        for lot in self.open.values():
+            if lot.key.entry == entry:
+                found |= lot.origins | lot.mentioned
+        return found
 
     def from_ms(self, now_ms: int) -> int:
         """When the brokers had the first word of anything that is open."""
@@ -152,9 +181,6 @@ class Lots:
         for key in [key for key in self.judged if key[1] < before]:
             del self.judged[key]
             yield key[1]
-
-    def _fresh(self, origins: Origins) -> Origins:
-        return above(origins, self._floors) - self._placed
 
     def _lot(self, entry: Node, minute: int | None, at_ms: int, count: int) -> Lot | None:
         """None: it is in a verdict already."""

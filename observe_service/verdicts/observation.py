@@ -43,10 +43,8 @@ class Checkpoint:
     """Tallies from then on are needed."""
     minute: int
     """Up to this one there are verdicts, open ones among them."""
-    floors: Mapping[Place, int]
-    """Of each place: all below is in verdicts."""
-    placed: Origins = field(default_factory=Origins)
-    """And these."""
+    placed: Mapping[Node | None, tuple[Mapping[Place, int], Origins]] = field(default_factory=dict)
+    """Of each entry floors of places, below which all is in verdicts, and what else is. None: of all entries."""
     ids: Mapping[str, str] = field(default_factory=dict)
     """Of the topics: one that is made again has another."""
 
@@ -60,6 +58,9 @@ class Observation:
         for way in ways:
             self._by_entry.setdefault(way.hops[0].node, []).append(way)
             self._entry_topics[way.hops[0].node] = way.topics
+        self._nodes_behind = {
+            entry: {hop.node for way in own for hop in way.hops} for entry, own in self._by_entry.items()
+        }
         self._mentioned_by = _followers(ways)
         self.books, self.reached, self.lots = Books(), Reached(), Lots(settle_ms)
         self._progress: dict[tuple[LotKey, str], _Progress] = {}
@@ -97,7 +98,9 @@ class Observation:
 
     def resume(self, checkpoint: Checkpoint, oldest: int) -> None:
         """`oldest`: what was said of minutes before it may be deleted. Nobody has watched them."""
-        self.lots.place(checkpoint.floors, checkpoint.placed)
+        for entry, (floors, origins) in checkpoint.placed.items():
+            for node in self._by_entry if entry is None else [entry]:
+                self.lots.restore(node, floors, origins)
         self._ids = {**checkpoint.ids}
         if checkpoint.minute + 1 < oldest:
             self.begin(oldest)
@@ -199,12 +202,20 @@ class Observation:
         from_ms = min(self.lots.from_ms(log_ms), log_ms) - _MARGIN_MS
         minute = (self._next_minute or minute_of(log_ms)) - 1
         is_open = [lot.key.minute for lot in self.lots.open.values() if lot.key.late is None]
-        floors, followed = self.lots.floors(log_ms), Origins()
-        for standing in self._standing.values():
-            followed |= standing.remaining
-        self.books.forget_below(floors, followed)
+        self.lots.raise_floors(log_ms)
+        followed = reduce(Origins.__or__, (each.remaining for each in self._standing.values()), Origins())
+        self.books.forget_below(self._floors_of, followed)
         oldest = min([minute, *(each - 1 for each in is_open)])
-        return Checkpoint(from_ms, oldest, floors, self.lots.placed(), {**self._ids})
+        return Checkpoint(from_ms, oldest, self.lots.checkpoint(), {**self._ids})
+
+    def _floors_of(self, node: Node) -> Mapping[Place, int]:
+        """For all whose events come to the node."""
+        found: dict[Place, int] = {}
+        for entry, nodes in self._nodes_behind.items():
+            if node in nodes and entry in self.lots.placed:
+                for place, floor in self.lots.placed[entry].floors.items():
+                    found[place] = min(floor, found.get(place, floor))
+        return found
 
     # Steps of a tick.
 
@@ -305,22 +316,25 @@ class Observation:
             standing = self._standing.get((way.name, lot.key.minute))
             if standing is not None:
                 remaining |= standing.remaining & lot.origins
-        for node in {hop.node for way in self._by_entry[lot.key.entry] for hop in way.hops}:
+        nodes = self._nodes_behind[lot.key.entry]
+        for node in nodes:
             key = node, lot.key.minute
             self._gone[key] = self._gone.get(key, 0) + len(self.books.of(node).went & lot.origins)
-        self.books.forget(lot.origins - remaining)
+        self.books.forget(lot.origins - remaining - self._needed(lot.origins), nodes)
 
     def _follow(self) -> set[tuple[str, int]]:
         """What became of those that were lost, waiting or dead when their minute was judged."""
-        touched, done = set[tuple[str, int]](), Origins()
+        touched, done = set[tuple[str, int]](), dict[Node, Origins]()
         said, self._said = self._said, Origins()
         for key, standing in self._standing.items():
             if not standing.remaining & said:
                 continue
-            done |= standing.follow(self.books)
+            entry = standing.way.hops[0].node
+            done[entry] = done.get(entry, Origins()) | standing.follow(self.books)
             touched.add(key)
-        if done:
-            self.books.forget(done - self._needed(done))
+        for entry, some in done.items():
+            if some:
+                self.books.forget(some - self._needed(some), self._nodes_behind[entry])
         return touched
 
     def _needed(self, origins: Origins) -> Origins:
@@ -380,9 +394,10 @@ class Observation:
         if len(followed) > _MOST_FOLLOWED:
             # All ways of a minute at once: what one of them follows the others may, too.
             until = followed[len(followed) - _MOST_FOLLOWED - 1][1]
-            given_up = [self._standing.pop(key).remaining for key in followed if key[1] <= until]
-            gone = reduce(Origins.__or__, given_up)
-            self.books.forget(gone - self._needed(gone))
+            given_up = [self._standing.pop(key) for key in followed if key[1] <= until]
+            for standing in given_up:
+                gone = standing.remaining - self._needed(standing.remaining)
+                self.books.forget(gone, self._nodes_behind[standing.way.hops[0].node])
         for key in [key for key in self._records if key[1] < oldest]:
             del self._records[key]
             self._judged.pop(key, None)

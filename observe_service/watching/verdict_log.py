@@ -15,6 +15,8 @@ from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaExceptio
 from enrich.base.errors import BadRecord, EnrichError
 from enrich.kafka import Connection, Topics, new_producer, read_topic
 from enrich.kafka.clients.errors import mapped
+from enrich.tally import Node, NodeKind, Origins
+from enrich.tally.origins import Place
 from enrich.verdict import MinuteVerdict, decoded, encoded, key_of
 from enrich.verdict.minute import named, origins_of, range_of
 from enrich.verdict.summary import Summary, read_summary
@@ -203,10 +205,18 @@ def _parsed(newest: Mapping[bytes, bytes | None], start: bytes, kind: type[_Kind
 
 
 def _written(checkpoint: Checkpoint) -> bytes:
-    floors = [f"{topic}/{partition}/{floor}" for (topic, partition), floor in sorted(checkpoint.floors.items())]
-    placed, _ = named(checkpoint.placed, _MOST_PLACED)
-    content = {"from_ms": checkpoint.from_ms, "minute": checkpoint.minute, "floors": floors, "placed": placed}
+    entries = []
+    for entry, (floors, origins) in checkpoint.placed.items():
+        own = [f"{topic}/{partition}/{floor}" for (topic, partition), floor in sorted(floors.items())]
+        placed = named(origins, _MOST_PLACED)[0]
+        node = None if entry is None else [entry.pipeline, entry.kind.name, entry.name]
+        entries.append({"entry": node, "floors": own, "placed": placed})
+    content = {"from_ms": checkpoint.from_ms, "minute": checkpoint.minute, "entries": entries}
     return json.dumps(content | {"ids": dict(checkpoint.ids)}).encode()
+
+
+def _node(pipeline: str, kind: str, name: str) -> Node:
+    return Node(pipeline, NodeKind[kind], name)
 
 
 def _checkpoint(content: bytes | None) -> Checkpoint | None:
@@ -214,11 +224,15 @@ def _checkpoint(content: bytes | None) -> Checkpoint | None:
         return None
     try:
         found = json.loads(content)
-        ranges = [range_of(str(floor)) for floor in found["floors"]]
-        floors = {(topic, partition): floor for topic, partition, floor, _ in ranges}
-        placed = origins_of([str(one) for one in found["placed"]])
+        placed: dict[Node | None, tuple[Mapping[Place, int], Origins]] = {}
+        # One of an earlier release has them of all entries together.
+        for each in found.get("entries", [{**found, "entry": None}]):
+            ranges = [range_of(str(floor)) for floor in each["floors"]]
+            floors = {(topic, partition): floor for topic, partition, floor, _ in ranges}
+            entry = None if each["entry"] is None else _node(*each["entry"])
+            placed[entry] = floors, origins_of([str(one) for one in each["placed"]])
         ids = {str(topic): str(topic_id) for topic, topic_id in found.get("ids", {}).items()}
-        return Checkpoint(int(found["from_ms"]), int(found["minute"]), floors, placed, ids)
+        return Checkpoint(int(found["from_ms"]), int(found["minute"]), placed, ids)
     except (ValueError, KeyError, TypeError, EnrichError) as error:
         _log.warning("where to go on cannot be read: %s", error)
         return None

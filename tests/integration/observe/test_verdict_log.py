@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from enrich.dev.stack import Addresses
 from enrich.kafka import Topics, new_admin_client
-from enrich.tally import Origins
+from enrich.tally import Node, NodeKind, Origins
 from enrich.verdict import MinuteVerdict, State, Up
 from enrich.verdict.minute import HopVerdict
 from enrich.verdict.summary import Summary, summary_of
@@ -34,14 +34,17 @@ def test_a_checkpoint_is_written_although_there_is_always_a_verdict_under_way(st
             write()
             return log.read_on().checkpoint is not None
 
-        write(Checkpoint(1, 100, {}, Origins()))
+        entry = Node("p", NodeKind.stage, "prepare")
+        origins = Origins.of_ranges([("in", 0, 17, 20)])
+        checkpoint = Checkpoint(1, 100, {entry: ({("in", 0): 7}, origins)}, {"in": "an id"})
+        write(checkpoint)
         before = written
         wait_until(is_there, what="the checkpoint")
         # In one partition, so what was there before the checkpoint has the lower offsets.
         told: list[Summary] = []
         found = log.read(100, told.extend)
         (verdict,) = found.verdicts
-        assert found.checkpoint == Checkpoint(1, 100, {}, Origins())
+        assert found.checkpoint == checkpoint
         assert verdict.hops[0].came >= before
         assert told[-1] == summary_of(verdict)
         assert log.read(101).verdicts == []

@@ -526,6 +526,39 @@ def test_gaps_that_nobody_tells_of_do_not_hold_up_for_ever_what_is_remembered_by
         lots.told(ENTRY, minute, every_second, minute * 60_000)
         for lot in [*lots.open.values()]:
             lots.close(lot)
-        floors = lots.floors(minute * 60_000)
+        lots.raise_floors(minute * 60_000)
+    floors, placed = lots.checkpoint()[ENTRY]
     assert floors[RAW, 0] >= 60 * 60 * 6
-    assert len(lots.placed()) <= 60 * 60 * 2
+    assert len(placed) <= 60 * 60 * 2
+
+
+def test_two_stages_that_read_the_same_topic_are_both_judged() -> None:
+    nodes = [Node("p", NodeKind.stage, "one"), Node("p", NodeKind.stage, "two")]
+    ends = [Node("p", NodeKind.expel, "one"), Node("p", NodeKind.expel, "two")]
+    ways = [Way((Hop(node), Hop(end))) for node, end in zip(nodes, ends, strict=True)]
+    observed, written = Observation(ways, SETTLE_MS, Sla(1_000)), dict[str, MinuteVerdict]()
+    observed.begin(MINUTE)
+
+    def say(node: Node, *tallies: Tally, reads: Sequence[Read], at_ms: int) -> None:
+        observed.take(Report(node, node.name, at_ms, 0, tallies, reads), at_ms)
+
+    def tick(at_s: int) -> None:
+        at_ms = DUE_MS + at_s * 1_000
+        offsets = {(RAW, 0): 10, ("one", 0): 10, ("two", 0): 10}
+        observed.look(at_ms, offsets, {**{node: [RAW] for node in nodes}, ends[0]: ["one"], ends[1]: ["two"]})
+        for end in ends:
+            say(end, reads=[], at_ms=at_ms)
+        written.update({each.route: each for each in observed.tick(at_ms, at_ms) if each.minute == MINUTE})
+
+    went = {nodes[0]: EVENTS, nodes[1]: EVENTS, ends[0]: EVENTS, ends[1]: of([0])}
+    for node in (nodes[0], ends[0], ends[1], nodes[1]):
+        topic = RAW if node in nodes else node.name
+        minute = MINUTE if node in nodes else None
+        tally = Tally(minute=minute, came=went[node], went=went[node])
+        say(node, tally, reads=[Read(topic, 0, 0, 10)], at_ms=SAID_MS)
+    for second in range(1, 6):
+        tick(second)
+    one, two = (written[way.name] for way in ways)
+    assert (one.state, one.came, one.went, one.total("lost")) == ("settled", 10, 10, 0)
+    assert (two.state, two.came, two.went) == ("settled", 10, 1)
+    assert lost(two) == of(range(1, 10))
