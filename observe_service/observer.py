@@ -191,6 +191,8 @@ class Observer:
                 )
                 for topic in self.observation.identify(look.ids):
                     _log.warning("a topic was made again: all of it is judged anew", extra={"topic": topic})
+                    if topic == self._topic:
+                        reports.made_again()
                 self.observation.look(look.at_ms, look.ends, look.topics_of)
             verdicts = self.observation.tick(reports.until_ms, self.clock.now_ms())
             self.health.log_ms = reports.until_ms

@@ -56,7 +56,8 @@ class Records:
             self._consumer.assign([TopicPartition(*place, look.first) for place, look in looks.items()])
         while any(not look.is_done for look in looks.values()) and time.monotonic() < end_s:
             with kafka_errors():
-                messages = self._consumer.consume(_BATCH, 0.1)
+                first = self._consumer.poll(0.1)  # `consume` would wait for as many as it may return
+                messages = [] if first is None else [first, *self._consumer.consume(_BATCH, 0)]
             for message in messages:
                 look = looks.get((message.topic() or "", message.partition() or 0))
                 if look is not None:

@@ -38,6 +38,7 @@ class Reports:
         self._next: dict[int, int] = {}
         self._seen_ms: dict[int, int] = {}
         """By partition that is read: up to when all of it is."""
+        self._from_ms = 0
         self._backoff = Backoff(0.5, 10.0)
         self._due_s = 0.0
         self._look_s = 0.0
@@ -54,7 +55,7 @@ class Reports:
     @property
     def until_ms(self) -> int:
         """Up to when all that was said is given out."""
-        return min(self._seen_ms.values(), default=0)
+        return min(self._seen_ms.values(), default=self._from_ms)
 
     def poll(self, patience_s: float) -> Sequence[Said]:
         """What has come. An error makes it try again after a pause; meanwhile it gives out nothing."""
@@ -81,6 +82,11 @@ class Reports:
         for partition, end in ends.items():
             if self._next.get(partition, 0) >= end:
                 self._seen_ms[partition] = max(self._seen_ms.get(partition, 0), at_ms)
+
+    def made_again(self) -> None:
+        """The topic: it is read from its beginning."""
+        self.close()
+        self._from_ms, self._next, self._seen_ms = self.until_ms, {}, {}
 
     def close(self) -> None:
         if self._consumer is not None:

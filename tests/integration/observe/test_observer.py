@@ -253,3 +253,19 @@ def test_partitions_that_the_topic_of_tallies_is_given_are_read(new_world: NewWo
         world.chain(minute, range(10))
         world.alive()
         assert world.settled(minute).went == 10
+
+
+def test_a_topic_of_tallies_that_is_made_again_is_read_from_its_beginning(new_world: NewWorld) -> None:
+    world, minute = new_world(), minute_now() - 5
+    world.goes_on_at(minute)
+    with observing(world.file) as observer:
+        observer.until_ready()
+        for _ in range(40):
+            world.say("acme")
+        wait_until(lambda: observer.json("/status")["observer"]["reports"] >= 40, what="what nodes have said")
+        world.topics.delete(f"{world.name}.tallies")
+        wait_until(lambda: not world.topics.exists(f"{world.name}.tallies"), what="its end")
+        world.topics.create(f"{world.name}.tallies", config={"message.timestamp.type": "CreateTime"})
+        world.chain(minute, range(10))
+        world.alive()
+        assert world.settled(minute).went == 10
