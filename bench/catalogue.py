@@ -208,6 +208,12 @@ BENCHMARKS = {
             },
         ),
         Benchmark(
+            "idle_stage",
+            "a stage without events, by its profile: share of a core, and of the broker's",
+            _later("idle_stage"),
+            {},
+        ),
+        Benchmark(
             "cold_start",
             "from `enrich run` to the first output on a host that has nothing, the first minute, a backlog",
             _later("cold_start"),
