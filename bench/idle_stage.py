@@ -33,14 +33,15 @@ def run() -> Figures:
         time.sleep(SECONDS)
         quiet = (cpu_seconds([broker]) - before) / (time.monotonic() - began)
         for name, section in _STAGES.items():
-            figures |= _idle(world, events, name, section, quiet)
+            figures |= _idle(world, events, name, section, broker, quiet)
     return figures
 
 
-def _idle(world: StageWorld, events: Events, name: str, section: Mapping[str, Any], quiet: float) -> Figures:
+def _idle(
+    world: StageWorld, events: Events, name: str, section: Mapping[str, Any], broker: int, quiet: float
+) -> Figures:
     stage = world.stage(events, ["users"], name.split("_")[0], **section)
     say(f"an idle stage: {name}")
-    broker = _broker()
     with stage_host(world.file) as host:
         host.begin(stage)
         while world.done(stage) < _EVENTS:

@@ -125,6 +125,24 @@ def minute_text(minute: int) -> str:
     return datetime.fromtimestamp(minute * 60, UTC).strftime("%Y-%m-%dT%H:%MZ")
 
 
+def minute_in(text: str) -> int:
+    """Of what `minute_text` makes. Raises ValueError."""
+    return int(datetime.fromisoformat(text).timestamp()) // 60
+
+
+def require_version(version: int) -> None:
+    """Raises ValueError for a record of another release."""
+    if version != VERSION:
+        raise ValueError(f"its version is {version}, and this release reads {VERSION}")
+
+
+def unreadable(error: Exception) -> BadRecord:
+    return BadRecord(
+        f"a verdict cannot be read: {error}",
+        next_step="another program has written it, or a newer release: see docs/observer.md",
+    )
+
+
 def key_of(route: str, minute: int) -> bytes:
     return f"{route}@{minute_text(minute)}".encode()
 
@@ -175,12 +193,11 @@ def decoded(content: bytes) -> MinuteVerdict:
     """Raises BadRecord for whatever is no verdict of this release."""
     try:
         found = json.loads(content)
-        if found["version"] != VERSION:
-            raise ValueError(f"its version is {found['version']}, and this release reads {VERSION}")
+        require_version(found["version"])
         hops = [_hop_in(hop) for hop in found["hops"]]
         if not hops:
             raise ValueError("it has no hops")
-        minute = int(datetime.fromisoformat(found["minute"]).timestamp()) // 60
+        minute = minute_in(found["minute"])
         return MinuteVerdict(
             route=str(found["route"]),
             minute=minute,
@@ -196,10 +213,7 @@ def decoded(content: bytes) -> MinuteVerdict:
             until_ms=int(found["until_ms"]),
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise BadRecord(
-            f"a verdict cannot be read: {error}",
-            next_step="another program has written it, or a newer release: see docs/observer.md",
-        ) from error
+        raise unreadable(error) from error
 
 
 def _hop_in(found: Any) -> HopVerdict:

@@ -1,11 +1,8 @@
 """What a verdict says of its minute in short. A whole one takes a millisecond to read, and a day has thousands."""
 
-from datetime import datetime
-
 import msgspec
 
-from enrich.base.errors import BadRecord
-from enrich.verdict.minute import VERSION, MinuteVerdict, State, Up
+from enrich.verdict.minute import MinuteVerdict, State, Up, minute_in, require_version, unreadable
 
 
 class Summary(msgspec.Struct, frozen=True):
@@ -40,12 +37,8 @@ def read_summary(content: bytes) -> Summary:
     """Raises BadRecord for whatever is no verdict of this release."""
     try:
         found = msgspec.json.decode(content, type=_Record)
-        if found.version != VERSION:
-            raise ValueError(f"its version is {found.version}, and this release reads {VERSION}")
-        minute = int(datetime.fromisoformat(found.minute).timestamp()) // 60
+        require_version(found.version)
+        minute = minute_in(found.minute)
     except (ValueError, RecursionError) as error:
-        raise BadRecord(
-            f"a verdict cannot be read: {error}",
-            next_step="another program has written it, or a newer release: see docs/observer.md",
-        ) from error
+        raise unreadable(error) from error
     return Summary(found.route, minute, found.state, found.up, found.came, found.lost, found.p95_ms)
