@@ -1,7 +1,7 @@
 """Up to when a node has read all that there was: only then is an event that it has said nothing of a lost one."""
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from enrich.tally import Node, Origins
@@ -84,14 +84,9 @@ class Reached:
     def missing(self, node: Node, reads: Origins, most: int = 16) -> Sequence[Range]:
         """Of the first look that the node is not past: where nothing was reported yet."""
         looks, bases = self._looks.get(node), self._bases.get(node, {})
-        if not looks:
-            return []
         found: list[Range] = []
-        for place, end in looks[0][1].items():
-            base = bases.get(place, 0)
-            if not _has_all(reads, place, base, end):
-                whole = Origins.of_ranges([(*place, base, end - 1)])
-                found += (whole - reads).ranges(most - len(found))
+        for place, end in looks[0][1].items() if looks else ():
+            found += _holes(reads, place, bases.get(place, 0), end, most - len(found))
         return found
 
     def forget_topic(self, topic: str) -> None:
@@ -110,13 +105,17 @@ class Reached:
         for place, end in looks[-1][1].items() if looks else ():
             base, some = bases.get(place, 0), known.by_place.get(place)
             following = base if some is None else min(end, some.max() + 1)
-            if not _has_all(known, place, base, following):
-                whole = Origins.of_ranges([(*place, base, following - 1)])
-                found += (whole - known).ranges(most - len(found))
+            found += _holes(known, place, base, following, most - len(found))
         return found
 
     def forget_torn(self, before_ms: int) -> None:
         self.torn = [torn for torn in self.torn if torn.until_ms >= before_ms]
+
+
+def _holes(known: Origins, place: Place, base: int, end: int, most: int) -> Iterable[Range]:
+    if _has_all(known, place, base, end):
+        return ()
+    return (Origins.of_ranges([(*place, base, end - 1)]) - known).ranges(most)
 
 
 def _has_all(reads: Origins, place: Place, base: int, end: int) -> bool:

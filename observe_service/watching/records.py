@@ -2,7 +2,6 @@
 compacted or deleted."""
 
 import time
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
@@ -31,16 +30,16 @@ class Records:
         """Where there are some, and where there are none. Of what the brokers do not answer soon, or of a transaction
         that is open, neither is said."""
         found, empty = Origins(), Origins()
-        left: defaultdict[Place, list[Range]] = defaultdict(list)
+        left: dict[Place, list[Range]] = {}
         for each in ranges:
-            left[each[:2]].append(each)
+            left.setdefault(each[:2], []).append(each)
         end_s = time.monotonic() + _PATIENCE_S
         while left and time.monotonic() < end_s:
             # A range of each partition at a time.
             now = [some.pop(0) for some in left.values()]
             for one in self._looked_into(now, end_s):
                 found, empty = found | one[0], empty | one[1]
-            left = defaultdict(list, {place: some for place, some in left.items() if some})
+            left = {place: some for place, some in left.items() if some}
         return found, empty
 
     def close(self) -> None:

@@ -163,19 +163,28 @@ def test_a_lost_checkpoint_or_group_is_refused_until_somebody_says_where_to_go_o
         wait_until(lambda: world.ids(plain) == Counter(dict.fromkeys(range(15), 2)), what="all events once more")
 
 
+def goes_on_alone(world, stage, number, run, *, shut_out):
+    assert isinstance(shut_out.end(), Fenced)
+    until(world, stage, number, run)
+    run.stop.set()
+    assert run.end() is None
+
+
+def each_is_written_once(spark, world, stage, load):
+    """Once what was left is done, too."""
+    with running(spark, world, stage) as run:
+        until(world, stage, load.sent, run)
+    assert world.ids(stage) == Counter(range(load.sent))
+
+
 def test_the_newer_of_two_drivers_shuts_the_older_one_out_and_no_event_is_written_twice(spark, world):
     # Without look-ups, which are loaded by all cores, and with a slot each: in one session they share two cores.
     stage = world.stage("enrich", [], profile="realtime", slots=1)
     with Load(world, stage) as load, running(spark, world, stage) as older:
         until(world, stage, 200, older)
         with running(spark, world, stage) as newer:
-            assert isinstance(older.end(), Fenced)
-            until(world, stage, load.sent + 400, newer)
-            newer.stop.set()
-            assert newer.end() is None
-    with running(spark, world, stage) as run:
-        until(world, stage, load.sent, run)
-    assert world.ids(stage) == Counter(range(load.sent))
+            goes_on_alone(world, stage, load.sent + 400, newer, shut_out=older)
+    each_is_written_once(spark, world, stage, load)
 
 
 def test_of_two_drivers_that_begin_at_once_one_goes_on_and_no_event_is_written_twice(spark, world):
@@ -185,13 +194,8 @@ def test_of_two_drivers_that_begin_at_once_one_goes_on_and_no_event_is_written_t
         with Load(world, stage) as load, drivers[0] as one, drivers[1] as other:
             wait_until(lambda: one.error or other.error, what="the end of one")
             fenced, still = (one, other) if one.error else (other, one)
-            assert isinstance(fenced.end(), Fenced)
-            until(world, stage, load.sent + 200, still)
-            still.stop.set()
-            assert still.end() is None
-        with running(spark, world, stage) as run:
-            until(world, stage, load.sent, run)
-        assert world.ids(stage) == Counter(range(load.sent))
+            goes_on_alone(world, stage, load.sent + 200, still, shut_out=fenced)
+        each_is_written_once(spark, world, stage, load)
 
 
 def test_a_first_start_goes_on_where_another_driver_has_come_to_meanwhile(spark, world, plain, monkeypatch):
