@@ -1,7 +1,7 @@
 """The manifest: all tables of a store at one seq, and their segments. It is replaced as a whole, never changed.
 
-Its first line has the seq, its second the names of all tables, then each table has a line. A line begins with its
-checksum, so that what one table costs does not grow with the number of tables.
+Its first line has the seq, its second the names of all tables, then each table has a text of its own. Each begins with
+its checksum, so that what one table costs does not grow with the number of tables.
 """
 
 import json
@@ -14,12 +14,13 @@ import numpy as np
 
 from stores.errors import CorruptState, Retryable
 from stores.files import mapped_files
+from stores.pieces import joined, taken
 from stores.segments.file import Stamp, Written
 from stores.segments.loops.hashing import checksum
 from stores.table import HistoryFloor, Offsets, Seq
 
 _NAME = "manifest"
-_FORMAT = 4
+_FORMAT = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +56,10 @@ class ManifestFile:
     def write(self, manifest: Manifest) -> None:
         """Replaces the old manifest atomically. Raises Retryable if the disk is full."""
         head, names = {"format": _FORMAT, "seq": manifest.seq, "boot": manifest.boot}, list(manifest.tables)
-        lines = [_line(head), _line(names), *(self._line_of(name, table) for name, table in manifest.tables.items())]
+        tables = joined([self._line_of(name, table) for name, table in manifest.tables.items()])
         new = self._directory / f"{_NAME}.new"
         with mapped_files(self._directory):
-            new.write_bytes(b"\n".join(lines))
+            new.write_bytes(b"\n".join((_line(head), _line(names), tables)))
             new.replace(self._directory / _NAME)
 
     def _line_of(self, name: str, table: TableState) -> bytes:
@@ -83,35 +84,32 @@ def read_raw_manifest(directory: Path) -> bytes:
 
 
 class ManifestParser:
-    """A reader's side. It looks only at the lines of its tables, and of those only at what changed."""
+    """A reader's side. It looks only at its own tables, and of those only at what changed."""
 
     def __init__(self, directory: Path, tables: Collection[str] | None = None) -> None:
         """`tables`: which are needed; all by default."""
         self._directory = directory
         self._needed = tables
-        self._names: tuple[bytes, Mapping[str, int]] | None = None
-        """The second line as it was read last, and where the needed tables' lines are."""
+        self._names: tuple[bytes, int, Mapping[str, int]] = b"", 0, {}
+        """The second line as it was read last, how many names it has, and the places of the needed ones."""
         self._lines: dict[str, tuple[bytes, TableState]] = {}
 
     def parse(self, raw: bytes) -> Manifest:
         """Has only the tables that are needed. Raises CorruptState for a manifest that is damaged there or has another
         release's format."""
-        first, *lines = raw.split(b"\n")
-        head = self._checked(first)
+        head_end = raw.find(b"\n")
+        names_end = raw.find(b"\n", head_end + 1)
+        head = self._checked(raw[: max(head_end, 0)])
         if head.get("format") != _FORMAT:
             raise self._unusable(f"has format {head.get('format')}, this release knows {_FORMAT}")
-        places = self._places(lines)
-        tables = {name: self._table(name, lines[place]) for name, place in places.items()}
+        names = raw[head_end + 1 : max(names_end, 0)]
+        if names != self._names[0]:
+            known, needed = self._checked(names), self._needed
+            needed_at = {name: place for place, name in enumerate(known) if needed is None or name in needed}
+            self._names = names, len(known), needed_at
+        _, count, places = self._names
+        tables = {name: self._table(name, taken(raw, names_end + 1, count, at)) for name, at in places.items()}
         return Manifest(Seq(*head["seq"]), head["boot"], tables)
-
-    def _places(self, lines: Sequence[bytes]) -> Mapping[str, int]:
-        if self._names is None or self._names[0] != lines[0]:
-            names, needed = self._checked(lines[0]), self._needed
-            if len(lines) != len(names) + 1:
-                raise self._unusable("is damaged")
-            places = {name: place for place, name in enumerate(names, 1) if needed is None or name in needed}
-            self._names = lines[0], places
-        return self._names[1]
 
     def _table(self, name: str, line: bytes) -> TableState:
         known = self._lines.get(name)

@@ -18,6 +18,7 @@ from typing import Any
 
 from enrich.base.errors import ConfigError
 from stores.files import mapped_files
+from stores.pieces import joined, taken
 from stores.table import Seq
 
 _SLOT_SIZE = 256 * 1024
@@ -25,6 +26,7 @@ _SLOT_COUNT = 2
 _FRAME = struct.Struct("<QII")  # version, length of the content, CRC-32 of version and content
 
 _ROOM = _SLOT_SIZE - _FRAME.size
+_FORMAT = 2
 _CUT_TO = (200, 80, 20)
 """Lengths in characters to which reasons are cut, one after the other, until the header fits."""
 
@@ -122,14 +124,15 @@ class HeaderWriter:
         self._map.close()
 
     def _content(self, header: Header) -> bytes:
-        """A line of what concerns all tables, one of their names, and one for each of them."""
-        lines = [_line({**vars(header), "tables": None}), _line(list(header.tables))]
+        """A line of what concerns all tables, one of their names, and then the state of each of them."""
+        states = []
         for name, state in header.tables.items():
             known = self._lines.get(name)
             if known is None or known[0] is not state:
                 known = self._lines[name] = state, _line(vars(state))
-            lines.append(known[1])
-        return b"\n".join(lines)
+            states.append(known[1])
+        head = {**vars(header), "tables": _FORMAT}
+        return b"\n".join((_line(head), _line(list(header.tables)), joined(states)))
 
 
 class HeaderReader:
@@ -147,21 +150,24 @@ class HeaderReader:
             self._map = mmap.mmap(descriptor, _SLOT_SIZE * _SLOT_COUNT, prot=mmap.PROT_READ)
         finally:
             os.close(descriptor)
-        self._names: tuple[bytes, list[str]] = b"[]", []
-        """As they were read last, encoded and decoded: they hardly ever change."""
+        self._names: tuple[bytes, Mapping[str, int]] = b"[]", {}
+        """As they were read last, encoded, and the place of each: they hardly ever change."""
 
     def read(self) -> Header | None:
         """The newest whole state; None when the agent has written none yet."""
         newest = _newest(self._map)
         if newest is None:
             return None
-        head, encoded, *lines = newest[1].split(b"\n")
+        content = newest[1]
+        head_end = content.index(b"\n")
+        names_end = content.index(b"\n", head_end + 1)
+        head = json.loads(content[:head_end])
+        if head["tables"] != _FORMAT:
+            return None  # an agent of another release
+        encoded = content[head_end + 1 : names_end]
         if self._names[0] != encoded:
-            self._names = encoded, json.loads(encoded)
-        names = self._names[1]
-        if len(names) != len(lines):
-            return None  # an agent of an earlier release
-        return Header(**{**json.loads(head), "tables": _States(dict(zip(names, lines, strict=True)))})
+            self._names = encoded, {name: place for place, name in enumerate(json.loads(encoded))}
+        return Header(**{**head, "tables": _States(content, names_end + 1, self._names[1])})
 
     def is_replaced(self) -> bool:
         """Whether the path now has another file, or none: then this one is no longer written."""
@@ -177,20 +183,23 @@ class HeaderReader:
 class _States(Mapping[str, TableState]):
     """Decodes a table's state when somebody wants to know it: most readers want that of few tables."""
 
-    def __init__(self, encoded: Mapping[str, bytes]) -> None:
-        self._encoded = encoded
+    def __init__(self, content: bytes, start: int, places: Mapping[str, int]) -> None:
+        self._content = content
+        self._start = start
+        self._places = places
         self._known: dict[str, TableState] = {}
 
     def __getitem__(self, name: str) -> TableState:
         if name not in self._known:
-            self._known[name] = TableState(**json.loads(self._encoded[name]))
+            encoded = taken(self._content, self._start, len(self._places), self._places[name])
+            self._known[name] = TableState(**json.loads(encoded))
         return self._known[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._encoded)
+        return iter(self._places)
 
     def __len__(self) -> int:
-        return len(self._encoded)
+        return len(self._places)
 
 
 def _line(content: Any) -> bytes:

@@ -12,6 +12,7 @@ import re
 import time
 import uuid
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -77,6 +78,10 @@ class Imports:
         if time.monotonic() - self._looked_at < _LOOK_EVERY_S:
             return
         self._looked_at = time.monotonic()
+        with suppress(OSError):  # no descriptor is left: it looks again
+            self._hand_out(keepers)
+
+    def _hand_out(self, keepers: Mapping[str, TakesIn]) -> None:
         for path in files_of(self._folder):
             found = _REQUEST.fullmatch(path.name)
             if found is None:
@@ -88,7 +93,7 @@ class Imports:
                 name, snapshot = str(request["table"]), open_snapshot(Path(request["snapshot"]))
             except FileNotFoundError:
                 continue  # the command has withdrawn it
-            except (EnrichError, ValueError, KeyError, TypeError) as error:
+            except (EnrichError, OSError, ValueError, KeyError, TypeError) as error:
                 _answer(self._folder, found["id"], Outcome(refused=str(error)))
                 continue
             if name in keepers:

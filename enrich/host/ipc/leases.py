@@ -5,12 +5,11 @@ minute. A lease names the process by its id and start time, so that a reused id 
 """
 
 import os
-import select
 from contextlib import suppress
 from pathlib import Path
 
 from enrich.base.folders import files_of, mark
-from enrich.base.processes import Identity, identify, stat
+from enrich.base.processes import Identity, WatchedProcess, identify, stat
 
 
 def grandparent() -> int:
@@ -34,38 +33,23 @@ class LeaseWatch:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._descriptors: dict[Identity, int] = {}
+        self._holders: dict[Identity, WatchedProcess] = {}
 
     def living(self) -> set[Identity]:
-        self._open_new()
-        for holder, descriptor in list(self._descriptors.items()):
-            # The pidfd of an ended process is readable. Unlike its id, it cannot be reused for another process.
-            if select.select([descriptor], [], [], 0)[0]:
-                self._drop(holder)
-        return set(self._descriptors)
-
-    def close(self) -> None:
-        for descriptor in self._descriptors.values():
-            os.close(descriptor)
-        self._descriptors.clear()
-
-    def _open_new(self) -> None:
+        """Raises OSError while the agent has no descriptor left to look."""
         for path in files_of(self._folder):
             pid, _, started = path.name.partition("-")
-            if not (pid.isdigit() and started.isdigit()):
-                continue
-            holder = Identity(int(pid), int(started))
-            if holder in self._descriptors:
-                continue
-            try:
-                self._descriptors[holder] = os.pidfd_open(holder.pid)
-            except ProcessLookupError:
-                path.unlink(missing_ok=True)
-                continue
-            if identify(holder.pid) != holder:
-                self._drop(holder)
+            if pid.isdigit() and started.isdigit():
+                holder = Identity(int(pid), int(started))
+                if holder not in self._holders:
+                    self._holders[holder] = WatchedProcess(holder)
+        for holder in [holder for holder, process in self._holders.items() if not process.lives()]:
+            self._holders.pop(holder).close()
+            with suppress(FileNotFoundError):
+                (self._folder / f"{holder.pid}-{holder.started}").unlink()
+        return set(self._holders)
 
-    def _drop(self, holder: Identity) -> None:
-        os.close(self._descriptors.pop(holder))
-        with suppress(FileNotFoundError):
-            (self._folder / f"{holder.pid}-{holder.started}").unlink()
+    def close(self) -> None:
+        for process in self._holders.values():
+            process.close()
+        self._holders.clear()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from enrich.base.errors import CorruptState, Retryable, Unreachable
 from enrich.config import Access, Pipeline
 from enrich.config.sections.host.memory_shares import memory_shares
-from enrich.host.ipc.header import Header, HeaderReader
+from enrich.host.ipc.header import Header
 from enrich.host.ipc.leases import grandparent
 from enrich.host.ipc.requests import DEMAND, REFRESH, SUSPECT, SUSPECT_SEGMENTS, WAIT, ask
 from enrich.host.ipc.store_paths import paths_of
@@ -19,7 +19,7 @@ from enrich.host.on_demand import wire
 from enrich.host.reader.demand import Demands
 from enrich.host.reader.schemas import host_schemas
 from enrich.host.reader.segments import SegmentsHold
-from enrich.host.reader.spawn import ensure_agent, living
+from enrich.host.reader.spawn import AgentWatch, ensure_agent
 from enrich.host.reader.views import FreshView, OnDemandView
 from enrich.host.tables import OnDemandTable, all_tables
 from stores.answers import unknown_table
@@ -77,7 +77,7 @@ class AgentReader:
         self._pipeline = pipeline
         self._paths = paths_of(pipeline)
         self._holder = holder
-        self._header: HeaderReader | None = None
+        self._agent: AgentWatch | None = None
         # Only the agent asks the registry, for all readers.
         schemas = host_schemas(pipeline, holder=holder)
         known = all_tables(pipeline, schemas)
@@ -100,17 +100,17 @@ class AgentReader:
 
     def header(self) -> Header:
         """The agent's current header. Starts a new agent if the old one is gone."""
-        if self._header is not None:
-            header = None if self._header.is_replaced() else living(self._header)
+        if self._agent is not None:
+            header = self._agent.header()
             if header is not None:
                 return header
-            self._header.close()
-            self._header = None
+            self._agent.close()
+            self._agent = None
         header = ensure_agent(self._pipeline, holder=self._holder)
         self._demands.forget()
         # If the directory is deleted right now, the next call tries again.
         with suppress(FileNotFoundError):
-            self._header = HeaderReader(self._paths.header)
+            self._agent = AgentWatch(self._paths)
         return header
 
     def refresh(self) -> None:
@@ -199,9 +199,9 @@ class AgentReader:
         self._demands.close()
         self._close_rows()
         self._segments.close()
-        if self._header is not None:
-            self._header.close()
-            self._header = None
+        if self._agent is not None:
+            self._agent.close()
+            self._agent = None
 
     def _snapshot(self, header: Header) -> AgentSnapshot:
         announced = header.seq

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from enrich.base.errors import ConfigError, Unreachable
-from enrich.base.processes import Identity, identify, pid_namespace, send
+from enrich.base.processes import Identity, WatchedProcess, identify, pid_namespace, send
 from enrich.config import Pipeline
 from enrich.config.wire import to_wire
 from enrich.host.ipc.header import Header, HeaderReader
@@ -28,25 +28,45 @@ _START_S = 10
 _KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "TMPDIR", "XDG_CACHE_HOME", "NUMBA_CACHE_DIR")
 
 
+class AgentWatch:
+    """The header of the agent that lives, for a reader that looks at it again and again."""
+
+    def __init__(self, paths: StorePaths) -> None:
+        """Raises FileNotFoundError when no agent has made the file yet."""
+        self._reader = HeaderReader(paths.header)
+        self._agent: WatchedProcess | None = None
+
+    def header(self) -> Header | None:
+        """None when the agent that wrote it is silent or gone, or when another file has taken its place."""
+        header = None if self._reader.is_replaced() else self._reader.read()
+        if header is None or abs(SystemClock().now_ms() - header.heartbeat_ms) > HEARTBEAT_LOST_MS:
+            return None
+        can_see_it = header.pid_namespace == pid_namespace()
+        return None if can_see_it and not self._lives(Identity(header.pid, header.started)) else header
+
+    def close(self) -> None:
+        self._reader.close()
+        if self._agent is not None:
+            self._agent.close()
+
+    def _lives(self, agent: Identity) -> bool:
+        if self._agent is None or self._agent.identity != agent:
+            if self._agent is not None:
+                self._agent.close()
+            self._agent = WatchedProcess(agent)
+        return self._agent.lives()
+
+
 def living_agent(paths: StorePaths) -> Header | None:
     """The agent's header; None when there is no agent, or it is silent."""
     try:
-        reader = HeaderReader(paths.header)
+        watch = AgentWatch(paths)
     except FileNotFoundError:
         return None
     try:
-        return living(reader)
+        return watch.header()
     finally:
-        reader.close()
-
-
-def living(reader: HeaderReader) -> Header | None:
-    """The header; None when the agent that wrote it is silent or gone."""
-    header = reader.read()
-    if header is None or abs(SystemClock().now_ms() - header.heartbeat_ms) > HEARTBEAT_LOST_MS:
-        return None
-    can_see_it = header.pid_namespace == pid_namespace()
-    return None if can_see_it and identify(header.pid) != Identity(header.pid, header.started) else header
+        watch.close()
 
 
 def ensure_agent(

@@ -1,8 +1,22 @@
 """The hash of keys and the checksum of files. Both are stored in files, so neither may change without a new name."""
 
+from functools import cache
+from typing import Any
+
 import numpy as np
 
-from stores.segments.loops.compiled import Bytes, Hashes, Integers, Word, compiled, fold, inlined, load32, load64
+from stores.segments.loops.compiled import (
+    Bytes,
+    Hashes,
+    Integers,
+    Records,
+    Word,
+    compiled,
+    fold,
+    inlined,
+    load32,
+    load64,
+)
 
 _NAME = "fold64-1"
 
@@ -76,6 +90,19 @@ def hash_keys(data: Bytes, starts: Integers, lengths: Integers) -> Hashes:
 
 
 @compiled
+def hash_entries(entries: Records, keys: Bytes) -> Hashes:
+    """The hashes of the keys of a segment's entries. Ends at the first entry that points beyond the keys."""
+    hashes = np.empty(len(entries), np.uint64)
+    for index in range(len(entries)):
+        start: Any = entries[index].key_start
+        length: Any = np.int64(entries[index].key_length)
+        if start < 0 or length < 0 or start > len(keys) - length:
+            return hashes[:index]
+        hashes[index] = hash_of(keys, start, length)
+    return hashes
+
+
+@compiled
 def _checksum(data: Bytes) -> Word:
     # Four chains in parallel: a single one would wait for its own multiplications.
     a, b, c, d = _SEED, _STEP, _LENGTH, _LAST
@@ -94,6 +121,7 @@ def checksum(data: Bytes) -> int:
     return int(_checksum(data)) ^ len(data)
 
 
+@cache
 def hash_identity() -> str:
     """Names the hash, with a test value: if another machine or release hashes differently, the name differs too."""
     sample = np.frombuffer(bytes(range(256)), np.uint8)

@@ -1,11 +1,14 @@
 import os
+import resource
 import subprocess
 import sys
+from contextlib import ExitStack
 
 import pytest
 
 from enrich.base.processes import identify
 from enrich.host.ipc.leases import LeaseWatch, grandparent, take_lease
+from tests.support.descriptors import no_more_files
 from tests.support.processes import kill
 from tests.support.waiting import wait_until
 
@@ -65,3 +68,21 @@ def test_a_worker_finds_its_executor_as_its_grandparent():
     done = subprocess.run([sys.executable, "-c", nested, code], capture_output=True, text=True, check=True)
     assert int(done.stdout) == os.getpid()
     assert grandparent() > 1
+
+
+def test_an_agent_with_very_many_files_open_sees_who_needs_it(tmp_path, watch, executor):
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with ExitStack() as held:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(4_096, hard), hard))
+        held.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        for _ in range(1_100):
+            held.callback(os.close, os.dup(0))
+        take_lease(tmp_path / "leases", executor.pid)
+        assert watch.living() == {identify(executor.pid)}
+
+
+def test_without_a_descriptor_left_nobody_loses_a_lease(tmp_path, watch, executor):
+    take_lease(tmp_path / "leases", executor.pid)
+    with no_more_files(), pytest.raises(OSError, match="open files"):
+        watch.living()
+    assert watch.living() == {identify(executor.pid)}
