@@ -170,9 +170,9 @@ class RocksStore:
             )
 
     def memory(self) -> Mapping[str, int]:
-        """Bytes that the database holds in memory now, by purpose."""
+        """Bytes that the database holds in memory now, by purpose; nothing while it cannot be opened again."""
         with self._lock:
-            return self._database.memory()
+            return {} if self._is_broken else self._database.memory()
 
     def close(self) -> None:
         self._tidying.shutdown(wait=False, cancel_futures=True)

@@ -46,7 +46,7 @@ class StorePaths:
 
     @property
     def damaged(self) -> Path:
-        """A damaged store that is being deleted, while a new one is loaded in its place."""
+        """Has damaged stores that are being deleted, while a new one is loaded in their place."""
         return self.folder / "damaged"
 
     @property

@@ -105,14 +105,20 @@ class HeadStarts:
     _attempts: Counter[Path] = field(default_factory=Counter)
 
     def of(self, table: TopicTable) -> Iterator[Snapshot]:
-        """The newest first."""
-        for found in islice(newest_first(self.location / self.pipeline / table.name), _TRIED):
+        """The newest first. None if the location cannot be read: a snapshot is only a head start."""
+        for found in islice(self._found(table), _TRIED):
             if isinstance(found, Snapshot):
                 self._attempts[found.path] += 1
                 if self._attempts[found.path] <= _ATTEMPTS:
                     yield found
             else:
                 _log_refused(table, found)
+
+    def _found(self, table: TopicTable) -> Iterator[Snapshot | EnrichError]:
+        try:
+            yield from newest_first(self.location / self.pipeline / table.name)
+        except EnrichError as error:
+            _log_refused(table, error)
 
 
 def load_from_newest(table: TopicTable, head_starts: HeadStarts | None, load: Callable[[Snapshot | None], T]) -> T:

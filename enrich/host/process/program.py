@@ -8,6 +8,7 @@ import shutil
 import signal
 import sys
 import time
+import uuid
 from collections.abc import Callable, Mapping
 from functools import partial
 from logging.handlers import RotatingFileHandler
@@ -18,6 +19,7 @@ from typing import TypedDict
 import numpy.ma  # noqa: F401 - numpy imports it when `unique` is first called, which an update would wait for
 
 from enrich.base.errors import CorruptState, EnrichError, Fenced
+from enrich.base.folders import make_folder
 from enrich.base.logs import JsonLines
 from enrich.config import Pipeline
 from enrich.config.sections.host.memory_shares import memory_shares
@@ -55,6 +57,7 @@ from enrich.kafka.clients.settings import librdkafka_settings
 from enrich.service.page import serve_page
 from enrich.service.program import exit_after
 from stores.clock import SystemClock
+from stores.files import mapped_files
 from stores.protocol import QuarantineId, TableSpec
 from stores.rocks import RocksReader, RocksStore, Sizes
 
@@ -121,12 +124,17 @@ def _run(pipeline: Pipeline, paths: StorePaths, lock: StoreLock, loads: LoadProc
             _log.error("the store is damaged and is rebuilt", extra={"reason": str(error)})
             # What looks like damage may be the store of another agent, in a directory that was deleted and recreated.
             lock.require_held()
-            # Move before deleting: files that cannot be deleted must not be taken for the new store.
-            shutil.rmtree(paths.damaged, ignore_errors=True)
-            paths.rows.rename(paths.damaged)
-            shutil.rmtree(paths.damaged, ignore_errors=True)
+            _delete_rows(paths)
         else:
             return
+
+
+def _delete_rows(paths: StorePaths) -> None:
+    """Moves them away first: files that cannot be deleted must not be taken for the new store, now or the next time."""
+    make_folder(paths.damaged)
+    with contextlib.suppress(FileNotFoundError), mapped_files(paths.rows):  # somebody may have deleted all of them
+        paths.rows.rename(paths.damaged / uuid.uuid4().hex)
+    shutil.rmtree(paths.damaged, ignore_errors=True)
 
 
 def _serve(pipeline: Pipeline, paths: StorePaths, lock: StoreLock, loads: LoadProcesses, linger_s: float) -> None:
@@ -179,12 +187,20 @@ def _serve(pipeline: Pipeline, paths: StorePaths, lock: StoreLock, loads: LoadPr
             if time.monotonic() - looked_at >= 1:
                 looked_at = time.monotonic()
                 lock.require_held()
-                if leases.living():
+                if _is_needed(leases):
                     needed_until = looked_at + linger_s
                 if not code.is_there():
                     _log.warning("the agent stops: the files that it runs from were deleted; a reader starts another")
                     return
         _log.info("the agent stops: nobody has needed it for some time", extra={"seconds": linger_s})
+
+
+def _is_needed(leases: LeaseWatch) -> bool:
+    try:
+        return bool(leases.living())
+    except OSError as error:  # no descriptor is left, and nobody knows: it stays
+        _log.warning("the agent cannot see who needs it", extra={"reason": str(error)})
+        return True
 
 
 def _orders(agent: Agent, tables: Mapping[str, AnyTable]) -> Orders:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -81,11 +82,11 @@ class BulkRows:
         self, keys: list[bytes], values: list[bytes], split: npt.NDArray[np.int64]
     ) -> tuple[list[bytes], list[bytes]]:
         """One row for each key. `split`: the indexes of versions with the same key as the one before."""
-        for at in reversed(split.tolist()):
-            if at - 1 not in split:
-                self.split_keys += 1
-            values[at - 1] += values.pop(at)
-            keys.pop(at)
+        if len(split):
+            self.split_keys += 1 + int(np.count_nonzero(np.diff(split) > 1))
+            starts = np.delete(np.arange(len(keys)), split).tolist()
+            keys = [keys[start] for start in starts]
+            values = [b"".join(values[a:b]) for a, b in pairwise([*starts, len(values)])]
         self.rows += len(keys)
         if self.is_cidr:
             self.lengths.update(key[0] for key in keys)

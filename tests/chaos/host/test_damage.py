@@ -1,6 +1,7 @@
 """Files of a store that are damaged under its agent, or while it is away: the right rows again, never fewer."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
@@ -73,6 +74,16 @@ def test_a_store_that_was_damaged_while_the_agent_was_away_is_rebuilt(pipeline, 
         files = [path for path in paths_of(pipeline).rows.rglob("*") if path.is_file()]
         damage(random.choice(sorted(files)), random)
         assert_right_in_the_end(reader)
+
+
+def test_an_agent_whose_rows_are_deleted_while_it_runs_loads_them_again(cluster, pipeline, reader):
+    before = reader.header()
+    shutil.rmtree(paths_of(pipeline).rows)
+    update = [(NAMES[0].encode(), json.dumps({"plan": f"{NAMES[0]}-plan"}).encode())]
+    cluster.produce(pipeline.tables["users"].topic, update)
+    wait_until(lambda: reader.header().store_id != before.store_id, what="another store")
+    assert reader.header().pid == before.pid
+    assert_right_in_the_end(reader)
 
 
 def test_rows_that_are_damaged_under_a_running_agent_are_noticed_by_who_reads_them_and_rebuilt(pipeline, reader):

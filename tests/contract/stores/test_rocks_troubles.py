@@ -56,7 +56,7 @@ class BrokenMirror:
 
 
 def fails_with(error):
-    def fail(*_):
+    def fail(*_, **__):
         raise error
 
     return fail
@@ -132,6 +132,18 @@ def test_a_write_fails_beside_a_compaction_and_the_store_goes_on(held, writer, m
         done.set()
         thread.join()
     assert plan_of(path, "users") == "39"
+
+
+def test_a_store_that_cannot_be_opened_again_uses_no_memory_and_says_so(writer, monkeypatch):
+    with monkeypatch.context() as full:
+        full.setattr(Database, "flush", fails_with(Retryable("the disk is full")))
+        full.setattr(Database, "primary", fails_with(Retryable("the disk is full")))
+        for _ in range(2):
+            with pytest.raises(Retryable):
+                writer.publish({"users": update(0, A)})
+        assert writer.memory() == {}
+    writer.publish({"users": update(0, A)})
+    assert writer.memory()["block_cache"] >= 0
 
 
 def test_a_store_is_closed_at_once_although_it_compacts(held, writer):

@@ -116,3 +116,8 @@ def test_the_topic_is_read_when_no_snapshot_is_good(tmp_path):
     assert begun == [good, None]
     assert load_from_newest(TABLE, None, load) == "loaded"
     assert load_from_newest(TABLE, HeadStarts(tmp_path / "nowhere", "plays"), load) == "loaded"
+
+
+def test_a_location_that_cannot_be_read_leaves_the_table_to_its_topic(tmp_path):
+    (tmp_path / "file").touch()
+    assert load_from_newest(TABLE, HeadStarts(tmp_path / "file", "plays"), lambda head_start: head_start) is None

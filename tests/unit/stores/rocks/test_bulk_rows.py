@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from stores.rocks.layout import QUEUE, parse_due
+from stores.rocks.layout import QUEUE, decode, parse_due
 from stores.rocks.load import bulk_rows
 from stores.rocks.load.bulk_rows import BulkRows
 from tests.support.seed import random_source
@@ -83,3 +83,23 @@ def test_a_version_is_hidden_by_the_first_later_one_whose_time_is_not_before_its
             for one in time_of
             if (later := [other for other in sorted(time_of) if other > one and time_of[other] >= time_of[one]])
         }
+
+
+def test_a_key_in_several_partitions_is_one_row_and_counts_once():
+    places = [("a", 0), ("a", 1), ("b", 0), ("c", 0), ("c", 1), ("c", 2), ("d", 1), ("e", 0), ("e", 2)]
+    versions = pa.table(
+        {
+            "key": pa.array([key.encode() for key, _ in places], pa.large_binary()),
+            "partition": pa.array([partition for _, partition in places], pa.int32()),
+            "offset": pa.array(range(len(places)), pa.int64()),
+            "timestamp": pa.array(range(len(places)), pa.int64()),
+            "value": pa.array([key.encode() for key, _ in places], pa.large_binary()),
+        }
+    )
+    rows = BulkRows(1, 0, 10**15, is_cidr=False, given_floors={}, floors={})
+    ((keys, values),) = rows.latest(versions)
+    assert [key[-1:] for key in keys] == [b"a", b"b", b"c", b"d", b"e"]
+    assert [[entry.payload for entry in decode(value)] for value in values] == [
+        [key.encode()] * count for key, count in (("a", 2), ("b", 1), ("c", 3), ("d", 1), ("e", 2))
+    ]
+    assert (rows.rows, rows.split_keys) == (5, 3)
