@@ -1,5 +1,6 @@
 """A store of rows with its segments beside it, as an agent keeps them, without the agent; and readers of both."""
 
+import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -32,12 +33,16 @@ class MirroredStore:
         self._positions: dict[str, dict[int, int]] = {name: {} for name in specs}
         self.built: list[str] = []
         """Which bases were made, in their order."""
+        self.hold = threading.Event()
+        """No base is made while this is cleared."""
+        self.hold.set()
 
     def start(self, *, mirrored: bool = True) -> "MirroredStore":
         self.store = RocksStore(self._rows, self._specs, self._clock)
 
         def make(order: BaseOrder, should_stop: Callable[[], bool]) -> Written | TooLarge:
             self.built.append(order.table)
+            wait_until(self.hold.is_set, what="leave to make a base")
             return make_base(self._rows, self._specs, Sizes(1 << 20, 1 << 20), order)
 
         tables = {name: Mirrored(spec, self._access) for name, spec in self._specs.items()} if mirrored else {}

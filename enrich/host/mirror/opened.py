@@ -38,7 +38,7 @@ class OpenedSegments:
         self._make_base = make_base
         self._room = room
         self._limited = limited
-        self._running: dict[str, tuple[TableBuild, Future[Written | TooLarge]]] = {}
+        self._running: dict[str, Future[tuple[TableBuild, Written | TooLarge]]] = {}
         self._troubles: dict[str, Trouble] = defaultdict(new_trouble)
         self._merge_troubles: dict[str, Trouble] = defaultdict(new_trouble)
         self.refused: dict[str, str] = {}
@@ -77,16 +77,17 @@ class OpenedSegments:
 
     def take_bases(self) -> None:
         """Makes the finished bases visible to readers."""
-        for name, (build, running) in list(self._running.items()):
+        for name, running in list(self._running.items()):
             if running.done():
                 del self._running[name]
-                self._take(name, build, running)
+                self._take(name, running)
 
     def close(self) -> None:
         self._stopping.set()
         self._threads.shutdown(wait=True, cancel_futures=True)
-        for build, _ in self._running.values():
-            self.writer.abandon(build)
+        for running in self._running.values():
+            if not running.cancelled() and running.exception() is None:
+                self.writer.abandon(running.result()[0])
 
     def _merge(self, name: str) -> bool:
         trouble = self._merge_troubles[name]
@@ -106,13 +107,20 @@ class OpenedSegments:
 
     def _begin(self, name: str, why: str) -> None:
         _log.info("segments are built", extra={"table": name, "reason": why})
-        build = self.writer.build(name)
-        order = BaseOrder(name, build.files, self._room_of(name))
-        self._running[name] = build, self._threads.submit(self._make_base, order, self._stopping.is_set)
+        self._running[name] = self._threads.submit(self._build, name)
 
-    def _take(self, name: str, build: "TableBuild", running: "Future[Written | TooLarge]") -> None:
+    def _build(self, name: str) -> "tuple[TableBuild, Written | TooLarge]":
+        """In its turn: only from here on the table's new rows have to be kept, each publication in a file."""
+        build = self.writer.build(name)
         try:
-            base = running.result()
+            return build, self._make_base(BaseOrder(name, build.files, self._room_of(name)), self._stopping.is_set)
+        except BaseException:
+            self.writer.abandon(build)
+            raise
+
+    def _take(self, name: str, running: "Future[tuple[TableBuild, Written | TooLarge]]") -> None:
+        try:
+            build, base = running.result()
             if isinstance(base, TooLarge):
                 self.writer.abandon(build)
                 self._refuse(name, _does_not_fit(base.at_least, self._room_of(name) or 0))
@@ -124,10 +132,8 @@ class OpenedSegments:
                 self._troubles[name].is_over()
                 _log.info("segments are shown", extra={"table": name, "bytes": base.stamp.size})
         except BadRecord as error:
-            self.writer.abandon(build)
             self._refuse(name, str(error))
         except Exception as error:  # noqa: BLE001 - whatever it is, it does not concern other tables
-            self.writer.abandon(build)
             self._troubles[name].met(error, "segments of a table cannot be built now", table=name)
 
     def _refuse(self, name: str, why: str) -> None:

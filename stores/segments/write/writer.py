@@ -1,8 +1,9 @@
 """The writer of a store's segments: each publication writes one manifest for all tables."""
 
+import contextlib
 import threading
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -55,6 +56,8 @@ class SegmentsWriter:
         self._merging = threading.Lock()
         self._builds: dict[str, TableBuild] = {}
         self._segments: dict[str, Segment] = {}
+        self._new: list[str] = []
+        """Files that were written for the manifest that comes next."""
         self._failed: dict[str, Exception] = {}
         self._not_due: dict[str, TableState] = {}
         """Tables that needed no merge when they were as they are here."""
@@ -92,17 +95,18 @@ class SegmentsWriter:
             if seq < self.seq:
                 raise Fatal(f"publication {seq.counter} came after publication {self.seq.counter}")
             tables = dict(self._manifest.tables)
-            for name, change in changes.items():
-                if name not in tables:
-                    raise unknown_table(name, list(tables))
-                try:
-                    tables[name] = self._with_change(name, tables[name], change)
-                except (Retryable, Fatal):
-                    raise  # an error of the host: a full disk, say
-                except Exception as error:  # noqa: BLE001 - whatever it is, it does not concern other tables
-                    self._failed[name] = error
-                    tables[name] = self._lost(name, change)
-            self._show(replace(self._manifest, seq=seq, tables=tables))
+            with self._all_or_nothing():
+                for name, change in changes.items():
+                    if name not in tables:
+                        raise unknown_table(name, list(tables))
+                    try:
+                        tables[name] = self._with_change(name, tables[name], change)
+                    except (Retryable, Fatal):
+                        raise  # an error of the host: a full disk, say
+                    except Exception as error:  # noqa: BLE001 - whatever it is, it does not concern other tables
+                        self._failed[name] = error
+                        tables[name] = self._lost(name, change)
+                self._show(replace(self._manifest, seq=seq, tables=tables))
 
     def failures(self) -> Mapping[str, Exception]:
         """The tables whose segments could not be written since the last call, and their errors."""
@@ -126,10 +130,15 @@ class SegmentsWriter:
         with self._lock:
             if self._builds.get(build.name) is not build:
                 raise Fatal(f"the build of table `{build.name}` was abandoned")
-            deltas = [self._marked(build.name, delta, base) for delta in build.deltas]
-            state = replace(self._manifest.tables[build.name], segments=(base, *deltas), absent=None)
-            self._show(replace(self._manifest, tables={**self._manifest.tables, build.name: state}))
+            named = _named(self._manifest)
+            with self._all_or_nothing():
+                deltas = [self._marked(build.name, delta, base) for delta in build.deltas]
+                state = replace(self._manifest.tables[build.name], segments=(base, *deltas), absent=None)
+                self._show(replace(self._manifest, tables={**self._manifest.tables, build.name: state}))
             del self._builds[build.name]
+            for delta in build.deltas:
+                if delta not in deltas and delta.name not in named:
+                    self._superseded.remove(delta.name)  # no manifest has ever named it: the marked one stands for it
 
     def abandon(self, build: TableBuild) -> None:
         """Gives up; the table is unchanged."""
@@ -185,6 +194,20 @@ class SegmentsWriter:
             return self.to_build
 
     # Inside.
+
+    @contextlib.contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """If it fails, no file stays of what was written inside: it is tried again and again."""
+        kept = {name: len(build.deltas) for name, build in self._builds.items()}
+        self._new = []
+        try:
+            yield
+        except BaseException:
+            for name, build in self._builds.items():
+                del build.deltas[kept.get(name, 0) :]
+            for name in self._new:
+                self._superseded.remove(name)
+            raise
 
     def _damage(self, name: str, *, whole: bool) -> Exception | None:
         """Of a file of the table. One that was superseded meanwhile may be gone, but it may not be damaged: what was
@@ -250,7 +273,7 @@ class SegmentsWriter:
             # The deltas of a build are not readable yet, but each must know the keys of those below it.
             older = self._opened(name) if table.absent is None or build is None else self._mapped(name, build.deltas)
             split = split_keys(probes, versions.column("partition").to_numpy(), older)
-            delta = self._written(name, [Decoded(versions, change.rows, split)], change.floors)
+            delta = self._add(name, Decoded(versions, change.rows, split), change.floors)
             if build is not None:
                 build.deltas.append(delta)
             if table.absent is None:
@@ -262,7 +285,7 @@ class SegmentsWriter:
         columns = self._specs[name].columns
         newer, older = (Segment(self._directory, one, columns, is_trusted=True) for one in (delta, base))
         marked = Marked(newer, older)
-        return self._written(name, [marked], {}) if marked.has_any() else delta
+        return self._add(name, marked, {}) if marked.has_any() else delta
 
     def _opened(self, name: str) -> Sequence[Segment]:
         return self._mapped(name, self._manifest.tables[name].segments)
@@ -273,6 +296,12 @@ class SegmentsWriter:
             if written.name not in self._segments:
                 self._segments[written.name] = Segment(self._directory, written, columns, is_trusted=True)
         return [self._segments[written.name] for written in segments]
+
+    def _add(self, name: str, source: Source, floors: Mapping[int, HistoryFloor]) -> Written:
+        """One more file inside `_all_or_nothing`."""
+        written = self._written(name, [source], floors)
+        self._new.append(written.name)
+        return written
 
     def _written(self, name: str, sources: Sequence[Source], floors: Mapping[int, HistoryFloor]) -> Written:
         path = self._directory / f"{name}-{uuid.uuid4().hex[:12]}.segment"

@@ -156,6 +156,55 @@ def test_an_abandoned_build_leaves_the_table_and_no_file(store):
     assert store.files() == before
 
 
+def test_a_publication_that_is_refused_leaves_no_file_however_often_it_is_tried(store, monkeypatch):
+    writer = store.writer(users=Known({0: 5}))
+    build = writer.build("users")
+    base = store.base(build, version("a", 4, A))
+    before, written = store.files(), writer._written
+
+    def full(name, sources, floors):
+        if name == "events":
+            raise Retryable("the disk is full")
+        return written(name, sources, floors)
+
+    batch = row_versions([version("k", 5, B)])
+    change = Change({0: 6}, {}, None, batch, SPECS["users"].decoder.decode(batch.column("value")).rows)
+    seq = store.next_seq()
+    with monkeypatch.context() as broken:
+        broken.setattr(writer, "_written", full)
+        for _ in range(5):
+            with pytest.raises(Retryable):
+                writer.publish(seq, {"users": change, "events": change})
+        assert store.files() == before
+    writer.publish(seq, {"users": change, "events": change})
+    writer.take(build, base)
+    assert store.plans("users", "a", "k") == ["a", "b"]
+    assert len(store.files()) == len(before) + 2
+
+
+def test_a_base_that_cannot_be_shown_leaves_no_file_and_one_that_is_shown_only_those_that_are_named(store, monkeypatch):
+    writer = store.writer(users=Known({0: 5}))
+    build = writer.build("users")
+    base = store.base(build, version("k", 4, A, timestamp=1_000))
+    store.publish(writer, "users", version("k", 0, B, partition=1, timestamp=2_000))
+    before = store.files()
+    with monkeypatch.context() as broken:
+        broken.setattr(writer._file, "write", fails_with(Retryable("the disk is full")))
+        with pytest.raises(Retryable):
+            writer.take(build, base)
+    assert store.files() == before
+    writer.take(build, base)
+    assert store.files() == {one.name for one in writer._manifest.tables["users"].segments}
+    assert store.plans("users", "k") == ["b"]
+
+
+def fails_with(error):
+    def fail(*_):
+        raise error
+
+    return fail
+
+
 def test_superseded_files_go_after_a_grace_and_a_reader_that_maps_them_goes_on(store):
     writer = store.writer(MERGE_ALWAYS)
     store.publish(writer, "users", version("a", 0, A))

@@ -81,6 +81,22 @@ def test_segments_answer_as_the_store_does_over_loads_restarts_and_expiry(store)
             store.assert_same(name, KEYS, pin={p: max(0, end - random.randrange(30)) for p, end in reached.items()})
 
 
+def test_only_the_table_that_is_being_built_keeps_what_comes(store):
+    store.until_mapped()
+    store.hold.clear()
+    for name in ("users", "events"):
+        store.load(name, version("k1", 0, A))
+    wait_until(lambda: store.built, what="a build")
+    before = files(store)
+    for offset in range(1, 20):
+        for name in ("users", "events"):
+            store.publish(name, version("k1", offset, {"plan": str(offset)}))
+    assert {name.partition("-")[0] for name in files(store) - before} <= {store.built[-1]}
+    store.hold.set()
+    for name in ("users", "events"):
+        store.assert_same(name, KEYS)
+
+
 def test_networks_come_masked_and_bad_ones_stay_out(store):
     store.load("networks", version("10.1.2.3/8", 0, A), version("no network", 1, A), version("2001:db8::/32", 2, B))
     store.publish("networks", version("10.1.0.0/16", 3, B), version("::ffff:10.9.0.0/112", 4, A), version("x", 5, A))
