@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -43,40 +43,61 @@ class Answer:
 
 
 class TopicWatch:
-    """Watches all topics of a store. Requests run in a thread of their own; no method waits for the brokers."""
+    """Watches all topics of a store. Requests run in threads of their own; no method waits for the brokers."""
 
     def __init__(self, topics: Collection[str], connection: Connection, clocks: Clocks) -> None:
         self._requests = _Requests(topics, connection, clocks)
         self._clocks = clocks
-        # On the steady clock: a clock that was set back would delay the next request.
-        self._asked_at_ms: int | None = None
-        self._asking: Future[Mapping[str, Answer | EnrichError]] | None = None
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="topic-watch")
+        self._together = _Asking(self._requests.ask_together)
+        self._alone = _Asking(self._requests.ask_alone)
 
     def ask_now(self) -> None:
         """Makes the next call of `answers` send a request at once: somebody wants to know how fresh the tables are."""
-        self._asked_at_ms = None
+        self._together.asked_at_ms = None
 
     def answers(self) -> Mapping[str, Answer | EnrichError]:
-        """The answers since the last call. Also sends the next request when it is due."""
-        came: Mapping[str, Answer | EnrichError] = {}
-        if self._asking is not None and self._asking.done():
-            came = self._asking.result()
-            self._asking = None
+        """The answers since the last call. Also sends the next requests when they are due."""
+        together, alone = self._together.came(), self._alone.came()
+        came = {**alone, **together}  # of a topic that is in both, this one was asked later
         now = self._clocks.steady.now_ms()
-        every_ms = max(_ASK_EVERY_MS, min(self._requests.cost_ms / _ASK_SHARE, _ASK_RARELY_MS))
-        if self._asking is None and (self._asked_at_ms is None or now - self._asked_at_ms >= every_ms):
-            self._asked_at_ms = now
-            self._asking = self._thread.submit(self._requests.ask)
+        self._together.ask(now, max(_ASK_EVERY_MS, min(self._requests.cost_ms / _ASK_SHARE, _ASK_RARELY_MS)))
+        if self._requests.alone:
+            self._alone.ask(now, _ASK_EVERY_MS)
         return came
 
     def close(self) -> None:
-        self._thread.shutdown(wait=True, cancel_futures=True)
+        self._together.close()
+        self._alone.close()
         self._requests.close()
 
 
+class _Asking:
+    """One question that is asked again and again, in a thread of its own."""
+
+    def __init__(self, question: Callable[[], Mapping[str, Answer | EnrichError]]) -> None:
+        self._question = question
+        self._answer: Future[Mapping[str, Answer | EnrichError]] | None = None
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="topic-watch")
+        # On the steady clock: a clock that was set back would delay the next request.
+        self.asked_at_ms: int | None = None
+
+    def came(self) -> Mapping[str, Answer | EnrichError]:
+        if self._answer is None or not self._answer.done():
+            return {}
+        answer, self._answer = self._answer, None
+        return answer.result()
+
+    def ask(self, now_ms: int, every_ms: float) -> None:
+        if self._answer is None and (self.asked_at_ms is None or now_ms - self.asked_at_ms >= every_ms):
+            self.asked_at_ms = now_ms
+            self._answer = self._thread.submit(self._question)
+
+    def close(self) -> None:
+        self._thread.shutdown(wait=True, cancel_futures=True)
+
+
 class _Requests:
-    """What the brokers are asked. For one thread."""
+    """What the brokers are asked. For two threads: one asks of the topics that are `alone`, one of all others."""
 
     def __init__(self, topics: Collection[str], connection: Connection, clocks: Clocks) -> None:
         self._names = frozenset(topics)
@@ -89,24 +110,29 @@ class _Requests:
         self._leaders: Leaders = UNKNOWN
         self._leaders_from_ms = 0
         self._clocks = clocks
-        self._alone: set[str] = set()
-        """Topics whose ends could not be asked the last time: they hold no other up."""
+        self.alone: set[str] = set()
+        """Topics whose ends could not be asked the last time, and wait until they can. They hold no other up."""
         self._settings: dict[str, tuple[TopicSettings | None, int]] = {}
         """And when they were asked."""
         self.cost_ms = 0.0
         """Of a usual answer, in processor time."""
 
-    def ask(self) -> Mapping[str, Answer | EnrichError]:
+    def ask_together(self) -> Mapping[str, Answer | EnrichError]:
+        """Quick. If it cannot be done for all of them, they are `alone` from now on."""
         asked = self._clocks.now()
         try:
-            ends = self._ends()
-            there = [name for name, end in ends.items() if isinstance(end, TopicEnds)]
-            failed = self._ask_settings(there, asked.steady_ms)
+            return self._with_settings(self._ends(), asked)
         except EnrichError as error:
             return dict.fromkeys(self._names, error)
-        answers: dict[str, Answer | EnrichError] = {}
-        for name, end in {**ends, **failed}.items():
-            answers[name] = end if isinstance(end, EnrichError) else Answer(asked, end, self._settings[name][0])
+
+    def ask_alone(self) -> Mapping[str, Answer | EnrichError]:
+        asked, names = self._clocks.now(), frozenset(self.alone)
+        try:
+            ends = self._topics.ends(names)
+        except EnrichError as error:
+            return dict.fromkeys(names, error)
+        answers = self._with_settings(ends, asked)
+        self.alone.difference_update(name for name, end in ends.items() if isinstance(end, TopicEnds))
         return answers
 
     def close(self) -> None:
@@ -118,17 +144,15 @@ class _Requests:
         began_s = time.thread_time()
         # First what the topics are: the ends of another topic of the name, or of fewer partitions, would prove nothing.
         found = self._identities()
+        failed = {name: one for name, one in found.items() if isinstance(one, EnrichError)}
         known = {name: one for name, one in found.items() if not isinstance(one, EnrichError)}
-        ends: dict[str, TopicEnds | EnrichError] = {
-            **{name: one for name, one in found.items() if isinstance(one, EnrichError)},
-            **self._together(known),
-        }
-        alone = {name for name in known if name not in ends}
-        if not alone:
-            self.cost_ms = 1000 * (time.thread_time() - began_s)
-        ends |= self._topics.ends(alone)
-        self._alone = {name for name in alone if isinstance(ends[name], EnrichError)}
-        return ends
+        try:
+            together = self._together({name: one for name, one in known.items() if name not in self.alone})
+        except EnrichError:  # of one of them, which has to be found
+            self.alone.update(known)
+            return failed
+        self.cost_ms = 1000 * (time.thread_time() - began_s)
+        return {**failed, **together}
 
     def _identities(self) -> Mapping[str, tuple[str, list[int]] | EnrichError]:
         quickly: Mapping[str, tuple[str, list[int]]] = {}
@@ -145,13 +169,19 @@ class _Requests:
         return {**quickly, **self._topics.identities(self._names - quickly.keys())}
 
     def _together(self, known: Mapping[str, tuple[str, list[int]]]) -> Mapping[str, TopicEnds]:
-        """The ends of these topics; none if one of them cannot be asked, which then has to be found."""
-        asked = {name: partitions for name, (_, partitions) in known.items() if name not in self._alone}
-        try:
-            found = self._many.of(asked, self._leaders)
-        except EnrichError:
-            return {}
+        """The ends of these topics. Raises the error of any of them."""
+        found = self._many.of({name: partitions for name, (_, partitions) in known.items()}, self._leaders)
         return {name: TopicEnds(known[name][0], offsets) for name, offsets in found.items()}
+
+    def _with_settings(
+        self, ends: Mapping[str, TopicEnds | EnrichError], asked: Moment
+    ) -> Mapping[str, Answer | EnrichError]:
+        there = [name for name, end in ends.items() if isinstance(end, TopicEnds)]
+        failed = self._ask_settings(there, asked.steady_ms)
+        return {
+            name: end if isinstance(end, EnrichError) else Answer(asked, end, self._settings[name][0])
+            for name, end in {**ends, **failed}.items()
+        }
 
     def _ask_settings(self, there: Collection[str], now_ms: int) -> Mapping[str, EnrichError]:
         """Of topics that have no settings known, or old ones. Returns those of which there are none."""
@@ -160,7 +190,11 @@ class _Requests:
         old = (name for name, at in known if now_ms - at >= _ASK_SETTINGS_EVERY_MS)
         asked += islice(old, _SETTINGS_AT_ONCE)
         failed: dict[str, EnrichError] = {}
-        for name, found in self._topics.settings_of(asked).items():
+        try:
+            came = self._topics.settings_of(asked)
+        except EnrichError as error:  # those that are known hold until they can be asked again
+            return {name: error for name in asked if name not in self._settings}
+        for name, found in came.items():
             self._settings.pop(name, None)
             if isinstance(found, ConfigError):
                 _log.warning("the settings of a topic cannot be read", extra={"topic": name, "reason": str(found)})
