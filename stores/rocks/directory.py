@@ -3,10 +3,11 @@
 db/          the database
 watermark    the newest seq that was acknowledged: see `Watermark`
 bulk/        sorted runs and files of bulk loads; the next writer deletes it
-readers/     one directory for each secondary instance, named by its process
+readers/     one directory for each secondary instance, locked as long as its process lives
 """
 
 import contextlib
+import fcntl
 import os
 import shutil
 import struct
@@ -60,21 +61,60 @@ class Directory:
             bulk.mkdir(exist_ok=True)
             return Path(tempfile.mkdtemp(dir=bulk))
 
-    def new_reader(self) -> Path:
+    def new_reader(self) -> "ReaderDirectory":
+        """Also removes those of readers that were killed: Spark ends idle workers in this way."""
         readers = self.path / "readers"
         with mapped_files(readers):
             readers.mkdir(exist_ok=True)
-            return Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-", dir=readers))
+            self._sweep_readers()
+            while True:
+                path = Path(tempfile.mkdtemp(dir=readers))
+                descriptor = _locked(path)
+                if descriptor is not None:
+                    if path.exists():
+                        return ReaderDirectory(path, descriptor)
+                    os.close(descriptor)  # another one took it for one that was left
 
     def sweep(self) -> None:
         """Removes what earlier processes left. Only the writer may: it knows that no other bulk load is running."""
         shutil.rmtree(self.path / "bulk", ignore_errors=True)
-        readers = self.path / "readers"
-        with contextlib.suppress(FileNotFoundError), files.mapped_files(readers):
-            for reader in readers.iterdir():
-                process = reader.name.partition("-")[0]
-                if not (process.isdigit() and Path("/proc", process).exists()):
-                    shutil.rmtree(reader, ignore_errors=True)
+        with files.mapped_files(self.path):
+            self._sweep_readers()
+
+    def _sweep_readers(self) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            for path in (self.path / "readers").iterdir():
+                descriptor = _locked(path)
+                if descriptor is not None:
+                    shutil.rmtree(path, ignore_errors=True)
+                    os.close(descriptor)
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderDirectory:
+    """A secondary instance's own files."""
+
+    path: Path
+    _descriptor: int
+    """Holds the lock, also for processes in other containers."""
+
+    def remove(self) -> None:
+        shutil.rmtree(self.path, ignore_errors=True)
+        os.close(self._descriptor)
+
+
+def _locked(directory: Path) -> int | None:
+    """A descriptor with the lock; None if a living process has it, or the directory has just been removed."""
+    try:
+        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    return descriptor
 
 
 class Watermark:

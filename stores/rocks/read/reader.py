@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import shutil
 import weakref
 from collections.abc import Mapping
 from pathlib import Path
@@ -30,8 +29,9 @@ class RocksReader:
         self._sizes = sizes or Sizes(block_cache=8 << 20, write_buffer=1 << 20)
         self._process = os.getpid()
         self._seen = read_watermark(directory)
-        self._own_path = self._directory.new_reader()
-        self._clean_up = weakref.finalize(self, shutil.rmtree, self._own_path, ignore_errors=True)
+        own = self._directory.new_reader()
+        self._own_path = own.path
+        self._clean_up = weakref.finalize(self, own.remove)
         self._database: Database | None = None
         self._taken = 0
         try:

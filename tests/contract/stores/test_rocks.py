@@ -216,6 +216,22 @@ def test_a_reader_takes_its_own_files_away(store):
     assert not list(store.path.glob("readers/*"))
 
 
+def test_the_files_of_readers_that_were_killed_are_taken_away_by_the_next_one_and_those_of_living_ones_are_not(store):
+    store.open()
+    living = store.reader()
+    (kept,) = store.path.glob("readers/*")
+    open_and_end = (
+        "import os, sys; from pathlib import Path; from stores.rocks import RocksReader;"
+        "reader = RocksReader(Path(sys.argv[1]), {}); os._exit(0)"
+    )
+    for _ in range(2):
+        subprocess.run([sys.executable, "-c", open_and_end, str(store.path)], check=True)
+    assert len(list(store.path.glob("readers/*"))) == 2
+    store.reader().close()
+    assert list(store.path.glob("readers/*")) == [kept]
+    living.close()
+
+
 def test_a_reader_refuses_in_a_forked_process(store):
     store.open()
     reader = store.reader()
