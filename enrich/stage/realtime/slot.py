@@ -26,9 +26,8 @@ from enrich.stage.realtime.commits import commits_of
 from enrich.stage.realtime.counts import Counts
 from enrich.stage.realtime.notes import Note
 from enrich.stage.realtime.patience import Patience
-from enrich.stage.realtime.pieces import columns_of
+from enrich.stage.realtime.pieces import Done, Piece, Pieces, columns_of
 from enrich.stage.steps.leaving.records import WorkerPlan
-from enrich.stage.steps.step import Columns, Taking
 
 _log = logging.getLogger(__name__)
 
@@ -119,32 +118,6 @@ def _sessions(spec: SlotSpec, patience: Patience) -> Iterator[None]:
                 time.sleep(min(0.2, max(0.0, end - time.monotonic())))
 
 
-@dataclass
-class _Piece:
-    """Events on their way, and what does the work: it knows since when they wait."""
-
-    came: Came
-    taking: Taking
-
-    @property
-    def partition(self) -> Partition:
-        """The first one's; of a piece that waits all are of one."""
-        return self.came.topics[self.came.topic[0]], int(self.came.partition[0])
-
-    def worked(self) -> Columns | None:
-        """None: it has to wait still."""
-        from enrich.stage.worker.answers import NotYet
-
-        try:
-            return self.taking.taken()
-        except NotYet:
-            return None
-
-
-_Done = tuple[Came, Columns]
-"""Events with what all steps have made of them."""
-
-
 class _Session:
     """A consumer and a producer, from their start to the first error."""
 
@@ -169,7 +142,7 @@ class _Session:
         self._reached: dict[Partition, int] = {}
         """Ends of partitions: all before them has come. Behind the last record there may be the marker of a
         transaction, or what was aborted."""
-        self._waiting: dict[Partition, deque[_Piece]] = {}
+        self._waiting: dict[Partition, Pieces] = {}
         """Of these nothing more is read."""
         self._looked_at = self._committed_at = self._all_at = self._lags_at = 0.0
         self._group: Any = None
@@ -197,14 +170,15 @@ class _Session:
         if rest_s > 0:
             time.sleep(rest_s)
         came, now = self._take(), time.monotonic()
-        released: list[_Done] = []
+        queues: dict[Partition, Pieces] = {}
         if self._waiting and now - self._looked_at >= _LOOK_EVERY_S:
             self._looked_at = now
-            released = self._no_longer_waiting()
+            queues |= self._waiting
         if came is not None and len(came):
-            self._write(came, released)
-        elif released or now - self._committed_at >= _SAY_ALIVE_EVERY_S:
-            self._commit(released)
+            queues |= self._queued(came)
+        self._write(queues)
+        if now - self._committed_at >= _SAY_ALIVE_EVERY_S:
+            self._commit([])
         if came is not None:
             self._reached |= came.reached  # with the next commit: now all before it is committed, or waits
         return came is not None and len(came) > 0
@@ -222,65 +196,74 @@ class _Session:
         except KafkaException as exception:
             raise _reading_failed(exception) from exception
 
-    def _write(self, came: Came, released: Sequence[_Done] = ()) -> None:
-        """In halves, if what comes of it is more than a column of Arrow holds, or than there is memory for: an event
-        may become a thousand records."""
-        try:
-            done = [*released, *self._worked(came)]
-            if done:
-                self._commit(done)
-        except (pa.ArrowException, MemoryError):
-            if self._spec.plan.may_wait or len(came) == 1:
-                raise
-            middle = len(came) // 2
-            for part in came.part(0, middle), came.part(middle, len(came)):
-                self._write(part)
-
-    def _worked(self, came: Came) -> list[_Done]:
-        """What need not wait. What does is held, and what comes behind it in its partition."""
-        plan, done = self._spec.plan, []
+    def _queued(self, came: Came) -> Mapping[Partition, Pieces]:
+        """What can be worked on at once. What comes behind events that wait, in their partition, waits too."""
+        plan, queues = self._spec.plan, {}
         for one in came.by_partition() if plan.may_wait else [came]:
-            piece = _Piece(one, plan.operator.taking(columns_of(one)))
-            queue = self._waiting.get(piece.partition)
-            columns = piece.worked() if queue is None else None
-            if columns is not None:
-                done.append((one, columns))
-            elif queue is not None:
-                queue.append(piece)
+            piece = Piece(one, plan.operator.taking(columns_of(one)))
+            partition = one.topics[one.topic[0]], int(one.partition[0])
+            if partition in self._waiting:
+                self._waiting[partition].append(piece)
             else:
-                self._waiting[piece.partition] = deque([piece])
-                with kafka_errors():
-                    self._consumer.pause([TopicPartition(*piece.partition)])
-        return done
+                queues[partition] = deque([piece])
+        return queues
 
-    def _no_longer_waiting(self) -> list[_Done]:
-        done = []
-        for partition, queue in list(self._waiting.items()):
-            while queue and (columns := queue[0].worked()) is not None:
-                done.append((queue.popleft().came, columns))
-            if not queue:
+    def _write(self, queues: Mapping[Partition, Pieces]) -> None:
+        """What need not wait. Parts of a piece are written one by one, for the sake of memory."""
+        done: list[Done] = []
+        for partition, pieces in queues.items():
+            while pieces and self._is_worked(pieces, done):
+                if done[-1].is_part:
+                    self._commit(done)
+                    done = []
+            self._hold(partition, pieces)
+        if done:
+            self._commit(done)
+
+    def _is_worked(self, pieces: Pieces, done: list[Done]) -> bool:
+        """The first one: False if it has to wait. In halves, if what comes of it is more than a column of Arrow holds,
+        or than there is memory for: an event may become a thousand records."""
+        while True:
+            try:
+                one = pieces[0].done(self._spec.plan.leaving)
+            except (pa.ArrowException, MemoryError):
+                if len(pieces[0].came) == 1:
+                    raise
+                pieces.extendleft(reversed(pieces.popleft().halves()))
+                continue
+            if one is not None:
+                done.append(one)
+                pieces.popleft()
+            return one is not None
+
+    def _hold(self, partition: Partition, pieces: Pieces) -> None:
+        """Reads a partition only while nothing of it waits."""
+        if bool(pieces) == (partition in self._waiting):
+            return
+        with kafka_errors():
+            if pieces:
+                self._waiting[partition] = pieces
+                self._consumer.pause([TopicPartition(*partition)])
+            else:
                 del self._waiting[partition]
-                with kafka_errors():
-                    self._consumer.resume([TopicPartition(*partition)])
-        return done
+                self._consumer.resume([TopicPartition(*partition)])
 
-    def _commit(self, done: Sequence[_Done]) -> None:
-        records = [each for _, columns in done for each in self._spec.plan.leaving.records(columns)]
+    def _commit(self, done: Sequence[Done]) -> None:
         ends: dict[Partition, int] = {}
         if time.monotonic() - self._lags_at >= _LAGS_PERIOD_S:
             self._lags_at = time.monotonic()
             self._counts.lags = self._counts.lags.next_period()
-        for came, columns in done:
-            self._counts.add(columns)
-            ends |= came.ends()
+        for one in done:
+            self._counts.add(one.columns)
+            ends |= one.came.ends()
         for partition in [each for each in self._reached if each not in self._waiting]:
             end = self._reached.pop(partition)
             if end > ends.get(partition, self._ends[partition]):
                 ends[partition] = end
         with self._patience, self._producer.transaction():
             with self._producer.errors_of(f"transactional.id {self._id}"):
-                for each in records:
-                    self._outgoing.write(each, _DEADLINE_S)
+                for records in (each for one in done for each in one.records):
+                    self._outgoing.write(records, _DEADLINE_S)
             self._send(ends)
         self._ends |= ends
         self._committed_at = time.monotonic()

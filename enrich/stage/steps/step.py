@@ -64,7 +64,7 @@ class Operator:
         return take
 
     def taking(self, columns: Columns) -> "Taking":
-        return Taking(self.steps, columns)
+        return Taking([step.begin(None) for step in self.steps], columns)
 
     def run(self, batches: Iterator[tuple[pa.Array, ...]], pin: Pin | None) -> Iterator[pa.Array]:
         take = self.begin(pin)
@@ -77,12 +77,19 @@ class Operator:
 class Taking:
     """All steps of one batch. If one raises, the next call goes on with it: what was made before is kept."""
 
-    def __init__(self, steps: Sequence[Step], columns: Columns) -> None:
-        self._works = deque(step.begin(None) for step in steps)
-        self._columns = dict(columns)
+    def __init__(self, works: Sequence[Work], columns: Columns) -> None:
+        self._works = works
+        self._came = columns
+        self._left, self._columns = deque(works), dict(columns)
 
     def taken(self) -> Columns:
-        while self._works:
-            self._columns |= self._works[0](self._columns)
-            self._works.popleft()
+        while self._left:
+            self._columns |= self._left[0](self._columns)
+            self._left.popleft()
         return self._columns
+
+    def part(self, first: int, last: int) -> "Taking":
+        """Of some of the events, from the beginning: what is told of a batch is told of each part. How long the batch
+        has waited for rows is not forgotten."""
+        places = pa.array(range(first, last))
+        return Taking(self._works, {name: column.take(places) for name, column in self._came.items()})

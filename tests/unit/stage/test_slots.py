@@ -1,8 +1,10 @@
 """What slots note with their offsets, and which partitions they read."""
 
+import math
+import time
 from collections import Counter
 from contextlib import closing
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -19,9 +21,11 @@ from enrich.stage.realtime.counts import Counts, RecentLags
 from enrich.stage.realtime.notes import Note
 from enrich.stage.realtime.pieces import columns_of
 from enrich.stage.realtime.progress import Mark
-from enrich.stage.realtime.slot import _Session
-from enrich.stage.task.columns import TIMESTAMP
+from enrich.stage.realtime.slot import REST_S, _Session
+from enrich.stage.steps.step import Operator
+from enrich.stage.task.columns import OFFSET, TIMESTAMP
 from enrich.stage.task.report import BatchReport
+from enrich.stage.worker.answers import NotYet
 from enrich.tally.lags import NO_LAG, Lag
 from tests.support.seed import random_source
 
@@ -71,38 +75,139 @@ def test_a_record_may_have_any_time():
     times = np.array([-(2**63), -1, 0, 1_700_000_000_000_000_000, 2**63 - 1])
     nothing = pa.nulls(len(times), pa.binary())
     numbers = np.zeros(len(times), np.int32)
-    came = Came(["in"], numbers, numbers, np.arange(len(times)), times, nothing, nothing, pa.nulls(5, HEADERS))
-    assert columns_of(came)[TIMESTAMP].cast(pa.int64()).to_pylist()[1:3] == [-1_000, 0]
+    odd = Came(["in"], numbers, numbers, np.arange(len(times)), times, nothing, nothing, pa.nulls(5, HEADERS))
+    assert columns_of(odd)[TIMESTAMP].cast(pa.int64()).to_pylist()[1:3] == [-1_000, 0]
 
 
-class HalvingSession(_Session):
-    """For whom ten events are more than a column of Arrow holds."""
+class TooMuch:
+    """A step for which more than ten events are more than a column of Arrow holds. Those that are `waiting` wait."""
 
-    def __init__(self):
-        self._spec = cast(Any, SimpleNamespace(plan=SimpleNamespace(may_wait=False)))
-        self.written = []
+    needs, makes = (OFFSET,), MappingProxyType[str, pa.DataType]({})
 
-    def _worked(self, came):
-        if len(came) > 10 or 77 in came.offset:
+    def __init__(self, waiting):
+        self.waiting = waiting
+
+    def begin(self, pin):
+        assert pin is None
+        return self.taken
+
+    def taken(self, columns):
+        offsets = columns[OFFSET].to_pylist()
+        if self.waiting.intersection(offsets):
+            raise NotYet
+        if len(offsets) > 10 or 77 in offsets:
             raise pa.ArrowInvalid("offset overflow")
-        return [came]
+        return {}
+
+
+class OneSession(_Session):
+    """What comes is given, what it commits is kept: partition, offsets, and the offset behind."""
+
+    def __init__(self, may_wait=False, waiting=()):
+        self.step = TooMuch(set(waiting))
+        self.paused: set[Any] = set()
+        self.coming: list[Came] = []
+        self.written: list[Any] = []
+        plan = SimpleNamespace(
+            operator=Operator.of([self.step], ()), leaving=SimpleNamespace(records=lambda _: []), may_wait=may_wait
+        )
+        self._spec = cast(Any, SimpleNamespace(plan=plan))
+        self._consumer = cast(Any, SimpleNamespace(pause=self._pause, resume=self._resume))
+        self._waiting, self._reached = {}, {}
+        self._looked_at, self._committed_at = -math.inf, 0.0
+
+    def _pause(self, partitions):
+        self.paused.update((each.topic, each.partition) for each in partitions)
+
+    def _resume(self, partitions):
+        self.paused.difference_update((each.topic, each.partition) for each in partitions)
+
+    def _take(self):
+        self._looked_at, self._committed_at = -math.inf, time.monotonic() - REST_S
+        return self.coming.pop(0) if self.coming else None
 
     def _commit(self, done):
-        self.written += [(each.offset.tolist(), each.ends()) for each in done]
+        for each in done:
+            ((_, partition), end), *more = each.came.ends().items()
+            assert not more, "of one partition"
+            self.written.append((partition, each.came.offset.tolist(), end))
+
+    def offsets(self, partition):
+        return [offset for number, offsets, _ in self.written if number == partition for offset in offsets]
 
 
-def test_what_becomes_too_much_is_written_in_parts():
-    def came(offsets):
-        numbers, nothing = np.zeros(len(offsets), np.int32), pa.nulls(len(offsets), pa.binary())
-        return Came(["in"], numbers, numbers, offsets, offsets, nothing, nothing, pa.nulls(len(offsets), HEADERS))
+def came(offsets, partition=0):
+    numbers, nothing = np.zeros(len(offsets), np.int32), pa.nulls(len(offsets), pa.binary())
+    headers = pa.nulls(len(offsets), HEADERS)
+    return Came(["in"], numbers, numbers + partition, offsets, offsets, nothing, nothing, headers)
 
-    session = HalvingSession()
-    session._write(came(np.arange(35)))
-    assert [offset for offsets, _ in session.written for offset in offsets] == list(range(35))
-    assert all(ends == {("in", 0): offsets[-1] + 1} for offsets, ends in session.written)
+
+@pytest.mark.parametrize("may_wait", [False, True])
+def test_what_becomes_too_much_is_written_in_parts(may_wait):
+    session = OneSession(may_wait)
+    session.coming = [came(np.arange(35)), came(np.array([76, 77, 78]))]
+    assert session.turn()
+    assert session.offsets(0) == list(range(35))
+    assert all(end == offsets[-1] + 1 for _, offsets, end in session.written)
     with pytest.raises(pa.ArrowInvalid):
-        session._write(came(np.array([76, 77, 78])))
-    assert session.written[-1][0] == [76]
+        session.turn()
+    assert session.written[-1][1] == [76]
+
+
+def test_what_becomes_too_much_after_it_has_waited_is_written_in_parts():
+    session = OneSession(may_wait=True, waiting=[30, 37])
+    session.coming = [came(np.arange(35)), came(np.arange(35, 40)), came(np.arange(12), partition=1)]
+    while session.coming:
+        session.turn()
+    assert session.paused == {("in", 0)}
+    assert (session.offsets(0), session.offsets(1)) == ([], list(range(12))), "others do not wait for it"
+    session.step.waiting = {20, 37}
+    session.turn()
+    assert session.offsets(0) == []
+    session.step.waiting = {37}
+    session.turn()
+    assert session.offsets(0) == list(range(35))
+    assert session.paused == {("in", 0)}
+    session.step.waiting = set()
+    session.turn()
+    assert session.offsets(0) == list(range(40)), "in their order"
+    assert session.paused == set()
+
+
+def test_a_part_that_has_to_wait_holds_up_those_behind_it():
+    class Session(OneSession):
+        def _commit(self, done):
+            super()._commit(done)
+            if len(self.written) == 1:
+                self.step.waiting = {20}
+
+    session = Session(may_wait=True)
+    session.coming = [came(np.arange(35))]
+    session.turn()
+    assert session.offsets(0) == list(range(17))
+    assert session.paused == {("in", 0)}
+    session.step.waiting = set()
+    session.turn()
+    assert session.offsets(0) == list(range(35))
+    assert session.paused == set()
+
+
+def test_parts_of_a_batch_do_not_wait_again_for_what_the_whole_has_waited_for():
+    begun = []
+
+    class Waited:
+        """As a look-up: it knows since when its questions are asked."""
+
+        needs, makes = (OFFSET,), MappingProxyType[str, pa.DataType]({})
+
+        def begin(self, pin):
+            begun.append(pin)
+            return lambda columns: {"seen": columns[OFFSET]}
+
+    taking = Operator.of([Waited()], ()).taking({OFFSET: pa.array([5, 6, 7])})
+    assert taking.taken()["seen"].to_pylist() == [5, 6, 7]
+    assert taking.part(1, 3).taken()["seen"].to_pylist() == [6, 7]
+    assert len(begun) == 1
 
 
 class DeniedSession:
