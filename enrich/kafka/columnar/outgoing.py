@@ -13,8 +13,8 @@ class Outgoing(Protocol):
     """For the thread of one producer."""
 
     def write(self, records: Records, deadline_s: float) -> None:
-        """Queues the records in this order. Raises KafkaException, also if the queue is full for so long. Nobody is
-        told of their delivery: that is what transactions are for."""
+        """Queues the records in this order. Raises KafkaException, also if not all are queued after so long, as the
+        queue is full. Nobody is told of their delivery: that is what transactions are for."""
 
     def close(self) -> None:
         """Before the producer is let go."""

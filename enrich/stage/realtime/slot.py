@@ -27,12 +27,11 @@ from enrich.stage.realtime.counts import Counts
 from enrich.stage.realtime.notes import Note
 from enrich.stage.realtime.patience import Patience
 from enrich.stage.realtime.pieces import Done, Piece, Pieces, columns_of
+from enrich.stage.realtime.size import Size
 from enrich.stage.steps.leaving.records import WorkerPlan
 
 _log = logging.getLogger(__name__)
 
-MOST = 20_000
-"""Events of a piece."""
 REST_S = 0.02
 """After a commit. While its markers are being written, the coordinator tells a transaction that begins to come again,
 and each costs the brokers something."""
@@ -53,6 +52,9 @@ _PATIENCE_S = 75.0
 """For a transaction, or a start."""
 _DEADLINE_S = 30.0
 """For each call of the brokers."""
+_WRITING_S = 25.0
+"""Until all records of a transaction are queued. With the call that commits it this is less than the 60 s after which
+the brokers would end it, and shut this slot out."""
 
 
 @dataclass(frozen=True)
@@ -93,10 +95,10 @@ class _Doubt:
 
 
 def _sessions(spec: SlotSpec, patience: Patience) -> Iterator[None]:
-    pause, doubt = Backoff(0.2, 10.0), _Doubt()
+    pause, doubt, size = Backoff(0.2, 10.0), _Doubt(), Size()
     while True:
         try:
-            with closing(_Session(spec, patience)) as session:
+            with closing(_Session(spec, patience, size)) as session:
                 with patience:
                     session.begin()
                 while True:
@@ -121,9 +123,10 @@ def _sessions(spec: SlotSpec, patience: Patience) -> Iterator[None]:
 class _Session:
     """A consumer and a producer, from their start to the first error."""
 
-    def __init__(self, spec: SlotSpec, patience: Patience) -> None:
+    def __init__(self, spec: SlotSpec, patience: Patience, size: Size) -> None:
         self._spec = spec
         self._patience = patience
+        self._size = size
         self._connection = librdkafka_settings(from_wire(spec.pipeline).kafka)
         self._id = transactional_id(spec.group, spec.number)
         # A fetch is answered as soon as there is something; this is how often one without events is sent.
@@ -192,7 +195,7 @@ class _Session:
 
     def _take(self) -> Came | None:
         try:
-            return self._incoming.take(MOST, _LOOK_EVERY_S if self._waiting else _WAIT_S)
+            return self._incoming.take(self._size.most, _LOOK_EVERY_S if self._waiting else _WAIT_S)
         except KafkaException as exception:
             raise _reading_failed(exception) from exception
 
@@ -213,7 +216,7 @@ class _Session:
         done: list[Done] = []
         for partition, pieces in queues.items():
             while pieces and self._is_worked(pieces, done):
-                if done[-1].is_part:
+                if done[-1].is_part or sum(len(one.came) for one in done) >= self._size.most:
                     self._commit(done)
                     done = []
             self._hold(partition, pieces)
@@ -260,10 +263,11 @@ class _Session:
             end = self._reached.pop(partition)
             if end > ends.get(partition, self._ends[partition]):
                 ends[partition] = end
-        with self._patience, self._producer.transaction():
+        events, latest = sum(len(one.came) for one in done), time.monotonic() + _WRITING_S
+        with self._patience, self._size.of(events), self._producer.transaction():
             with self._producer.errors_of(f"transactional.id {self._id}"):
                 for records in (each for one in done for each in one.records):
-                    self._outgoing.write(records, _DEADLINE_S)
+                    self._outgoing.write(records, latest - time.monotonic())
             self._send(ends)
         self._ends |= ends
         self._committed_at = time.monotonic()

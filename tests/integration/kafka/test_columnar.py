@@ -121,6 +121,26 @@ def test_a_full_queue_is_waited_for(cluster, topic, outgoing):
     assert [value for _, value, _ in rows] == number.to_pylist()[123:]
 
 
+@pytest.mark.parametrize("incoming", [NativeIncoming, PlainIncoming])
+def test_records_are_taken_one_by_one_if_that_is_asked_for(cluster, topic, incoming):
+    producer = new_producer(cluster.connection)
+    for number in range(5):
+        producer.produce(topic, b"%d" % number)
+    assert producer.flush(GUARD_S) == 0
+    consumer, values = new_assigned_consumer(cluster.connection, "nobody"), []
+    with closing(consumer), closing(incoming(consumer)) as reading:
+        reading.begin([TopicPartition(topic, 0, 0)])
+
+        def is_all_there():
+            came = reading.take(1, 0.1)
+            if came is not None:
+                values.append(came.values.to_pylist())
+            return len(values) == 5
+
+        wait_until(is_all_there, what="all records")
+    assert values == [[b"%d" % number] for number in range(5)]
+
+
 @pytest.mark.parametrize("outgoing", [NativeOutgoing, PlainOutgoing])
 def test_what_the_client_refuses_is_an_error(cluster, topic, outgoing):
     producer = new_producer(cluster.connection, **{"message.max.bytes": 2_000})

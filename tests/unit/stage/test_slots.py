@@ -3,15 +3,19 @@
 import math
 import time
 from collections import Counter
-from contextlib import closing
+from contextlib import closing, contextmanager, nullcontext
+from dataclasses import replace
 from types import MappingProxyType, SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
-from enrich.base.errors import ConfigError, WouldLoseData
+from enrich.base.backoff import Backoff
+from enrich.base.errors import ConfigError, Fenced, Unreachable, WouldLoseData
+from enrich.kafka import kafka_errors
 from enrich.kafka.columnar import HEADERS, Came
 from enrich.stage.measure.metrics import StageMetrics
 from enrich.stage.realtime import slot
@@ -21,12 +25,14 @@ from enrich.stage.realtime.counts import Counts, RecentLags
 from enrich.stage.realtime.notes import Note
 from enrich.stage.realtime.pieces import columns_of
 from enrich.stage.realtime.progress import Mark
+from enrich.stage.realtime.size import MOST, Size
 from enrich.stage.realtime.slot import REST_S, _Session
 from enrich.stage.steps.step import Operator
 from enrich.stage.task.columns import OFFSET, TIMESTAMP
 from enrich.stage.task.report import BatchReport
 from enrich.stage.worker.answers import NotYet
 from enrich.tally.lags import NO_LAG, Lag
+from tests.support.clock import ManualClock
 from tests.support.seed import random_source
 
 
@@ -108,12 +114,13 @@ class OneSession(_Session):
         self.paused: set[Any] = set()
         self.coming: list[Came] = []
         self.written: list[Any] = []
+        self.transactions: list[int] = []
         plan = SimpleNamespace(
             operator=Operator.of([self.step], ()), leaving=SimpleNamespace(records=lambda _: []), may_wait=may_wait
         )
         self._spec = cast(Any, SimpleNamespace(plan=plan))
         self._consumer = cast(Any, SimpleNamespace(pause=self._pause, resume=self._resume))
-        self._waiting, self._reached = {}, {}
+        self._waiting, self._reached, self._size = {}, {}, Size()
         self._looked_at, self._committed_at = -math.inf, 0.0
 
     def _pause(self, partitions):
@@ -127,6 +134,7 @@ class OneSession(_Session):
         return self.coming.pop(0) if self.coming else None
 
     def _commit(self, done):
+        self.transactions.append(sum(len(each.came) for each in done))
         for each in done:
             ((_, partition), end), *more = each.came.ends().items()
             assert not more, "of one partition"
@@ -208,6 +216,117 @@ def test_parts_of_a_batch_do_not_wait_again_for_what_the_whole_has_waited_for():
     assert taking.taken()["seen"].to_pylist() == [5, 6, 7]
     assert taking.part(1, 3).taken()["seen"].to_pylist() == [6, 7]
     assert len(begun) == 1
+
+
+class SlowBrokers:
+    """They take a hundred records before a transaction's time is over. Without a consumer and a producer."""
+
+    def __init__(self, count):
+        self.count = count
+        self.tries = 0
+        self.open: list[int] = []
+        self.committed: list[int] = []
+        self.transactions: list[int] = []
+
+    @contextmanager
+    def transaction(self):
+        self.open = []
+        self.tries += 1
+        assert self.tries < 1_000, "the same again and again"
+        yield
+        self.committed += self.open
+        self.transactions.append(len(self.open))
+
+    def errors_of(self, where):
+        return kafka_errors(where)
+
+    def write(self, records, deadline_s):
+        assert deadline_s <= 25
+        self.open += records
+        if len(self.open) > 100:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+
+    def close(self):
+        pass
+
+
+class SlowSession(OneSession):
+    _commit = _Session._commit
+
+    def __init__(self, brokers, size, may_wait):
+        super().__init__(may_wait)
+        plan: Any = self._spec.plan
+        plan.operator, plan.leaving = Operator.of([], ()), SimpleNamespace(records=lambda columns: [self.ids(columns)])
+        self.brokers, self._size, self._id = brokers, size, "slot"
+        self._patience = cast(Any, nullcontext())
+        self._incoming = self._producer = self._outgoing = self._consumer = brokers
+        self._counts = cast(Any, SimpleNamespace(add=lambda _: None))
+        self._lags_at, self._ends = math.inf, {}
+        self.next = len(brokers.committed)
+
+    @staticmethod
+    def ids(columns):
+        return columns[OFFSET].to_pylist()
+
+    def begin(self):
+        pass
+
+    def _take(self):
+        first, self.next = self.next, min(self.next + self._size.most, self.brokers.count)
+        offsets = np.arange(first, self.next)
+        return replace(came(offsets), partition=offsets.astype(np.int32) % 3)
+
+    def _send(self, ends):
+        pass
+
+
+@pytest.mark.parametrize("may_wait", [False, True])
+def test_what_cannot_be_written_in_time_is_tried_with_fewer_events(monkeypatch, may_wait):
+    brokers = SlowBrokers(5_000)
+    monkeypatch.setattr(slot, "_Session", lambda _spec, _patience, size: SlowSession(brokers, size, may_wait))
+    monkeypatch.setattr(slot, "Backoff", lambda *_: Backoff(1e-6, 1e-6))
+    monkeypatch.setattr(slot, "REST_S", 0)
+    with closing(cast(Any, slot.run_slot(cast(Any, SimpleNamespace(number=0))))) as turns:
+        for _ in turns:
+            if len(brokers.committed) == brokers.count:
+                break
+    assert sorted(brokers.committed) == list(range(brokers.count))
+    assert max(brokers.transactions) <= 100
+
+
+def test_what_has_waited_is_written_in_transactions_of_that_size():
+    session = OneSession(may_wait=True, waiting=range(10))
+    session._size.most = 10
+    session.coming = [came(np.arange(10), partition) for partition in (0, 1, 2, 0, 1, 2)]
+    while session.coming:
+        session.turn()
+    assert session.written == []
+    session.step.waiting = set()
+    session.turn()
+    assert [session.offsets(partition) for partition in range(3)] == [list(range(10)) * 2] * 3
+    assert session.transactions == [10] * 6
+
+
+def test_a_transaction_has_more_events_again_once_they_are_written_quickly():
+    clock = ManualClock()
+    size = Size(lambda: clock.now_ms() / 1000)
+    for _ in range(20):
+        with pytest.raises(Unreachable), size.of(size.most):
+            raise Unreachable("slow")
+    assert size.most == 1
+    with size.of(0):
+        pass
+    assert size.most == 1, "without events it says nothing"
+    with size.of(1):
+        clock.advance(11_000)
+    assert size.most == 1, "twice as many might not be written in time"
+    for _ in range(20):
+        with size.of(size.most):
+            clock.advance(1_000)
+    assert size.most == MOST
+    with pytest.raises(Fenced), size.of(size.most):
+        raise Fenced("another")
+    assert size.most == MOST
 
 
 class DeniedSession:
