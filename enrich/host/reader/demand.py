@@ -1,6 +1,7 @@
 """Tells the agent which rows of tables on demand are needed. A look-up waits for none of this: a thread tells it.
 
-Each reader tells a key once in a while, however often it is looked up.
+Each reader tells a key once in a while, however often it is looked up. Not only once: it does not learn that the agent
+has given the key up, or that its row had to make room. An agent that knows better drops what it hears: 1 us a key.
 """
 
 import threading
@@ -24,9 +25,11 @@ _AT_ONCE = 20_000
 class Demands:
     """Of one reader. For one thread, but for the thread that it starts when there is something to tell."""
 
-    def __init__(self, tell: Tell) -> None:
+    def __init__(self, tell: Tell, clock: Callable[[], float] = time.monotonic) -> None:
         self._tell = tell
-        self._told: dict[str, tuple[float, set[bytes]]] = {}
+        self._clock = clock
+        self._told: dict[tuple[str, float], tuple[float, set[bytes]]] = {}
+        """By table and `again_s`: since when, and which."""
         self._untold: dict[str, dict[bytes, None]] = {}
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
@@ -34,22 +37,23 @@ class Demands:
 
     def note(self, table: str, keys: Sequence[bytes], again_s: float) -> None:
         """`again_s`: what was told before that is told again."""
-        now_s = time.monotonic()
-        since_s, told = self._told.get(table, (now_s, set()))
+        now_s = self._clock()
+        since_s, told = self._told.get((table, again_s), (now_s, set()))
         if now_s - since_s >= again_s or len(told) > _MOST_TOLD:
             since_s, told = now_s, set()
         new = [key for key in keys if key not in told]
         if not new:
             return
-        told.update(new)
-        self._told[table] = since_s, told
         with self._changed:
             untold = self._untold.setdefault(table, {})
-            untold |= dict.fromkeys(new[: _MOST_UNTOLD - len(untold)])
+            new = new[: _MOST_UNTOLD - len(untold)]
+            untold |= dict.fromkeys(new)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="demand", daemon=True)
                 self._thread.start()
             self._changed.notify()
+        told.update(new)
+        self._told[table, again_s] = since_s, told
 
     def forget(self) -> None:
         """What was told was told to an agent that is gone."""

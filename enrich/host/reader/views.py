@@ -20,6 +20,11 @@ from stores.rocks.read.view import RocksTable
 from stores.rocks.read.whole import WholeTable
 from stores.table import Found, Offsets, RowVersion, Status
 
+_MISSING_AGAIN_S, _OLD_AGAIN_S = 5.0, 30.0
+"""After this a key that is looked up still is told again. One that is old answers meanwhile."""
+
+Mask = npt.NDArray[np.bool_]
+
 
 @dataclass(frozen=True)
 class FreshView(ViewWrapper):
@@ -93,13 +98,14 @@ class OnDemandView(FreshView):
         found = super().lookup(keys, columns, as_of=as_of, pin=pin)
         oldest = SystemClock().now_ms() - self.refresh_ms
         is_old = pc.fill_null(pc.less(found.timestamp.cast(pa.int64()), oldest), False)
-        concerned = np.asarray(is_old) | may_be_loaded(found)
-        if concerned.any():
-            self.demands.note(self.name, distinct(keys, concerned), self.refresh_ms / 1000)
+        missing = may_be_loaded(found)
+        self._tell(keys, missing, _MISSING_AGAIN_S)
+        self._tell(keys, np.asarray(is_old) & ~missing, _OLD_AGAIN_S)
         return found
 
-
-Mask = npt.NDArray[np.bool_]
+    def _tell(self, keys: pa.Array, concerned: Mask, again_s: float) -> None:
+        if concerned.any():
+            self.demands.note(self.name, distinct(keys, concerned), min(again_s, self.refresh_ms / 1000))
 
 
 def may_be_loaded(found: Found) -> Mask:
