@@ -17,7 +17,7 @@ import pyarrow as pa
 from enrich.base.backoff import Backoff as Pauses
 from enrich.base.errors import BadRecord, Unreachable
 from enrich.endpoints.pages import LeftAlone
-from enrich.host.on_demand.paced import Paced
+from enrich.host.on_demand.paced import Paced, Rank, Turn
 from enrich.host.trouble import reason_of
 from stores.backoff import Backoff
 from stores.cache import ABSENT, Absent, Policy, RefreshAfterWriteCache
@@ -69,6 +69,15 @@ class Counts:
     """Answers that are no rows of the table, by reason."""
 
 
+@dataclass
+class _Asked:
+    """A key that is loaded because it is not there."""
+
+    tries: int = 0
+    """How often that has failed."""
+    turn: Turn | None = None
+
+
 class Loads:
     def __init__(self, source: KeySource, decoder: Decoder, plan: Plan, clock_s: Callable[[], float]) -> None:
         self._source = source
@@ -86,12 +95,11 @@ class Loads:
         """What came and is not published yet. None: there is no row."""
         self.counts = Counts()
         self.trouble: str | None = None
-        self._asked: dict[bytes, int] = {}
-        """Keys that are loaded because they are not there, and how often that has failed."""
+        self._asked: dict[bytes, _Asked] = {}
         self._landing: set[bytes] = set()
         """Those of them that came, and that the cache does not have yet."""
         self._needed: Counter[bytes] = Counter()
-        """Those that somebody waits for: they are not given up."""
+        """Those that somebody waits for: they are loaded first, and not given up."""
         self._failures = 0
         self._pauses = Pauses(0.5, 30.0)
         self._retries = Backoff(0.5, 30.0)
@@ -112,13 +120,17 @@ class Loads:
                 if len(self._asked) >= self._most and not is_needed:
                     self.counts.given_up += 1
                     continue
-                self._asked[key] = 0
-            self._submit(key)
+                self._asked[key] = _Asked()
+                self._submit(key)
 
     def need(self, keys: Sequence[bytes]) -> None:
-        """Until `need_not` they are tried for as long as it takes."""
+        """Until `need_not` they are tried for as long as it takes, before all others."""
         with self.changed:
-            self._needed.update(keys)
+            for key in keys:
+                asked = self._asked.get(key)
+                if asked is not None and asked.turn is not None and key not in self._needed:
+                    asked.turn = self._paced.sooner(asked.turn, Rank.NEEDED)
+                self._needed[key] += 1
         self.want(keys, is_needed=True)
 
     def need_not(self, keys: Sequence[bytes]) -> None:
@@ -163,8 +175,10 @@ class Loads:
         self._source.close()
 
     def _submit(self, key: bytes, delay_s: float = 0.0) -> None:
+        """Needs the lock."""
         if not self._is_closed:
-            self._paced.submit(partial(self._load, key), delay_s)
+            rank = Rank.NEEDED if key in self._needed else Rank.MISSING
+            self._asked[key].turn = self._paced.submit(partial(self._load, key), delay_s, rank)
 
     def _load(self, key: bytes) -> None:
         """In a thread of ours."""
@@ -177,17 +191,22 @@ class Loads:
                 self.landed.setdefault(key, None)
         except Exception:  # noqa: BLE001 - it was met in `load`, and it is tried again
             with self.changed:
-                self._asked[key] += 1
-                tries = self._asked[key]
-                is_given_up = tries >= _TRIES and key not in self._needed
-                self.counts.given_up += is_given_up
-            if not is_given_up:
-                self._submit(key, self._retries.delay_s(tries, random.random()))  # noqa: S311 - only spreads retries
-                return
+                asked = self._asked[key]
+                asked.tries += 1
+                if asked.tries < _TRIES or key in self._needed:
+                    self._submit(key, self._retries.delay_s(asked.tries, random.random()))  # noqa: S311 - only spreads
+                else:
+                    self.counts.given_up += 1
+                    self._end(key)
+            return
         with self.changed:
-            del self._asked[key]
-            self._landing.discard(key)
-            self.changed.notify_all()
+            self._end(key)
+
+    def _end(self, key: bytes) -> None:
+        """Needs the lock."""
+        del self._asked[key]
+        self._landing.discard(key)
+        self.changed.notify_all()
 
     def _require_row(self, value: bytes) -> None:
         for reason in self._decoder.decode(pa.array([value], pa.binary())).bad.values():

@@ -4,22 +4,47 @@ import heapq
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import IntEnum
 from itertools import count
 
 _AT_ONCE_S = 0.1
 """What may be started at once after a pause, as a time's worth of the rate."""
 
+Task = Callable[[], object]
+
+
+class Rank(IntEnum):
+    """Who waits for a task. Of those that are due the first rank begins first."""
+
+    NEEDED = 0
+    MISSING = 1
+    """Nobody, but there is no answer meanwhile."""
+    OLD = 2
+    """Nobody: there is an old answer."""
+
+
+@dataclass(order=True, slots=True)
+class Turn:
+    """Of a task that was submitted."""
+
+    due_s: float
+    number: int
+    task: Task | None = field(compare=False)
+    """None: it has begun, or has another turn."""
+
 
 class Paced:
-    """Tasks begin in the order in which they are due. They may not raise."""
+    """Of one rank, tasks begin in the order in which they are due. They may not raise."""
 
     def __init__(self, parallel: int, per_second: float, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._parallel = parallel
         self._each_s = 1 / per_second
         self._clock = clock
         self._changed = threading.Condition()
-        self._tasks: list[tuple[float, int, Callable[[], object]]] = []
+        self._turns: dict[Rank, list[Turn]] = {rank: [] for rank in Rank}
         self._numbers = count()
+        self._waiting = 0
         self._next_s = self._paused_until_s = 0.0
         self._threads: list[threading.Thread] = []
         self._idle = 0
@@ -27,20 +52,23 @@ class Paced:
 
     @property
     def waiting(self) -> int:
-        return len(self._tasks)
+        return self._waiting
 
-    def submit(self, task: Callable[[], object], delay_s: float = 0.0) -> None:
+    def submit(self, task: Task, delay_s: float = 0.0, rank: Rank = Rank.OLD) -> Turn:
         """Raises RuntimeError once it is closed."""
         with self._changed:
             if self._is_closed:
                 raise RuntimeError("the agent is stopping")
-            heapq.heappush(self._tasks, (self._clock() + delay_s, next(self._numbers), task))
-            if len(self._tasks) > self._idle and len(self._threads) < self._parallel:
-                # Not before they are needed: most tables are quiet at most times. One that is idle takes one of many.
-                thread = threading.Thread(target=self._run, name="on demand", daemon=True)
-                self._threads.append(thread)
-                thread.start()
-            self._changed.notify()
+            return self._put(task, delay_s, rank)
+
+    def sooner(self, turn: Turn, rank: Rank) -> Turn:
+        """If the task has not begun it gets another turn: it is due now."""
+        with self._changed:
+            if turn.task is None or self._is_closed:
+                return turn
+            task, turn.task = turn.task, None
+            self._waiting -= 1
+            return self._put(task, 0.0, rank)
 
     def pause(self, seconds: float) -> None:
         """None is begun for so long."""
@@ -51,26 +79,51 @@ class Paced:
         """Forgets what has not begun, and waits for what has."""
         with self._changed:
             self._is_closed = True
-            self._tasks.clear()
+            self._waiting = 0
+            for turns in self._turns.values():
+                turns.clear()
             self._changed.notify_all()
         end = self._clock() + patience_s
         for thread in self._threads:
             thread.join(max(0.0, end - self._clock()))
 
+    def _put(self, task: Task, delay_s: float, rank: Rank) -> Turn:
+        turn = Turn(self._clock() + delay_s, next(self._numbers), task)
+        heapq.heappush(self._turns[rank], turn)
+        self._waiting += 1
+        if self._waiting > self._idle and len(self._threads) < self._parallel:
+            # Not before they are needed: most tables are quiet at most times. One that is idle takes one of many.
+            thread = threading.Thread(target=self._run, name="on demand", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+        self._changed.notify()
+        return turn
+
     def _run(self) -> None:
         while (task := self._next()) is not None:
             task()
 
-    def _next(self) -> Callable[[], object] | None:
+    def _next(self) -> Task | None:
         with self._changed:
             while not self._is_closed:
-                now_s = self._clock()
-                if self._tasks:
-                    start_s = max(self._tasks[0][0], self._next_s, self._paused_until_s)
-                    if start_s <= now_s:
-                        self._next_s = max(self._next_s, now_s - _AT_ONCE_S) + self._each_s
-                        return heapq.heappop(self._tasks)[2]
+                now_s, earliest_s = self._clock(), max(self._next_s, self._paused_until_s)
+                first = self._first(now_s) if earliest_s <= now_s else None
+                if first is not None:
+                    self._next_s = max(self._next_s, now_s - _AT_ONCE_S) + self._each_s
+                    return first
+                dues = [turns[0].due_s for turns in self._turns.values() if turns]
                 self._idle += 1
-                self._changed.wait(start_s - now_s if self._tasks else None)
+                self._changed.wait(max(earliest_s, min(dues)) - now_s if dues else None)
                 self._idle -= 1
+        return None
+
+    def _first(self, now_s: float) -> Task | None:
+        """Of those that are due."""
+        for turns in self._turns.values():
+            while turns and turns[0].due_s <= now_s:
+                turn = heapq.heappop(turns)
+                task, turn.task = turn.task, None
+                if task is not None:
+                    self._waiting -= 1
+                    return task
         return None

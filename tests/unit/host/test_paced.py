@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from enrich.host.on_demand.paced import Paced
+from enrich.host.on_demand.paced import Paced, Rank
 from tests.support.waiting import wait_until
 
 
@@ -27,6 +27,26 @@ def test_tasks_begin_in_the_order_in_which_they_are_due() -> None:
     hold.set()
     wait_until(lambda: len(done) == 3, what="all tasks")
     assert done == ["first", "second", "late"]
+    paced.close(60)
+
+
+def test_of_those_that_are_due_the_first_rank_begins_first() -> None:
+    done: list[str] = []
+    paced, hold = Paced(1, 1_000), threading.Event()
+    paced.submit(lambda: hold.wait(60))
+    wait_until(lambda: not paced.waiting, what="its begin")
+    paced.submit(lambda: done.append("old"))
+    missing = paced.submit(lambda: done.append("missing"), 0.0, Rank.MISSING)
+    late = paced.submit(lambda: done.append("late"), 1_000.0, Rank.MISSING)
+    paced.submit(lambda: done.append("needed"), 0.0, Rank.NEEDED)
+    assert paced.sooner(late, Rank.NEEDED) is not late
+    assert paced.sooner(late, Rank.NEEDED) is late, "it has another turn"
+    assert paced.waiting == 4
+    hold.set()
+    wait_until(lambda: len(done) == 4, what="all tasks")
+    assert done == ["needed", "late", "missing", "old"]
+    assert paced.sooner(missing, Rank.NEEDED) is missing, "it has begun"
+    assert paced.waiting == 0
     paced.close(60)
 
 
