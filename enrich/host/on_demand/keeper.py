@@ -111,7 +111,7 @@ class OnDemandKeeper:
         try:
             with changed:
                 left = list(keys)
-                while left := [key for key in left if not self._is_settled(key)]:
+                while not self._are_settled(left):
                     left_s = end_s - time.monotonic()
                     if left_s <= 0 or self._stopping.is_set() or not changed.wait(left_s):
                         break
@@ -120,6 +120,13 @@ class OnDemandKeeper:
         if self._stopping.is_set():
             raise Unreachable("the agent ends", next_step="ask the next one")
         return self._store.seq
+
+    def _are_settled(self, left: list[bytes]) -> bool:
+        """Takes away those that are, from the end to the first that is not: whoever waits is woken for each key that
+        lands, and to look at all of them each time would take a core."""
+        while left and self._is_settled(left[-1]):
+            left.pop()
+        return not left
 
     def _is_settled(self, key: bytes) -> bool:
         return not (self._loads.is_asked(key) or key in self._loads.landed or key in self._handed)

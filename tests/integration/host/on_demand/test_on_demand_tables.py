@@ -151,6 +151,23 @@ def test_who_waits_waits_for_what_is_there_and_what_is_not(folder):
         assert agent.rows() == {"ann": 1}
 
 
+def test_who_waits_for_many_keys_does_not_look_at_all_of_them_whenever_one_comes(folder, monkeypatch):
+    rows = {f"k{number}": {"rps": number} for number in range(300)}
+    looked, is_settled = [], OnDemandKeeper._is_settled
+
+    def look(keeper, key):
+        looked.append(key)
+        return is_settled(keeper, key)
+
+    monkeypatch.setattr(OnDemandKeeper, "_is_settled", look)
+    with rows_by_key(**rows) as source, loader_agent(folder, section(source)) as agent, ThreadPoolExecutor(1) as pool:
+        agent.until_ready()
+        waiting = pool.submit(keeper(agent).wait, [key.encode() for key in rows], 600.0)
+        agent.until(lambda _: waiting.done(), "the answer")
+        assert len(agent.rows()) == 300
+    assert len(looked) < 5 * 300
+
+
 def test_who_waits_when_the_agent_ends_is_told_to_ask_the_next_one(folder):
     with rows_by_key(ann={"rps": 1}) as source, loader_agent(folder, section(source)) as agent:
         agent.until_ready()
