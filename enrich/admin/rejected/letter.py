@@ -62,6 +62,11 @@ class Letter:
         return self.name if self.place is None else self.name.removeprefix(self.origin).removeprefix("/")
 
     @property
+    def topic_id(self) -> str:
+        """Of the topic in which its record stood, if its sender has told it: offsets of another one do not compare."""
+        return self.sender.partition("/")[2]
+
+    @property
     def is_cut(self) -> bool:
         return len(self.value) < self.length or self.lacks_key_or_headers
 

@@ -104,20 +104,20 @@ class Replay:
         """The newer record by letter name, for letters of compacted topics."""
         found: dict[str, RecordId] = {}
         for topic in {letter.topic for letter in some if self._is_compacted(letter.topic)}:
-            names = {
-                Origin(letter.key, *letter.place[1:], letter.timestamp): letter.name
+            of = {
+                Origin(letter.key, *letter.place[1:], letter.timestamp): letter
                 for letter in some
                 if letter.topic == topic and letter.key is not None and letter.place is not None
             }
-            for origin, newer in newer_records(self._cluster, topic, names, self._report).items():
-                found[names[origin]] = newer
+            for origin, newer in newer_records(self._cluster, topic, of, self._report).items():
+                found[of[origin].name] = newer
             # If two letters have the same key, the later one is the newer record of the earlier one.
-            latest: dict[tuple[bytes, int], Origin] = {}
-            for origin in sorted(names, key=lambda one: one.offset):
-                before = latest.get((origin.key, origin.partition))
-                if before is not None:
-                    found.setdefault(names[before], RecordId(topic, origin.partition, origin.offset))
-                latest[origin.key, origin.partition] = origin
+            latest: dict[tuple[bytes, int, str], Origin] = {}
+            for origin in sorted(of, key=lambda one: one.offset):
+                same = origin.key, origin.partition, of[origin].topic_id
+                if same in latest:
+                    found.setdefault(of[latest[same]].name, RecordId(topic, origin.partition, origin.offset))
+                latest[same] = origin
         return found
 
     def _is_compacted(self, topic: str) -> bool | None:

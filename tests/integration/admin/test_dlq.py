@@ -42,10 +42,10 @@ def config(write_config, topics):
 def bury(cluster, topics):
     """Writes dead letters of records that need not be there."""
 
-    def write(*origins, reason="missing user", **options):
+    def write(*origins, reason="missing user", sender="", **options):
         with DeliveringProducer(cluster.connection) as producer:
             for origin in origins:
-                letter = dead_letter(origin, reason, stage="enrich", sender="", **options)
+                letter = dead_letter(origin, reason, stage="enrich", sender=sender, **options)
                 # Named by its place alone, as earlier releases did.
                 producer.produce(topics[2], letter.key.removesuffix(b"/"), letter.value, headers=letter.headers)
 
@@ -222,6 +222,74 @@ def test_a_record_that_can_be_a_row_by_now_goes_back_unless_its_key_has_somethin
         (b'{"plan": "a"}', [("enrich.replays", b"1")]),
     ]
     assert replayable(brokers, table, good)[1] == {NEWER: good}  # it was sent: by whoever was killed right then
+
+
+@pytest.fixture
+def made_again(cluster, topics):
+    """Ann had a record far behind in the topic of rows: `rejected` is called with it. The topic was made again, and now
+    she has one near its beginning, with `more` records behind."""
+
+    def make(more, rejected):
+        _, rows, _ = topics
+        bad, good = b'{"plan": "a"}', b'{"plan": "b"}'
+        cluster.produce(rows, [(b"ann", b"%d" % number) for number in range(20)])
+        cluster.produce(rows, [(b"ann", bad)])
+        old = next(message for message in cluster.messages(rows) if message.value() == bad)
+        rejected(old)
+        cluster.make_again(rows, partitions=2)
+        cluster.produce(rows, [(b"ann", good)])
+        (new,) = cluster.messages(rows)
+        assert new.partition() == old.partition() and new.offset() < old.offset()
+        cluster.produce(rows, [(b"k%d" % number, good) for number in range(100 if more else 0)])
+
+    return make
+
+
+@pytest.mark.parametrize("more", [False, True])
+def test_what_was_quarantined_does_not_hide_a_row_of_the_topic_that_was_made_again(config, made_again, more):
+    records = []
+
+    def quarantine(ann):
+        place = ann.partition(), ann.offset(), ann.timestamp()[1]
+        records.append(Quarantined("users", *place, ann.key(), ann.value(), "no such schema", 0))
+
+    made_again(more, quarantine)
+    pipeline = load(config)
+    good, left, newer = replayable(Cluster(pipeline.kafka), topic_tables(pipeline)["users"], records)
+    assert (good, left) == ([], {NEWER: records})
+    assert newer[records[0]].offset < records[0].offset
+
+
+@pytest.mark.parametrize("more", [False, True])
+def test_letters_do_not_hide_a_row_of_the_topic_that_was_made_again(config, cluster, topics, bury, made_again, more):
+    _, rows, _ = topics
+
+    def reject(ann):
+        lost = Origin(rows, ann.partition(), ann.offset() + 1, b"lost", b"l")
+        bury(Origin(rows, ann.partition(), ann.offset(), ann.key(), ann.value()), lost)
+
+    made_again(more, reject)
+    done = enrich("dlq", "replay", "--all", "-c", config, "--json")
+    (outcome,) = lines(done)
+    assert (done.returncode, outcome["replayed"]) == (1, 1)
+    assert [message.value() for message in cluster.messages(rows) if message.key() == b"ann"] == [b'{"plan": "b"}']
+
+
+def test_offsets_of_letters_are_not_compared_with_those_of_the_topic_that_was_made_again(
+    config, cluster, topics, bury, made_again
+):
+    _, rows, _ = topics
+
+    def reject(ann, sender="test.enrich/old-id"):
+        bury(Origin(rows, ann.partition(), ann.offset(), ann.key(), ann.value()), sender=sender)
+
+    made_again(False, reject)
+    (new,) = cluster.messages(rows)
+    reject(new, "test.enrich/new-id")
+    done = enrich("dlq", "replay", "--all", "-c", config, "--json")
+    assert (done.returncode, lines(done)[0]["replayed"]) == (1, 1)
+    assert {message.value() for message in cluster.messages(rows)} == {new.value()}
+    assert set(listed(config)) == {f"{rows}/{new.partition()}/20/test.enrich/old-id"}
 
 
 def test_a_dlq_of_somebody_else_is_refused_and_a_broker_away_ends_with_3(config, write_config, topics):
