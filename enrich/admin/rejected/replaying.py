@@ -52,25 +52,38 @@ class Replay:
         self.outcome = Replayed()
 
     def run(self, selection: Selection, *, dry: bool = False) -> Replayed:
-        """After a kill the same call continues: replayed letters have a tombstone and are not found again."""
+        """After a kill the same call continues: replayed letters have a tombstone and are not found again. `dry`: only
+        finds out what it would do; a replay that is under way goes on."""
         if not self._cluster.topics.exists(self._dlq):
             return self.outcome
+        if dry:
+            for _ in self._found(selection):
+                pass
+        else:
+            self._send_all(selection)
+        return self.outcome
+
+    def _send_all(self, selection: Selection) -> None:
         identity = f"enrich.dlq.{self._dlq}"
         producer = WholeTransactions(self._cluster.connection, identity, deadline_s=self._cluster.deadline_s)
         with closing(producer):
             # Must come before anything is read: it settles the last transaction of a killed replay.
             producer.start()
-            found = letters(self._cluster, self._dlq, selection, self._report)
-            while some := list(islice(found, _AT_A_TIME)):
-                ready = list(self._ready(some))
-                if not dry and ready:
+            for ready in self._found(selection):
+                if ready:
                     with producer.transaction():
                         for letter, way in ready:
                             self._send(producer, letter, way)
-                self.outcome.replayed += len(ready)
-                self._report(f"{self.outcome.replayed:,} letters replayed")
             producer.settle()
-        return self.outcome
+
+    def _found(self, selection: Selection) -> Iterator[Sequence[tuple[Letter, Way]]]:
+        """The letters that can be replayed, some at a time. They count as replayed when the next are asked for."""
+        found = letters(self._cluster, self._dlq, selection, self._report)
+        while some := list(islice(found, _AT_A_TIME)):
+            ready = list(self._ready(some))
+            yield ready
+            self.outcome.replayed += len(ready)
+            self._report(f"{self.outcome.replayed:,} letters replayed")
 
     def _ready(self, some: Sequence[Letter]) -> Iterator[tuple[Letter, Way]]:
         found = [(letter, self._ways.of(letter)) for letter in some]

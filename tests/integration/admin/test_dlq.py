@@ -1,6 +1,7 @@
 """`enrich dlq` and changes of a quarantine: each letter goes back once, as it was, and never over something newer."""
 
 import time
+from contextlib import closing
 from functools import partial
 
 import pytest
@@ -12,6 +13,7 @@ from enrich.host.tables import topic_tables
 from enrich.kafka import DeliveringProducer
 from enrich.kafka.records import headers_of
 from enrich.kafka.writing.dead_letters import Origin, dead_letter
+from enrich.kafka.writing.whole_transactions import WholeTransactions
 from stores.protocol import Quarantined
 from tests.support.commands import enrich, enrich_process, lines
 from tests.support.ending import stop_agent_of
@@ -158,6 +160,18 @@ def test_a_replay_that_is_killed_again_and_again_sends_each_letter_once(config, 
     assert done.returncode == 0, done.stderr
     assert cluster.ids(events) == dict.fromkeys(range(number), 1)
     assert listed(config) == {}
+
+
+def test_a_dry_run_does_not_shut_out_a_replay_that_is_under_way(config, cluster, topics, bury):
+    events, _, dlq = topics
+    bury(Origin(events, 0, 1, b"ann", b"1"))
+    with closing(WholeTransactions(cluster.connection, f"enrich.dlq.{dlq}")) as replay:
+        replay.start()
+        with replay.transaction():
+            replay.produce_one(events, b"ann", b"1")
+            dry = enrich("dlq", "replay", "--all", "--dry-run", "-c", config, "--json")
+            assert lines(dry)[-1] == {"dlq": dlq, "done": False, "replayed": 1, "skipped": {}}
+    assert cluster.ids(events) == {1: 1}
 
 
 def test_records_of_a_dlq_that_are_no_letters_are_counted_shown_and_left_alone(config, cluster, topics, bury):
