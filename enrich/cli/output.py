@@ -1,8 +1,11 @@
-"""What commands show to people: progress, times, bytes."""
+"""What commands show to people, and ask them: progress, times, bytes, whether to go on."""
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+
+import typer
 
 
 def time_text(milliseconds: int | None) -> str:
@@ -45,3 +48,13 @@ def counting(what: str) -> Iterator[Callable[[str], None]]:
         return
     with console.status(what) as status:
         yield lambda progress: status.update(f"{what}: {progress}")
+
+
+def says_yes(question: str) -> bool:
+    """Asks a person at a terminal."""
+    # Not typer.confirm: it asks on stdout, which is for what was done.
+    typer.echo(f"{question} [y/N]: ", nl=False, err=True)
+    answer = sys.stdin.readline()
+    if not answer:
+        raise typer.Abort
+    return answer.strip().lower() in ("y", "yes")

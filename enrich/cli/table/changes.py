@@ -9,7 +9,7 @@ import typer
 
 from enrich.base.json_lines import print_json
 from enrich.cli.options import KAFKA_S, READY_S, ConfigFile, KafkaDeadline, Purges, ReadyDeadline, TableName
-from enrich.cli.output import counting
+from enrich.cli.output import counting, says_yes
 from enrich.cli.table.ready import how_far, load_topic_table
 from enrich.cli.table.table import AsJson
 
@@ -174,7 +174,7 @@ def _file_type(given: str | None) -> "FileType | None":
 
 def _confirmed(table: str, counts: "Counts") -> bool:
     deletes = f" and delete {counts.deleted:,}" if counts.deleted else ""
-    return typer.confirm(f"write {counts.written:,} rows of table {table}{deletes}?")
+    return says_yes(f"write {counts.written:,} rows of table {table}{deletes}?")
 
 
 def _show_load(table: str, topic: str, counts: "Counts", seconds: float, *, done: bool, as_json: bool) -> None:

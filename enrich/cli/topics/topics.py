@@ -8,7 +8,7 @@ import typer
 from enrich.base.exits import DIFFERENCE, WOULD_LOSE_DATA
 from enrich.base.json_lines import print_json
 from enrich.cli.options import KAFKA_S, ConfigFile, JsonLines, KafkaDeadline
-from enrich.cli.output import counting
+from enrich.cli.output import counting, says_yes
 
 if TYPE_CHECKING:
     from enrich.admin.topics.checking import Checked
@@ -177,7 +177,7 @@ def _ask() -> None:
 
     if not sys.stdin.isatty():
         raise WouldLoseData("nothing was changed", next_step="add --yes, or --plan and the plan's name, to do it")
-    if not typer.confirm("make these changes?"):
+    if not says_yes("make these changes?"):
         raise typer.Exit(WOULD_LOSE_DATA)
 
 
