@@ -66,13 +66,21 @@ def apply(
         return
     if found.to_do and not yes and plan_name is None:
         _ask()
-    done: list[Step] = []
-    apply_plan(cluster, wanted, found, done.append)
-    if json:
-        for step in done:
+    done = 0
+
+    def report(step: "Step") -> None:
+        nonlocal done
+        done += 1
+        if json:
             print_json({"done": True, **_as_fields(step)})
-    else:
-        typer.echo(f"{len(done)} of {len(found.to_do)} changes made")
+        else:
+            typer.echo(f"{step.topic}: {step.what} is {step.after}")
+
+    try:
+        apply_plan(cluster, wanted, found, report)
+    finally:
+        if not json:
+            typer.echo(f"{done} of {len(found.to_do)} changes made")
     if found.refused:
         raise typer.Exit(WOULD_LOSE_DATA)
 

@@ -138,6 +138,25 @@ def edges(write_config, cluster, name):
     return config, f"test.{route}.retry_in.1m", f"test.{route}.retry_out"
 
 
+@pytest.mark.parametrize("as_json", [True, False])
+def test_what_was_done_is_said_also_when_something_then_fails(write_config, cluster, name, as_json):
+    # Kafka refuses a topic whose name differs in dots and underscores alone.
+    names = [f"{name}.x", f"{name}_x"]
+    tables = [f"  t{number}: {{topic: {each}, format: string}}\n" for number, each in enumerate(names)]
+    config = write_config(f"tables:\n{''.join(tables)}topics:\n  '*': {{partitions: 3}}\n")
+    applied = enrich("topics", "apply", "--yes", "-c", config, *(["--json"] if as_json else []))
+    assert applied.returncode == 2, applied.stderr
+    assert [cluster.topics.exists(each) for each in names] == [True, False]
+    if as_json:
+        done = [(step["topic"], step["what"], step["after"]) for step in lines(applied) if step.get("done")]
+        assert (names[0], "partitions", "3") in done
+        assert {topic for topic, *_ in done} == {names[0]}
+    else:
+        assert f"\n{names[0]}: partitions is 3\n" in applied.stdout
+        assert f"\n{names[1]}: " not in applied.stdout
+        assert " changes made" in applied.stdout.splitlines()[-1]
+
+
 def test_the_topics_of_a_route_take_what_its_topic_takes_and_keep_it_for_as_long_as_it_is_tried(write_config, cluster):
     name = f"edges.{time.time_ns()}"
     config, waiting, out = edges(write_config, cluster, name)
