@@ -84,6 +84,7 @@ def _of_topics(cluster: Cluster, pipeline: Pipeline) -> Iterator[Verdict]:
         existing = matching_topics(pipeline, cluster)
         wanted = wanted_topics(pipeline, existing)
         actual, notes = actual_topics(cluster, needed(wanted)), read_notes(cluster)
+        wanted = as_others_are(cluster, wanted, actual)
     except EnrichError as error:
         yield bad("topics", error.what, error.next_step)
         return
@@ -93,7 +94,7 @@ def _of_topics(cluster: Cluster, pipeline: Pipeline) -> Iterator[Verdict]:
             findings += 1
             what = f"stage {name}: there is no topic of the pattern {stage.source.topic_pattern} that this user may see"
             yield bad("topics", what, "make one, or correct topic_pattern: the stage does not start without one")
-    for name, topic in as_others_are(wanted, actual).items():
+    for name, topic in wanted.items():
         checked = check_topic(cluster, topic, actual.get(name), notes.get(name), deep=False)
         findings += len(checked.findings)
         for finding in checked.findings:

@@ -93,6 +93,19 @@ def _settings(cluster: Cluster, names: Collection[str]) -> Mapping[str, Mapping[
     return found
 
 
+def largest_by_default(cluster: Cluster) -> int | None:
+    """The largest record of a topic that has no setting of its own, in bytes; None if the brokers do not tell this user
+    their settings."""
+    resource = ConfigResource(ConfigResource.Type.BROKER, str(cluster.description.nodes[0].id))
+    with kafka_errors():
+        futures = cluster.admin.describe_configs([resource], request_timeout=cluster.deadline_s)
+    try:
+        entry = cluster.ask(futures, "the brokers' settings").get("message.max.bytes")
+    except ConfigError:
+        return None
+    return None if entry is None or entry.value is None else int(entry.value)
+
+
 def _actual(name: str, description: Any, entries: Mapping[str, Any] | EnrichError) -> Actual:
     partitions = tuple(
         Partition(part.id, None if part.leader is None else part.leader.id, len(part.replicas), len(part.isr))

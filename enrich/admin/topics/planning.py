@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from enrich.admin.cluster import Cluster
 from enrich.admin.rights import lacks
-from enrich.admin.topics.actual import Actual, actual_topics
+from enrich.admin.topics.actual import Actual, actual_topics, largest_by_default
 from enrich.admin.topics.notes import Note, read_notes
 from enrich.admin.topics.uses import Use
 from enrich.admin.topics.wanted import DEFAULT_PARTITIONS, Wanted, made_alike
@@ -64,7 +64,7 @@ def plan_for(cluster: Cluster, wanted: Mapping[str, Wanted]) -> Plan:
     notes = read_notes(cluster)
     steps = [
         step
-        for name, topic in as_others_are(wanted, actual).items()
+        for name, topic in as_others_are(cluster, wanted, actual).items()
         for step in _steps(topic, actual.get(name), notes.get(name), cluster.brokers)
     ]
     return Plan(tuple(steps), len(wanted))
@@ -76,15 +76,17 @@ def needed(wanted: Mapping[str, Wanted]) -> list[str]:
     return list(dict.fromkeys([*wanted, *followed]))
 
 
-def as_others_are(wanted: Mapping[str, Wanted], actual: Mapping[str, Actual]) -> dict[str, Wanted]:
-    """With what follows from how other topics are on the brokers."""
-    return {name: _as_another_is(topic, actual) for name, topic in wanted.items()}
+def as_others_are(cluster: Cluster, wanted: Mapping[str, Wanted], actual: Mapping[str, Actual]) -> dict[str, Wanted]:
+    """With what follows from how other topics are on the brokers, or will be once they are made."""
+    missing = [each.alike for each in wanted.values() if each.alike is not None and each.alike.topic not in actual]
+    by_default = largest_by_default(cluster) if any(each.wishes.max_message is None for each in missing) else None
+    return {name: _as_another_is(topic, actual, by_default) for name, topic in wanted.items()}
 
 
-def _as_another_is(wanted: Wanted, actual: Mapping[str, Actual]) -> Wanted:
+def _as_another_is(wanted: Wanted, actual: Mapping[str, Actual], by_default: int | None) -> Wanted:
     other = None if wanted.alike is None else actual.get(wanted.alike.topic)
     if other is None:
-        return made_alike(wanted, None, None)
+        return made_alike(wanted, None, by_default)
     largest = other.settings.get("max.message.bytes")
     return made_alike(wanted, len(other.partitions), None if largest is None else int(largest))
 

@@ -106,7 +106,7 @@ def _alike(pipeline: Pipeline, uses: list[Used]) -> Alike | None:
 
 def made_alike(wanted: Wanted, partitions: int | None, largest: int | None) -> Wanted:
     """What a topic needs that takes all records of another one. `partitions`, `largest`: how many that one has now, and
-    its largest record in bytes; None if it does not exist."""
+    its largest record in bytes; None if it does not exist, or that is not known."""
     if wanted.alike is None:
         return wanted
     other, wishes = wanted.alike.wishes, wanted.wishes

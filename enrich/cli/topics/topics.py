@@ -106,7 +106,7 @@ def check(
     actual, notes = actual_topics(cluster, needed(wanted)), read_notes(cluster)
     bad = 0
     with counting("checking") as report:
-        for name, topic in as_others_are(wanted, actual).items():
+        for name, topic in as_others_are(cluster, wanted, actual).items():
             checked = check_topic(cluster, topic, actual.get(name), notes.get(name), report, deep=not settings_only)
             bad += bool(checked.findings)
             _show_checked(checked, json)

@@ -4,7 +4,10 @@ import time
 
 import pytest
 
+from enrich.dev import Stack
+from enrich.dev.servers import kafka
 from tests.support.commands import enrich, lines
+from tests.support.topics import Cluster
 from tests.support.waiting import wait_until
 
 
@@ -178,6 +181,22 @@ def test_the_topics_of_a_route_take_what_its_topic_takes_and_keep_it_for_as_long
     assert left.returncode == 0, left.stdout
     checked = enrich("topics", "check", "-c", config)
     assert checked.returncode == 0, checked.stdout
+
+
+def test_a_plan_is_done_whole_also_where_brokers_take_larger_records_than_most(write_config, tmp_path, monkeypatch):
+    monkeypatch.setitem(kafka._SETTINGS, "message.max.bytes", "3000000")
+    with Stack(tmp_path / "stack") as stack:
+        servers = stack.up().bootstrap_servers
+        to = "{http: {url: 'https://example.org/events'}}"
+        # Its topics are made before and after the one that they follow.
+        route = f"{{topic: events, to: {to}, retries: [1m], max_age: 2d, dlq: dead}}"
+        config = write_config(f"expel:\n  plays: {route}\n", servers=servers)
+        applied = enrich("topics", "apply", "--yes", "-c", config)
+        assert applied.returncode == 0, applied.stdout + applied.stderr
+        topics = Cluster({"bootstrap.servers": servers}).topics
+        sizes = [topics.settings(name)["max.message.bytes"] for name in ("events", "dead", "test.plays.retry_out")]
+        assert sizes == ["3000000", *[str(3_000_000 + 2**16)] * 2]
+        assert enrich("topics", "plan", "-c", config).returncode == 0
 
 
 def test_topics_that_a_stage_finds_by_a_pattern_are_known_and_left_as_they_are(write_config, cluster, name):
