@@ -309,7 +309,8 @@ class OnDemandKeeper:
         try:
             for batch in kept.living.to_batches():
                 load.add(batch)
-            load.finish({PARTITION: position}, {PARTITION: HistoryFloor(position, self._clocks.wall.now_ms())}, None)
+            floor = HistoryFloor(position, self._clocks.wall.now_ms())
+            load.finish({PARTITION: position}, {PARTITION: floor}, notes=self._store.tables[self.name].notes)
         except BaseException:
             load.abandon()
             raise

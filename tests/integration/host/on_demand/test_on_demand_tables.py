@@ -258,17 +258,27 @@ def test_a_file_of_keys_that_is_missing_is_the_reason(folder, tmp_path):
             assert str(tmp_path / "none") in str(state.reason)
 
 
-def test_tombstones_of_what_had_to_go_do_not_pile_up(folder, monkeypatch):
+def test_tombstones_of_what_had_to_go_do_not_pile_up_and_the_table_stays_ready(folder, tmp_path, monkeypatch):
     monkeypatch.setattr("enrich.host.on_demand.keeper._MOST_TOMBSTONES", 5)
+    (tmp_path / "keys.txt").write_text("k0\n")
+    more = f", max_entries: 4, preload: {{file: {json.dumps(str(tmp_path / 'keys.txt'))}}}"
     rows = {f"k{number}": {"rps": number} for number in range(40)}
-    with rows_by_key(**rows) as source, loader_agent(folder, section(source, ", max_entries: 4")) as agent:
+    with rows_by_key(**rows) as source, loader_agent(folder, section(source, more)) as agent:
         agent.until_ready()
+        ready = []
+
+        def seen(state):
+            ready.append(state.ready)
+            return state
+
         for start in range(0, 40, 4):
             keys = {f"k{number}" for number in range(start, start + 4)}
             want(agent, *sorted(keys))
-            agent.until(lambda _: keys <= agent.rows().keys(), "the rows")  # noqa: B023
+            agent.until(lambda state: seen(state) and keys <= agent.rows().keys(), "the rows")  # noqa: B023
             agent.clock.advance(11_000)
-            agent.state()
-        until_rows(agent, passing_ms=1_000, **{f"k{number}": number for number in range(36, 40)})
-        agent.until(lambda state: state.rows <= 15, "rows without the old tombstones", passing_ms=1_000)
+            seen(agent.state())
+        left = {f"k{number}": number for number in range(36, 40)}
+        agent.until(lambda state: seen(state) and agent.rows() == left, f"the rows {left}", passing_ms=1_000)
+        agent.until(lambda state: seen(state).rows <= 15, "rows without the old tombstones", passing_ms=1_000)
+    assert all(ready)
     assert threading.active_count() < 50
