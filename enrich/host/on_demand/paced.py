@@ -15,13 +15,15 @@ Task = Callable[[], object]
 
 
 class Rank(IntEnum):
-    """Who waits for a task. Of those that are due the first rank begins first."""
+    """Who waits for a task."""
 
     NEEDED = 0
+    """Somebody: it begins before all others."""
     MISSING = 1
     """Nobody, but there is no answer meanwhile."""
     OLD = 2
-    """Nobody: there is an old answer."""
+    """Nobody: there is an old answer. In turns with what is missing: unknown keys may come without end, and rows
+    that are used would expire behind them."""
 
 
 @dataclass(order=True, slots=True)
@@ -43,6 +45,7 @@ class Paced:
         self._clock = clock
         self._changed = threading.Condition()
         self._turns: dict[Rank, list[Turn]] = {rank: [] for rank in Rank}
+        """In the order in which they are looked at."""
         self._numbers = count()
         self._waiting = 0
         self._next_s = self._paused_until_s = 0.0
@@ -119,11 +122,13 @@ class Paced:
 
     def _first(self, now_s: float) -> Task | None:
         """Of those that are due."""
-        for turns in self._turns.values():
+        for rank, turns in self._turns.items():
             while turns and turns[0].due_s <= now_s:
                 turn = heapq.heappop(turns)
                 task, turn.task = turn.task, None
                 if task is not None:
                     self._waiting -= 1
+                    if rank is not Rank.NEEDED:
+                        self._turns[rank] = self._turns.pop(rank)  # the last to be looked at the next time
                     return task
         return None

@@ -51,7 +51,7 @@ def table() -> Iterator[Table]:
     table.loads.close(60)
 
 
-def test_keys_that_somebody_waits_for_come_first_then_those_without_a_row(table: Table) -> None:
+def test_keys_that_somebody_waits_for_come_first_and_those_without_a_row_hold_no_old_one_up(table: Table) -> None:
     loads, source = table.loads, table.source
     loads.cache.put(b"old", True)
     table.now_s += 2 * HOUR_S
@@ -61,7 +61,7 @@ def test_keys_that_somebody_waits_for_come_first_then_those_without_a_row(table:
     loads.need([b"b", b"new"])
     source.may_answer.set()
     wait_until(lambda: len(source.asked) == 6, what="all questions")
-    assert source.asked == [b"first", b"b", b"new", b"a", b"c", b"old"]
+    assert source.asked == [b"first", b"b", b"new", b"old", b"a", b"c"]
     wait_until(lambda: len(loads.landed) == 6 and not loads.waiting, what="the answers")
 
 

@@ -30,7 +30,23 @@ def test_tasks_begin_in_the_order_in_which_they_are_due() -> None:
     paced.close(60)
 
 
-def test_of_those_that_are_due_the_first_rank_begins_first() -> None:
+def test_of_those_that_are_due_the_needed_begin_first_and_then_missing_and_old_ones_in_turns() -> None:
+    done: list[str] = []
+    paced, hold = Paced(1, 1_000), threading.Event()
+    paced.submit(lambda: hold.wait(60), 0.0, Rank.NEEDED)
+    wait_until(lambda: not paced.waiting, what="its begin")
+    for _ in range(3):
+        paced.submit(lambda: done.append("missing"), 0.0, Rank.MISSING)
+    for _ in range(2):
+        paced.submit(lambda: done.append("old"), 0.0, Rank.OLD)
+        paced.submit(lambda: done.append("needed"), 0.0, Rank.NEEDED)
+    hold.set()
+    wait_until(lambda: not paced.waiting and len(done) == 7, what="all tasks")
+    assert done == ["needed", "needed", "missing", "old", "missing", "old", "missing"]
+    paced.close(60)
+
+
+def test_what_is_needed_meanwhile_has_another_turn() -> None:
     done: list[str] = []
     paced, hold = Paced(1, 1_000), threading.Event()
     paced.submit(lambda: hold.wait(60))
