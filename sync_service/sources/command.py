@@ -2,14 +2,17 @@
 
 import argparse
 from dataclasses import asdict
+from pathlib import Path
 
 from enrich.base.errors import ConfigError, WouldLoseData
 from enrich.base.exits import DONE, exit_code, print_error
 from enrich.base.json_lines import print_json
 from enrich.config import Pipeline
 from enrich.config.messages.words import hint
+from enrich.config.sections.sync.sources import topic_of_table
 from sync_service.sources.building import directory_of
 from sync_service.sources.known.deletions import Question, answer, open_question
+from sync_service.sources.logged.many import directory_of_table
 
 
 def confirm(pipeline: Pipeline, options: argparse.Namespace) -> int:
@@ -37,10 +40,7 @@ def confirm(pipeline: Pipeline, options: argparse.Namespace) -> int:
 
 def asked(pipeline: Pipeline, name: str) -> Question:
     """The source's open question. Raises ConfigError if it has none, or there is no such source."""
-    names = () if pipeline.sync is None else tuple(pipeline.sync.sources)
-    if name not in names:
-        raise ConfigError(f"there is no source {name}{hint(name, names, 'sources')}")
-    question = open_question(directory_of(pipeline, name))
+    question = open_question(_directory(pipeline, name))
     if question is None:
         raise ConfigError(
             f"the source {name} has no open question on this host",
@@ -52,5 +52,19 @@ def asked(pipeline: Pipeline, name: str) -> Question:
 def allow(pipeline: Pipeline, name: str) -> Question:
     """Allows as many deletions as the source asks for, once. Raises as `asked` does."""
     question = asked(pipeline, name)
-    answer(directory_of(pipeline, name), question)
+    answer(_directory(pipeline, name), question)
     return question
+
+
+def _directory(pipeline: Pipeline, name: str) -> Path:
+    """Where the source asks. `source/schema.table`: a table of a source that has many."""
+    sources = {} if pipeline.sync is None else pipeline.sync.sources
+    source, _, table = name.partition("/")
+    if source not in sources or (table and not sources[source].has_many_tables):
+        raise ConfigError(f"there is no source {name}{hint(name, tuple(sources), 'sources')}")
+    if not sources[source].has_many_tables:
+        return directory_of(pipeline, source)
+    topic = topic_of_table(sources[source].topic, *table.split(".", 1)) if "." in table else None
+    if topic is None:
+        raise ConfigError(f"name the table of {source} that may lose rows: {source}/SCHEMA.TABLE")
+    return directory_of_table(directory_of(pipeline, source), topic)

@@ -1,6 +1,6 @@
 """A source of many tables under test: a schema of its own, and an auditor of all its tables and their topics."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from typing import Any
 
@@ -54,12 +54,15 @@ class ManyTables:
     def records(self, table: str) -> int:
         return sum(map(len, self.versions(table).values()))
 
+    def living(self, table: str) -> dict[bytes, bytes]:
+        return _living(self.versions(table))
+
     def audit(self, table: str) -> Findings:
         try:
             versions = self.versions(table)
         except EnrichError:
             return Findings({f"no topic of {table}"})
-        topic = {key: values[-1] for key, values in versions.items() if values[-1] is not None}
+        topic = _living(versions)
         return compared(self.execute(f"SELECT * FROM {{}}.{table}"), topic)  # noqa: S608 - a test's own name
 
     def tables(self) -> list[str]:
@@ -79,6 +82,10 @@ class ManyTables:
             slots.drop()
         self.source.postgres.execute(f"DROP PUBLICATION IF EXISTS {name}")
         self.execute("DROP SCHEMA {} CASCADE")
+
+
+def _living(versions: Mapping[bytes, list[bytes | None]]) -> dict[bytes, bytes]:
+    return {key: values[-1] for key, values in versions.items() if values[-1] is not None}
 
 
 def _is_active(slots: Slots, name: str) -> bool:

@@ -33,6 +33,8 @@ _SETTINGS = (
 class TableShape:
     """The columns and indexes of a table or view at this moment."""
 
+    id: int
+    """In the database."""
     name: str
     """As SQL needs it: quoted, and with its schema if that is not in the search path."""
     columns: tuple[Column, ...]
@@ -147,8 +149,7 @@ class PostgresSnapshot:
     def shape(self, table: str) -> TableShape:
         """The shape, which nobody can change before the snapshot ends. Raises ConfigError if there is no such table."""
         literal = _literal(table)
-        found = self._wire.run(f"SELECT to_regclass({literal})::text, to_regclass({literal})::oid", table)
-        name, oid = _texts(found)[0]
+        ((name,),) = _texts(self._wire.run(f"SELECT to_regclass({literal})::text", table))
         if name is None:
             raise ConfigError(
                 "there is no such table, or this user may not see it",
@@ -165,9 +166,13 @@ class PostgresSnapshot:
             Column(column, kind, described.fmod(i), categories.get(str(kind), "U"))
             for i, (column, kind) in enumerate(zip(names, types, strict=True))
         )
+        # Only now: before, it could still be dropped and made again.
+        ((oid,),) = _texts(self._wire.run(f"SELECT {_literal(name)}::regclass::oid", table))
         indexes = _texts(self._wire.run(_INDEXES.format(oid=oid)))
         unique = tuple(frozenset(_list(columns_)) for columns_, is_unique in indexes if is_unique == "t")
-        return TableShape(str(name), columns, unique, frozenset(_list(columns_)[0] for columns_, _ in indexes))
+        return TableShape(
+            int(str(oid)), name, columns, unique, frozenset(_list(columns_)[0] for columns_, _ in indexes)
+        )
 
     def newest(self, shape: TableShape, column: str, *, back_ms: int = 0) -> str | None:
         """The column's greatest value; for a time the greatest that is not in the future. None if there is none.

@@ -75,6 +75,8 @@ class Comparing:
             with ExitStack() as held:
                 with self._snapshot(applied, rows.name, checkpoint) as (snapshot, seen):
                     shape = snapshot.shape(rows.name)
+                    if shape.id != rows.id:
+                        raise Retryable("another table has its name now", where=f"table {rows.name}")
                     there = rows.values([column.name for column in shape.columns], None)
                     fields = [column.field for column in shape.select(there)]
                     encoder, schema_id = self.encoders.newest(table.topic, fields)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from enrich.base.backoff import Backoff
-from enrich.base.errors import ConfigError, EnrichError, Fatal, Fenced
+from enrich.base.errors import ConfigError, EnrichError, Fatal, Fenced, WouldLoseData
 from enrich.kafka import Topics
 from stores.external.postgres.log.catalog import Catalog, TableFound
 from stores.external.postgres.log.slots import Slots
@@ -19,6 +19,11 @@ from sync_service.sources.logged.place import TableState
 _log = logging.getLogger("enrich.sync")
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 5.0, 300.0
+
+
+def directory_of_table(directory: Path, topic: str) -> Path:
+    """Where what is known of a table's topic is kept, of the source that has this directory."""
+    return directory / "tables" / topic
 
 
 @dataclass
@@ -100,7 +105,7 @@ class ManyTables:
         return waiting
 
     def failed(self, table: Followed, error: EnrichError) -> None:
-        if isinstance(error, Fatal | Fenced):
+        if isinstance(error, Fatal | Fenced) and not isinstance(error, WouldLoseData):
             raise error
         self._slots.transactions()  # raises if the whole database is away
         self._hold(table.name, error)
@@ -109,7 +114,7 @@ class ManyTables:
         self._held.pop(table.name, None)
 
     def directory(self, table: Followed) -> Path:
-        return self._directory / "tables" / table.topic
+        return directory_of_table(self._directory, table.topic)
 
     def confirmed_as(self, table: Followed) -> str:
         return f"/{table.name}"
@@ -159,7 +164,8 @@ class ManyTables:
         if table is None or (table.rows.id, table.rows.key, table.topic) != (each.table.id, each.key, topic):
             state = table.state if table is not None else self._states.get(name, TableState())
             if (state.relation, tuple(state.key)) != (each.table.id, each.key):
-                state = state.unsettled()
+                # One that was dropped and made again may be empty only until its rows are copied.
+                state = state.anew()
             rows = TableRows(each.table.id, each.table.name, each.key, None, each.table.generated, each.full_name)
             table = self._tables[name] = Followed(name, topic, rows, state)
             if not state.is_followed and not state.is_sure:
@@ -191,7 +197,7 @@ class ManyTables:
 
     def _note_gone(self, found: Mapping[str, TableFound]) -> None:
         for name in [name for name in self._tables if name not in found]:
-            self._states[name] = self._tables.pop(name).state.unsettled()
+            self._states[name] = self._tables.pop(name).state.anew()
         for name in [name for name in self._held if name not in found]:
             del self._held[name]
         gone = sorted(name for name in self._states if name not in found)

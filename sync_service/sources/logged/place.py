@@ -73,3 +73,7 @@ class TableState:
     def unsettled(self) -> "TableState":
         """It has to be compared again."""
         return replace(self, shape="", seen="", seen_until=0)
+
+    def anew(self) -> "TableState":
+        """The same, and of what is missing in the table the log has not told that it was deleted."""
+        return replace(self.unsettled(), is_sure=False)

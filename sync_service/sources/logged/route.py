@@ -5,7 +5,7 @@ import logging
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from enrich.kafka import Topics, new_admin_client
 from enrich.kafka.releases import release_headers, warn_if_fallen
@@ -95,7 +95,7 @@ class LogRoute:
         known, states = keeping.read()
         place = self._place(slots, stream, known)
         if place != known:
-            states = {name: replace(state.unsettled(), is_sure=False) for name, state in states.items()}
+            states = {name: state.anew() for name, state in states.items()}
         tables.begin(states)
         stream.start(followed.slot, followed.slot, place.at)
         reader = PostgresReader(followed.dsn, lock_s=followed.lock_s)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from enrich.base.errors import EnrichError
+from enrich.base.errors import EnrichError, Retryable
 from stores.external.postgres.log.slots import Slots
 from sync_service.sources.logged.followed import Followed, TableRows, shape_of
 from sync_service.sources.logged.place import TableState
@@ -71,11 +71,13 @@ class OneTable:
         rows = TableRows(table.id, table.name, named.key, named.columns, table.generated)
         state = states.get(named.table, TableState())
         if tuple(state.key) != named.key or state.relation != table.id:
-            state = state.unsettled()
+            state = state.anew()
         followed = Followed(named.table, self._topic, rows, state)
         self.by_id = {table.id: followed}
 
     def look(self) -> Mapping[str, TableState]:
+        if self._slots.relation(self._named.table) != self._table.id:
+            raise Retryable("the table was dropped or renamed", where=f"table {self._table.name}")
         changed = {}
         for followed in self.by_id.values():
             # The log tells of other columns with the next change only, and there may be none.

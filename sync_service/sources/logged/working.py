@@ -105,7 +105,7 @@ class Working:
         extra = {"route": work.name}
         _log.info("the topic %s is compared with the table: %s", table.topic, table.why, extra=extra)
         directory = tables.directory(table)
-        confirm = work.confirm.replace(work.name, work.name + tables.confirmed_as(table), 1)
+        confirm = work.confirm.replace(f"confirm {work.name}", f"confirm {work.name}{tables.confirmed_as(table)}", 1)
         where = f"source {work.name}{tables.confirmed_as(table)}"
         guard = DeleteGuard(directory, work.delete_guard, where=where, next_step=confirm)
         try:

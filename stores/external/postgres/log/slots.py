@@ -119,6 +119,11 @@ class Slots:
             )
         return Table(number, quoted, told, frozenset(generated))
 
+    def relation(self, name: str) -> int | None:
+        """The id of the table that is called so now."""
+        (number,) = self._row("SELECT to_regclass(%s)::oid::bigint", name)
+        return None if number is None else int(number)
+
     def columns(self, table: int) -> tuple[ColumnSent, ...]:
         """As the log has them now: it says so itself with the next change only."""
         rows = self._all(

@@ -16,7 +16,7 @@ from stores.external.postgres.log.slots import Slots
 from sync_service.sources.known import catching_up
 from tests.support.postgres_standby import standby_of
 from tests.support.seed import rounds
-from tests.support.sources import SourceWorld, repeats
+from tests.support.sources import SourceWorld, is_held, repeats
 from tests.support.waiting import GUARD_S, wait_until
 
 MIB = 1 << 20
@@ -89,6 +89,22 @@ def test_truncate_deletes_all_rows_and_asks_nobody(logged: SourceWorld) -> None:
         logged.wait_equal()
     # A row that is there again is never deleted meanwhile.
     assert None not in logged.versions()[b"45"]
+
+
+def test_a_table_that_is_made_again_and_is_empty_yet_deletes_nothing(logged: SourceWorld) -> None:
+    logged.make_table(rows=100)
+    with logged.running() as service:
+        logged.wait_equal()
+        with logged.postgres.transaction():
+            logged.execute("DROP TABLE {}")
+            logged.make_table()
+        wait_until(lambda: is_held(service), what="the question")
+        assert "not have a single row" in str(service.status("in").last_error)
+        assert len(logged.in_topic()) == 100
+        logged.insert(1, 110)
+        logged.wait_equal()
+        logged.change(1, "followed")
+        logged.wait_equal()
 
 
 def test_rows_of_the_log_that_nobody_can_read_yet_are_compared_too(

@@ -1,10 +1,13 @@
 """Tables that match a pattern become topics by one slot: they come and go, and trouble of one holds that one alone."""
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 
 import psycopg
 import pytest
 
+from enrich.base.errors import ConfigError
+from sync_service.sources import command
 from tests.support.many_tables import ManyTables, many_tables
 from tests.support.sources import SourceWorld, repeats
 from tests.support.sync import Running
@@ -66,12 +69,47 @@ def test_a_new_table_is_found_and_one_that_goes_is_reported(many: ManyTables) ->
         many.insert("fresh", 11, 20)
         many.wait_equal("fresh")
         wait_until(lambda: service.status("in").details.get("gone") == [f"{many.schema}.going"], what="the report")
-        # Made again: the rows of before are gone, and nobody has to be asked.
-        many.make("going", rows=3)
+        many.make("going", rows=9)
         many.wait_equal("going")
         assert service.status("in").details.get("gone") == []
-    assert many.records("going") == 10 + 7
+    assert many.records("going") == 10 + 1
     assert many.records("fresh") == 20
+
+
+@pytest.mark.parametrize("notices_that_it_is_gone", [False, True])
+def test_a_table_that_is_made_again_and_is_empty_yet_deletes_nothing_before_a_person_says_so(
+    many: ManyTables, notices_that_it_is_gone: bool
+) -> None:
+    many.make("fine", rows=10)
+    many.make("users", rows=100)
+    table = f"{many.schema}.users"
+    with many.source.running() as service:
+        many.wait_equal()
+        with nullcontext() if notices_that_it_is_gone else many.source.postgres.transaction():
+            many.execute("DROP TABLE {}.users")
+            if notices_that_it_is_gone:
+                wait_until(lambda: service.status("in").details.get("gone") == [table], what="the report")
+            many.make("users")
+        wait_until(lambda: "users" in held(service, many), what="the question")
+        assert f"enrich sync confirm in/{table} " in held(service, many)["users"]["next_step"]
+        many.change("fine", "goes on")
+        many.wait_equal("fine")
+        assert len(many.living("users")) == 100
+        assert command.asked(many.source.pipeline(), f"in/{table}").missing == 100
+        if notices_that_it_is_gone:
+            many.insert("users", 1, 100)
+        else:
+            command.allow(many.source.pipeline(), f"in/{table}")
+        many.wait_equal("users")
+        many.insert("users", 101, 110)
+        many.wait_equal("users")
+    assert repeats(many.versions("users")) == []
+
+
+def test_a_question_of_a_table_is_answered_by_its_name(many: ManyTables) -> None:
+    for name, says in {"in": "SCHEMA.TABLE", "in/users": "SCHEMA.TABLE", "in/a.users": "no open question"}.items():
+        with pytest.raises(ConfigError, match=says):
+            command.asked(many.source.pipeline(), name)
 
 
 def test_what_was_under_way_when_a_table_was_published_comes_also_after_a_restart(many: ManyTables) -> None:
