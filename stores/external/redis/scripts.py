@@ -62,7 +62,8 @@ for i, key in ipairs(KEYS) do
           if not wanted[name] then redis.call('HDEL', key, name) end
         end
       end
-      if ttl > 0 then redis.call('PEXPIRE', key, ttl) elseif old then redis.call('PERSIST', key) end
+      -- Also of a new row: another program's hash may be under its key, with a time to live.
+      if ttl > 0 then redis.call('PEXPIRE', key, ttl) else redis.call('PERSIST', key) end
     end
   end
   at = at + before + columns

@@ -112,6 +112,20 @@ def test_any_order_of_writes_ends_with_the_newest_of_each_key(place: Place, numb
 
 
 @pytest.mark.parametrize("as_json", [False, True], ids=["hash", "json"])
+def test_a_row_does_not_get_the_time_to_live_of_what_stood_under_its_key(servers: Addresses, as_json: bool) -> None:
+    name, url = f"theirs{as_json}", servers.redis_url or ""
+    place = RedisLocation(f"{name}:{{key}}", ["plan", "rps"], as_json)
+    with closing(redis.Redis.from_url(url)) as client, closing(RedisStore(RedisAddress(url), place)) as store:
+        if as_json:
+            client.set(f"{name}:a", '{"plan": "theirs"}', px=600_000)
+        else:
+            client.hset(f"{name}:a", mapping={"plan": "theirs", "theirs": "1"})
+            client.pexpire(f"{name}:a", 600_000)
+        store.write(rows(("a", 1, ("ours", 1))))
+        assert client.pttl(f"{name}:a") == -1
+
+
+@pytest.mark.parametrize("as_json", [False, True], ids=["hash", "json"])
 def test_rows_stay_once_there_is_no_time_to_live_any_more(servers: Addresses, as_json: bool) -> None:
     name, url = f"ttl{as_json}", servers.redis_url or ""
     with closing(redis.Redis.from_url(url)) as client:
