@@ -288,16 +288,14 @@ class PostgresStore:
 def _parts(key: bytes, count: int) -> list[str | None] | None:
     try:
         text = key.decode()
-        if "\0" in text:  # PostgreSQL cannot store this character
+        values = [text] if count == 1 else json.loads(text, parse_float=str, parse_int=str)
+        if not isinstance(values, list) or len(values) != count or not all(isinstance(v, str | bool) for v in values):
             return None
-        if count == 1:
-            return [text]
-        values = json.loads(text, parse_float=str, parse_int=str)
-    except ValueError:
+        parts = [str(value).lower() if isinstance(value, bool) else value for value in values]
+        "".join(parts).encode()  # JSON can spell half of a character
+    except (ValueError, RecursionError):  # of JSON that is nested too deeply
         return None
-    if not isinstance(values, list) or len(values) != count or not all(isinstance(v, str | bool) for v in values):
-        return None
-    return [str(value).lower() if isinstance(value, bool) else value for value in values]
+    return None if any("\0" in part for part in parts) else parts  # PostgreSQL cannot store this character
 
 
 def _encoded(texts: Sequence[str | None]) -> tuple[bytes | None, ...]:

@@ -190,6 +190,35 @@ def test_a_value_that_the_server_stumbles_over_is_a_bad_record_and_nothing_worse
         assert store.write(_rows(["b"], {"k": [None]})).applied == 1
 
 
+ODD_KEYS = {
+    "half of a character": r'["\ud800","x"]',
+    "a zero": r'["a\u0000","x"]',
+    "nested": "[" * 200_000,
+    "too few": '["a"]',
+    "no text": '[null,"x"]',
+}
+
+
+@pytest.mark.parametrize("delete", ["soft", "hard"])
+@pytest.mark.parametrize("key", ODD_KEYS.values(), ids=ODD_KEYS)
+def test_a_key_of_parts_that_no_table_holds_is_a_bad_record_beside_good_ones(
+    servers: Addresses, key: str, delete: str
+) -> None:
+    table, mark = f"y{next(_NUMBERS)}", ", deleted boolean" if delete == "soft" else ""
+    with _database(servers) as connection:
+        connection.execute(f"CREATE TABLE {table} (a text, b text, v text, version bigint{mark}, PRIMARY KEY (a, b))")
+        place = PostgresLocation(table, ["a", "b"], {"v": "v"}, deleted_column="deleted" if delete == "soft" else None)
+        with closing(PostgresStore(servers.postgres_dsn or "", place)) as store:
+            written = store.write(_rows(['["good","x"]', key, r'["\ud83d\ude00",true]'], {"v": ["1", "2", "3"]}))
+            assert (written.applied, list(written.refused)) == (2, [1])
+            assert "a JSON array of 2 texts or numbers" in str(written.refused[1])
+            for ask in (store.spelled_keys, store.fetch):
+                with pytest.raises(BadRecord):
+                    ask([key.encode()])
+        found = connection.execute(f"SELECT a, b, v FROM {table} ORDER BY v")  # noqa: S608 - our own name
+        assert list(found) == [("good", "x", "1"), ("😀", "true", "3")]
+
+
 def test_names_with_a_percent_sign_are_written_read_and_listed(servers: Addresses) -> None:
     table = f"y{next(_NUMBERS)}%s"
     with _database(servers) as connection:
