@@ -17,7 +17,10 @@ _CHECKS_SINCE = 140_000
 # the database or the user are.
 _SETTINGS = (
     "SET TimeZone = 'UTC'; SET DateStyle = 'ISO, MDY'; SET IntervalStyle = 'postgres'; SET bytea_output = 'hex'; "
-    "SET extra_float_digits = 1; SET array_nulls = on; SET client_encoding = 'UTF8'"
+    "SET extra_float_digits = 1; SET array_nulls = on; SET client_encoding = 'UTF8'; "
+    # What is committed with `off` goes with a backend that crashes, and nobody could tell. Other values are as strict
+    # as somebody wants them.
+    "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
 )
 # The kernel must not wait for minutes for a host that is gone: neither for an answer nor for an acknowledgement.
 OPTIONS: dict[str, Any] = {

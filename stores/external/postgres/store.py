@@ -42,8 +42,8 @@ class PostgresStore:
 
     def incarnation(self) -> str:
         with self._session.connection() as connection:
-            # A promoted replica is another server with another start time; a restarted one may have lost writes that
-            # were committed with synchronous_commit off.
+            # A promoted replica is another server with another start time; a restarted one may have lost writes. One of
+            # which a backend has crashed keeps its time: see synchronous_commit in the session.
             row = connection.execute("SELECT pg_postmaster_start_time()::text").fetchone()
         return str(row[0]) if row else ""
 
