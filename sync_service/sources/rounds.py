@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from enrich.base.backoff import Backoff
-from enrich.base.errors import CorruptState, Retryable, WouldLoseData
+from enrich.base.errors import BadRecord, CorruptState, EnrichError, Retryable, WouldLoseData
 from enrich.codecs.encoding import Encoder
 from enrich.kafka.writing.transactions import TransactionalProducer
 from enrich.service.routes import RouteState
@@ -160,7 +160,7 @@ class Rounds:
                 for reading in answer.readings:
                     differences.compare(reading, self._checkpoint)
                 after = answer.progress
-        except Retryable as error:
+        except (Retryable, BadRecord) as error:  # one row may be wrong, and be corrected
             raise _NoAnswerError(error) from error
         is_whole = after.whole_at_ms != progress.whole_at_ms
         return replace(after, without_record=differences.without_record if is_whole else progress.without_record)
@@ -215,6 +215,6 @@ class Rounds:
 class _NoAnswerError(Exception):
     """This time the source could not answer, or its answer cannot be used."""
 
-    def __init__(self, error: Retryable) -> None:
+    def __init__(self, error: EnrichError) -> None:
         super().__init__(str(error))
         self.error = error

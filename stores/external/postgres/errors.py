@@ -22,17 +22,18 @@ _BY_CODE: dict[type[psycopg.Error], type[EnrichError]] = {
     # Caused by a value: a query for a tsquery column, JSON that is nested too deeply. Our statements never change.
     errors.SyntaxError: BadRecord,
     errors.StatementTooComplex: BadRecord,
-    errors.ProtocolViolation: Fatal,
     errors.DatabaseDropped: ConfigError,
     errors.ConfigurationLimitExceeded: ConfigError,
     errors.CantChangeRuntimeParam: Fatal,
+    errors.IdleInTransactionSessionTimeout: Retryable,
+    errors.TransactionTimeout: Retryable,
     errors.UnsafeNewEnumValueUsage: Fatal,
 }
 
 BY_CLASS: dict[str, type[EnrichError]] = {
     "02": Fatal,  # no data
     "03": Fatal,
-    "08": Unreachable,  # connection
+    "08": Unreachable,  # connection; PgBouncer gives 08P01 to all that it cannot do now
     "09": BadRecord,  # a trigger refused
     "0A": ConfigError,  # feature not supported
     "0B": Fatal,
@@ -94,6 +95,10 @@ BY_DRIVER_CLASS: dict[type[Exception], type[EnrichError]] = {
 _REFUSED_LOGIN = re.compile(
     r"authentication failed|no pg_hba.conf entry|(role|database|user) .* does not exist|no password"
 )
+# A table was dropped or changed while the catalog was read. These texts are never translated.
+_CHANGED_MEANWHILE = re.compile(
+    r"could not open relation with OID|cache lookup failed for|tuple concurrently (updated|deleted)"
+)
 _NOT_NOW = re.compile(r"starting up|shutting down|in recovery|too many clients|remaining connection slots")
 
 _NEXT_STEPS: dict[type[EnrichError], str] = {
@@ -130,6 +135,8 @@ def _without_values(error: psycopg.Error, text: str) -> str:
 
 def _kind(error: psycopg.Error) -> type[EnrichError]:
     if error.sqlstate:
+        if isinstance(error, errors.InternalError_) and _CHANGED_MEANWHILE.search(str(error)):
+            return Retryable
         by_code = next((kind for cls, kind in _BY_CODE.items() if isinstance(error, cls)), None)
         return by_code or BY_CLASS.get(error.sqlstate[:2], Fatal)
     if isinstance(error, psycopg.OperationalError):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from enrich.base.errors import EnrichError, Retryable
+from enrich.base.errors import BadRecord, EnrichError, Retryable
 from stores.external.postgres.log.slots import Slots
 from sync_service.sources.logged.followed import Followed, TableRows, shape_of
 from sync_service.sources.logged.place import TableState
@@ -89,7 +89,9 @@ class OneTable:
     def waiting(self) -> Sequence[Followed]:
         return [followed for followed in self.by_id.values() if not followed.state.is_followed]
 
-    def failed(self, table: Followed, error: EnrichError) -> None:  # noqa: ARG002 - see the interface
+    def failed(self, table: Followed, error: EnrichError) -> None:
+        if isinstance(error, BadRecord):  # a row may be corrected, and no other route waits for it
+            raise Retryable(error.what, where=f"table {table.name}", next_step=error.next_step) from error
         raise error
 
     def settled(self, table: Followed) -> None:

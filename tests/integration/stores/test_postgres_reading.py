@@ -1,6 +1,7 @@
 """A real PostgreSQL's tables as Arrow: every type, one moment, and no wait without an end."""
 
 import math
+import os
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
@@ -146,6 +147,25 @@ def test_a_wait_ends_when_the_server_is_silent_or_we_are_to_stop(dsn):
     ):
         with pytest.raises(kind, match=said), reader.snapshot() as snapshot:
             list(snapshot.rows(snapshot.shape("sleeps"), ["t"]))
+
+
+def test_a_reading_that_takes_long_is_not_ended_by_the_users_time_outs(dsn):
+    limited = psycopg.conninfo.make_conninfo(dsn, options="-c transaction_timeout=50ms -c statement_timeout=50ms")
+    with psycopg.connect(dsn, autocommit=True) as database:
+        if database.info.server_version < 170_000:
+            pytest.skip("transactions have no time-out before PostgreSQL 17")
+        database.execute("CREATE VIEW takes_long AS SELECT pg_sleep(0.2)::text AS t")
+    assert read(limited, "takes_long").num_rows == 1
+
+
+def test_a_connection_with_a_high_number_is_read_too(dsn):
+    """`select` takes descriptors below 1,024 only."""
+    taken = [os.dup(0) for _ in range(1_100)]
+    try:
+        assert read(dsn, '"Odd types"').num_rows == 3
+    finally:
+        for descriptor in taken:
+            os.close(descriptor)
 
 
 def test_wrong_names_and_passwords_are_the_users_to_correct(dsn):

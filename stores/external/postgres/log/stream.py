@@ -1,6 +1,5 @@
 """Streams a logical replication slot with libpq's own calls: psycopg has no cursor for it, and needs none."""
 
-import select
 import struct
 import time
 from typing import Any
@@ -11,6 +10,7 @@ from psycopg import errors, pq
 from stores.errors import ConfigError, Unreachable
 from stores.external.postgres.errors import mapped, postgres_errors
 from stores.external.postgres.session import OPTIONS, shown
+from stores.external.postgres.waiting import arrived
 
 _CONNECT_S = 10
 # The formats of all values, the same as a snapshot has (reading.py): else equal rows would differ.
@@ -116,7 +116,7 @@ class ReplicationStream:
             self._wire.flush()
 
     def _arrived(self, wait_s: float) -> bool:
-        if not select.select([self._wire.socket], [], [], wait_s)[0]:
+        if not arrived(self._wire.socket, wait_s):
             return False
         self._wire.consume_input()
         return True

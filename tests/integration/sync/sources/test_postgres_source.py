@@ -286,6 +286,21 @@ def test_rows_that_cannot_be_records_are_told_and_hold_up_no_others(source: Sour
     }
 
 
+def test_a_view_that_fails_for_one_row_is_waited_for_until_the_row_is_corrected(source: SourceWorld) -> None:
+    source.make_topic()
+    source.make_table("id bigint, n int, PRIMARY KEY (id)")
+    source.execute("INSERT INTO {} VALUES (1, 1), (2, 2)")
+    source.execute("CREATE VIEW {0}_shares AS SELECT id, 100 / n AS share FROM {0}")
+    source.origin["postgres"] |= {"table": f"{source.name}_shares"}
+    with source.running() as service:
+        wait_until(lambda: len(source.in_topic()) == 2)
+        source.execute("UPDATE {} SET n = 0 WHERE id = 2")
+        wait_until(lambda: service.status("in").state is RouteState.waiting and service.status("in").last_error)
+        assert "division by zero" in str(service.status("in").last_error)
+        source.execute("UPDATE {} SET n = 4 WHERE id = 2")
+        wait_until(lambda: b"25" in source.in_topic()[b"2"], what="the corrected row")
+
+
 @pytest.mark.parametrize("is_known", [False, True])
 def test_a_key_that_two_rows_have_stops_the_source_before_anything_is_produced(
     source: SourceWorld, is_known: bool

@@ -35,6 +35,11 @@ def test_every_error_of_the_driver_without_a_sqlstate_is_named():
         (errors.InsufficientPrivilege("x"), ConfigError),
         (errors.ConnectionFailure("x"), Unreachable),
         (errors.DiskFull("x"), Retryable),
+        (errors.ProtocolViolation("server conn crashed?"), Unreachable),  # PgBouncer's
+        (errors.TransactionTimeout("x"), Retryable),
+        (errors.IdleInTransactionSessionTimeout("x"), Retryable),
+        (errors.InternalError_("could not open relation with OID 16389"), Retryable),
+        (errors.InternalError_("x"), Fatal),
         (errors.IndexCorrupted("x"), Fatal),
         (errors.QueryCanceled("x"), TooSlow),
         (errors.LockNotAvailable("x"), Unreachable),
