@@ -56,9 +56,12 @@ def shown(dsn: str) -> str:
 class PostgresSession:
     """Connects at the first call. After an error that may have broken the connection, the next call reconnects."""
 
-    def __init__(self, dsn: str, deadline_s: float = 10.0) -> None:
+    def __init__(self, dsn: str, deadline_s: float = 10.0, *, lock_s: float | None = None) -> None:
+        """`lock_s`: how long a statement waits for a lock. None: a little less than the deadline, so that a server that
+        only waits for other locks is not slow."""
         self._dsn = dsn
         self._deadline_s = deadline_s
+        self._lock_s = deadline_s * 0.8 if lock_s is None else lock_s
         self._connection: psycopg.Connection | None = None
         self._is_new = False
         self.where = shown(dsn)
@@ -82,8 +85,7 @@ class PostgresSession:
         try:
             if self._is_new:
                 connection.execute(_SETTINGS)
-                # Shorter than the deadline: a server that only waits for other locks is not slow.
-                connection.execute(f"SET lock_timeout = {round(self._deadline_s * 800)}")
+                connection.execute(f"SET lock_timeout = {round(self._lock_s * 1000)}")
                 _let_it_notice_that_we_left(connection)
                 self._is_new = False
             yield connection
@@ -97,7 +99,7 @@ class PostgresSession:
                 self.close()
             if isinstance(error, psycopg.errors.LockNotAvailable):
                 raise Unreachable(
-                    f"PostgreSQL did not answer within {limit_s:g} s: others lock a row", where=self.where
+                    f"PostgreSQL waited {self._lock_s:g} s for a lock that others hold", where=self.where
                 ) from error
             raise mapped(error, self.where) from error
         finally:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from enrich.base.backoff import Backoff
-from enrich.base.errors import ConfigError, EnrichError, Fatal, Fenced, WouldLoseData
+from enrich.base.errors import ConfigError, EnrichError, Fatal, Fenced, Retryable, WouldLoseData
 from enrich.kafka import Topics
 from stores.external.postgres.log.catalog import Catalog, TableFound
 from stores.external.postgres.log.slots import Slots
@@ -78,7 +78,7 @@ class ManyTables:
             if each.is_named:
                 found[each.full_name] = each
             elif each.is_added:
-                with suppress(ConfigError):  # it costs only that PostgreSQL sends what is not used
+                with suppress(ConfigError, Retryable):  # it costs only that PostgreSQL sends what is not used
                     self._slots.take_from_publication(each.table)
         topics = self._topics_of(found.values())
         for name, each in found.items():
@@ -145,12 +145,14 @@ class ManyTables:
                     next_step="rename it, or leave it out of `tables`",
                 )
             if not each.is_published:
+                if name in self._held and time.monotonic() < self._held[name].again_s:
+                    return
                 self._slots.add_to_publication(each.table)
             state = self._states.get(name)
             if not each.is_published or (is_new and (state is None or not state.is_followed)):
                 # Or it was published by a run before this one, that ended before it could wait.
                 self._published_at[name] = self._slots.transactions()[1]
-        except ConfigError as error:
+        except (ConfigError, Retryable) as error:
             self._set_aside(name, each, error)
             return
         held = self._held.get(name)
@@ -180,12 +182,13 @@ class ManyTables:
         state = table.state if table is not None else self._states.get(name)
         if state is not None:
             self._states[name] = state.unsettled()
-        self._hold(name, error, again=False)
+        self._slots.transactions()  # raises if the whole database is away
+        self._hold(name, error, again=isinstance(error, Retryable))
         if each.is_added:
             # PostgreSQL refuses updates of a published table that has no identity.
             try:
                 self._slots.take_from_publication(each.table)
-            except ConfigError as refused:
+            except (ConfigError, Retryable) as refused:
                 self._hold(name, refused, again=False)
 
     def _hold(self, name: str, error: EnrichError, *, again: bool = True) -> None:

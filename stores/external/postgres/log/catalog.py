@@ -53,7 +53,9 @@ class Catalog:
         return list(self._found())
 
     def _found(self) -> Iterator[TableFound]:
-        for row in self._slots.rows(_TABLES, self._slots.name, self._slots.name):
+        for row in self._slots.rows(
+            _TABLES.format(is_published=self._slots.is_published), self._slots.name, self._slots.name
+        ):
             number, schema, name, quoted, identity, kind, may_read, columns, generated, indexes, published, added = row
             is_named = any(fnmatchcase(f"{schema}.{name}", pattern) for pattern in self._patterns)
             if not (is_named or added):
@@ -115,7 +117,7 @@ def _trouble(
 
 _USER = "the user of the dsn"
 
-# Partitions are in the log as their root. A publication may be of all tables, or of a schema: pg_publication_tables.
+# Partitions are in the log as their root. It opens no table: one that somebody locks would hold all of it up.
 _TABLES = """
     SELECT c.oid::bigint, n.nspname::text, c.relname::text, format('%%I.%%I', n.nspname, c.relname),
         c.relreplident::text, c.relpersistence::text,
@@ -136,8 +138,7 @@ _TABLES = """
                     AND i.indpred IS NULL AND i.indexprs IS NULL AND k.place <= i.indnkeyatts
                 GROUP BY i.indexrelid, i.indisprimary, i.indisreplident
                 HAVING bool_and(a.attnotnull)) u),
-        EXISTS (SELECT FROM pg_publication_tables t
-            WHERE t.pubname = %s AND t.schemaname = n.nspname AND t.tablename = c.relname),
+        {is_published},
         EXISTS (SELECT FROM pg_publication_rel r JOIN pg_publication p ON p.oid = r.prpubid
             WHERE p.pubname = %s AND r.prrelid = c.oid)
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace

@@ -1,29 +1,35 @@
 """What a database needs so that its log can be followed: publication and slot. Made if this user may, and checked."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import psycopg
 from psycopg import errors, sql
 
 from stores.errors import ConfigError
-from stores.external.postgres.errors import mapped
 from stores.external.postgres.log.literals import Kind, kinds_of
 from stores.external.postgres.log.messages import ColumnSent
 from stores.external.postgres.log.stream import lsn_number
-from stores.external.postgres.session import connect, shown
+from stores.external.postgres.session import PostgresSession
 
-_CONNECT_S = 10
+_LOCK_S = 1.0
+_MAKING_S = 86_400.0
 _LOOK_EVERY_S = 0.05
-_OLDEST, _FAILOVER_SINCE = 140_000, 170_000
+_OLDEST, _SCHEMAS_SINCE, _FAILOVER_SINCE, _LIMITS_TRANSACTIONS_SINCE = 140_000, 150_000, 170_000, 170_000
 _MAY_LOG_RUNNING = (  # PostgreSQL 16 and later; a right that can be granted
     "SELECT to_regprocedure('pg_log_standby_snapshot()') IS NOT NULL "
     "AND has_function_privilege(to_regprocedure('pg_log_standby_snapshot()'), 'EXECUTE')"
 )
 _PUBLISHES = "SELECT pubinsert AND pubupdate AND pubdelete AND pubtruncate FROM pg_publication WHERE pubname = %s"
+# Of all tables, or of those of a schema, partitions are published as their root.
+_IS_PUBLISHED = """EXISTS (
+    SELECT FROM pg_publication p WHERE p.pubname = %s AND (c.relkind = 'r' OR p.pubviaroot)
+        AND (EXISTS (SELECT FROM pg_publication_rel r WHERE r.prpubid = p.oid AND r.prrelid = c.oid)
+            OR ((p.puballtables{}) AND NOT (c.relispartition AND p.pubviaroot))))"""
+_OF_SCHEMA = (
+    " OR EXISTS (SELECT FROM pg_publication_namespace s WHERE s.pnpubid = p.oid AND s.pnnspid = c.relnamespace)"
+)
 PREFIX = "enrich"
 """Of our messages in the log."""
 
@@ -53,18 +59,20 @@ class Table:
 
 
 class Slots:
-    """Publication and slot have one name. For one thread; a broken connection is opened again."""
+    """Publication and slot have one name. For one thread; a broken connection is opened again.
 
-    def __init__(self, dsn: str, name: str) -> None:
+    No call but `make` waits for long: of many tables one may be locked, and the others are followed by the same thread.
+    """
+
+    def __init__(self, dsn: str, name: str, *, deadline_s: float = 30.0) -> None:
         self.name = name
-        self._dsn = dsn
-        self._where = shown(dsn)
-        self._connection: psycopg.Connection | None = None
+        self._session = PostgresSession(dsn, deadline_s, lock_s=_LOCK_S)
+        self._where = self._session.where
+        self._version: int | None = None
         self._may_log_running: bool | None = None
 
     def close(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
+        self._session.close()
 
     def require_settings(self) -> None:
         """Raises ConfigError, with what mends it, if the server or this user's rights do not allow it."""
@@ -163,8 +171,7 @@ class Slots:
         if self._publishes_more(f"CREATE PUBLICATION {self._publication} {made_with}"):
             return True
         has_it = self._row(
-            "SELECT EXISTS (SELECT FROM pg_publication_tables WHERE pubname = %s "
-            "AND format('%%I.%%I', schemaname, tablename)::regclass = %s::oid)",
+            f"SELECT {self.is_published} FROM pg_class c WHERE c.oid = %s",  # noqa: S608 - ours
             self.name,
             table.id,
         )
@@ -172,6 +179,15 @@ class Slots:
             return False
         self.add_to_publication(table)
         return True
+
+    @property
+    def is_published(self) -> str:
+        """A condition about `c`, a row of pg_class, with our name as its parameter.
+
+        The view pg_publication_tables knows it, too, but opens each published table since PostgreSQL 16: one that
+        somebody locks would hold it up.
+        """
+        return _IS_PUBLISHED.format(_OF_SCHEMA if self._server_version >= _SCHEMAS_SINCE else "")
 
     @property
     def _publication(self) -> str:
@@ -213,10 +229,18 @@ class Slots:
         """Makes the slot, and returns from where it has the log. Waits until all running transactions have ended."""
         more = ", failover => true" if self._server_version >= _FAILOVER_SINCE else ""
         statement = f"SELECT lsn::text FROM pg_create_logical_replication_slot(%s, 'pgoutput'{more})"  # noqa: S608 - ours
+        unlimited = "SET lock_timeout = 0; SET statement_timeout = 0"
+        if self._server_version >= _LIMITS_TRANSACTIONS_SINCE:
+            unlimited += "; SET transaction_timeout = 0"
         try:
-            return lsn_number(self._row(statement, self.name)[0])
+            with self._session.connection(_MAKING_S) as connection:
+                connection.execute(unlimited)
+                ((position,),) = connection.execute(statement, [self.name])
         except ConfigError as error:
             raise ConfigError(error.what, where=self._where, next_step="raise max_replication_slots") from error
+        finally:
+            self._session.close()  # the next connection has its limits again
+        return lsn_number(position)
 
     def drop(self) -> None:
         self._all(
@@ -262,35 +286,25 @@ class Slots:
 
     @property
     def _server_version(self) -> int:
-        return self._opened().info.server_version
+        if self._version is None:
+            with self._session.connection() as connection:
+                self._version = connection.info.server_version
+        return self._version
 
     def _mend(self, statement: str) -> None:
-        try:
-            self._opened().execute(statement)
-        except errors.InsufficientPrivilege:
-            raise ConfigError(
-                f"the publication {self.name} does not have the table, and this user may not change it",
-                where=self._where,
-                next_step=f"{statement};",
-            ) from None
-        except psycopg.Error as error:
-            raise mapped(error, self._where) from error
+        with self._session.connection() as connection:
+            try:
+                connection.execute(statement)
+            except errors.InsufficientPrivilege:
+                raise ConfigError(
+                    f"the publication {self.name} does not have the table, and this user may not change it",
+                    where=self._where,
+                    next_step=f"{statement};",
+                ) from None
 
     def _row(self, statement: str, *parameters: Any) -> tuple[Any, ...]:
         return self._all(statement, *parameters)[0]
 
     def _all(self, statement: str, *parameters: Any) -> list[tuple[Any, ...]]:
-        with self._errors():
-            return self._opened().execute(statement, parameters or None).fetchall()
-
-    @contextmanager
-    def _errors(self) -> Iterator[None]:
-        try:
-            yield
-        except psycopg.Error as error:
-            raise mapped(error, self._where) from error
-
-    def _opened(self) -> psycopg.Connection:
-        if self._connection is None or self._connection.closed or self._connection.broken:
-            self._connection = connect(self._dsn, timeout_s=_CONNECT_S, application="enrich sync")
-        return self._connection
+        with self._session.connection() as connection:
+            return connection.execute(statement, parameters or None).fetchall()

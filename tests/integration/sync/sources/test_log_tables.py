@@ -197,6 +197,24 @@ def test_a_table_that_somebody_locks_and_a_topic_that_somebody_deletes_hold_noth
         many.wait_equal()
 
 
+def test_a_table_that_somebody_works_on_for_long_holds_no_other_up(many: ManyTables) -> None:
+    """As with VACUUM FULL, or a migration: of a published table, and of one that is to be published."""
+    for table in ("fine", "published", "moved"):
+        many.make(table, rows=10)
+    with many.source.running() as service:
+        many.wait_equal()
+        many.make("fresh", rows=10)
+        with psycopg.connect(many.source.dsn) as another:
+            another.execute(f"LOCK TABLE {many.schema}.published, {many.schema}.fresh IN ACCESS EXCLUSIVE MODE")
+            wait_until(lambda: "a lock that others hold" in str(held(service, many).get("fresh")), what="the report")
+            many.change("fine", "goes on")
+            many.execute("ALTER TABLE {}.moved ADD COLUMN region text DEFAULT 'eu'")
+            many.wait_equal("fine", "moved")
+        many.change("published", "afterwards")
+        many.wait_equal()
+        wait_until(lambda: not held(service, many), what="an end of the trouble")
+
+
 def test_a_renamed_table_is_another_one(many: ManyTables) -> None:
     many.make("before", rows=10)
     with many.source.running() as service:
