@@ -67,7 +67,11 @@ class Comparing:
         """`applied`: the newest transactions of the log that are in the topic; a snapshot that does not see them yet is
         too old. `version`: the newest that a record has. Raises WouldLoseData if the guard has to ask a person."""
         facts = facts_of(self.topics, table.topic, self.producing)
-        rows = table.rows
+        rows, state = table.rows, table.state
+        # Before the snapshot: a partition that is attached while the table is read may be in neither of them.
+        storage = self.slots.storage(rows.id)
+        # Rows that went with a partition may come back with another one: a reload looks so.
+        is_sure = state.is_sure and (not state.storage or state.storage[0] == storage.partitions)
         with closing(Remembered(directory / "known", self.topics, facts, self.consuming)) as remembered:
             # What was applied from the log a moment ago is not in the known rows, and not all readers see it yet.
             remembered.follow(checkpoint, self.topics.written_offsets(table.topic))
@@ -92,7 +96,7 @@ class Comparing:
                     headers = of_snapshot(lsn, snapshot.taken_ms, version)
                     # Nobody can change the columns while they are read.
                     columns = shape_of(self.slots.columns(rows.id))
-                if not table.state.is_sure:
+                if not is_sure:
                     guard.require(differences.counts, known.rows, SystemClock().now_ms())
                 if differences.counts.missing:
                     differences.delete_missing()
@@ -100,7 +104,9 @@ class Comparing:
             guard.settle()
             known.flush()
             now = SystemClock().now_ms()
-            state = TableState(rows.id, facts.topic_id, rows.key, columns, seen[0], lsn, now, schema_id, is_sure=True)
+            state = TableState(
+                rows.id, facts.topic_id, rows.key, columns, seen[0], lsn, now, storage, schema_id, is_sure=True
+            )
             return Compared(state, version, encoder, facts.largest, differences.counts, known.rows)
 
     @contextmanager

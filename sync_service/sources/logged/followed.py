@@ -1,12 +1,13 @@
 """One table that is followed, or is to be: what it is called, how its rows are encoded, and how it stands."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from enrich.base.errors import ConfigError, EnrichError
 from enrich.codecs.encoding import Encoder
 from stores.external.postgres.log.literals import Kind
 from stores.external.postgres.log.messages import ColumnSent, Relation
+from stores.external.postgres.log.slots import Storage
 from sync_service.sources.logged.place import TableState
 from sync_service.sources.logged.rows import LoggedRows
 
@@ -63,6 +64,19 @@ class Followed:
         self.why = self.why or why
         self.state = self.state.unsettled()
         self.in_log = None
+
+    def look(self, shape: str, storage: Storage) -> None:
+        """What the catalog says now: the log tells of other columns with the next change only, and of some changes of
+        all rows never."""
+        state = self.state
+        if not state.is_followed:
+            return
+        if state.shape != shape:
+            self.must_compare("the table's columns have changed")
+        elif not state.storage:
+            self.state = replace(state, storage=storage)
+        elif tuple(state.storage) != storage:
+            self.must_compare("the table was rewritten, or its partitions are others")
 
     def compared(self, state: TableState, encoder: Encoder, largest: int) -> None:
         """It can be followed."""

@@ -174,8 +174,8 @@ class ManyTables:
                 _log.info("the table %s is new: it is compared with the topic %s", name, topic)
         if table.state.is_followed and not each.is_published:
             table.must_compare("it was not in the publication")
-        elif table.state.is_followed and table.state.shape != shape:
-            table.must_compare("the table's columns have changed")
+        else:
+            table.look(shape, each.storage)
 
     def _set_aside(self, name: str, each: TableFound, error: EnrichError) -> None:
         table = self._tables.pop(name, None)

@@ -47,6 +47,8 @@ class TableState:
     """From there on the log has nothing that the snapshot sees."""
     time_ms: int = 0
     """When the comparison had ended: what follows has no earlier time."""
+    storage: Sequence[str] = ()
+    """Of the table just before that comparison. Empty: it was noted by a release that did not look."""
     schema_id: int | None = None
     """Of the registry."""
     is_sure: bool = False

@@ -80,9 +80,9 @@ class OneTable:
             raise Retryable("the table was dropped or renamed", where=f"table {self._table.name}")
         changed = {}
         for followed in self.by_id.values():
-            # The log tells of other columns with the next change only, and there may be none.
-            if followed.state.is_followed and shape_of(self._slots.columns(followed.rows.id)) != followed.state.shape:
-                followed.must_compare("the table's columns have changed")
+            before, table = followed.state, followed.rows.id
+            followed.look(shape_of(self._slots.columns(table)), self._slots.storage(table))
+            if followed.state != before:
                 changed[followed.name] = followed.state
         return changed
 

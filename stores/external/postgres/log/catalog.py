@@ -8,7 +8,7 @@ from psycopg import sql
 
 from stores.errors import ConfigError
 from stores.external.postgres.log.messages import ColumnSent
-from stores.external.postgres.log.slots import Slots, Table
+from stores.external.postgres.log.slots import STORAGE, Slots, Storage, Table, storage_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +21,7 @@ class TableFound:
     key: tuple[str, ...]
     """The columns of its primary key, else of another unique key without nulls. Empty: it has none."""
     columns: tuple[ColumnSent, ...]
+    storage: Storage
     is_named: bool
     """By one of the patterns."""
     is_published: bool
@@ -53,10 +54,10 @@ class Catalog:
         return list(self._found())
 
     def _found(self) -> Iterator[TableFound]:
-        for row in self._slots.rows(
-            _TABLES.format(is_published=self._slots.is_published), self._slots.name, self._slots.name
-        ):
-            number, schema, name, quoted, identity, kind, may_read, columns, generated, indexes, published, added = row
+        statement = _TABLES.format(is_published=self._slots.is_published, storage=STORAGE)
+        for row in self._slots.rows(statement, self._slots.name, self._slots.name):
+            number, schema, name, quoted, identity, kind, may_read, columns, generated, indexes, *rest = row
+            published, partitions, files, added = rest
             is_named = any(fnmatchcase(f"{schema}.{name}", pattern) for pattern in self._patterns)
             if not (is_named or added):
                 continue
@@ -66,7 +67,8 @@ class Catalog:
             table = Table(number, quoted, told, frozenset(generated))
             trouble = _trouble(table, key, told, unique, is_logged=kind == "p", may_read=may_read)
             sent = tuple(ColumnSent(*column) for column in columns or ())
-            yield TableFound(table, schema, name, key, sent, is_named, published, added, trouble)
+            storage = storage_of(partitions, files)
+            yield TableFound(table, schema, name, key, sent, storage, is_named, published, added, trouble)
 
 
 def _told(identity: str, columns: Sequence[str], unique: Sequence[_Index]) -> frozenset[str]:
@@ -138,7 +140,7 @@ _TABLES = """
                     AND i.indpred IS NULL AND i.indexprs IS NULL AND k.place <= i.indnkeyatts
                 GROUP BY i.indexrelid, i.indisprimary, i.indisreplident
                 HAVING bool_and(a.attnotnull)) u),
-        {is_published},
+        {is_published}, {storage},
         EXISTS (SELECT FROM pg_publication_rel r JOIN pg_publication p ON p.oid = r.prpubid
             WHERE p.pubname = %s AND r.prrelid = c.oid)
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from psycopg import errors, sql
 
@@ -30,6 +30,19 @@ _IS_PUBLISHED = """EXISTS (
 _OF_SCHEMA = (
     " OR EXISTS (SELECT FROM pg_publication_namespace s WHERE s.pnpubid = p.oid AND s.pnnspid = c.relnamespace)"
 )
+# Its partitions, if it has any. No function of the server's that opens them: somebody may have locked one.
+_PARTITIONS = """(
+    WITH RECURSIVE part(id) AS (SELECT inhrelid FROM pg_inherits WHERE inhparent = c.oid AND NOT inhdetachpending
+        UNION ALL SELECT i.inhrelid FROM part JOIN pg_inherits i ON i.inhparent = part.id AND NOT i.inhdetachpending)
+    SELECT string_agg(({})::text, ' ' ORDER BY f.oid) FROM part JOIN pg_class f ON f.oid = part.id
+    WHERE c.relkind = 'p')"""
+_COLUMNS_MADE = """(SELECT string_agg(a.attnum::text, ' ' ORDER BY a.attnum) FROM pg_attribute a
+    WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '')"""
+STORAGE = (
+    f"md5({_PARTITIONS.format('f.oid')}), "
+    f"md5(concat_ws('/', {_COLUMNS_MADE}, c.relfilenode, {_PARTITIONS.format('f.relfilenode')}))"
+)
+"""Two expressions about `c`, a row of pg_class: a `Storage`."""
 PREFIX = "enrich"
 """Of our messages in the log."""
 
@@ -43,6 +56,16 @@ class Slot:
     """PostgreSQL has removed what it had to keep: max_slot_wal_keep_size."""
     held_bytes: int
     """How much of its log PostgreSQL keeps for this slot."""
+
+
+class Storage(NamedTuple):
+    """Digests of what a table is made of. Where it changes rows may have changed without a word in the log."""
+
+    partitions: str = ""
+    """Which ones there are."""
+    files: str = ""
+    """In which files its rows are, and which columns were made when: others after a rewrite, a TRUNCATE of a partition,
+    or if a column was dropped and made again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +163,10 @@ class Slots:
             table,
         )
         return tuple(ColumnSent(*row) for row in rows)
+
+    def storage(self, table: int) -> Storage:
+        rows = self._all(f"SELECT {STORAGE} FROM pg_class c WHERE c.oid = %s", table)  # noqa: S608 - ours
+        return storage_of(*rows[0]) if rows else Storage()
 
     def make_publication(self) -> bool:
         """Makes it without tables if there is none. Returns whether it had to be made, or to publish more. Raises
@@ -308,3 +335,8 @@ class Slots:
     def _all(self, statement: str, *parameters: Any) -> list[tuple[Any, ...]]:
         with self._session.connection() as connection:
             return connection.execute(statement, parameters or None).fetchall()
+
+
+def storage_of(partitions: str | None, files: str) -> Storage:
+    """Of what the expressions gave."""
+    return Storage(partitions or "", files)

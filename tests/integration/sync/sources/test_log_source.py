@@ -147,6 +147,21 @@ def test_a_column_with_a_default_changes_all_rows(logged: SourceWorld) -> None:
         logged.wait_equal()
 
 
+def test_a_rewritten_table_is_compared_and_one_that_is_as_it_was_is_not(logged: SourceWorld) -> None:
+    logged.make_table("id bigint PRIMARY KEY, plan text, price numeric(12,2), flag boolean DEFAULT true", rows=50)
+    with logged.running() as service:
+        logged.wait_equal()
+        logged.execute("ALTER TABLE {} DROP COLUMN flag, ADD COLUMN flag boolean DEFAULT false")
+        logged.wait_equal()
+        logged.execute("ALTER TABLE {} ALTER COLUMN plan TYPE text USING upper(plan)")
+        logged.wait_equal()
+        wait_until(lambda: service.status("in").counters["readings"] == 3, what="the comparisons")
+    with logged.running() as service:
+        logged.execute("UPDATE {} SET plan = 'in the log' WHERE id = 1")
+        logged.wait_equal()
+        assert service.status("in").counters["readings"] == 0
+
+
 LARGE = "repeat(md5(random()::text), 300)"
 
 

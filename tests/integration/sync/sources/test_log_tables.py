@@ -226,6 +226,57 @@ def test_a_renamed_table_is_another_one(many: ManyTables) -> None:
     assert b"renamed" not in str(many.versions("before")).encode()
 
 
+SILENT = (
+    "ALTER TABLE {0}.plain DROP COLUMN flag, ADD COLUMN flag boolean DEFAULT false",
+    "ALTER TABLE {0}.plain ALTER COLUMN plan TYPE text USING upper(plan)",
+    "ALTER TABLE {0}.root ATTACH PARTITION {0}.filled FOR VALUES FROM (200) TO (300)",
+    "TRUNCATE {0}.filled",
+    "DROP TABLE {0}.high",
+)
+
+
+def test_changes_of_which_the_log_says_nothing_are_found(many: ManyTables) -> None:
+    many.make("plain", "id bigint PRIMARY KEY, plan text, flag boolean DEFAULT true", rows=10)
+    _make_partitions(many)
+    many.make("filled", rows=0)
+    many.insert("filled", 200, 209)
+    with many.source.running():
+        many.wait_equal("plain", "root")
+        for statement in SILENT:
+            many.execute(statement)
+            many.wait_equal("plain", "root")
+            assert not many.audit("plain") and not many.audit("root")
+    many.execute("CREATE TABLE {0}.high PARTITION OF {0}.root FOR VALUES FROM (100) TO (200)")
+    many.insert("root", 100, 109)
+    many.execute("ALTER TABLE {0}.root DETACH PARTITION {0}.filled")
+    with many.source.running():
+        many.wait_equal("plain", "root")
+    assert repeats(many.versions("root")) == []
+
+
+def test_a_partition_with_most_rows_takes_them_along_once_a_person_says_so(many: ManyTables) -> None:
+    many.make("fine", rows=10)
+    _make_partitions(many)
+    table = f"{many.schema}.root"
+    with many.source.running() as service:
+        many.wait_equal("root", "fine")
+        many.execute("DROP TABLE {0}.low")
+        wait_until(lambda: "root" in held(service, many), what="the question")
+        many.change("fine", "goes on")
+        many.wait_equal("fine")
+        assert len(many.living("root")) == 100
+        command.allow(many.source.pipeline(), f"in/{table}")
+        many.wait_equal("root")
+
+
+def _make_partitions(many: ManyTables) -> None:
+    """Of a table `root`: `low` with 90 rows, and `high` with 10."""
+    many.execute("CREATE TABLE {}.root (id bigint PRIMARY KEY, plan text) PARTITION BY RANGE (id)")
+    many.execute("CREATE TABLE {0}.low PARTITION OF {0}.root FOR VALUES FROM (0) TO (100)")
+    many.execute("CREATE TABLE {0}.high PARTITION OF {0}.root FOR VALUES FROM (100) TO (200)")
+    many.insert("root", 10, 109)
+
+
 def test_partitions_are_followed_by_their_root(many: ManyTables) -> None:
     many.execute("CREATE TABLE {}.root (id bigint PRIMARY KEY, plan text) PARTITION BY RANGE (id)")
     many.execute("CREATE TABLE {0}.low PARTITION OF {0}.root FOR VALUES FROM (0) TO (100)")

@@ -1,12 +1,16 @@
 """Which transactions a snapshot sees, and how far the log is in the topic."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
 from stores.external.postgres.log.literals import Kind, json_of
+from stores.external.postgres.log.slots import Storage
 from stores.external.postgres.log.visibility import Visibility
+from sync_service.sources.logged.followed import Followed, TableRows
 from sync_service.sources.logged.place import TableState
 
 WRAP = 1 << 32
@@ -35,6 +39,17 @@ def test_what_a_comparison_saw_is_forgotten_once_the_log_is_past_it() -> None:
     assert state.passed(199).has(xids, 199).tolist() == [True, True, False]
     assert not state.has(xids, 200).any()
     assert state.passed(200) == TableState(shape="shape")
+
+
+def test_what_an_earlier_release_noted_of_a_table_is_completed_and_compared_only_if_something_changes() -> None:
+    followed = Followed("t", "t.rows", TableRows(1, "t", ("id",), None, frozenset()), TableState(1, shape="shape"))
+    followed.look("shape", Storage("parts", "files"))
+    assert (followed.state.is_followed, followed.state.storage) == (True, Storage("parts", "files"))
+    followed.state = replace(followed.state, storage=["parts", "files"])  # as JSON has it
+    followed.look("shape", Storage("parts", "files"))
+    assert followed.state.is_followed
+    followed.look("shape", Storage("parts", "others"))
+    assert not followed.state.is_followed
 
 
 @pytest.mark.parametrize(
