@@ -140,8 +140,14 @@ class PostgresSnapshot:
     def rows_of(self, shape: TableShape, names: Sequence[str], keys: Mapping[str, Sequence[str]]) -> pa.RecordBatch:
         """The rows with these keys: of each key column the texts of its values."""
         columns = shape.select(names)
-        tuples = ", ".join(f"({', '.join(map(_literal, each))})" for each in zip(*keys.values(), strict=True))
-        wanted = ", ".join(f"{quoted(name)}::text" for name in keys)
+        # Each value as its column's type: of texts no index of the key could be used. -1: without a length.
+        named = ", ".join(f"format_type({column.type_id}, -1)" for column in shape.select(list(keys)))
+        (types,) = _texts(self._wire.run(f"SELECT {named}"))
+        tuples = ", ".join(
+            f"({', '.join(f'{_literal(text)}::{kind}' for text, kind in zip(each, types, strict=True))})"
+            for each in zip(*keys.values(), strict=True)
+        )
+        wanted = ", ".join(map(quoted, keys))
         selected = ", ".join(column.expression for column in columns)
         rows = f"SELECT {selected} FROM {shape.name} WHERE ({wanted}) IN (VALUES {tuples})"  # noqa: S608 - all is quoted
         text = b"".join(self._wire.copy(f"COPY ({rows}) TO STDOUT (FORMAT csv)", shape.name))

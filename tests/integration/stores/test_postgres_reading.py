@@ -12,6 +12,7 @@ import pytest
 from stores.errors import ConfigError, Retryable, Unreachable
 from stores.external.postgres.reading import PostgresReader
 from stores.json_text import is_json_text
+from tests.support.waiting import wait_until
 
 COLUMNS = {
     '"a ""b"': "text",
@@ -136,6 +137,47 @@ def test_rows_after_a_value_are_those_that_are_greater(dsn):
     assert sorted(read(dsn, "after", ["n"], after=("day", "2026-01-04"))["n"].to_pylist()) == [6, 7, 8, 9]
     with PostgresReader(dsn).snapshot() as snapshot, pytest.raises(ConfigError, match="no column it's"):
         snapshot.newest(snapshot.shape("after"), "it's")
+
+
+# A key, two of its values as the log has them, and how 20,000 rows get theirs by `n`.
+KEYS = {
+    "number": ("id bigint", [["7"], ["19999"]], "n"),
+    "text": ("id text", [["k7"], ["it's \\"]], "CASE n WHEN 9 THEN 'it''s \\' ELSE 'k' || n END"),
+    "odd text": ('id text COLLATE "C"', [["k7"], ["k8"]], "'k' || n"),
+    "padded": ("id char(8)", [["7       "], ["12      "]], "n::text"),
+    "pair": ("a text, id int", [["t1", "7"], ["t0", "8"]], "'t' || n % 2, n"),
+    "moment": (
+        "id timestamptz",
+        [["2026-01-01 00:00:07+00"], ["2026-01-01 00:00:08.5+00"]],
+        "'2026-01-01Z'::timestamptz + CASE n WHEN 8 THEN 8.5 ELSE n END * interval '1 s'",
+    ),
+    "uuid": (
+        "id uuid",
+        [["00000000-0000-0000-0000-000000000007"], ["00000000-0000-0000-0000-000000000008"]],
+        "lpad(n::text, 32, '0')::uuid",
+    ),
+    "raw": ("id bytea", [["\\x000007"], ["\\x000008"]], "decode(lpad(n::text, 6, '0'), 'hex')"),
+    "domain": ("id reading_positive", [["7"], ["8"]], "n"),
+}
+
+
+@pytest.mark.parametrize(("columns", "keys", "given"), KEYS.values(), ids=KEYS)
+def test_rows_are_found_by_their_keys_in_an_index(dsn, columns, keys, given):
+    names = [column.split()[0] for column in columns.split(", ")]
+    scans = "SELECT idx_scan, seq_scan FROM pg_stat_user_tables WHERE relname = 'found_by_key'"
+    with psycopg.connect(dsn, autocommit=True) as database:
+        database.execute("DROP TABLE IF EXISTS found_by_key")
+        database.execute(f"CREATE TABLE found_by_key ({columns}, v text, PRIMARY KEY ({', '.join(names)}))")
+        database.execute(f"INSERT INTO found_by_key SELECT {given}, 'v' FROM generate_series(1, 20000) n")  # noqa: S608 - ours
+        database.execute("ANALYZE found_by_key")
+        ((before, scanned),) = database.execute(scans)
+        with PostgresReader(dsn).snapshot() as snapshot:
+            by_name = dict(zip(names, map(list, zip(*keys, strict=True)), strict=True))
+            rows = snapshot.rows_of(snapshot.shape("found_by_key"), [*names, "v"], by_name)
+        assert (rows.num_rows, rows.column("v").to_pylist()) == (2, ["v", "v"])
+        counted = "SELECT seq_scan FROM pg_stat_user_tables WHERE relname = 'found_by_key' AND idx_scan > %s"
+        wait_until(lambda: list(database.execute(counted, [before])), what="the server's count of index scans")
+        assert list(database.execute(counted, [before])) == [(scanned,)]
 
 
 def test_a_wait_ends_when_the_server_is_silent_or_we_are_to_stop(dsn):
