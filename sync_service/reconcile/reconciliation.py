@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from enrich.base.errors import Retryable, WouldLoseData
+from stores.clock import SystemClock
 from stores.external import VersionedStore
 from sync_service.reconcile.comparing import Comparison
 from sync_service.reconcile.differences import LEFT_ALONE, Differences
@@ -20,6 +21,9 @@ from sync_service.writeback.generation import OFFSETS, Generation, note_name
 from sync_service.writeback.plan import WritebackPlan
 from sync_service.writeback.records import RecordReader
 from sync_service.writeback.route import Clients
+
+_TRIES = 10
+"""The route may change the note, too."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +71,7 @@ class Reconciliation:
 
     def run(self, *, repair: bool, yes: bool = False, raise_generation: bool = False) -> Report:
         """Raises WouldLoseData, and changes nothing, if a repair would delete rows and `yes` is not set."""
-        began = time.monotonic()
+        began, began_ms = time.monotonic(), SystemClock().now_ms()
         with closing(self._plan.open_store()) as store:
             store.check()
             note = store.load_note(self._note)
@@ -77,14 +81,17 @@ class Reconciliation:
             raised = _why_raised(known, topic_id, ends) or ("as was asked for" if raise_generation else None)
             if known is None or raised is None:
                 now = known or Generation(1, topic_id, dict.fromkeys(ends, 0))
-                report = self._compare(store, now, ends, repair=repair, yes=yes)
+                report, settles = self._compare(store, now, ends, repair=repair, yes=yes)
             else:
                 report = self._raise(store, note, known, topic_id, ends, raised, repair=repair, yes=yes)
+                now, settles = known, False
+            self._note_compared(store, now, began_ms, settles=settles)
         return replace(report, seconds=round(time.monotonic() - began, 3))
 
     def _compare(
         self, store: VersionedStore, now: Generation, ends: Mapping[int, int], *, repair: bool, yes: bool
-    ) -> Report:
+    ) -> tuple[Report, bool]:
+        """Also whether it settles the note's doubt."""
         reading = self._reading(store, now)
         comparison = Comparison(reading, store, self._ends, self._settling.wait)
         differences, refused = self._without_expired(comparison.differences(ends)), 0
@@ -94,9 +101,7 @@ class Reconciliation:
             repairing = Repair(reading, store, self._row)
             repairing.write(repaired, self._ends())
             refused = repairing.refused
-        if now.doubt is not None and not refused and (repair or not repaired):
-            self._settle_doubt(store, now)
-        return self._report(
+        report = self._report(
             comparison,
             differences,
             now.number,
@@ -104,6 +109,7 @@ class Reconciliation:
             refused=refused,
             left=len(differences) - len(repaired),
         )
+        return report, not refused and (repair or not repaired)
 
     def _raise(
         self,
@@ -125,7 +131,8 @@ class Reconciliation:
         differences, refused = comparison.of_content(ends), 0
         if self._plan.section.version is None and raised == "as was asked for":
             number = max(number, comparison.largest_version // OFFSETS)
-        now = Generation(number + 2, topic_id, ends, known.born, paused=known.paused)
+        compared_ms = SystemClock().now_ms()
+        now = Generation(number + 2, topic_id, ends, known.born, paused=known.paused, compared_ms=compared_ms)
         if repair:
             self._guard(differences, comparison.rows, raised, yes=yes)
             if now.number != known.number + 2:
@@ -170,18 +177,26 @@ class Reconciliation:
             **more,
         )
 
-    def _settle_doubt(self, store: VersionedStore, now: Generation) -> None:
-        """Removes the doubt from the note: the comparison has resolved it."""
-        text = store.load_note(self._note)
-        known = None if text is None else Generation.from_text(text)
-        if known is not None and known == now and known.doubt == now.doubt:
-            store.save_note(self._note, replace(known, doubt=None).to_text(), text)
+    def _note_compared(self, store: VersionedStore, now: Generation, began_ms: int, *, settles: bool) -> None:
+        """Unless it was raised meanwhile. `settles`: the comparison has resolved the doubt."""
+        for _ in range(_TRIES):
+            text = store.load_note(self._note)
+            known = None if text is None else Generation.from_text(text)
+            if known is None or known != now:
+                return
+            doubt = None if settles and known.doubt == now.doubt else known.doubt
+            if store.save_note(self._note, replace(known, doubt=doubt, compared_ms=began_ms).to_text(), text):
+                return
 
-    def doubt(self) -> str | None:
-        """The note's doubt: why a comparison is due early."""
+    def noted(self) -> Generation | None:
+        """The note: it may say why a comparison is due early, and when the last one was."""
         with closing(self._plan.open_store()) as store:
             note = store.load_note(self._note)
-        return None if note is None else Generation.from_text(note).doubt
+        return None if note is None else Generation.from_text(note)
+
+    def doubt(self) -> str | None:
+        known = self.noted()
+        return None if known is None else known.doubt
 
     def _reading(self, store: VersionedStore, generation: Generation) -> TopicReading:
         decoder, column = self._clients.decoder(self._plan), self._plan.section.version

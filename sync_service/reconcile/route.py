@@ -4,16 +4,20 @@ import logging
 import threading
 import time
 
+from enrich.base.backoff import Backoff
 from enrich.base.errors import EnrichError
 from enrich.config import Pipeline
 from enrich.service.routes import Route, RouteKind, RouteState, RouteStatus
 from sync_service.reconcile.differences import KINDS
 from sync_service.reconcile.reconciliation import Reconciliation, Report
+from sync_service.writeback.generation import Generation
 from sync_service.writeback.plan import WritebackPlan, plans_of
 from sync_service.writeback.route import Clients
 
-# How often the route's note is checked for a doubt.
+# How often the route's note is looked at.
 _LOOK_S = 30.0
+_LONGEST_PAUSE_S = 3_600.0
+"""After a comparison that failed: each may read the whole topic."""
 
 _log = logging.getLogger("enrich.sync")
 
@@ -36,7 +40,7 @@ class ReconcileRoute:
         self._at_ms: int | None = None
         self._runs = 0
         self._doubt: str | None = None
-        """The last doubt that led to a comparison."""
+        """The last doubt that was compared."""
         self._error: str | None = None
         self._error_ms: int | None = None
 
@@ -47,31 +51,45 @@ class ReconcileRoute:
     def run(self, stopping: threading.Event) -> None:
         # Counts as progress: the writing route has checked the store, so a later ConfigError must not stop the service.
         self._at_ms = self._at_ms or time.time_ns() // 1_000_000
-        due = time.monotonic() + self._interval_s
-        while not stopping.wait(min(self._interval_s, _LOOK_S)):
-            if self._compare(stopping, time.monotonic() >= due):
-                due = time.monotonic() + self._interval_s
+        look_s = pause = min(self._interval_s, _LOOK_S)
+        due, backoff = time.monotonic() + self._interval_s, Backoff(look_s, _LONGEST_PAUSE_S)
+        while not stopping.wait(pause):
+            try:
+                if self._compare(stopping, time.monotonic() >= due):
+                    due = time.monotonic() + self._interval_s
+                backoff.reset()
+                pause = look_s
+            except EnrichError as error:
+                # It delays no row: it is reported, and the service stays ready.
+                pause = backoff.next_s()
+                if not stopping.is_set():
+                    self._error, self._error_ms = str(error), time.time_ns() // 1_000_000
+                    _log.warning("the reconciliation failed: %s", error, extra={"route": self.name})
 
     def _compare(self, stopping: threading.Event, is_due: bool) -> bool:
-        """Compares if it is due, or if the route doubts its rows, and returns whether it did. An error here delays no
-        row: it is reported, and the service stays ready."""
-        try:
-            reconciliation = Reconciliation(self._plan, self._clients, stopping)
-            if not is_due:
-                doubt, before = reconciliation.doubt(), self._doubt
+        """Compares if it is due, or if the route doubts its rows, and returns whether it did."""
+        reconciliation = Reconciliation(self._plan, self._clients, stopping)
+        doubt = self._doubt
+        if not is_due:
+            noted = reconciliation.noted()
+            doubt = None if noted is None else noted.doubt
+            is_news = doubt is not None and doubt != self._doubt
+            if not is_news and not self._is_overdue(noted):
                 self._doubt = doubt
-                if doubt is None or doubt == before:
-                    return False
-            self._report = reconciliation.run(repair=False)
-        except EnrichError as error:
-            if not stopping.is_set():
-                self._error, self._error_ms = str(error), time.time_ns() // 1_000_000
-                _log.warning("the reconciliation failed: %s", error, extra={"route": self.name})
-            return is_due
+                return False
+        self._report = reconciliation.run(repair=False)
+        self._doubt = doubt
         self._error, self._error_ms = None, None
         self._at_ms = time.time_ns() // 1_000_000
         self._runs += 1
         return True
+
+    def _is_overdue(self, noted: Generation | None) -> bool:
+        """Also a service that is restarted every day compares every day."""
+        if noted is None or noted.compared_ms is None:
+            return False
+        since_s = (time.time_ns() // 1_000_000 - noted.compared_ms) / 1000
+        return not 0 <= since_s < self._interval_s
 
     def status(self) -> RouteStatus:
         report = self._report

@@ -15,6 +15,7 @@ from enrich.base.errors import ConfigError, Fenced, Retryable, WouldLoseData
 from enrich.delivery.partitions.positions import Committed
 from enrich.kafka import Topics
 from enrich.service.routes import Paused
+from stores.clock import SystemClock
 from stores.external import VersionedStore
 from stores.external.protocol import NOTES
 from stores.versions import OFFSETS_OF_A_GENERATION
@@ -49,6 +50,8 @@ class Generation:
     """Why the topic's offsets cannot be compared any more; removed when the generation is raised."""
     paused: str | None = field(default=None, compare=False)
     """When a person paused the route."""
+    compared_ms: int | None = field(default=None, compare=False)
+    """When topic and store were last compared, or the route began. None: an older release made the note."""
 
     def version(self, partition: int, offset: int) -> int:
         past = offset < self.starts.get(partition, 0)
@@ -57,7 +60,7 @@ class Generation:
     def to_text(self) -> str:
         starts = {str(partition): offset for partition, offset in sorted(self.starts.items())}
         content = {"generation": self.number, "topic_id": self.topic_id, "starts": starts, "born": self.born}
-        remarks = {"doubt": self.doubt, "cut": self.cut, "paused": self.paused}
+        remarks = {"doubt": self.doubt, "cut": self.cut, "paused": self.paused, "compared_ms": self.compared_ms}
         return json.dumps(content | {name: remark for name, remark in remarks.items() if remark is not None})
 
     @classmethod
@@ -67,7 +70,9 @@ class Generation:
             content = json.loads(text)
             starts = {int(partition): int(offset) for partition, offset in content["starts"].items()}
             more = (str(content.get("born", "")), content.get("doubt"), content.get("cut"), content.get("paused"))
-            return cls(int(content["generation"]), str(content["topic_id"]), starts, *more)
+            compared = content.get("compared_ms")
+            compared_ms = None if compared is None else int(compared)
+            return cls(int(content["generation"]), str(content["topic_id"]), starts, *more, compared_ms)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise ConfigError(
                 f"the note of the route's generation is damaged: {type(error).__name__}",
@@ -100,8 +105,9 @@ class Gate:
         self.doubt: str | None = None
         """The note's `doubt` when it was last read."""
 
-    def enter(self, committed: Callable[[], Sequence[Committed]]) -> Generation:
+    def enter(self, committed: Callable[[], Sequence[Committed]], tombstones_kept_ms: int | None = None) -> Generation:
         """The route's generation, which is created if there is none. `committed` returns what its group has committed.
+        `tombstones_kept_ms`: for how long the topic keeps tombstones; None: for as long as its other records.
 
         Raises WouldLoseData if the topic is not the known one, Retryable if it does not exist.
         """
@@ -110,16 +116,20 @@ class Gate:
             topic_id, partitions = self.topic_now()
             # If only the note is gone, rows of an earlier generation may still be there: ours must be newer.
             number = max((one.generation + 2 for one in committed()), default=1)
-            first = Generation(number, topic_id, dict.fromkeys(partitions, 0), random_id())
+            now_ms = SystemClock().now_ms()
+            first = Generation(number, topic_id, dict.fromkeys(partitions, 0), random_id(), compared_ms=now_ms)
             if self._store.save_note(self._note, first.to_text(), None):
                 return first
             known = self._store.load_note(self._note)  # another instance was faster
         if known is None:
             raise Retryable("the note of the route's generation was written and removed again", where=self._note)
         generation = Generation.from_text(known)
-        self.doubt = generation.doubt
         self._verify_topic(generation)
-        return self._renewed_if_emptied(known, generation, committed())
+        renewed = self._renewed(generation, committed(), tombstones_kept_ms)
+        if renewed.to_text() != known and not self._store.save_note(self._note, renewed.to_text(), known):
+            raise Retryable("another instance starts at the same time", where=self._note)
+        self.doubt = renewed.doubt
+        return renewed
 
     def follow(self, stopping: threading.Event) -> Generation:
         """The generation that the main route has entered, for the routes of retry topics. Raises as `enter` does."""
@@ -134,18 +144,24 @@ class Gate:
         self._verify_topic(generation)
         return generation
 
-    def _renewed_if_emptied(self, known: str, generation: Generation, committed: Sequence[Committed]) -> Generation:
-        """The same generation, with a new `born` if the store was emptied: the note may have survived the rows."""
+    def _renewed(
+        self, generation: Generation, committed: Sequence[Committed], tombstones_kept_ms: int | None
+    ) -> Generation:
+        """The same generation, with a new `born` if the store was emptied: the note may have survived the rows. With a
+        doubt if nobody knows how far the store is, and the topic may have forgotten since what was deleted."""
+        now_ms = SystemClock().now_ms()
         has_written = any((one.generation, one.born) == (generation.number, generation.born) for one in committed)
         emptied = has_written and not self._rows_expire and self._store.is_empty()
-        if generation.born and not emptied:
-            return generation
-        renewed = replace(generation, born=random_id())
+        renewed = replace(generation, compared_ms=generation.compared_ms or now_ms)
+        if emptied or not generation.born:
+            renewed = replace(renewed, born=random_id())
         if emptied and any(generation.starts.values()):
             # Only a repair writes records from before the generation: it orders them by their timestamps.
             renewed = replace(renewed, doubt="the store was emptied, and rows from before its generation are missing")
-        if not self._store.save_note(self._note, renewed.to_text(), known):
-            raise Retryable("another instance starts at the same time", where=self._note)
+        is_long_ago = tombstones_kept_ms is not None and now_ms - (generation.compared_ms or 0) > tombstones_kept_ms
+        if not committed and is_long_ago and not renewed.doubt and not self._store.is_empty():
+            what = "the route's consumer group has no offsets any more, as after days away (offsets.retention.minutes)"
+            renewed = replace(renewed, doubt=f"{what}: keys that were deleted meanwhile may still be in the store")
         return renewed
 
     def verify(self, generation: Generation) -> None:

@@ -177,7 +177,8 @@ class WritebackRoute:
         held.callback(consumer.close)
         if self._tier is None:
             self._gate = gate
-            generation = gate.enter(partial(committed_of, consumer, group, topics, self._topic))
+            kept_ms = tombstones_kept_ms(self._settings(topics))
+            generation = gate.enter(partial(committed_of, consumer, group, topics, self._topic), kept_ms)
         else:
             generation = gate.follow(stopping)
         make_topics(topics, plan.section.topic, plan.section.dlq, self._retry_topics, len(gate.topic_now()[1]))

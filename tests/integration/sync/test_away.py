@@ -11,6 +11,7 @@ from enrich.delivery import committing
 from enrich.delivery.partitions.positions import Committed
 from enrich.kafka import new_admin_client, new_group_consumer, new_producer
 from sync_service.reconcile import Reconciliation, route
+from sync_service.writeback.generation import Generation
 from sync_service.writeback.plan import plans_of
 from sync_service.writeback.route import Clients
 from tests.support.sync import SyncWorld, running
@@ -59,6 +60,52 @@ def test_a_route_that_was_away_too_long_is_compared_until_it_agrees(
         wait_until(lambda: service.status().lag == 0)
         assert not service.status().details["warnings"]
     assert world.in_redis().keys() == {"a", "b"}
+
+
+def compared_days_ago(world: SyncWorld, days: float) -> None:
+    """As if topic and store had been compared then."""
+    name = f"enrich:sync:{world.name}.out"
+    note = Generation.from_text(world.redis.get(name))
+    assert note.compared_ms is not None
+    world.redis.set(name, replace(note, compared_ms=note.compared_ms - round(days * 86_400_000)).to_text())
+
+
+def test_a_route_whose_offsets_kafka_has_forgotten_is_compared(
+    world: SyncWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(route, "_LOOK_S", 0.2)
+    world.make_topic(partitions=1)
+    pipeline = world.pipeline(world.to_redis(), reconcile="100d")
+    world.produce(("a", {"plan": "x", "rps": 1}))
+    admin = new_admin_client(world.cluster.connection)
+    for days in (0, 9):
+        with running(pipeline) as service:
+            wait_until(lambda: "a" in world.in_redis() and service.status().lag == 0)
+            assert not service.status().details["warnings"]
+        compared_days_ago(world, days)
+        for future in admin.delete_consumer_groups([f"enrich.sync.{world.name}.out"]).values():
+            future.result(30)
+    world.put_extra("deleted")
+    with running(pipeline) as service:
+        (warning,) = wait_until(lambda: service.status().details["warnings"])
+        assert "has no offsets any more" in warning and "enrich sync reconcile out" in warning
+        wait_until(lambda: service.status("out.reconcile").gauges.get("differences") == 1, what="the comparison")
+
+
+def test_a_comparison_that_was_due_while_nobody_ran_is_made_soon_after_the_start(
+    world: SyncWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(route, "_LOOK_S", 0.2)
+    world.make_topic(partitions=1)
+    pipeline = world.pipeline(world.to_redis(), reconcile="1d")
+    world.produce(("a", {"plan": "x", "rps": 1}))
+    with running(pipeline):
+        wait_until(lambda: "a" in world.in_redis())
+    compared_days_ago(world, 2)
+    with running(pipeline) as service:
+        wait_until(lambda: service.status("out.reconcile").counters["reconciliations"] == 1, what="the comparison")
+    compared_ms = Generation.from_text(world.redis.get(f"enrich:sync:{world.name}.out")).compared_ms
+    assert compared_ms is not None and time.time() * 1_000 - compared_ms < 600_000
 
 
 def test_records_that_were_removed_unread_are_told(world: SyncWorld) -> None:

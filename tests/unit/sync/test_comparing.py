@@ -20,6 +20,7 @@ from sync_service.reconcile.differences import Differences
 from sync_service.reconcile.digests import Rows, Texts, digests_of, hashes_of
 from sync_service.reconcile.stamps import NONE, stamps_of
 from sync_service.reconcile.suspects import Stored, Suspects, TopicBefore, kind_of
+from sync_service.writeback.generation import Generation
 
 OLD, NEW = 11, 22
 """Digests of rows."""
@@ -196,6 +197,35 @@ def test_what_a_missing_row_takes_of_memory_does_not_grow_with_their_number() ->
         assert len(found) == count
     assert peaks[1] < 1.2 * peaks[0] + 10
     assert peaks[1] < 400
+
+
+def test_a_doubt_is_compared_until_that_succeeds_and_not_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    stopping = threading.Event()
+    answers: list[Any] = [Unreachable("the store is away"), Report("out", 1, Differences.none(), 1)]
+    looks: list[int] = []
+
+    class Scripted:
+        def __init__(self, *_: object) -> None: ...
+
+        def noted(self) -> Generation:
+            looks.append(len(answers))
+            if len(looks) == 5:
+                stopping.set()
+            return Generation(1, "id", doubt="away for long")
+
+        def run(self, *, repair: bool) -> Report:  # noqa: ARG002 - see the other one
+            answer = answers.pop(0)
+            if isinstance(answer, Exception):
+                raise answer
+            return cast(Report, answer)
+
+    monkeypatch.setattr(route, "Reconciliation", Scripted)
+    monkeypatch.setattr(route, "_LOOK_S", 0.001)
+    section = SimpleNamespace(reconcile=timedelta(days=1))
+    compares = route.ReconcileRoute(cast(Any, SimpleNamespace(name="out", section=section)), cast(Any, None))
+    compares.run(stopping)
+    assert looks == [2, 1, 0, 0, 0]
+    assert compares.status().last_error is None and compares.status().counters == {"reconciliations": 1}
 
 
 def test_a_comparison_that_fails_is_told_and_the_service_stays_ready(monkeypatch: pytest.MonkeyPatch) -> None:
