@@ -1,7 +1,8 @@
 """Applies the log to the topics: whole transactions of the database, several in one of Kafka, never one in two."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -55,6 +56,8 @@ class Tools:
     producer: TransactionalProducer
     keeping: Keeping
     reporter: StatusReporter
+    longest_s: float
+    """How long a transaction of Kafka may take: brokers end it later."""
 
 
 class Following:
@@ -74,6 +77,10 @@ class Following:
         self._relations: dict[int, Relation] = {}
         """All that the log has told: it does so once a connection, and a table may be followed later."""
         self._changed: dict[str, TableState] = {}
+        self._written: set[int] = set()
+        """The tables of which the open transaction has records."""
+        self._since_s = 0.0
+        """When it got the first one."""
 
     def step(self, checkpoint: Callable[[], None]) -> None:
         """Applies what there is, or waits a moment. Raises TableError if a table cannot go on."""
@@ -82,18 +89,49 @@ class Following:
         if not any(message[:1] == b"w" for message in messages):
             self._tools.reporter.progressed(lag=0)
             return
-        with self._tools.producer.transaction():
-            while not (end := _end_of_whole(messages)):
-                # A transaction that is larger than a piece. What it writes is not visible before it ends.
-                self._apply(messages)
-                checkpoint()
-                messages = self._tools.stream.read(_PIECE, _WAIT_S)
-            self._apply(messages[:end])
-            self._rest = messages[end:]
-            self._tools.keeping.write(self.place, self._changed, self._tools.producer)
+        self._written.clear()
+        try:
+            with self._tools.producer.transaction():
+                while not (end := _end_of_whole(messages)):
+                    # A transaction that is larger than a piece. What it writes is not visible before it ends.
+                    if self._written and time.monotonic() - self._since_s >= self._tools.longest_s:
+                        raise _TooLongError
+                    self._apply(messages)
+                    checkpoint()
+                    messages = self._tools.stream.read(_PIECE, _WAIT_S)
+                self._apply(messages[:end])
+                self._rest = messages[end:]
+                self._tools.keeping.write(self.place, self._changed, self._tools.producer)
+        except _TooLongError:
+            self._leave_out(messages, checkpoint)
         self._changed = {}
         self._tools.stream.confirm(self.place.at)
         self._tools.reporter.progressed(lag=0)
+
+    def _leave_out(self, messages: list[bytes], checkpoint: Callable[[], None]) -> None:
+        """The rest of a transaction that would take longer than one of Kafka may. The tables that it changes are
+        compared instead; of others it has nothing."""
+        self._unsettle_all(self._written)
+        self.note(self.place, self._changed)  # whoever takes over now need not try it again
+        while not (end := _first_end(messages)):
+            self._pass_over(messages)
+            checkpoint()
+            messages = self._tools.stream.read(_PIECE, _WAIT_S)
+        self._pass_over(messages[:end])
+        self._rest = messages[end:]
+        self.note(self.place, self._changed)
+
+    def _pass_over(self, messages: Sequence[bytes]) -> None:
+        piece, _ = taken_apart(messages)
+        if len(piece.at):
+            self._unsettle_all(np.unique(_relations_of(piece)).tolist())
+        self._apply(messages)
+
+    def _unsettle_all(self, relations: Iterable[int]) -> None:
+        for relation in relations:
+            table = self._tables.by_id.get(relation)
+            if table is not None and table.state.is_followed:
+                self._unsettle(table, "a transaction takes too long to be copied whole")
 
     def note(self, place: Place, changed: Mapping[str, TableState]) -> None:
         """In a transaction of its own."""
@@ -188,6 +226,9 @@ class Following:
         times = np.maximum(stamped.time_ms[records.transaction], table.state.time_ms).tolist()
         producer.produce_dated(table.topic, zip(records.keys, records.values, chosen, times, strict=True))
         again = self._read_again(table, rows, changes, np.flatnonzero(missing), stamped) if missing.any() else 0
+        if records.keys or again:
+            self._since_s = self._since_s if self._written else time.monotonic()
+            self._written.add(table.rows.id)
         for reason, number in reasons.items():
             _log.warning("%d rows cannot become records: %s", number, reason, extra={"topic": table.topic})
         reporter.count(
@@ -223,6 +264,10 @@ class Following:
         return len(pairs)
 
 
+class _TooLongError(Exception):
+    """Nothing of the transaction that is being copied was committed."""
+
+
 def _relations_of(piece: Piece) -> Numbers:
     """Of each change its table; 0 for what is no change of a row."""
     rows = np.flatnonzero((piece.kind == INSERT) | (piece.kind == UPDATE) | (piece.kind == DELETE))
@@ -233,8 +278,13 @@ def _relations_of(piece: Piece) -> Numbers:
 
 def _end_of_whole(messages: Sequence[bytes]) -> int:
     """How many messages there are up to the last that ends a transaction, or stands for itself."""
-    for index in range(len(messages) - 1, -1, -1):
-        message = messages[index]
-        if message[:1] == b"w" and (message[25] == COMMIT or (message[25] == MESSAGE and message[26] == 0)):
-            return index + 1
-    return 0
+    return next((index + 1 for index in range(len(messages) - 1, -1, -1) if _is_end(messages[index])), 0)
+
+
+def _first_end(messages: Sequence[bytes]) -> int:
+    """The same up to the first one."""
+    return next((index + 1 for index, message in enumerate(messages) if _is_end(message)), 0)
+
+
+def _is_end(message: bytes) -> bool:
+    return message[:1] == b"w" and (message[25] == COMMIT or (message[25] == MESSAGE and message[26] == 0))

@@ -28,6 +28,8 @@ _log = logging.getLogger("enrich.sync")
 
 _LONGEST_S = 900.0
 """A large transaction of the database takes its time. It is the most that brokers allow unless told otherwise."""
+_SHARE = 0.8
+"""What is copied after this part of it is given up: it could not be committed."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,7 @@ class LogRoute:
         tables.begin(states)
         stream.start(followed.slot, followed.slot, place.at)
         reader = PostgresReader(followed.dsn, lock_s=followed.lock_s)
-        tools = Tools(stream, slots, reader, producer, keeping, self._reporter)
+        tools = Tools(stream, slots, reader, producer, keeping, self._reporter, _LONGEST_S * _SHARE)
         comparing = Comparing(slots, reader, encoders, producer, topics, connections.producer, connections.consumer)
         following = Following(tools, place, tables)
         if place != known:

@@ -8,6 +8,7 @@ import pytest
 
 from enrich.base.errors import ConfigError
 from sync_service.sources import command
+from sync_service.sources.logged import route
 from tests.support.many_tables import ManyTables, many_tables
 from tests.support.sources import SourceWorld, repeats
 from tests.support.sync import Running
@@ -42,6 +43,31 @@ def test_each_table_has_its_topic_and_all_have_one_slot(many: ManyTables) -> Non
     assert [many.records(f"t{number}") for number in (0, 2, 4)] == [32] * 3
     slots = "SELECT count(*) FROM pg_replication_slots WHERE slot_name LIKE %s"
     assert many.source.postgres.execute(slots, [f"enrich_{many.source.name}%"]).fetchone()[0] == 1
+
+
+def test_a_transaction_that_takes_too_long_to_be_copied_is_left_out_and_its_tables_are_compared(
+    many: ManyTables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(route, "_SHARE", 0.0)  # whatever is larger than a piece of the log takes too long
+    for table in ("large", "second", "other"):
+        many.make(table, rows=10)
+    with many.source.running() as service:
+        many.wait_equal()
+        with many.source.postgres.transaction():
+            many.insert("large", 11, 40_000)
+            many.delete("large", 2)
+            many.change("second", "at its end")
+        many.change("large", "after it")
+        many.change("other", "goes on")
+        many.wait_equal()
+        assert service.status("in").counters["readings"] == 3 + 2, "the third table was not compared again"
+        many.delete("large", 3)
+        many.wait_equal()
+    with many.source.running() as service:
+        many.change("second", "in the log")
+        many.wait_equal()
+        assert service.status("in").counters["readings"] == 0
+    assert [repeats(many.versions(table)) for table in ("large", "second", "other")] == [[], [], []]
 
 
 def test_after_a_restart_all_goes_on_in_the_log(many: ManyTables) -> None:
