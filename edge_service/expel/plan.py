@@ -45,7 +45,7 @@ class ExpelPlan:
 
     @property
     def sender(self) -> str:
-        """In the keys of dead letters."""
+        """In the keys of dead letters, and in the ids of requests."""
         return f"{self.pipeline}.expel.{self.name}"
 
     @property
@@ -70,6 +70,7 @@ class ExpelPlan:
         section, http = self.section, self.http
         return LanePlan(
             where=self.where,
+            sender=self.sender,
             format=http.format,
             content_type=http.content_type,
             gzip=http.gzip,
@@ -95,6 +96,8 @@ class LanePlan:
     """How events are sent."""
 
     where: str
+    sender: str
+    """In the ids of requests: two routes may have the same topic and endpoint."""
     format: HttpFormat
     content_type: str | None
     gzip: bool

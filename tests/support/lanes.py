@@ -62,6 +62,7 @@ def run_jumping(work: Coroutine[Any, Any, _T], seed: object) -> _T:
 def lane_plan(**more: Any) -> LanePlan:
     plan: dict[str, Any] = {
         "where": "expel.model",
+        "sender": "model.expel.model",
         "format": HttpFormat.ndjson,
         "content_type": None,
         "gzip": False,

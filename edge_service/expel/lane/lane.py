@@ -321,7 +321,7 @@ class Lane:
         return self._table.of(answer, len(batch.events), datetime.now(UTC))
 
     def _signed(self, batch: Batch, body: bytes, signer: Signer) -> Mapping[str, str]:
-        return signer.headers(batch.message_id, int(time.time()), body)
+        return signer.headers(batch.message_id(self._plan.sender), int(time.time()), body)
 
     # What becomes of a request.
 

@@ -3,7 +3,7 @@
 import pytest
 from confluent_kafka import Message
 
-from edge_service.expel.lane.events import Event, Lease, Origins, has_body, origins_of
+from edge_service.expel.lane.events import Batch, Event, Lease, Origins, has_body, origins_of
 from enrich.kafka.identity import ORIGIN
 from enrich.kafka.retries import OFFSET, PARTITION, TIMESTAMP, TOPIC, TRIES, retry_headers
 
@@ -73,3 +73,38 @@ def test_the_header_of_origins_never_passes_its_bound():
         taken.append(one)
     assert 10 < len(taken) < 20
     assert len(origins.text()) <= 4096
+
+
+SENDER = "pipeline.expel.route"
+
+
+def id_of(*events: Event, sender: str = SENDER) -> str:
+    return Batch(events).message_id(sender)
+
+
+def test_the_same_events_sent_again_together_have_the_same_id_and_with_others_another():
+    first, second = event([]), event([], offset=8)
+    assert id_of(first, second) == id_of(event([]), event([], offset=8))
+    halves = Batch([first, second]).halved()
+    rest = halves.following()
+    assert rest is not None
+    ids = [id_of(first, second), halves.message_id(SENDER), rest.message_id(SENDER)]
+    assert len({*ids, id_of(first), id_of(first, second, event([], offset=9))}) == 4
+    assert halves.message_id(SENDER) == id_of(first)
+    assert id_of(first) != id_of(first, sender="pipeline.expel.another")
+
+
+def test_an_event_that_comes_back_has_the_id_that_it_had_at_first():
+    back = event([*retry_headers(("events", 2, 7), 1234, 1)], comes_back=True, offset=99)
+    assert id_of(back) == id_of(event([]))
+
+
+def test_elements_of_one_record_have_ids_of_their_own():
+    headers: Headers = [(ORIGIN, b"raw/0/5")]
+    assert id_of(event(headers, offset=7)) != id_of(event(headers, offset=8))
+
+
+def test_events_of_a_topic_that_was_made_again_have_ids_of_their_own():
+    old, new = event([]), event([])
+    new.since_ms += 1
+    assert id_of(old) != id_of(new)
