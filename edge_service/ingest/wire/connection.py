@@ -1,7 +1,8 @@
 """A sender's connection: HTTP/1.1 with keep-alive and pipelining, all of it bounded, each request answered in its turn.
 
 The parser is llhttp (by `httptools`), which refuses the shapes that are used to smuggle requests. What it does not
-bound is bounded here: the head of a request, its body, the time that both may take, and how many requests wait in line.
+bound is bounded here: the head of a request, its body, the time that both may take, how many requests wait in line, and
+how many answers wait for a sender that does not read them.
 """
 
 import asyncio
@@ -21,11 +22,14 @@ from edge_service.ingest.wire.messages import Request as Request
 from edge_service.ingest.wire.messages import busy as busy
 from edge_service.ingest.wire.messages import head_of
 from edge_service.ingest.wire.messages import problem as problem
+from edge_service.ingest.wire.stalling import Stalling
 
 MOST_HEAD_BYTES = 16_384
 MOST_HEADERS = 100
 _MOST_IN_LINE = 16
 """Requests of a connection that may wait for their answer; then it is not read any more."""
+_PIECE_BYTES = 1 << 16
+"""So much is parsed at once. What comes in one piece may be thousands of requests."""
 _ONCE = frozenset((b"host", b"content-length", b"transfer-encoding"))
 _MOST_FRAME = 6
 """Bytes for each byte of a body: a chunk of one takes as many."""
@@ -75,26 +79,65 @@ class Connection(asyncio.Protocol):
         """Whether the last request that is answered here is in line: whatever comes after it is not looked at."""
         self._deadline: asyncio.TimerHandle | None = None
         self._is_closing = False
+        self._pieces: deque[bytes | memoryview] = deque()
+        """What has come, and is not parsed yet."""
         self._is_paused = False
+        self._reads_soon = False
+        self._is_full = False
+        """Whether the sender has to read first: nothing more is written until then."""
         self._read_on = _READ_ON_BYTES
 
     # The transport.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # uvloop's is one, without being its subclass
+        self._stalling = Stalling(self._transport, self._loop)
         self._open.add(self)
         self._wait_for_request()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - a callback's signature
         self._open.discard(self)
         self._cancel_deadline()
+        self._stalling.end()
         self._is_closing = True
+        self._pieces.clear()
         if self._reading is not None:
             self._give_back(self._reading)
             self._reading = None
         # What was taken is answered to nobody; it gives back what it holds when it is done.
 
     def data_received(self, data: bytes) -> None:
+        self._pieces.append(data)
+        self._read()
+
+    def _read(self) -> None:
+        """Parses what has come, and reads on, unless something has to be waited for first."""
+        while self._pieces and not self._has_to_wait:
+            self._parse(self._pieces.popleft())
+        self._reads_soon = False
+        if self._has_to_wait:
+            self._pause()
+        else:
+            self._resume()
+
+    @property
+    def _has_to_wait(self) -> bool:
+        """For the sender to read its answers, for answers, or for what is known about the sender."""
+        if self._is_closing:
+            return False  # what comes is dropped
+        return self._is_full or len(self._line) >= _MOST_IN_LINE or any(one.is_undecided for one in self._line)
+
+    def _go_on(self) -> None:
+        """One thing less has to be waited for."""
+        if self._is_paused and not self._reads_soon:
+            self._reads_soon = True
+            self._loop.call_soon(self._read)
+
+    def _parse(self, data: bytes | memoryview) -> None:
+        if len(data) > _PIECE_BYTES:
+            data = memoryview(data)
+            self._pieces.appendleft(data[_PIECE_BYTES:])
+            data = data[:_PIECE_BYTES]
         if self._is_closing or (self._takes_no_more and self._reading is None):
             self._drop(len(data))
             return
@@ -127,18 +170,25 @@ class Connection(asyncio.Protocol):
         return exchange is not None and exchange.raw > _MOST_FRAME * exchange.length + MOST_HEAD_BYTES
 
     def eof_received(self) -> bool:
+        while self._pieces:
+            self._parse(self._pieces.popleft())
         if self._reading is not None or not self._line:
+            self._stalling.begin()
             return False  # half a request, or none: the transport closes
         self.stop()  # whole requests are answered still
         return True
 
     def pause_writing(self) -> None:
-        self._pause()
+        self._is_full = True
+        self._stalling.begin()
 
     def resume_writing(self) -> None:
-        self._resume()
+        self._is_full = False
+        if not self._is_closing:
+            self._stalling.end()
+        self._send()
 
-    def _go_on_without_upgrade(self, rest: bytes) -> None:
+    def _go_on_without_upgrade(self, rest: bytes | memoryview) -> None:
         """Some clients offer another protocol with each request (Java's, h2c), and a server may ignore that. The parser
         takes what follows such a head for the other protocol: another one gets the head without the offer."""
         method, version = self._parser.get_method(), self._parser.get_http_version().encode()
@@ -152,7 +202,7 @@ class Connection(asyncio.Protocol):
         self._reading = None
         self._parser = httptools.HttpRequestParser(self)
         head = b"\r\n".join([b"%b %b HTTP/%b" % (method, self._url, version), *lines, b"", b""])
-        self.data_received(head + rest)
+        self._pieces.extendleft(piece for piece in (rest, head) if piece)
 
     # The parser.
 
@@ -199,7 +249,6 @@ class Connection(asyncio.Protocol):
             return
         exchange.most = self._endpoint.most_body(request)
         exchange.is_undecided = True
-        self._pause()
         verdict.then(lambda refusal: self._decided(exchange, request, refusal))
 
     def _why_ambiguous(self) -> str | None:
@@ -238,8 +287,7 @@ class Connection(asyncio.Protocol):
         self._enter(exchange, request, refusal or exchange.unsaid)
         if exchange.is_whole and exchange.answer is None:
             self._take(exchange, request)
-        if len(self._line) < _MOST_IN_LINE:
-            self._resume()
+        self._go_on()
 
     def on_body(self, piece: bytes) -> None:
         exchange = self._reading
@@ -275,8 +323,6 @@ class Connection(asyncio.Protocol):
         if exchange.answer is not None:  # refused
             return
         exchange.is_whole = True
-        if len(self._line) >= _MOST_IN_LINE:
-            self._pause()
         if not exchange.is_undecided:
             self._take(exchange, exchange.request)
 
@@ -305,26 +351,20 @@ class Connection(asyncio.Protocol):
         self._send()
 
     def _send(self) -> None:
-        """Sends the answers whose turn it is."""
-        if self._transport.is_closing():
-            return
-        pieces: list[bytes] = []
-        closes = False
-        while self._line and self._line[0].answer is not None and not closes:
-            exchange = self._line.popleft()
+        """Sends the answers whose turn it is, as long as the sender reads them."""
+        while self._line and not self._is_full and not self._transport.is_closing():
+            exchange = self._line[0]
             answer = exchange.answer
-            assert answer is not None  # noqa: S101 - looked at just now
+            if answer is None:
+                break
+            self._line.popleft()
             closes = answer.closes or not exchange.keeps_alive
-            pieces.append(head_of(answer, closes))
             is_head = exchange.request is not None and exchange.request.method == "HEAD"
-            pieces.append(b"" if is_head else answer.body)
-        if not pieces:
-            return
-        self._transport.write(b"".join(pieces))
-        if closes:
-            self._close()
-        elif len(self._line) < _MOST_IN_LINE:
-            self._resume()
+            self._transport.write(head_of(answer, closes) + (b"" if is_head else answer.body))
+            if closes:
+                self._close()
+                return
+        self._go_on()
 
     def _refuse(self, exchange: _Exchange, answer: Answer) -> None:
         """Answers before the body is read. What still comes of it is dropped, within bounds."""
@@ -354,16 +394,18 @@ class Connection(asyncio.Protocol):
         """Sends what is written. Reads on for a moment: a sender that still sends would not get to see the answer."""
         self._is_closing = True
         self._cancel_deadline()
+        self._stalling.begin()
         if self._reading is None or not self._transport.can_write_eof():
             self._transport.close()
             return
         self._transport.write_eof()
-        self._resume()
+        self._go_on()
         self._deadline = self._loop.call_later(1.0, self._transport.close)
 
     def _drop(self, count: int) -> None:
         self._read_on -= count
         if self._read_on < 0:
+            self._stalling.begin()
             self._transport.close()
 
     # Time.

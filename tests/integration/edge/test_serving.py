@@ -5,13 +5,14 @@ import shutil
 import socket
 import ssl
 import threading
-from contextlib import closing
+from contextlib import closing, suppress
 from http import HTTPStatus
 from pathlib import Path
 
 import pytest
 import uvloop
 
+from edge_service.ingest.wire import stalling
 from edge_service.ingest.wire.connection import Answer
 from edge_service.ingest.wire.serving import Certificates, Serving
 from tests.support.waiting import wait_until
@@ -54,6 +55,16 @@ class Holding:
     def answer(self):
         while self.taken:
             self.taken.pop(0)(Answer(HTTPStatus.OK, b"{}"))
+
+
+class Generous(Holding):
+    """Answers at once, and with much."""
+
+    size = 50_000
+
+    def take(self, _request, done):
+        self.taken.append(done)
+        done(Answer(HTTPStatus.OK, bytes(self.size)))
 
 
 @pytest.fixture
@@ -175,3 +186,89 @@ def test_a_renewed_certificate_is_given_to_new_connections_and_a_wrong_one_to_no
         assert connection.recv(15) == b"HTTP/1.1 200 OK"
         connection.close()
     on(loop, serving.stop(PATIENCE_S))
+
+
+@pytest.fixture(params=[False, True], ids=["plain", "tls"])
+def generous(request, loop):
+    """A server whose answers are large, what is open there, and a way to connect to it."""
+    endpoint = Generous()
+    serving = Serving(endpoint, loop)
+    certificates = Certificates(PEM / "first.pem", PEM / "first.key") if request.param else None
+    port = on(loop, serving.start("127.0.0.1", 0, None if certificates is None else certificates.context))
+
+    def connected():
+        plain = connect(port)
+        if certificates is None:
+            return plain
+        context = ssl.create_default_context(cafile=PEM / "first.pem")
+        return context.wrap_socket(plain, server_hostname="127.0.0.1")
+
+    yield endpoint, serving, connected
+    on(loop, serving.stop(PATIENCE_S))
+
+
+MANY = 5_000
+"""Requests in one piece: 250 MB of answers."""
+
+
+def unread_bytes(serving, loop):
+    async def count():
+        return sum(connection._transport.get_write_buffer_size() for connection in serving.open)
+
+    return on(loop, count())
+
+
+def test_a_sender_gets_as_many_answers_as_it_reads_and_then_the_others(loop, generous):
+    endpoint, serving, connected = generous
+    with closing(connected()) as sender:
+        sending = threading.Thread(target=sender.sendall, args=(REQUEST * MANY,))
+        sending.start()
+        wait_until(lambda: unread_bytes(serving, loop) > 50_000)
+        assert unread_bytes(serving, loop) < 1 << 20
+        assert len(endpoint.taken) < MANY
+        left = MANY * 50_000
+        while left > 0:
+            left -= len(sender.recv(1 << 20))
+            assert unread_bytes(serving, loop) < 1 << 20 or left < 0
+        sending.join(PATIENCE_S)
+        wait_until(lambda: len(endpoint.taken) == MANY)
+
+
+def test_a_sender_that_reads_nothing_is_cut_off(loop, generous, monkeypatch):
+    _, serving, connected = generous
+    monkeypatch.setattr(stalling, "LONGEST_STILL_S", 0.3)
+    with closing(connected()) as sender:
+        wait_until(lambda: serving.open)
+        sending = threading.Thread(target=_sent_or_cut_off, args=(sender, REQUEST * MANY))
+        sending.start()
+        wait_until(lambda: not serving.open)
+        sending.join(PATIENCE_S)
+
+
+def test_a_sender_that_does_not_read_its_last_answer_is_cut_off(loop, generous, monkeypatch):
+    endpoint, serving, connected = generous
+    monkeypatch.setattr(stalling, "LONGEST_STILL_S", 0.3)
+    endpoint.size = 32 << 20  # more than what lies between the two holds
+    last = REQUEST.replace(b"host: h", b"host: h\r\nconnection: close")
+    with closing(connected()) as sender:
+        wait_until(lambda: serving.open)
+        sender.sendall(last)
+        wait_until(lambda: not serving.open)
+
+
+def _sent_or_cut_off(sender, data):
+    with suppress(OSError):
+        sender.sendall(data)
+
+
+def test_offers_of_another_protocol_are_ignored_in_each_of_many_requests_of_one_piece(loop, generous):
+    endpoint, _, connected = generous
+    offer = REQUEST.replace(b"host: h", b"host: h\r\nconnection: upgrade\r\nupgrade: h2c")
+    with closing(connected()) as sender:
+        sending = threading.Thread(target=sender.sendall, args=(offer * 2_000,))
+        sending.start()
+        left = 2_000 * 50_000
+        while left > 0:
+            left -= len(sender.recv(1 << 20))
+        sending.join(PATIENCE_S)
+        wait_until(lambda: len(endpoint.taken) == 2_000)

@@ -65,6 +65,9 @@ class Wire(asyncio.Transport):
 
     abort = close
 
+    def get_write_buffer_size(self):
+        return 0
+
     def can_write_eof(self):
         return True
 
