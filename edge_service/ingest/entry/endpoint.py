@@ -142,6 +142,7 @@ class IngestEndpoint:
             if too_much is not None:
                 answer(too_much)
                 return
+            self._senders.came(request)
             coding = request.headers.get(b"content-encoding", b"").decode("latin-1")
             body = plain(request.body, coding, self.plan.most_inflated)
             # What was sent is held already. Small bodies that inflate to large ones count as these do.

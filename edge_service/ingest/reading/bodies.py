@@ -13,6 +13,11 @@ _GZIP = 16 + zlib.MAX_WBITS
 _ZSTD_WINDOW = 8 << 20
 """The largest window that RFC 8878 asks a decoder to support: a frame may ask for gigabytes."""
 
+_MOST_PARTS = 64
+"""Members or frames that a body may have: an empty one takes a few bytes to send, and much longer to read."""
+_WINDOW = 1 << 16
+"""Bytes that are inflated at once: what lies behind the end of a part is copied."""
+
 _Inflate = Callable[[bytes, int], bytes]
 
 
@@ -21,6 +26,10 @@ class _TooLarge(Exception):
 
 
 class _Damaged(Exception):
+    pass
+
+
+class _TooManyParts(Exception):
     pass
 
 
@@ -39,28 +48,35 @@ def plain(body: bytes, coding: str, most: int) -> bytes:
         return inflate(body, most)
     except _TooLarge:
         raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body inflates to more than {most} bytes") from None
+    except _TooManyParts:
+        what = f"the body has more than {_MOST_PARTS} members or frames: compress it as one"
+        raise Refused(HTTPStatus.BAD_REQUEST, what) from None
     except _Damaged:
         raise Refused(HTTPStatus.BAD_REQUEST, f"the body is not what its content coding says: {coding}") from None
 
 
 def _gzip(body: bytes, most: int) -> bytes:
     pieces: list[bytes] = []
-    left = most
-    rest = body
-    while rest:  # a body may have several members
+    left, view, at, parts = most, memoryview(body), 0, 0
+    while at < len(body):  # a body may have several members
+        parts += 1
+        if parts > _MOST_PARTS:
+            raise _TooManyParts
         member = zlib.decompressobj(_GZIP)
-        try:
-            piece = member.decompress(rest, left + 1)
-        except zlib.error as error:
-            raise _Damaged from error
-        if len(piece) > left:
-            raise _TooLarge
-        if not member.eof:
-            raise _Damaged
-        pieces.append(piece)
-        left -= len(piece)
-        rest = member.unused_data
-    if not pieces:
+        while not member.eof:
+            window = view[at : at + _WINDOW]
+            if not window:
+                raise _Damaged
+            try:
+                piece = member.decompress(window, left + 1)
+            except zlib.error as error:
+                raise _Damaged from error
+            if len(piece) > left:
+                raise _TooLarge
+            pieces.append(piece)
+            left -= len(piece)
+            at += len(window) - len(member.unused_data)
+    if not parts:
         raise _Damaged
     return b"".join(pieces)
 
@@ -84,18 +100,24 @@ def _zstd(body: bytes, most: int) -> bytes:
 
 
 def _is_whole_zstd(body: bytes) -> bool:
-    """Whether the last frame is complete. The reader takes a frame that is cut off for its end."""
-    rest = body
-    while rest:
+    """Whether the last frame is complete. The reader takes a frame that is cut off for its end. To be called once it
+    has found that the body is not too large: this has no bound."""
+    view, at, parts = memoryview(body), 0, 0
+    while at < len(body):
+        parts += 1
+        if parts > _MOST_PARTS:
+            raise _TooManyParts
         frame = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW).decompressobj()
-        try:
-            frame.decompress(rest)
-        except zstandard.ZstdError:
-            return False
-        if not frame.eof:
-            return False
-        rest = frame.unused_data
-    return bool(body)
+        while not frame.eof:
+            window = view[at : at + _WINDOW]
+            if not window:
+                return False
+            try:
+                frame.decompress(window)
+            except zstandard.ZstdError:
+                return False
+            at += len(window) - len(frame.unused_data)
+    return parts > 0
 
 
 def _brotli(body: bytes, most: int) -> bytes:

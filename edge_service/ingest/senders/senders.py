@@ -22,6 +22,9 @@ class Senders(Protocol):
     def refuse(self, request: Request) -> Answer | None:
         """Called again when the request is whole. An answer refuses it: its sender has sent too much."""
 
+    def came(self, request: Request) -> None:
+        """It is whole, and not refused yet: its bytes count, whatever is in them."""
+
     def charge(self, request: Request, events: int) -> None:
         """So many events of the request are about to be written."""
 
@@ -35,8 +38,11 @@ class Everybody:
     def refuse(self, request: Request) -> Answer | None:  # noqa: ARG002 - the same
         return None
 
-    def charge(self, request: Request, events: int) -> None:
+    def came(self, request: Request) -> None:
         """Nothing: nobody counts them."""
+
+    def charge(self, request: Request, events: int) -> None:
+        """Nothing either."""
 
 
 class TokenHolders(Everybody):

@@ -225,15 +225,19 @@ class Tenants:
         answer.headers = ((b"retry-after", b"%d" % math.ceil(min(wait_s, 3600.0))),)
         return answer
 
+    def came(self, request: Request) -> None:
+        tenant = request.sender
+        assert isinstance(tenant, Tenant)  # noqa: S101 - the same
+        if tenant.bytes_per_s is not None:
+            _, of_bytes = self._known.buckets(tenant.digest)
+            of_bytes.take(len(request.body), tenant.bytes_per_s, self._loop.time())
+
     def charge(self, request: Request, events: int) -> None:
         tenant = request.sender
         assert isinstance(tenant, Tenant)  # noqa: S101 - the same
-        now = self._loop.time()
-        of_events, of_bytes = self._known.buckets(tenant.digest)
         if tenant.events_per_s is not None:
-            of_events.take(events, tenant.events_per_s, now)
-        if tenant.bytes_per_s is not None:
-            of_bytes.take(len(request.body), tenant.bytes_per_s, now)
+            of_events, _ = self._known.buckets(tenant.digest)
+            of_events.take(events, tenant.events_per_s, self._loop.time())
 
     def _judge(self, tenant: Tenant | None, request: Request, go_on: Callable[[], Answer | None]) -> Answer | None:
         if tenant is None:

@@ -149,6 +149,9 @@ def test_a_tenant_that_sends_too_much_is_told_when_to_come_again_and_the_others_
     assert 1 <= int(refused.headers["retry-after"]) <= 5
     assert decided(url, "thin", body=json.dumps({"text": "x" * 600})) == [200]
     assert 30 <= int(sent(url, "{}", "application/json", "thin").headers["retry-after"]) <= 62
+    world.let_in("wrong", name="Wrong", bytes_per_s=10)
+    assert decided(url, "wrong", body="x" * 600) == [400], "what cannot be read was sent too"
+    assert 30 <= int(sent(url, "{}", "application/json", "wrong").headers["retry-after"]) <= 62
     assert decided(url, "stopped", 2) == [429] * 2
     assert decided(url, "free", 5) == [200] * 5
     wait_until(lambda: decided(url, "slow") == [200], what="its turn")

@@ -3,6 +3,7 @@
 import gzip
 import tracemalloc
 from http import HTTPStatus
+from random import Random
 
 import brotli  # type: ignore[import-untyped] # it has no types
 import pytest
@@ -67,3 +68,23 @@ def test_what_is_no_such_body_is_refused(coding):
 def test_members_one_after_the_other_are_one_body(coding):
     assert plain(CODINGS[coding](TEXT) + CODINGS[coding](TEXT), coding, 1 << 20) == TEXT + TEXT
     assert status(CODINGS[coding](TEXT) + b"rest", coding) == HTTPStatus.BAD_REQUEST
+
+
+@pytest.mark.parametrize("coding", ["gzip", "zstd"])
+def test_a_body_of_many_small_members_is_refused(coding):
+    """The time for each grew with all that came after it: a megabyte took seconds."""
+    part = CODINGS[coding](b"{}\n")
+    assert plain(part * 64, coding, 1 << 20) == b"{}\n" * 64
+    with pytest.raises(Refused, match="more than 64 members or frames") as raised:
+        plain(part * 65, coding, 1 << 20)
+    assert raised.value.status == HTTPStatus.BAD_REQUEST
+
+
+@pytest.mark.parametrize("coding", ["gzip", "zstd"])
+@pytest.mark.parametrize("size", [65_535, 65_536, 65_537, 200_000])
+def test_a_body_that_is_inflated_in_several_steps_is_what_it_was(coding, size):
+    """Of bytes that cannot be made shorter, so that a member ends before, at and after the end of a step."""
+    random = Random(size)
+    frame = len(CODINGS[coding](random.randbytes(size))) - size
+    parts = [random.randbytes(size - frame) for _ in range(3)]
+    assert plain(b"".join(map(CODINGS[coding], parts)), coding, 1 << 20) == b"".join(parts)
