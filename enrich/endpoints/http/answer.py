@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from enrich.endpoints.http.hiding import Hidden
+
 MOST_SHOWN = 200
 
 
@@ -14,7 +16,7 @@ class Answer:
     retry_after: str | None
     """The header Retry-After as it is."""
     start: str
-    """The start of the body, for people: at most 200 characters, all printable, and never the token."""
+    """The start of the body, for people: at most 200 characters, all printable, and never a secret."""
 
 
 class NoAnswer(Exception):
@@ -27,10 +29,7 @@ class NoAnswer(Exception):
         self.may_have_arrived = may_have_arrived
 
 
-def shown(body: bytes, hidden: str | None) -> str:
+def shown(body: bytes, hidden: Hidden) -> str:
     """The start of a body, fit for a line of text. What an endpoint repeats of `hidden` is left out."""
-    text = body.decode("utf-8", "replace")
-    if hidden:
-        text = text.replace(hidden, "***")
-    text = text[:MOST_SHOWN]
+    text = hidden.left_out_of(body.decode("utf-8", "replace"))[:MOST_SHOWN]
     return text if text.isprintable() else "".join(c if c.isprintable() else " " for c in text)

@@ -14,6 +14,7 @@ from enrich.config.sections.edges.expel import HttpEndpoint
 from enrich.endpoints import Certificates, bearer, target_of, tls_reason
 from enrich.endpoints.http.answer import Answer, NoAnswer
 from enrich.endpoints.http.connection import Connection
+from enrich.endpoints.http.hiding import Hidden
 from enrich.endpoints.http.names import Names, Place, Resolve, resolve_by_system
 
 _IDLE_S = 4.0
@@ -48,8 +49,10 @@ class HttpClient:
     ) -> None:
         """Opens nothing yet. Raises ConfigError for an address, a token or files that cannot be used."""
         self._where = where
-        self._target = target_of(endpoint.url.get_secret_value(), where)
+        url = endpoint.url.get_secret_value()
+        self._target = target_of(url, where)
         self._token = None if endpoint.token is None else bearer(endpoint.token.get_secret_value(), where)
+        self._hidden = Hidden(url, self._target, self._token)
         self._certificates = Certificates(endpoint, where) if self._target.is_tls else None
         self._names = Names(self._target, where, allows_private=endpoint.allow_private, resolve=resolve)
         self._timeout_s = endpoint.timeout / timedelta(seconds=1)
@@ -184,7 +187,7 @@ class HttpClient:
             plain.setblocking(False)
             await loop.sock_connect(plain, place.address)
             _, connection = await loop.create_connection(
-                lambda: Connection(loop, self._token),
+                lambda: Connection(loop, self._hidden),
                 sock=plain,
                 ssl=tls,
                 server_hostname=None if tls is None else self._target.name.partition("%")[0],

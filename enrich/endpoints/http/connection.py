@@ -9,6 +9,7 @@ import httptools
 
 from enrich.endpoints import tls_reason
 from enrich.endpoints.http.answer import Answer, NoAnswer, shown
+from enrich.endpoints.http.hiding import Hidden
 
 MOST_HEAD_BYTES = 32 << 10
 """Of all heads of an answer, interim ones and trailers included."""
@@ -25,7 +26,7 @@ _BODILESS = (204, 304)
 class Connection(asyncio.Protocol):
     """Nothing is repeated here: whatever a request meets, its caller hears of it."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, hidden: str | None) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, hidden: Hidden) -> None:
         self._loop = loop
         self._hidden = hidden
         self._parser = httptools.HttpResponseParser(self)

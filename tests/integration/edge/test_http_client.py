@@ -176,6 +176,30 @@ def test_the_start_of_a_body_is_fit_to_be_shown(body, shown):
         assert posted(endpoint, b"1", token=BEARER) == [Answer(400, None, shown)]
 
 
+PATH, QUERY = "/hooks/T012AB34/s3cr%20et-of-acme", "?key=a%2Fb+c&x=1&y=s3cr3tvalue"
+
+
+@pytest.mark.parametrize(
+    ("body", "shown"),
+    [
+        (f"Cannot POST {PATH}{QUERY}", "Cannot POST ***"),
+        (f"Cannot POST {PATH}", "Cannot POST ***"),
+        ("<pre>Cannot POST /hooks/T012AB34/s3cr et-of-acme</pre>", "<pre>Cannot POST ***</pre>"),
+        ("no hook T012AB34 here, 1", "no hook *** here, 1"),
+        ("{'key': ['a/b c'], 'x': ['1']}", "{'key': ['***'], 'x': ['1']}"),
+        ("a%2fb+c and s3cr3tvalue", "*** and ***"),
+        ("x" * 195 + "t012ab34", "x" * 195 + "***"),
+    ],
+)
+def test_what_a_page_repeats_of_the_address_is_not_shown(body, shown):
+    async def post():
+        async with client_of(endpoint.url(path=PATH + QUERY)) as client:
+            return await outcome(client)
+
+    with ScriptedEndpoint(answers(404, body.encode())) as endpoint:
+        assert uvloop.run(post()) == Answer(404, None, shown)
+
+
 @pytest.mark.parametrize(
     "headers",
     [
