@@ -157,6 +157,11 @@ class LaneModel:
         lane.is_dead = True
         await lane.lane.close()
 
+    def lose(self) -> None:
+        """All partitions, at once: what is under way is not waited for."""
+        assert self._lane is not None
+        self._lane.lose()
+
     def commit(self) -> None:
         if self._lane is not None:
             self._lane.commit()
@@ -248,9 +253,12 @@ class _Running:
         for place, window in self.windows.items():
             self.model.committed[place] = _Committed(window.position, window.settled_beyond())
 
+    def lose(self) -> None:
+        self.lane.withdraw(list(self._leases.values()))
+
     async def stop(self) -> None:
         leases = list(self._leases.values())
-        self.lane.withdraw(leases)
+        self.lose()
         while any(lease.under_way for lease in leases):
             await asyncio.sleep(0.01)
         self.commit()

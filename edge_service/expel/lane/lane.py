@@ -381,6 +381,7 @@ class Lane:
     def _end(self, batch: Batch) -> None:
         """All its events are settled, or on their way to another topic."""
         while (following := batch.following()) is not None:  # the other part of a batch that was halved is next
+            self._drop_withdrawn(following)
             waiting = [event for event in following.events if self._order.has_to_wait(event)]
             for event in waiting:
                 self._divert(event)

@@ -174,7 +174,9 @@ class KeyOrder:
     def finished(self, events: Sequence[Event]) -> Sequence[Event]:
         freed: list[Event] = []
         for event in events:
-            if event.key is not None:
+            # What was under way when its partition was lost frees nobody: all that was noted of it is forgotten, and if
+            # the partition has come back, the key is that of another batch.
+            if event.key is not None and not event.lease.is_over:
                 freed += self._behind.pop((event.place[1], event.key), ())
         return freed
 

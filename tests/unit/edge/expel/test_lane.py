@@ -140,6 +140,23 @@ def test_without_split_a_refused_batch_is_dead_and_sent_once():
     after(model, look)
 
 
+def test_of_a_partition_that_is_lost_the_second_half_of_a_batch_is_left_to_whoever_has_it_next():
+    """Also if the first half waits for a retry."""
+    model = model_of(lambda ids: 422 if len(ids) > 1 else 503, 0, events=2, tries=1, keeps_order=True)
+    model.latencies = (1.0,)
+    for number in range(2):
+        model.produce(b"k", number, 0)
+
+    async def look() -> None:
+        await asyncio.sleep(3)
+        assert [ids for _, ids in model.requests] == [[0, 1], [0]]
+        model.lose()
+        await asyncio.sleep(10)
+        assert model.moved == [0]
+
+    after(model, look)
+
+
 def test_an_error_of_our_own_stops_the_lane_and_is_not_silent(caplog: pytest.LogCaptureFixture):
     def breaks(ids: Sequence[int]) -> int:
         raise KeyError(ids[0])

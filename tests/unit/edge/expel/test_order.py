@@ -72,3 +72,21 @@ def test_nothing_is_kept_of_a_partition_that_is_not_ours_any_more():
     order.knows(0, Waiting([(b"k", 1, 0)], {1: 9}))
     order.forget(0)
     assert order.judge(come_back(1, at=3)) is Verdict.goes
+
+
+def test_a_batch_of_a_partition_that_was_lost_frees_nobody_once_the_partition_is_back():
+    order = KeyOrder()
+    order.begin_batch()
+    old = first_read(5)
+    assert order.judge(old) is Verdict.goes
+    old.lease.is_over = True
+    order.forget(0)
+    order.begin_batch()
+    again = first_read(5)
+    assert order.judge(again) is Verdict.goes
+    order.begin_batch()
+    behind = [first_read(6), first_read(7)]
+    assert order.judge(behind[0]) is Verdict.behind
+    assert order.finished([old]) == []
+    assert order.judge(behind[1]) is Verdict.behind
+    assert order.finished([again]) == behind
