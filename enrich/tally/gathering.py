@@ -2,14 +2,19 @@
 
 from collections.abc import Iterable, Sequence
 
+from enrich.tally.histogram import Histogram
 from enrich.tally.origins import Origins, Read
 from enrich.tally.report import Tally
+
+# What objects take in memory, measured with 20,000 tallies: few origins take more for where they are than as bits.
+_TALLY_BYTES, _PLACE_BYTES, _HISTOGRAM_BYTES, _READ_BYTES = 200, 700, 350, 150
 
 
 class Gathered:
     def __init__(self) -> None:
         self._tallies: dict[tuple[str, int | None], Tally] = {}
         self._reads: list[Read] = []
+        self._size_of_tallies = 0
 
     def __bool__(self) -> bool:
         return bool(self._tallies or self._reads)
@@ -18,7 +23,9 @@ class Gathered:
         for tally in tallies:
             key = tally.route, tally.minute
             mine = self._tallies.get(key)
-            self._tallies[key] = tally if mine is None else together(mine, tally)
+            all_of_it = tally if mine is None else together(mine, tally)
+            self._tallies[key] = all_of_it
+            self._size_of_tallies += _size_of(all_of_it) - (0 if mine is None else _size_of(mine))
         for read in reads:
             self._add_read(read)
 
@@ -27,16 +34,13 @@ class Gathered:
         tallies, reads = [*self._tallies.values()], [*self._reads]
         self._tallies.clear()
         self._reads.clear()
+        self._size_of_tallies = 0
         return tallies, reads
 
     @property
     def size(self) -> int:
         """About how many bytes it takes in memory."""
-        return sum(
-            size_of(some)
-            for tally in self._tallies.values()
-            for some in (tally.came, tally.went, tally.dropped, tally.dead, tally.waiting)
-        )
+        return self._size_of_tallies + len(self._reads) * _READ_BYTES
 
     def _add_read(self, read: Read) -> None:
         for index, mine in enumerate(self._reads):
@@ -62,8 +66,18 @@ def together(one: Tally, other: Tally) -> Tally:
     )
 
 
+def _size_of(tally: Tally) -> int:
+    sets = tally.came, tally.went, tally.dropped, tally.dead, tally.waiting
+    lag = tally.lag
+    return _TALLY_BYTES + sum(map(size_of, sets)) + sum(map(_size_of_histogram, (lag.came, lag.went, lag.took)))
+
+
+def _size_of_histogram(some: Histogram) -> int:
+    return _HISTOGRAM_BYTES + some.counts.nbytes if some else 0
+
+
 def size_of(origins: Origins) -> int:
-    size = 0
+    size = len(origins.by_place) * _PLACE_BYTES
     for some in origins.by_place.values():
         known = some.get_statistics()
         size += known["n_bytes_array_containers"] + known["n_bytes_bitset_containers"]

@@ -79,10 +79,11 @@ class Reporter:
             return
         with self._writer.lock:
             self._gathered.add(tallies, reads)
-            if self._under_way is not None and self._gathered.size > _MOST_BYTES:
+        self.push()
+        with self._writer.lock:
+            if self._gathered.size > _MOST_BYTES:  # it is not under way: something else is, or the topic is not there
                 self._gathered = Gathered()
                 self._writer.gave_up(self._node)
-        self.push()
 
     def is_said(self, patience_s: float = PATIENCE_S) -> bool:
         """Waits until all that was reported is acknowledged, unless something is wrong. False: it is not yet."""
