@@ -166,6 +166,8 @@ class TallyWriter:
         """How often what a node had to say was given up."""
         self.is_ready = False
         """Whether the topic is there."""
+        self._is_broken = False
+        """Whether the producer can do nothing any more."""
         self.most = MOST_BYTES
         self._pipeline = pipeline
         self._topic = topic
@@ -204,10 +206,12 @@ class TallyWriter:
     # Called by reporters.
 
     def produce(self, key: bytes, value: bytes, reported: Callable[[KafkaError | None, Message | None], None]) -> None:
-        if self._producer is None:
+        producer = self._producer
+        if producer is None:  # it is just being replaced
+            reported(KafkaError(KafkaError._PURGE_QUEUE), None)
             return
         try:
-            self._producer.produce(self._topic, value, key, on_delivery=reported)
+            producer.produce(self._topic, value, key, on_delivery=reported)
         except BufferError:
             reported(KafkaError(KafkaError._QUEUE_FULL), None)
         except KafkaException as exception:
@@ -225,7 +229,14 @@ class TallyWriter:
             return
         if error.code() in MISSING_TOPIC:
             self.is_ready = False
+        self._look_at(error)
         self.note(str(mapped(error, f"topic {self._topic}")))
+
+    def _look_at(self, error: KafkaError) -> None:
+        """After some errors a producer takes nothing more, for as long as it lives."""
+        if error.fatal() or error.code() == KafkaError._FATAL:
+            with self.lock:
+                self._is_broken, self.is_ready = True, False
 
     def accepted(self) -> None:
         if self.trouble is not None:
@@ -241,19 +252,34 @@ class TallyWriter:
 
     def _run(self) -> None:
         while not self._stopping.is_set():
+            if self._is_broken:
+                self._drop_producer()
             if not self.is_ready:
                 self._look()
             if self._producer is None:
                 self._stopping.wait(_TURN_S)
             else:
-                self._producer.poll(_TURN_S)
+                self._poll(self._producer, _TURN_S)
             with self.lock:
                 reporters = [*self._reporters]
             for reporter in reporters:
                 reporter.push()
-        if self._producer is not None:
-            self._producer.purge()
-            self._producer.poll(0)
+        self._drop_producer()
+
+    def _drop_producer(self) -> None:
+        """What it has is refused, and said again by the next one."""
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            producer.purge()
+            for _ in range(2):  # that error may come first, if it was not raised yet
+                self._poll(producer, 0)
+        self._is_broken = False
+
+    def _poll(self, producer: Producer, seconds: float) -> None:
+        try:
+            producer.poll(seconds)
+        except KafkaException as exception:  # an error that it cannot get over, once
+            self._look_at(exception.args[0])
 
     def _look(self) -> None:
         """Makes the topic if it is missing."""

@@ -5,6 +5,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -64,7 +65,8 @@ class Outbox:
         """Why events cannot be written now; they are tried again."""
         self.trouble_ms: int | None = None
         self.failure: EnrichError | None = None
-        """A topic is missing: it is made again when the route begins again."""
+        """A topic is missing, or the producer is of no use any more: both are made again when the route begins
+        again."""
 
     def retry(self, event: Event, pause: int, tries: int, done: Done) -> None:
         """Writes it to the topic of this pause, with its place and with how many pauses it has used up."""
@@ -113,7 +115,8 @@ class Outbox:
         if self._producer is not None:
             producer, self._producer = self._producer, None
             producer.purge()
-            producer.poll(0)
+            with suppress(KafkaException):
+                producer.poll(0)
 
     def _write(self, record: _Record, done: Done, too_large: Done) -> None:
         if self._is_closed:
@@ -154,7 +157,14 @@ class Outbox:
         where = f"topic {record.topic}"
         if error.code() in _MISSING:
             self.failure = Retryable(f"Kafka: {error.str()}", where=where, next_step="the route makes it by itself")
+        self._look_at(error)
         self._again(mapped(error, where), partial(self._write, record, done, too_large))
+
+    def _look_at(self, error: KafkaError) -> None:
+        """After some errors a producer takes nothing more, for as long as it lives."""
+        if error.fatal() or error.code() == KafkaError._FATAL:
+            what = f"Kafka: the producer can do nothing any more: {error.str()}"
+            self.failure = Retryable(what, next_step="the route begins again with a new one")
 
     def _begun(self) -> Producer:
         if self._producer is None:
@@ -165,7 +175,10 @@ class Outbox:
         producer = self._producer
         if producer is None:
             return
-        producer.poll(0)
+        try:
+            producer.poll(0)
+        except KafkaException as exception:  # an error that it cannot get over, once
+            self._look_at(exception.args[0])
         self._poller = self._loop.call_later(_POLL_S, self._poll) if len(producer) else None
 
     def _again(self, error: EnrichError, write: Done) -> None:

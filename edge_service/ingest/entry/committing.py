@@ -5,7 +5,9 @@ the delivery reports of each request are counted.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -16,6 +18,8 @@ from enrich.kafka.clients.errors import mapped
 from enrich.kafka.clients.making import Connection, new_producer
 from enrich.kafka.identity import EVENT_TIME
 from enrich.kafka.writing.dead_letters import DeadLetter
+
+_log = logging.getLogger("enrich.ingest")
 
 Report = Callable[[KafkaError | None, Message], None]
 Headers = list[tuple[str, str | bytes | None]]
@@ -89,7 +93,10 @@ class Writer:
             "linger.ms": 2,
             "queue.buffering.max.messages": _MOST_QUEUED,
         }
-        self._producer: Producer = new_producer(connection, **own)
+        self._make: Callable[[], Producer] = partial(new_producer, connection, **own)
+        self._producer = self._make()
+        self._broken: KafkaError | None = None
+        """Why the producer can do nothing any more."""
         self._loop = loop
         self._is_polling = False
 
@@ -109,7 +116,7 @@ class Writer:
             try:
                 produce(topic, value, key, headers=headers, on_delivery=own)
             except (KafkaException, BufferError) as error:
-                written.refused(error, topic)
+                self._refuse(written, error, topic)
         self._start_polling()
 
     def write_letters(self, topic: str, letters: Sequence[DeadLetter], written: Written) -> None:
@@ -119,8 +126,32 @@ class Writer:
             try:
                 self._producer.produce(topic, letter.value, letter.key, headers=headers, on_delivery=written.delivered)
             except (KafkaException, BufferError) as error:
-                written.refused(error, topic)
+                self._refuse(written, error, topic)
         self._start_polling()
+
+    def _refuse(self, written: Written, error: KafkaException | BufferError, topic: str) -> None:
+        if isinstance(error, KafkaException):
+            self._look_at(error.args[0])
+        written.refused(error, topic)
+
+    def _look_at(self, error: KafkaError) -> None:
+        """After some errors a producer takes nothing more, for as long as it lives."""
+        if error.fatal() or error.code() == KafkaError._FATAL:
+            self._broken = self._broken or error
+
+    def _replace(self, broken: KafkaError) -> None:
+        """The senders of what the old one has are told that it may be written."""
+        _log.warning("the producer can do nothing any more, and is replaced: %s", broken.str())
+        old = self._producer
+        try:
+            self._producer = self._make()
+        except EnrichError as error:
+            _log.error("there is no new producer: %s", error)
+            return
+        old.purge()
+        for _ in range(2):  # that error may come first, if it was not raised yet
+            self._poll_once(old)
+        self._broken = None
 
     def _start_polling(self) -> None:
         if not self._is_polling:
@@ -128,8 +159,16 @@ class Writer:
             self._loop.call_soon(self._poll)
 
     def _poll(self) -> None:
-        self._producer.poll(0)
+        self._poll_once(self._producer)
+        if self._broken is not None:
+            self._replace(self._broken)
         if len(self._producer):
             self._loop.call_later(_POLL_S, self._poll)
         else:
             self._is_polling = False
+
+    def _poll_once(self, producer: Producer) -> None:
+        try:
+            producer.poll(0)
+        except KafkaException as exception:  # an error that it cannot get over, once
+            self._look_at(exception.args[0])

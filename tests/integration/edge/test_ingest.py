@@ -14,6 +14,7 @@ from edge_service.ingest.entry.endpoint import EndpointPlan, IngestEndpoint
 from edge_service.ingest.wire.connection import MOST_HEAD_BYTES
 from edge_service.ingest.wire.serving import Serving
 from enrich.kafka.identity import EVENT_TIME
+from tests.support.fatal import make_fatal
 from tests.support.waiting import wait_until
 
 PATIENCE_S = 60
@@ -127,6 +128,13 @@ def test_what_is_acknowledged_is_in_the_topic_with_its_bytes_key_and_event_time(
         assert message.value().decode() == sent
         assert message.key() == row["user"].encode()
         assert dict(message.headers()) == {EVENT_TIME: str(row["ts"]).encode()}
+
+
+def test_a_producer_that_can_do_nothing_any_more_is_replaced(served, cluster, topic):
+    for number in range(3):
+        wait_until(lambda: served.post(event(f"u{number}"))[0] == 200, what="an answer")  # noqa: B023 - at once
+        make_fatal(served.endpoint._writer._producer)
+    assert {message.key() for message in cluster.messages(topic)} == {b"u0", b"u1", b"u2"}
 
 
 def test_each_wrong_request_gets_its_status_and_writes_nothing(served, cluster, topic):
