@@ -5,11 +5,11 @@ import json
 import logging
 import time
 from collections.abc import Callable, Collection
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
 from edge_service.ingest.entry.committing import Writer, Written
+from edge_service.ingest.entry.fetching import Fetching
 from edge_service.ingest.entry.figures import Figures
 from edge_service.ingest.entry.letters import letters_of, without_bad
 from edge_service.ingest.entry.repeats import Repeats
@@ -20,7 +20,6 @@ from edge_service.ingest.reading.formats import Bodies, FetchFirst, JsonBodies
 from edge_service.ingest.reading.refusals import MOST_NAMED, BadEvent, Refused, named
 from edge_service.ingest.senders.senders import Everybody, Senders, TokenHolders
 from edge_service.ingest.wire.connection import Answer, Done, Later, Request, busy, problem
-from enrich.base.errors import EnrichError
 
 _log = logging.getLogger("enrich.ingest")
 
@@ -74,7 +73,7 @@ class IngestEndpoint:
         self._senders = senders or (TokenHolders(plan.tokens) if plan.tokens else Everybody())
         self._repeats = Repeats(loop.time)
         self.tallying = tallying
-        self._fetching: ThreadPoolExecutor | None = None
+        self._fetching = Fetching(self._bodies.fetch, loop)
 
     # Before the body is read.
 
@@ -162,8 +161,8 @@ class IngestEndpoint:
         """Raises Refused."""
         try:
             events = self._bodies.read(body, _media_type(request))
-        except FetchFirst:
-            self._fetch(request, body, done)
+        except FetchFirst as first:
+            self._fetch(request, body, first.what, done)
             return
         if len(body) * 2 > self.largest:  # else no event with its key can be larger
             events = _without_oversized(events, self.largest)
@@ -176,34 +175,19 @@ class IngestEndpoint:
         self._senders.charge(request, count)
         self._write(request, events, done)
 
-    def _fetch(self, request: Request, body: bytes, done: Done) -> None:
+    def _fetch(self, request: Request, body: bytes, what: int, done: Done) -> None:
         """Reads the body once what it needs is there."""
-        if self._fetching is None:
-            self._fetching = ThreadPoolExecutor(2, thread_name_prefix="registry")
-        answer = _Once(done)
 
         def fetched(why_not: str | None) -> None:
-            if answer.is_given:
-                return
-            timer.cancel()
             if why_not is not None:
-                answer(_unread(why_not))
+                done(_unread(why_not))
                 return
             try:
-                self._read(request, body, answer)
+                self._read(request, body, done)
             except Refused as refused:
-                answer(_refusal(refused))
+                done(_refusal(refused))
 
-        def fetch() -> None:
-            why_not = None
-            try:
-                self._bodies.fetch(body)
-            except EnrichError as error:
-                why_not = error.what
-            self._loop.call_soon_threadsafe(fetched, why_not)
-
-        timer = self._loop.call_later(self.plan.deadline_s, answer, _unread("the registry does not answer in time"))
-        self._fetching.submit(fetch)
+        self._fetching.wait_for(what, fetched, self.plan.deadline_s)
 
     def _write(self, request: Request, events: Events, done: Done) -> None:
         answer = _Once(done)

@@ -29,21 +29,21 @@ class AvroBodies(SingleBodies):
         else:
             raise ConfigError("bare avro bodies need a schema", next_step="give the entry a schema or a file")
 
-    def fetch(self, body: bytes) -> None:
+    def fetch(self, what: int) -> None:
         assert self._schemas is not None  # noqa: S101 - only framed bodies ask
-        schema_id = int.from_bytes(body[1:5], "big")
         try:
-            self._schemas.get(schema_id)
+            self._schemas.get(what)
         except BadRecord as error:
-            self._unknown.add(schema_id, error.what)  # without the registry's address
+            self._unknown.add(what, error.what)  # without the registry's address
 
     def _why_wrong(self, body: bytes) -> str | None:
         try:
             return next(iter(self._decoder.decode(pa.array([body], pa.binary())).bad.values()), None)
         except NotAskedYet:
-            reason = self._unknown.reason(int.from_bytes(body[1:5], "big"))
+            schema_id = int.from_bytes(body[1:5], "big")
+            reason = self._unknown.reason(schema_id)
             if reason is None:
-                raise FetchFirst from None
+                raise FetchFirst(schema_id) from None
             return reason
 
 

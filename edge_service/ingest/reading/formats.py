@@ -23,6 +23,11 @@ TYPES: Mapping[Format, tuple[bytes, ...]] = {
 class FetchFirst(Exception):
     """The body cannot be read before something was fetched that has to be waited for."""
 
+    def __init__(self, what: int) -> None:
+        super().__init__(what)
+        self.what = what
+        """The id of a schema."""
+
 
 class Bodies(Protocol):
     """Reads the bodies of one entry."""
@@ -33,8 +38,8 @@ class Bodies(Protocol):
         """Raises Refused if the body is not what it should be; what is wrong with single events is in `bad`. Raises
         FetchFirst if `fetch` has to be called first, in a thread that may wait."""
 
-    def fetch(self, body: bytes) -> None:
-        """Gets what is needed to read the body. Raises what the registry's client raises."""
+    def fetch(self, what: int) -> None:
+        """Gets what is needed to read a body. Raises what the registry's client raises."""
 
 
 class JsonBodies:
@@ -46,7 +51,7 @@ class JsonBodies:
     def read(self, body: bytes, kind: bytes) -> Events:
         return self._events.read(body, Shape.lines if kind == b"application/x-ndjson" else Shape.json)
 
-    def fetch(self, body: bytes) -> None:
+    def fetch(self, what: int) -> None:
         """Nothing is needed."""
 
 
@@ -63,7 +68,7 @@ class SingleBodies:
         reason = self._why_bad(body)
         return Events([body], [None], [None], [] if reason is None else [BadEvent(0, None, reason)])
 
-    def fetch(self, body: bytes) -> None:
+    def fetch(self, what: int) -> None:
         """Nothing is needed."""
 
 
