@@ -4,10 +4,11 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
+from edge_service.ingest.entry.answering import Answering, Once
 from edge_service.ingest.entry.committing import Writer, Written
 from edge_service.ingest.entry.fetching import Fetching
 from edge_service.ingest.entry.figures import Figures
@@ -125,16 +126,21 @@ class IngestEndpoint:
     def take(self, request: Request, done: Done) -> None:
         self.figures.under_way += 1
         inflated = 0
+        late: asyncio.TimerHandle | None = None
 
         def answered(answer: Answer) -> None:
+            if late is not None:
+                late.cancel()
             self.figures.under_way -= 1
             self.release(request, inflated)
             done(answer)
 
-        answer: Done = _Once(answered)
+        own = Once(answered)
+        answer: Answering = own
         try:
-            first = self._repeats.once(request, answer)
+            first = self._repeats.once(request, own)
             if first is None:
+                late = None if own.is_given else self._late(own)
                 return
             answer = first
             too_much = self._senders.refuse(request)
@@ -157,7 +163,7 @@ class IngestEndpoint:
             _log.exception("this is a bug in enrich; please report it")
             answer(problem(HTTPStatus.INTERNAL_SERVER_ERROR, "a bug of this server; the events may be written"))
 
-    def _read(self, request: Request, body: bytes, done: Done) -> None:
+    def _read(self, request: Request, body: bytes, done: Answering) -> None:
         """Raises Refused."""
         try:
             events = self._bodies.read(body, _media_type(request))
@@ -175,7 +181,7 @@ class IngestEndpoint:
         self._senders.charge(request, count)
         self._write(request, events, done)
 
-    def _fetch(self, request: Request, body: bytes, what: int, done: Done) -> None:
+    def _fetch(self, request: Request, body: bytes, what: int, done: Answering) -> None:
         """Reads the body once what it needs is there."""
 
         def fetched(why_not: str | None) -> None:
@@ -189,8 +195,7 @@ class IngestEndpoint:
 
         self._fetching.wait_for(what, fetched, self.plan.deadline_s)
 
-    def _write(self, request: Request, events: Events, done: Done) -> None:
-        answer = _Once(done)
+    def _write(self, request: Request, events: Events, answer: Answering) -> None:
         began = self._loop.time()
         good, letters = events, []
         if events.bad and self.plan.dlq is not None:
@@ -212,15 +217,18 @@ class IngestEndpoint:
             self.figures.dead += len(letters)
             answer(_accepted(len(good.values), result.origins, events))
 
-        timer = self._loop.call_later(
-            self.plan.deadline_s, lambda: answer(_perhaps("the brokers did not acknowledge it in time"))
-        )
+        timer = self._late(answer)
         wants_origins = b"return=representation" in request.headers.get(b"prefer", b"")
         whole = Written(len(events.values), written, with_origins=wants_origins)
         reports = () if tallying is None else tallying.reports_of(good.times_ms, came_ms, whole)
         self._writer.write(self.plan.topic, good, whole, reports)
         if self.plan.dlq is not None and letters:
             self._writer.write_letters(self.plan.dlq, letters, whole)
+
+    def _late(self, answer: Answering) -> asyncio.TimerHandle:
+        """Until then it should be known what became of a request."""
+        why = "the brokers did not acknowledge it in time"
+        return self._loop.call_later(self.plan.deadline_s, lambda: answer.for_now(_perhaps(why)))
 
 
 def _without_oversized(events: Events, most: int) -> Events:
@@ -235,21 +243,6 @@ def _without_oversized(events: Events, most: int) -> Events:
         return events
     bad = sorted([*events.bad, *oversized], key=lambda each: each.index)
     return Events(events.values, events.keys, events.times_ms, bad)
-
-
-class _Once:
-    """Gives the first answer, and none after that."""
-
-    __slots__ = ("_done", "is_given")
-
-    def __init__(self, done: Callable[[Answer], None]) -> None:
-        self._done = done
-        self.is_given = False
-
-    def __call__(self, answer: Answer) -> None:
-        if not self.is_given:
-            self.is_given = True
-            self._done(answer)
 
 
 def _media_type(request: Request) -> bytes:

@@ -6,8 +6,10 @@ Best effort: each process knows its own requests, the newest of them, for some m
 import hashlib
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import partial
 from http import HTTPStatus
 
+from edge_service.ingest.entry.answering import Answering
 from edge_service.ingest.reading.refusals import Refused
 from edge_service.ingest.wire.connection import Answer, Done, Request
 
@@ -25,7 +27,24 @@ class _Known:
         self.body = body
         self.at = at
         self.answer: Answer | None = None
-        self.waiting: list[Done] = []
+        self.waiting: list[Answering] = []
+
+
+class _First:
+    """See `Answering`. Of a request that may be repeated."""
+
+    __slots__ = ("_answered", "_done")
+
+    def __init__(self, answered: Done, done: Answering) -> None:
+        self._answered = answered
+        self._done = done
+
+    def __call__(self, answer: Answer) -> None:
+        self._answered(answer)
+
+    def for_now(self, answer: Answer) -> None:
+        """It stays known: what became of it is the answer to those that repeat it."""
+        self._done.for_now(answer)
 
 
 class Repeats:
@@ -37,8 +56,9 @@ class Repeats:
         self._known: OrderedDict[bytes, _Known] = OrderedDict()
         self._bytes = 0
 
-    def once(self, request: Request, done: Done) -> Done | None:
-        """What to call with the answer. None: the request was there before, and gets that one's answer.
+    def once(self, request: Request, done: Answering) -> Answering | None:
+        """What to call with the answer. None: the request was there before, and gets that one's answer, also if the
+        first one's sender was told meanwhile that nobody knows.
 
         Raises Refused if the key is too long, or was another request's.
         """
@@ -54,7 +74,7 @@ class Repeats:
         known = self._known.get(name)
         if known is None:
             known = self._known[name] = _Known(body, self._clock())
-            return lambda answer: self._answered(name, known, answer, done)
+            return _First(partial(self._answered, name, known, done), done)
         if known.body != body:
             raise Refused(HTTPStatus.UNPROCESSABLE_ENTITY, "this Idempotency-Key was sent with another body")
         if known.answer is None:
@@ -63,7 +83,7 @@ class Repeats:
             done(known.answer)
         return None
 
-    def _answered(self, name: bytes, known: _Known, answer: Answer, done: Done) -> None:
+    def _answered(self, name: bytes, known: _Known, done: Answering, answer: Answer) -> None:
         if answer.status == HTTPStatus.OK:
             known.answer = answer
             if self._known.get(name) is known:

@@ -4,6 +4,7 @@ from http import HTTPStatus
 
 import pytest
 
+from edge_service.ingest.entry.answering import Once
 from edge_service.ingest.entry.repeats import KEEP_S, Repeats
 from edge_service.ingest.reading.refusals import Refused
 from edge_service.ingest.wire.connection import Answer, Request
@@ -19,7 +20,7 @@ class Sender:
 
     def send(self, key, body=b"body", token=b"Bearer t"):
         headers = {b"authorization": token} | ({} if key is None else {b"idempotency-key": key})
-        return self.repeats.once(Request("POST", "/", headers, body), self.answers.append)
+        return self.repeats.once(Request("POST", "/", headers, body), Once(self.answers.append))
 
 
 def test_without_a_key_each_request_is_its_own():
