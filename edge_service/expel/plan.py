@@ -45,7 +45,7 @@ class ExpelPlan:
 
     @property
     def sender(self) -> str:
-        """In the keys of dead letters, and in the ids of requests."""
+        """In the keys of dead letters, before the id of the topic, and in the ids of requests."""
         return f"{self.pipeline}.expel.{self.name}"
 
     @property

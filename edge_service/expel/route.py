@@ -159,7 +159,7 @@ class ExpelRoute:
 
         async def begin() -> tuple[Lane, Outbox]:
             client = HttpClient(plan.http, section.parallel, plan.where)
-            outbox = Outbox(self._clients.producer, retries, section.dlq, letters, plan.sender)
+            outbox = Outbox(self._clients.producer, retries, section.dlq, letters, plan.sender, ids[section.topic])
             settle, may_send = sink.note_settled, sink.may_send
             return Lane(plan.lane, client, outbox, order, self._meter, settle, self._hold_here, may_send), outbox
 

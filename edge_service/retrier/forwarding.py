@@ -3,13 +3,14 @@
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from confluent_kafka import Message, TopicPartition
 
 from edge_service.retrier.plan import RetryPlan
 from enrich.base.errors import ConfigError
+from enrich.delivery.refused.senders import TOPIC_ID, sender_of, topic_id_in
 from enrich.kafka import COMPACTED, Connection, Topics
 from enrich.kafka.records import headers_of, key_of, value_of
 from enrich.kafka.retries import Place, as_first_read
@@ -111,10 +112,11 @@ class Forwarding:
 
     def _bury(self, message: Message) -> None:
         origin = as_first_read(message)
+        sender = sender_of(self._plan.sender, topic_id_in(origin.headers))
+        origin = replace(origin, headers=[each for each in origin.headers if each[0] != TOPIC_ID])
         reason = f"it is too large for the topic {self._plan.retry_out}"
-        letter = dead_letter(
-            origin, reason, stage=self._plan.route, sender=self._plan.sender, largest_value=max(self.rooms.dlq, 0)
-        )
+        room = max(self.rooms.dlq, 0)
+        letter = dead_letter(origin, reason, stage=self._plan.route, sender=sender, largest_value=room)
         cut = fitted(letter, self.rooms.dlq)
         if cut is None:
             raise ConfigError(

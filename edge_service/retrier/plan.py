@@ -34,7 +34,7 @@ class RetryPlan:
 
     @property
     def sender(self) -> str:
-        """In the keys of dead letters, as the route itself writes them."""
+        """In the keys of dead letters, before the id of the topic, as the route itself writes them."""
         return f"{self.pipeline}.expel.{self.route}"
 
     @property

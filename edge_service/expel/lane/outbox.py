@@ -15,6 +15,7 @@ from edge_service.expel.lane.events import Became, Event
 from enrich.base.backoff import Backoff
 from enrich.base.errors import EnrichError, Retryable
 from enrich.delivery.refused.letters import Letters
+from enrich.delivery.refused.senders import TOPIC_ID, sender_of, topic_id_in
 from enrich.kafka.clients.errors import mapped
 from enrich.kafka.clients.making import Connection, new_producer
 from enrich.kafka.identity import ORIGIN
@@ -49,13 +50,16 @@ class Outbox:
         dlq: str,
         letters: Letters,
         sender: str,
+        topic_id: str,
     ) -> None:
-        """`retry_topics`: the name and the number of partitions of each, by the number of its pause."""
+        """`retry_topics`: the name and the number of partitions of each, by the number of its pause. `topic_id`: of the
+        route's topic."""
         self._connection = connection
         self._retry_topics = retry_topics
         self._dlq = dlq
         self._letters = letters
         self._sender = sender
+        self._topic_id = topic_id
         self._loop = asyncio.get_running_loop()
         self._producer: Producer | None = None
         self._poller: asyncio.TimerHandle | None = None
@@ -72,10 +76,12 @@ class Outbox:
         """Writes it to the topic of this pause, with its place and with how many pauses it has used up."""
         event.became = Became.waits
         topic, partitions = self._retry_topics[pause]
-        headers: Headers = [(name, content) for name, content in event.headers() if name not in RETRY_HEADERS]
+        headers: Headers = [*_own_headers(event)]
         if not any(name == ORIGIN for name, _ in headers):
             headers.append((ORIGIN, b"%b/%d" % (event.origin_place, event.origin)))
         headers += retry_headers(event.place, event.since_ms, tries)
+        if topic_id := self._topic_id_of(event):
+            headers.append((TOPIC_ID, topic_id.encode()))
         record = _Record(topic, event.key, event.value, headers, event.place[1] % partitions)
         too_large = partial(self.bury, event, "it is too large for the retry topic", done)
         self._write(record, done, too_large)
@@ -83,10 +89,9 @@ class Outbox:
     def bury(self, event: Event, reason: str, done: Done) -> None:
         """Writes it to the DLQ, cut if it is too large."""
         event.became = Became.dead
-        headers = [(name, content) for name, content in event.headers() if name not in RETRY_HEADERS]
-        origin = Origin(*event.place, event.key, event.value, headers)
+        origin = Origin(*event.place, event.key, event.value, _own_headers(event))
         try:
-            letter = self._letters.letter(origin, reason, self._sender)
+            letter = self._letters.letter(origin, reason, self._sender_of(event))
         except Retryable as error:
             self._again(error, partial(self.bury, event, reason, done))
             return
@@ -99,9 +104,9 @@ class Outbox:
 
     def bury_small(self, event: Event, reason: str, done: Done) -> None:
         """Keeps it in the file of this host: the DLQ takes it in no form."""
-        headers = [(name, content) for name, content in event.headers() if name not in RETRY_HEADERS]
+        origin = Origin(*event.place, event.key, event.value, _own_headers(event))
         try:
-            self._letters.keep(Origin(*event.place, event.key, event.value, headers), reason, self._sender)
+            self._letters.keep(origin, reason, self._sender_of(event))
         except Retryable as error:
             self._again(error, partial(self.bury_small, event, reason, done))
         else:
@@ -117,6 +122,12 @@ class Outbox:
             producer.purge()
             with suppress(KafkaException):
                 producer.poll(0)
+
+    def _topic_id_of(self, event: Event) -> str:
+        return self._topic_id if event.is_first_read else topic_id_in(event.headers())
+
+    def _sender_of(self, event: Event) -> str:
+        return sender_of(self._sender, self._topic_id_of(event))
 
     def _write(self, record: _Record, done: Done, too_large: Done) -> None:
         if self._is_closed:
@@ -188,6 +199,11 @@ class Outbox:
             _log.warning("an event cannot be written to another topic, and waits: %s", error)
         self.trouble, self.trouble_ms = str(error), time.time_ns() // 10**6
         self._loop.call_later(self._backoff.next_s(), write)
+
+
+def _own_headers(event: Event) -> list[tuple[str, bytes | None]]:
+    """Without those of retry topics."""
+    return [(name, content) for name, content in event.headers() if name not in RETRY_HEADERS and name != TOPIC_ID]
 
 
 _MISSING = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from enrich.kafka.records import headers_of
 from tests.support.expel import Endpoint, ExpelWorld, expelling
 from tests.support.retries import running
 from tests.support.seed import variants
@@ -52,6 +53,33 @@ def test_of_a_topic_that_is_made_again_all_events_are_delivered(world: ExpelWorl
             world.produce(range(1_000, 1_000 + count))
             endpoint.wait_for(range(1_000, 1_000 + count))
             world.wait_until_all_is_committed()
+
+
+def test_the_dead_letters_of_a_topic_that_is_made_again_stand_beside_those_of_the_old_one(cluster: Cluster) -> None:
+    """Of events that are refused at once, and of those that were tried again after their pauses."""
+    world = ExpelWorld(cluster, pauses=("1s",), section={"batch": {"events": 1}, "local": {"tries": 1}}, partitions=1)
+    world.make()
+    topic, ids = world.topic(), [world.cluster.topics.topic_id(world.topic())]
+
+    def letters() -> dict[bytes, bytes]:
+        found = cluster.messages(world.dlq()) if cluster.topics.exists(world.dlq()) else []
+        return {bytes(message.key() or b""): bytes(message.value() or b"") for message in found}
+
+    with Endpoint(lambda ids: 422 if ids[0] % 2 else 503) as endpoint:
+        world.url = endpoint.url()
+        with expelling(world), running(world):
+            world.produce([1, 2])
+            wait_until(lambda: len(letters()) == 2, deadline_s=60, what="the letters of the old topic")
+            world.wait_until_all_is_committed()
+            cluster.make_again(topic, partitions=1)
+            ids.append(cluster.topics.topic_id(topic))
+            world.produce([11, 12])
+            wait_until(lambda: {b"11", b"12"} <= {*letters().values()}, deadline_s=60, what="those of the new one")
+        sender = f"{world.name}.expel.acme"
+        wanted = [(ids[0], 0, b"1"), (ids[0], 1, b"2"), (ids[1], 0, b"11"), (ids[1], 1, b"12")]
+        assert letters() == {f"{topic}/0/{offset}/{sender}/{of}".encode(): value for of, offset, value in wanted}
+        headers = [name for message in cluster.messages(world.dlq()) for name, _ in headers_of(message)]
+        assert "enrich.topic_id" not in headers
 
 
 @pytest.mark.parametrize("order", variants("none", "key"))
