@@ -68,10 +68,22 @@ class Operator:
 
     def run(self, batches: Iterator[tuple[pa.Array, ...]], pin: Pin | None) -> Iterator[pa.Array]:
         take = self.begin(pin)
+
+        def made(columns: Columns) -> Iterator[pa.Array]:
+            """In halves, if it is more than a column of Arrow holds, or than there is memory for: an event may become a
+            thousand records. Spark puts what comes beside its rows, in batches of whatever length."""
+            try:
+                taken = take(columns)
+                yield pa.StructArray.from_arrays([taken[name] for name in self.outputs], fields=list(self.kind))
+            except (pa.ArrowException, MemoryError):
+                count = len(columns[self.inputs[0]])
+                if count == 1:
+                    raise
+                yield from made(part_of(columns, 0, count // 2))
+                yield from made(part_of(columns, count // 2, count))
+
         for arrays in batches:
-            columns = take(dict(zip(self.inputs, arrays, strict=True)))
-            made = [columns[name] for name in self.outputs]
-            yield pa.StructArray.from_arrays(made, fields=list(self.kind))
+            yield from made(dict(zip(self.inputs, arrays, strict=True)))
 
 
 class Taking:
@@ -91,5 +103,9 @@ class Taking:
     def part(self, first: int, last: int) -> "Taking":
         """Of some of the events, from the beginning: what is told of a batch is told of each part. How long the batch
         has waited for rows is not forgotten."""
-        places = pa.array(range(first, last))
-        return Taking(self._works, {name: column.take(places) for name, column in self._came.items()})
+        return Taking(self._works, part_of(self._came, first, last))
+
+
+def part_of(columns: Columns, first: int, last: int) -> Columns:
+    places = pa.array(range(first, last))
+    return {name: column.take(places) for name, column in columns.items()}
