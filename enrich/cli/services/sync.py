@@ -47,7 +47,10 @@ def reconcile(
 def confirm(
     context: typer.Context,
     config: ConfigFile,
-    sources: Annotated[list[str], typer.Argument(metavar="SOURCE...", help="Sources that are held.")],
+    sources: Annotated[
+        list[str],
+        typer.Argument(metavar="SOURCE...", help="Sources that are held; of many tables SOURCE/SCHEMA.TABLE."),
+    ],
     yes: Annotated[bool, typer.Option("--yes", help="Delete them; without it, only report how many.")] = False,
     json: AsJson = False,
 ) -> None:
