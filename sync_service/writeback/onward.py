@@ -9,6 +9,7 @@ from confluent_kafka import Message
 
 from enrich.base.errors import BadRecord, EnrichError, RefusedForNow
 from enrich.delivery.refused.letters import Letters
+from enrich.delivery.refused.senders import TOPIC_ID, sender_of, topic_id_in
 from enrich.delivery.refused.spill import Spill
 from enrich.kafka import DeliveringProducer
 from enrich.kafka.records import headers_of, key_of, value_of
@@ -16,8 +17,6 @@ from enrich.kafka.writing.dead_letters import DeadLetter, Origin, record_size
 from sync_service.writeback.versions import HEADER
 
 _POSITION = ("enrich.topic", "enrich.partition", "enrich.offset")
-TOPIC_ID = "enrich.topic_id"
-"""Header of a record in a retry topic: the id of the topic that it was first read from."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,7 @@ class Destinations:
 
     def sender(self, topic_id: str) -> str:
         """The sender in the keys of dead letters."""
-        return "/".join(part for part in (f"{self.pipeline}.sync.{self.route}", topic_id) if part)
+        return sender_of(f"{self.pipeline}.sync.{self.route}", topic_id)
 
 
 class BrokenProducer(Exception):
@@ -92,7 +91,7 @@ class Onward:
         )
         topic_id = self._destinations.topic_id
         if self._destinations.from_retry_topic:
-            topic_id = (dict(versioned.headers).get(TOPIC_ID) or b"").decode(errors="replace")
+            topic_id = topic_id_in(versioned.headers)
             headers = [(name, content) for name, content in versioned.headers if name != TOPIC_ID]
             versioned = replace(versioned, headers=headers)
         letter = self._letters.letter(versioned, reason, self._destinations.sender(topic_id))

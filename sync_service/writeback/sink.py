@@ -7,11 +7,12 @@ from confluent_kafka import Message
 from enrich.delivery.partitions.gaps import Gap
 from enrich.delivery.partitions.positions import bounded
 from enrich.delivery.plan import Advance
+from enrich.delivery.refused.senders import topic_id_in
 from enrich.kafka.records import headers_of
 from enrich.service.meters import Meter
 from stores.external import VersionedStore, Written
 from sync_service.writeback.generation import Gate, Generation
-from sync_service.writeback.onward import TOPIC_ID, Onward
+from sync_service.writeback.onward import Onward
 from sync_service.writeback.records import Read, RecordReader
 from sync_service.writeback.tallying import Tallying
 from sync_service.writeback.writing import KeepAlive, ParallelWriter
@@ -73,8 +74,8 @@ class StoreSink:
         """The record is from a topic that was deleted and recreated since: its version cannot be compared any more."""
         if not self._is_tier:
             return False
-        known = dict(headers_of(message)).get(TOPIC_ID)
-        return known is not None and known.decode() != self._gate[1].topic_id
+        known = topic_id_in(headers_of(message))
+        return bool(known) and known != self._gate[1].topic_id
 
     def _send_on(self, read: Read, written: Written, dead: list[Message], waiting: list[Message]) -> None:
         for index, error in sorted(written.refused.items()):

@@ -1,4 +1,4 @@
-"""Who a dead letter of an edge comes from, as its key says it: also from which topic of that name.
+"""Who a dead letter of a route comes from, as its key says it: also from which topic of that name.
 
 A compacted DLQ keeps the newest letter of a key, and in a topic that was made again other records have the same places.
 """
@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 
 TOPIC_ID = "enrich.topic_id"
-"""Header of an event in a retry topic: the id of the topic that it was first read from. No letter has it."""
+"""Header of a record in a retry topic: the id of the topic that it was first read from. No letter has it."""
 
 _ID = re.compile(rb"[A-Za-z0-9+/=_-]{1,64}")
 
