@@ -92,7 +92,7 @@ def _rules(fail: list[str], slow: list[str], lost: float, retry_after: str | Non
     from enrich.dev.sink import Ending, Rule
 
     headers = {} if retry_after is None else {"retry-after": f"{_seconds(retry_after):g}"}
-    rules = [_shared("--fail", text, lambda status: {"status": int(status), "headers": headers}) for text in fail]
+    rules = [_shared("--fail", text, lambda status: {"status": _status(status), "headers": headers}) for text in fail]
     rules += [_shared("--slow", text, lambda time: {"delay": time}) for text in slow]
     return [*rules, Rule(share=lost, answer=Ending.none)] if lost else rules
 
@@ -112,6 +112,12 @@ def _shared(option: str, text: str, meaning: "Callable[[str], dict[str, Any]]") 
 
 
 _EXAMPLES = {"--fail": "503:0.1", "--slow": "200ms:0.5"}
+
+
+def _status(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and 100 <= int(text) <= 599):
+        raise ValueError("expected a status from 100 to 599")
+    return int(text)
 
 
 def _seconds(text: str) -> float:

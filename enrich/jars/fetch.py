@@ -52,7 +52,7 @@ def fetch(
     if find_spec("requests") is None:
         raise ConfigError(
             "the package `requests`, which fetches Java archives from Maven Central, is not installed",
-            next_step="pip install 'enrich[dev-stack]'",
+            next_step="pip install -e '.[dev-stack]' in the checkout",
         )
     from requests import Session
 

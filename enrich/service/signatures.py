@@ -4,16 +4,12 @@ See https://www.standardwebhooks.com.
 """
 
 import base64
-import binascii
 import hashlib
 import hmac
 from collections.abc import Mapping, Sequence
 
 from enrich.base.errors import ConfigError
-
-_PREFIX = "whsec_"
-_SHORTEST, _LONGEST = 24, 64
-"""Bytes of a secret, by the standard."""
+from enrich.base.signing import MAKES_ONE, WANTED, signing_key
 
 
 class Signer:
@@ -45,14 +41,7 @@ def verifies(secret: str, headers: Mapping[str, str], body: bytes) -> bool:
 
 
 def _key(secret: str, where: str) -> bytes:
-    try:
-        key = base64.b64decode(secret.removeprefix(_PREFIX), validate=True)
-    except (binascii.Error, ValueError):
-        key = b""
-    if not _SHORTEST <= len(key) <= _LONGEST:
-        raise ConfigError(
-            f"a signing secret is {_PREFIX} and the base64 of {_SHORTEST} to {_LONGEST} random bytes",
-            where=where,
-            next_step=f"make one: printf '{_PREFIX}%s' \"$(head -c 32 /dev/urandom | base64)\"",
-        )
+    key = signing_key(secret)
+    if key is None:
+        raise ConfigError(f"a signing secret is {WANTED}", where=where, next_step=f"make one: {MAKES_ONE}")
     return key

@@ -16,7 +16,6 @@ from enrich.config import Pipeline
 from enrich.config.sections.edges.expel import HttpEndpoint
 from enrich.endpoints import Certificates, Target, bearer, public, target_of, tls_reason
 from enrich.endpoints.expiry import ends_at
-from enrich.service.signatures import Signer
 
 _DAY_S = 86_400.0
 _SOON_DAYS = 14
@@ -51,8 +50,6 @@ class _Route:
             target = target_of(self.http.url.get_secret_value(), where)
             if self.http.token is not None:
                 bearer(self.http.token.get_secret_value(), where)
-            if self.http.secret is not None:
-                Signer([secret.get_secret_value() for secret in self.http.secret], where)
             tls = Certificates(self.http, where).context() if target.is_tls else None
             places = self._places(target, where)
         except ConfigError as error:

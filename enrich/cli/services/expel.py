@@ -8,7 +8,7 @@ from enrich.base.json_lines import print_json
 from enrich.cli.options import ConfigFile
 from enrich.cli.options import JsonLines as AsJson
 from enrich.cli.services.programs import become_program
-from enrich.cli.services.statuses import Program, show_routes
+from enrich.cli.services.statuses import Program, loaded_with, show_routes
 
 if TYPE_CHECKING:
     from enrich.config import Pipeline
@@ -34,9 +34,7 @@ def status(config: ConfigFile, json: AsJson = False) -> None:
 
     Example: enrich expel status -c pipeline.yaml
     """
-    from enrich.config import load
-
-    pages = load(config).pages
+    pages = loaded_with("expel", config).pages
     show_routes(Program("expel", pages.expel, "pages.expel"), as_json=json)
 
 

@@ -5,7 +5,7 @@ import typer
 from enrich.cli.options import ConfigFile
 from enrich.cli.options import JsonLines as AsJson
 from enrich.cli.services.programs import become_program
-from enrich.cli.services.statuses import Program, show_routes
+from enrich.cli.services.statuses import Program, loaded_with, show_routes
 
 app = typer.Typer(no_args_is_help=True, help="Takes events over HTTP.")
 
@@ -25,7 +25,5 @@ def status(config: ConfigFile, json: AsJson = False) -> None:
 
     Example: enrich ingest status -c pipeline.yaml
     """
-    from enrich.config import load
-
-    pages = load(config).pages
+    pages = loaded_with("ingest", config).pages
     show_routes(Program("ingest", pages.ingest, "pages.ingest"), as_json=json)

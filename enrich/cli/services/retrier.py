@@ -7,7 +7,7 @@ import typer
 from enrich.cli.options import ConfigFile
 from enrich.cli.options import JsonLines as AsJson
 from enrich.cli.services.programs import become_program
-from enrich.cli.services.statuses import COLORS, Program, show_routes
+from enrich.cli.services.statuses import COLORS, Program, loaded_with, show_routes
 
 app = typer.Typer(no_args_is_help=True, help="Forwards events that wait to be delivered again.")
 
@@ -27,9 +27,7 @@ def status(config: ConfigFile, json: AsJson = False) -> None:
 
     Example: enrich retrier status -c pipeline.yaml
     """
-    from enrich.config import load
-
-    pages = load(config).pages
+    pages = loaded_with("expel", config).pages
     show_routes(Program("retrier", pages.retrier, "pages.retrier"), as_json=json, show=_print_pauses)
 
 

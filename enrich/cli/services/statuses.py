@@ -3,7 +3,8 @@
 import http.client
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -11,6 +12,9 @@ from enrich.base.errors import ConfigError, Unreachable
 from enrich.base.exits import DIFFERENCE
 from enrich.base.json_lines import print_json
 from enrich.service.asking import status_at
+
+if TYPE_CHECKING:
+    from enrich.config import Pipeline
 
 COLORS = {"running": "green", "stopped": "red", "held": "red"}
 """By state; all others are yellow."""
@@ -26,6 +30,16 @@ class Program:
     listen: str
     listen_key: str
     """The key of the configuration that the address is from."""
+
+
+def loaded_with(section: str, config: Path) -> "Pipeline":
+    """The pipeline. Raises ConfigError if it has nothing in this section: then nobody can be asked."""
+    from enrich.config import load
+
+    pipeline = load(config)
+    if not getattr(pipeline, section):
+        raise ConfigError(f"the pipeline {pipeline.name} has no section `{section}`", where=str(config))
+    return pipeline
 
 
 def show_routes(program: Program, *, as_json: bool, show: Callable[[list[dict[str, Any]]], None] | None = None) -> None:
@@ -53,7 +67,7 @@ def ask(program: Program) -> dict[str, Any]:
         return status_at(program.listen, _ANSWER_S)
     except (OSError, ValueError, http.client.HTTPException) as error:
         raise Unreachable(
-            f"nothing answers: {error}",
+            f"nothing answers: {getattr(error, 'strerror', None) or error}",
             where=program.listen,
             next_step=f"start it with `enrich {program.name} run -c FILE`, or ask on the host where it runs",
         ) from error

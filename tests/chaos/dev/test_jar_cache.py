@@ -227,4 +227,4 @@ def test_without_requests_the_error_names_the_extra_to_install(folder, artifacts
     monkeypatch.setattr("enrich.jars.fetch.find_spec", lambda _: None)
     with pytest.raises(ConfigError, match="requests") as caught:
         JarCache(folder, artifacts).paths("test")
-    assert caught.value.next_step == "pip install 'enrich[dev-stack]'"
+    assert caught.value.next_step == "pip install -e '.[dev-stack]' in the checkout"

@@ -81,14 +81,13 @@ def test_certificates_that_end_soon_are_told(days, verdict):
         ("http://127.0.0.1/", {"allow_private": False}, "127.0.0.1 leads to no public address: 127.0.0.1 is this host"),
         ("http://user:pass@127.0.0.1/", {}, "a login in the address is not sent"),
         ("http://127.0.0.1:1/", {"token": "to ken"}, "the token has characters that no header can have"),
-        ("http://127.0.0.1:1/", {"secret": "whsec_short"}, "a signing secret is whsec_ and the base64 of"),
     ],
 )
 def test_what_would_keep_requests_from_arriving_is_bad(url, settings, reason):
     ((level, what),) = found(url, **settings)
     assert level == "bad"
     assert what.startswith(reason)
-    assert not any(secret in what for secret in ("pass@", "to ken", "short"))
+    assert not any(secret in what for secret in ("pass@", "to ken"))
 
 
 def test_an_endpoint_that_is_silent_is_bad_after_the_deadline():

@@ -242,6 +242,7 @@ def test_a_wrong_behaviour_is_refused_and_changes_nothing(sink):
         (["--secret", "whsec_short"], "a signing secret is whsec_"),
         (["--fail", "abc"], "an example: --fail 503:0.1"),
         (["--fail", "503:2"], "an example: --fail 503:0.1"),
+        (["--fail", "999"], "--fail 999: expected a status from 100 to 599"),
         (["--slow", "3"], "an example: --slow 200ms:0.5"),
         (["--retry-after", "soon"], "expected a duration"),
         (["--behaviour", "{"], "not a behaviour"),

@@ -157,11 +157,19 @@ def test_what_cannot_work_is_refused(changes: list[tuple[str, Any]], key: str, m
 
 
 def test_a_secret_may_be_one_or_several() -> None:
-    one = load_data(edges((f"{HTTP}.secret", "whsec_a"))).expel["acme"].to.http.secret
-    two = load_data(edges((f"{HTTP}.secret", ["whsec_a", "whsec_b"]))).expel["acme"].to.http.secret
-    assert one is not None and [secret.get_secret_value() for secret in one] == ["whsec_a"]
-    assert two is not None and [secret.get_secret_value() for secret in two] == ["whsec_a", "whsec_b"]
+    first, second = "whsec_" + "A" * 32, "whsec_" + "QUJD" * 8
+    one = load_data(edges((f"{HTTP}.secret", first))).expel["acme"].to.http.secret
+    two = load_data(edges((f"{HTTP}.secret", [first, second]))).expel["acme"].to.http.secret
+    assert one is not None and [secret.get_secret_value() for secret in one] == [first]
+    assert two is not None and [secret.get_secret_value() for secret in two] == [first, second]
     assert "whsec" not in str(two)
+
+
+@pytest.mark.parametrize("secret", ["whsec_short", "foo", "whsec_" + "A" * 200, "whsec_" + "%" * 32])
+def test_a_secret_that_is_none_is_refused_and_not_shown(secret: str) -> None:
+    for secrets in secret, ["whsec_" + "A" * 32, secret]:
+        (problem,) = told(edges((f"{HTTP}.secret", secrets)))
+        assert problem == "expel.acme.to.http.secret: expected whsec_ and the base64 of 24 to 64 random bytes"
 
 
 def test_rates_are_read() -> None:

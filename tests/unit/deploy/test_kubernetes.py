@@ -129,7 +129,7 @@ def test_the_sync_service_reads_its_file_and_answers_where_it_is_asked():
 
 EDGES = documents_of("edges")
 ROLES = ("ingest", "expel", "retrier", "observe")
-SECRETS = {"PLAYS_TOKEN": "x", "ACME_SECRET": "x", "OBSERVER_TOKEN": "x"}
+SECRETS = {"PLAYS_TOKEN": "x", "ACME_SECRET": "whsec_" + "A" * 32, "OBSERVER_TOKEN": "x"}
 
 
 def of_edges(kind, name):
