@@ -1,4 +1,4 @@
-"""Passwords inside addresses: passed to the driver that connects, masked wherever a person could see them."""
+"""Passwords, alone or inside addresses: passed to who connects, masked wherever a person could see them."""
 
 import re
 
@@ -14,6 +14,13 @@ _PAIR = re.compile(
     r"(?P<value>'(?:\\.|[^'\\])*'?|(?(query)[^\s&]+|(?:\\.|[^\s\\])+))",
     re.IGNORECASE,
 )
+
+SECRET_NAMES = (  # as Java understands it, too: Spark gets it
+    r"(?i)secret|password|passphrase|token|jaas|access[.]?key|account[.]?key|private[.]?key|encryption[.]key"  # noqa: S105 - names
+    r"|credential(?!s?[.]provider)|[.]sas[.]|ssl[.]keystore[.]key|ssl[.]key"
+)
+"""Finds the names of settings whose values are secrets: of Spark, of Hadoop's file systems, and of Kafka's clients.
+A provider of credentials is none: its value is the name of a class."""
 
 
 def mask(text: str) -> str:

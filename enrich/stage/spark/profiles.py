@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from enrich.base.errors import ConfigError
 from enrich.config import KafkaSection, Profile, Replay, Role, Source, Stage
+from enrich.config.sections.stages.settings import as_spark_takes
 from enrich.kafka import spark_options
 
 _LARGEST, _SMALLEST = "maxOffsetsPerTrigger", "minOffsetsPerTrigger"
@@ -63,7 +64,7 @@ class StageSettings:
 
 def stage_settings(stage: Stage, where: str = "stage") -> StageSettings:
     """Raises ConfigError for a setting that is unknown here, or that does not go with the stage's other settings."""
-    given = {name: _text(value) for name, value in (stage.settings or {}).items()}
+    given = as_spark_takes(stage.settings)
     options = {**_OPTIONS[stage.profile]}
     if stage.replay == Replay.deterministic:
         # A pin belongs to one batch, so a batch's offsets must be in the checkpoint before it runs.
@@ -126,7 +127,7 @@ def _session() -> dict[str, str]:
 
 def file_settings(stage: Stage) -> Mapping[str, str]:
     """The stage's own settings that are needed to access its checkpoint, for a session that does nothing else."""
-    given = {name: _text(value) for name, value in (stage.settings or {}).items()}
+    given = as_spark_takes(stage.settings)
     return {name: value for name, value in given.items() if name.startswith(_OF_FILES)}
 
 
@@ -134,7 +135,3 @@ def _because(name: str) -> str:
     if name.startswith("kafka."):
         return ": settings of the Kafka clients belong to `kafka.client`"
     return f": {_REFUSED[name]}" if name in _REFUSED else ""
-
-
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from enrich.base.errors import ConfigError, Fatal
 from enrich.base.logs import logs_are_json
+from enrich.config.messages.masking import SECRET_NAMES
 from enrich.jars import jars
 from enrich.stage.spark.deaf_children import deaf_children
 from enrich.stage.spark.jvm_start import start_options
@@ -23,9 +24,6 @@ from enrich.stage.spark.jvm_start import start_options
 _JSON_LINES = "org/apache/spark/log4j2-json-layout.properties"
 _CONNECTOR = "spark-sql-kafka-0-10_*.jar"
 _CONNECTORS_CLASS = "org/apache/spark/sql/kafka010/KafkaSourceProvider.class"
-
-# Spark's default pattern, and the options that hold a private key in PEM form.
-_REDACTED = r"(?i)secret|password|passphrase|token|access[.]?key|jaas|ssl[.]keystore[.]key|ssl[.]key"
 
 _CHOSEN = "--master, --conf"
 _JAVA = "spark.driver.extraJavaOptions"
@@ -37,8 +35,8 @@ _FIXED: Mapping[str, str] = {
     "spark.sql.ansi.enabled": "false",
     # A duplicate key in a map must not fail the stage either. The last entry wins, as everywhere in events.
     "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
-    "spark.redaction.regex": _REDACTED,
-    "spark.sql.redaction.options.regex": _REDACTED,
+    "spark.redaction.regex": SECRET_NAMES,
+    "spark.sql.redaction.options.regex": SECRET_NAMES,
     # TCP on the loopback interface costs 45 ms per small batch, and opens a port that no worker needs.
     "spark.python.unix.domain.socket.enabled": "true",
     # By default the JVM's folder for temporary files. On YARN that is deep inside a container's folder: longer than the

@@ -10,6 +10,7 @@ from enrich.base.errors import ConfigError
 from enrich.config import ConfigProblems, Pipeline, load_text, mask
 from enrich.config.show import as_data, as_yaml
 from enrich.config.wire import from_wire, to_wire
+from enrich.stage.spark.profiles import stage_settings
 
 SECRET = "hunter2"  # noqa: S105 - nobody's
 
@@ -69,6 +70,45 @@ def test_another_process_gets_the_whole_pipeline(pipeline: Pipeline) -> None:
     assert pickle.loads(pickle.dumps(pipeline)) == pipeline  # noqa: S301 - our own bytes
 
 
+IN_SETTINGS = [
+    ("spark.hadoop.fs.s3a.access.key", "hunter2", "***"),
+    ("spark.hadoop.fs.s3a.secret.key", "hunter2", "***"),
+    ("spark.hadoop.fs.s3a.session.token", "hunter2", "***"),
+    ("spark.hadoop.fs.s3a.encryption.key", "hunter2", "***"),
+    ("spark.hadoop.fs.azure.account.key.a.dfs.core.windows.net", "hunter2", "***"),
+    ("spark.hadoop.fs.azure.sas.c.a.blob.core.windows.net", "hunter2", "***"),
+    ("spark.hadoop.fs.gs.auth.service.account.private.key", "hunter2", "***"),
+    ("spark.hadoop.fs.oss.accessKeyId", "hunter2", "***"),
+    ("spark.hadoop.fs.cosn.userinfo.credential", "hunter2", "***"),
+    ("spark.ssl.keyPassword", "hunter2", "***"),
+    ("spark.hadoop.fs.x.password", 4711, "***"),
+    ("spark.jars.repositories", "https://u:hunter2@h/x", "https://u:***@h/x"),
+    ("spark.driver.extraJavaOptions", "-Dpassword=hunter2 -Xss4m", "-Dpassword=*** -Xss4m"),
+    ("spark.hadoop.fs.s3a.aws.credentials.provider", "org.Provider", "org.Provider"),
+    ("spark.hadoop.fs.s3a.endpoint", "http://s:9000", "http://s:9000"),
+    ("spark.hadoop.fs.s3a.path.style.access", True, True),
+    ("spark.executor.cores", 4, 4),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "shown"), IN_SETTINGS)
+def test_a_secret_among_the_settings_of_a_stage_is_shown_to_nobody_and_given_to_spark(
+    name: str, value: str | int, shown: str | int
+) -> None:
+    written = "'${V}'" if isinstance(value, str) else json.dumps(value)
+    text = (
+        f"stages: {{s: {{source: {{topic: a, format: string}}, sink: {{topic: b}}, settings: {{{name}: {written}}}}}}}"
+    )
+    pipeline = load_text(f"{TEXT}{text}\n", {"PW": SECRET, "V": str(value)})
+    assert as_data(pipeline)["stages"]["s"]["settings"] == {name: shown}
+    for told in (repr(pipeline), str(pipeline), as_yaml(pipeline), str(vars(pipeline.stages["s"]))):
+        assert SECRET not in told
+        assert "4711" not in told
+    assert from_wire(to_wire(pipeline)) == pipeline
+    for each in (pipeline, from_wire(to_wire(pipeline))):
+        assert stage_settings(each.stages["s"]).session[name] == (value if isinstance(value, str) else written)
+
+
 WRONG_PLACES = [
     "kafka: {bootstrap_servers: '${PW}'}",
     "kafka: {bootstrap_servers: ['${PW}:1', 'a']}",
@@ -84,6 +124,8 @@ WRONG_PLACES = [
     "tables: {a: {topic: '${PW}/', format: '${PW}', columns: '${PW}', history: '${PW}'}}",
     "tables: {a: {format: avro, schema: '${PW}', columns: 'a int'}}",
     "tables: {a: {loader: {redis: '${PW}', postgres: '${PW}'}, format: string}}",
+    "stages: {a: {settings: '${PW}', checkpoint: '/c'}}",
+    "stages: {a: {settings: {spark.x: ['${PW}']}}}",
     "stages: {a: {lineage: '${PW}', lookups: [{as: '!${PW}', select: '${PW}', default: {x: '${PW}'}}]}}",
 ]
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from enrich.config.sections.stages.routes import DROP, Route
+from enrich.config.sections.stages.settings import Settings
 from enrich.config.sections.stages.source import Source
 from enrich.config.types.fields import (
     Between,
@@ -147,7 +148,7 @@ class Stage(Section):
     slots: Annotated[int, Between(1, 10_000)] | None = None
     """With `profile: realtime`: how many workers read, at most; 1 to 10,000. More than there are cores or partitions
     are not used. Default: one for each core."""
-    settings: Mapping[str, str | int | bool] | None = None
+    settings: Settings | None = None
     """Settings that replace those of the profile, by Spark's names."""
     replay: Annotated[Replay, one_of(Replay)] = Replay.latest
     """`latest`, or `deterministic`: a repeated batch gives the same answers, byte for byte."""
