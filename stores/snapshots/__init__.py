@@ -6,7 +6,7 @@ and the size of everything is checked before it is read into memory. The design 
 """
 
 from stores.snapshots.export import Origin, export_table
-from stores.snapshots.folder import newest_first, remove_older
+from stores.snapshots.folder import ahead_of, newest_first, remove_older
 from stores.snapshots.manifest import Manifest
 from stores.snapshots.snapshot import Snapshot, open_snapshot
 
@@ -14,6 +14,7 @@ __all__ = [
     "Manifest",
     "Origin",
     "Snapshot",
+    "ahead_of",
     "export_table",
     "newest_first",
     "open_snapshot",

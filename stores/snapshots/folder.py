@@ -8,7 +8,7 @@ import re
 import shutil
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,6 +22,8 @@ _NAME = re.compile(r"\d{8}T\d{6}\.\d{3}Z-[0-9a-f]{8}-\d+\.\d+")
 _ABANDONED_S = 3600
 """If nobody has written to a directory for so long, its process is taken for dead. By time, since the process may be on
 another host."""
+_SAME_TIME_MS = 300_000
+"""Clocks of hosts that are set differ by less."""
 
 
 def newest_first(folder: Path) -> Iterator[Snapshot | CorruptState | ConfigError]:
@@ -33,15 +35,27 @@ def newest_first(folder: Path) -> Iterator[Snapshot | CorruptState | ConfigError
             yield error
 
 
-def remove_older(folder: Path, keep: int) -> list[Path]:
-    """Removes all but the newest `keep` ones. Returns the removed paths."""
+def ahead_of(folder: Path, now_ms: int) -> list[Path]:
+    """The snapshots, newest first, of clocks that were ahead of this host's, or are: their names tell no order."""
+    latest = _time_text(now_ms + _SAME_TIME_MS)
+    return [folder / name for name in _names(folder) if name > latest]
+
+
+def remove_older(folder: Path, keep: int, *, own: Path | None = None, ahead: Collection[Path] = ()) -> list[Path]:
+    """Removes all but the newest `keep` ones, those that are `ahead` not counted. Returns the removed paths.
+
+    Removes neither `own`, which the caller has just written, nor what is `ahead`.
+    """
     gone = []
-    for name in _names(folder)[keep:]:
-        hidden = folder / f".{name}.{uuid.uuid4().hex[:8]}"
-        with file_errors(folder / name), suppress(FileNotFoundError):  # another export may remove it too
-            (folder / name).rename(hidden)
+    counted = [folder / name for name in _names(folder) if folder / name not in ahead]
+    for path in counted[keep:]:
+        if path == own:
+            continue
+        hidden = folder / f".{path.name}.{uuid.uuid4().hex[:8]}"
+        with file_errors(path), suppress(FileNotFoundError):  # another export may remove it too
+            path.rename(hidden)
             shutil.rmtree(hidden)
-            gone.append(folder / name)
+            gone.append(path)
     return gone
 
 
@@ -65,9 +79,8 @@ def hidden_until_whole(folder: Path, name: str) -> Iterator[Path]:
 
 
 def name_of(manifest: Manifest) -> str:
-    taken = datetime.fromtimestamp(manifest.taken_at / 1000, UTC).strftime("%Y%m%dT%H%M%S")
     seq = manifest.seq
-    return f"{taken}.{manifest.taken_at % 1000:03}Z-{seq.store[:8]}-{seq.generation}.{seq.counter}"
+    return f"{_time_text(manifest.taken_at)}-{seq.store[:8]}-{seq.generation}.{seq.counter}"
 
 
 def sync(directory: Path) -> None:
@@ -77,6 +90,10 @@ def sync(directory: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _time_text(at_ms: int) -> str:
+    return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y%m%dT%H%M%S}.{at_ms % 1000:03}Z"
 
 
 def _names(folder: Path) -> list[str]:

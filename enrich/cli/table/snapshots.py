@@ -40,7 +40,7 @@ def export(
     """
     from enrich.admin.snapshots.exporting import export_from_reader
     from stores.clock import SystemClock
-    from stores.snapshots import remove_older
+    from stores.snapshots import ahead_of, remove_older
 
     pipeline, _ = load_topic_table(config, table)
     location = _location(to, pipeline)
@@ -56,7 +56,9 @@ def export(
             report_rows=lambda written, rows: count(f"{written:,} row versions of {rows:,} keys"),
         )
     seconds = time.monotonic() - started
-    removed = [] if keep is None else remove_older(snapshot.path.parent, keep)
+    folder = snapshot.path.parent
+    ahead = [] if keep is None else ahead_of(folder, SystemClock().now_ms())
+    removed = [] if keep is None else remove_older(folder, keep, own=snapshot.path, ahead=ahead)
     manifest = snapshot.manifest
     if json:
         print_json(
@@ -69,12 +71,15 @@ def export(
                 "complete_through": manifest.complete_through,
                 "seconds": round(seconds, 3),
                 "removed": [str(path) for path in removed],
+                "ahead": [str(path) for path in ahead],
             }
         )
         return
     typer.echo(f"{manifest.rows:,} rows, {manifest.versions:,} versions in {seconds:.1f} s: {snapshot.path}")
     for path in removed:
         typer.echo(f"removed {path}")
+    for path in ahead:
+        typer.echo(f"neither counted nor removed, since its time lies ahead of this host's clock: {path}")
 
 
 def import_(

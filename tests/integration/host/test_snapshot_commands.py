@@ -85,6 +85,17 @@ def test_rows_that_are_there_are_replaced_only_when_asked_for(config, exported, 
     assert lines(done)[0]["removed"] == [str(exported)]
 
 
+def test_an_export_keeps_what_it_has_written_beside_one_of_a_clock_that_was_ahead(config, exported):
+    ahead = exported.rename(exported.with_name(f"2999{exported.name[4:]}"))
+    done = enrich("export", "users", "--to", ahead.parents[2], "--keep", 1, "-c", config, "--json")
+    (line,) = lines(done)
+    assert (line["removed"], line["ahead"]) == ([], [str(ahead)])
+    assert sorted(ahead.parent.iterdir()) == [Path(line["path"]), ahead]
+    done = enrich("export", "users", "--to", ahead.parents[2], "--keep", 1, "-c", config)
+    assert f"ahead of this host's clock: {ahead}" in done.stdout
+    assert ahead.exists()
+
+
 def test_a_cold_host_starts_from_the_newest_good_snapshot_of_the_configured_place(config, exported, produce_users):
     config.write_text(config.read_text() + f"snapshots: {{path: {exported.parents[2]}}}\n")
     produce_users(late={"plan": "max"})
