@@ -49,6 +49,8 @@ class RecordNode:
         for index, value in self.constants:
             columns[index] = pa.array([value.as_py()], value.type).take(pa.array(np.zeros(len(cursor), np.int64)))
             _refuse_null(columns[index], self.kind.field(index), cursor)
+        if not columns:  # Arrow would not know how many rows there are
+            return pa.StructArray.from_buffers(self.kind, len(cursor), [None])
         return pa.StructArray.from_arrays(columns, fields=list(self.kind))
 
     def one(self, record: RecordBytes) -> Any:

@@ -7,7 +7,10 @@ import tracemalloc
 import pyarrow as pa
 import pytest
 
+from enrich.base.errors import ConfigError
 from enrich.codecs import BareAvro
+from enrich.codecs.avro.schemas.types import load_schema
+from tests.support.seed import random_source
 from tests.unit.codecs.test_avro_types import both_ways, schema
 
 STRINGS = {"type": "array", "items": "string"}
@@ -23,6 +26,11 @@ def number(value):
         out.append(rest & 0x7F | 0x80)
         rest >>= 7
     return bytes([*out, rest])
+
+
+def with_after(avro):
+    """A schema with one more field."""
+    return {**schema(avro), "fields": [*schema(avro)["fields"], {"name": "after", "type": "int"}]}
 
 
 HOSTILE = [
@@ -68,9 +76,7 @@ def test_an_absurd_claim_is_refused(avro, body, reason):
     kind = kinds.get(str(avro))
     if kind is None:
         column = pa.schema([("after", pa.int32())])
-        after = schema(avro)
-        after["fields"].append({"name": "after", "type": "int"})
-        _, told = both_ways(BareAvro(column, json.dumps(after)), body + (b"" if "cut" in reason else b"\2"))
+        _, told = both_ways(BareAvro(column, json.dumps(with_after(avro))), body + (b"" if "cut" in reason else b"\2"))
     else:
         _, told = both_ways(BareAvro(pa.schema([("c", kind)]), json.dumps(schema(avro))), body)
     assert told.endswith(reason)
@@ -117,3 +123,42 @@ def test_bytes_left_over_are_bad():
 def test_an_empty_value_is_a_record_without_fields_and_else_bad():
     empty = {"type": "record", "name": "R", "fields": [{"name": "c", "type": "null"}]}
     assert both_ways(BareAvro(pa.schema([("c", pa.int32())]), json.dumps(empty)), b"") == ({"c": None}, None)
+
+
+NO_SCHEMAS = [
+    {"type": "fixed", "name": "F", "size": "5"},
+    {"type": "fixed", "name": "F", "size": -1},
+    {"type": "fixed", "name": "F", "size": True},
+    {"type": "fixed", "name": "F", "size": 2**31},
+    {"type": "fixed", "name": "F", "size": 2**70},
+    {"type": "enum", "name": "E", "symbols": []},
+    {"type": "enum", "name": "E", "symbols": "AB"},
+]
+
+
+@pytest.mark.parametrize("avro", NO_SCHEMAS)
+def test_a_type_that_no_value_can_have_is_refused_with_its_schema(avro):
+    with pytest.raises(ConfigError, match=f"not an avro schema: .* {avro['name']} "):
+        load_schema(json.dumps(schema(avro)))
+
+
+WITHOUT_BYTES = [
+    ({"type": "record", "name": "N", "fields": []}, pa.struct([])),
+    (["null", {"type": "record", "name": "N", "fields": []}], pa.struct([])),
+    ({"type": "map", "values": {"type": "record", "name": "N", "fields": []}}, pa.map_(pa.string(), pa.struct([]))),
+    ({"type": "fixed", "name": "F", "size": 0}, pa.binary()),
+]
+
+
+@pytest.mark.parametrize("size", [1, 100])
+@pytest.mark.parametrize(("avro", "kind"), WITHOUT_BYTES)
+def test_any_bodies_are_rows_or_bad_where_a_value_has_no_bytes(avro, kind, size):
+    random = random_source("values without bytes")
+    decoder = BareAvro(pa.schema([("c", kind), ("after", pa.int32())]), json.dumps(with_after(avro)))
+    for most in (2, 4, 12):
+        bodies = [random.randbytes(random.randrange(most)) for _ in range(size)]
+        decoded = decoder.decode(pa.array(bodies, pa.binary()))
+        decoded.rows.validate(full=True)
+        alone = [decoder.decode(pa.array([body], pa.binary())) for body in bodies]
+        assert decoded.rows.to_pylist() == [one.rows[0].as_py() for one in alone]
+        assert decoded.bad == {number: one.bad[0] for number, one in enumerate(alone) if one.bad}

@@ -141,9 +141,9 @@ class _Loader:
             case "record" | "error":
                 return self._record(raw)
             case "enum":
-                return self._keep(Enum(raw["name"], tuple(raw["symbols"]), raw.get("default"), _aliases(raw)))
+                return self._keep(Enum(raw["name"], _symbols(raw), raw.get("default"), _aliases(raw)))
             case "fixed":
-                return self._keep(Fixed(raw["name"], raw["size"], _logical(raw), _aliases(raw)))
+                return self._keep(Fixed(raw["name"], _size(raw), _logical(raw), _aliases(raw)))
             case "array":
                 return Array(self.load(raw["items"]))
             case "map":
@@ -162,6 +162,21 @@ class _Loader:
     def _keep(self, loaded: Enum | Fixed | Record) -> AvroType:
         self._named[loaded.name] = loaded
         return loaded
+
+
+def _symbols(raw: dict[str, Any]) -> tuple[str, ...]:
+    symbols = raw["symbols"]
+    if not isinstance(symbols, list) or not symbols or not all(isinstance(symbol, str) for symbol in symbols):
+        raise ConfigError(f"not an avro schema: the symbols of the enum {raw['name']} are no list of names")
+    return tuple(symbols)
+
+
+def _size(raw: dict[str, Any]) -> int:
+    """In bytes. No record is as long as the first that is refused."""
+    size = raw["size"]
+    if type(size) is not int or not 0 <= size < 2**31:  # true is an int in Python
+        raise ConfigError(f"not an avro schema: the size of {raw['name']} is no whole number from 0 to {2**31 - 1}")
+    return size
 
 
 def _aliases(raw: dict[str, Any]) -> tuple[str, ...]:
