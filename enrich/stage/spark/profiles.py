@@ -8,13 +8,17 @@ from dataclasses import dataclass
 
 from enrich.base.errors import ConfigError
 from enrich.config import KafkaSection, Profile, Replay, Role, Source, Stage
+from enrich.config.sections.stages.setting_rules import (
+    ASYNC,
+    ASYNC_INTERVAL,
+    LARGEST,
+    QUERY_OPTIONS,
+    SMALLEST,
+    SOURCE_OPTIONS,
+    setting_rules,
+)
 from enrich.config.sections.stages.settings import as_spark_takes
 from enrich.kafka import spark_options
-
-_LARGEST, _SMALLEST = "maxOffsetsPerTrigger", "minOffsetsPerTrigger"
-_SOURCE_OPTIONS = frozenset({"minPartitions", "maxRecordsPerPartition", _LARGEST, _SMALLEST, "maxTriggerDelay"})
-_ASYNC, _ASYNC_INTERVAL = "asyncProgressTrackingEnabled", "asyncProgressTrackingCheckpointIntervalMs"
-_QUERY_OPTIONS = frozenset({_ASYNC, _ASYNC_INTERVAL})
 
 _PRODUCERS: Mapping[Profile, Mapping[str, str]] = {
     Profile.latency: {"linger.ms": "0", "compression.type": "lz4"},
@@ -22,19 +26,21 @@ _PRODUCERS: Mapping[Profile, Mapping[str, str]] = {
 }
 _OPTIONS: Mapping[Profile, Mapping[str, str]] = {
     # At most what one core processes in a third of a second: batches stay small after a pause.
-    Profile.latency: {_LARGEST: "100000", _ASYNC: "true", _ASYNC_INTERVAL: "1000"},
+    Profile.latency: {LARGEST: "100000", ASYNC: "true", ASYNC_INTERVAL: "1000"},
     # What one core processes in some ten seconds: after a pause the backlog becomes many batches. A drain or a kill
     # repeats at most one of them, and freshness is checked before each.
     Profile.throughput: {
-        _LARGEST: "2000000",
-        _SMALLEST: "200000",
+        LARGEST: "2000000",
+        SMALLEST: "200000",
         "maxTriggerDelay": "1s",
-        _ASYNC: "true",
-        _ASYNC_INTERVAL: "2000",
+        ASYNC: "true",
+        ASYNC_INTERVAL: "2000",
     },
     # No batches: workers read and write by themselves.
     Profile.realtime: {},
 }
+# Must exceed the number of partitions that an executor reads; Spark's default is 64.
+_SESSION = {"spark.kafka.consumer.cache.capacity": "512"}
 _OF_FILES = (
     "spark.hadoop.",
     "spark.jars",
@@ -43,14 +49,6 @@ _OF_FILES = (
     "spark.driver.extraClassPath",
     "spark.sql.streaming.checkpointFileManagerClass",
 )
-
-_REFUSED = {
-    "failOnDataLoss": "events that the brokers lost must not go unnoticed",
-    "startingOffsets": "use --from at a start without a checkpoint",
-    "subscribe": "the topics are set by `source`",
-    "subscribePattern": "the topics are set by `source`",
-    "checkpointLocation": "the path is set by `checkpoint`",
-}
 
 
 @dataclass(frozen=True)
@@ -64,41 +62,22 @@ class StageSettings:
 
 def stage_settings(stage: Stage, where: str = "stage") -> StageSettings:
     """Raises ConfigError for a setting that is unknown here, or that does not go with the stage's other settings."""
+    for wrong in setting_rules(stage, ()):
+        raise ConfigError(f"`{wrong.path[-1]}`: {wrong.message}", where=f"{where}.settings")
     given = as_spark_takes(stage.settings)
     options = {**_OPTIONS[stage.profile]}
     if stage.replay == Replay.deterministic:
         # A pin belongs to one batch, so a batch's offsets must be in the checkpoint before it runs.
-        options = {name: value for name, value in options.items() if name not in _QUERY_OPTIONS}
-    session = _session()
-    for name, value in given.items():
-        if name.startswith("spark."):
-            session[name] = value
-        elif stage.profile == Profile.realtime:
-            raise ConfigError(
-                f"`{name}` cannot be set with profile: realtime, which has no batches",
-                where=f"{where}.settings",
-                next_step="use Spark's own spark.*, or profile: latency",
-            )
-        elif name in _SOURCE_OPTIONS | _QUERY_OPTIONS:
-            options[name] = value
-        else:
-            raise ConfigError(
-                f"`{name}` cannot be set here{_because(name)}",
-                where=f"{where}.settings",
-                next_step=f"use {', '.join(sorted(_SOURCE_OPTIONS | _QUERY_OPTIONS))} or Spark's own spark.*",
-            )
-    smallest = given.get(_SMALLEST, "")
-    if _LARGEST not in given and smallest.isdigit() and int(smallest) > int(options[_LARGEST]):
-        options[_LARGEST] = smallest  # Spark refuses a maximum below the minimum
-    if stage.replay == Replay.deterministic and options.get(_ASYNC, "false") == "true":
-        raise ConfigError(
-            f"{_ASYNC} cannot be used with replay: deterministic, which records progress before each batch",
-            where=f"{where}.settings",
-        )
+        options = {name: value for name, value in options.items() if name not in QUERY_OPTIONS}
+    session = {name: value for name, value in given.items() if name.startswith("spark.")}
+    options |= {name: value for name, value in given.items() if name not in session}
+    if int(options.get(SMALLEST, 0)) > int(options.get(LARGEST, 0)):
+        # Spark refuses it. One of the two is the profile's, and gives way.
+        options |= {SMALLEST: given[LARGEST]} if LARGEST in given else {LARGEST: given[SMALLEST]}
     return StageSettings(
-        {name: value for name, value in options.items() if name in _SOURCE_OPTIONS},
-        {name: value for name, value in options.items() if name in _QUERY_OPTIONS},
-        session,
+        {name: value for name, value in options.items() if name in SOURCE_OPTIONS},
+        {name: value for name, value in options.items() if name in QUERY_OPTIONS},
+        {**_SESSION, **session},
     )
 
 
@@ -120,18 +99,7 @@ def sink_options(kafka: KafkaSection, profile: Profile) -> Mapping[str, str]:
     return {**own, **spark_options(kafka, Role.producer), "kafka.acks": "all"}
 
 
-def _session() -> dict[str, str]:
-    # Must exceed the number of partitions that an executor reads; Spark's default is 64.
-    return {"spark.kafka.consumer.cache.capacity": "512"}
-
-
 def file_settings(stage: Stage) -> Mapping[str, str]:
     """The stage's own settings that are needed to access its checkpoint, for a session that does nothing else."""
     given = as_spark_takes(stage.settings)
     return {name: value for name, value in given.items() if name.startswith(_OF_FILES)}
-
-
-def _because(name: str) -> str:
-    if name.startswith("kafka."):
-        return ": settings of the Kafka clients belong to `kafka.client`"
-    return f": {_REFUSED[name]}" if name in _REFUSED else ""

@@ -21,8 +21,9 @@ def settings(**section):
 def test_every_setting_of_a_profile_can_be_replaced(profile):
     usual = settings(profile=profile)
     for name in {**usual.source, **usual.query, **usual.session}:
-        replaced = settings(profile=profile, settings={name: "7"})
-        assert {**replaced.source, **replaced.query, **replaced.session}[name] == "7", name
+        other = "false" if name == "asyncProgressTrackingEnabled" else "7"
+        replaced = settings(profile=profile, settings={name: other})
+        assert {**replaced.source, **replaced.query, **replaced.session}[name] == other, name
 
 
 @pytest.mark.parametrize(
@@ -70,3 +71,10 @@ def test_a_batch_has_a_bound_whatever_the_backlog_is(profile):
     assert usual <= 2_000_000
     more = settings(profile=profile, settings={"minOffsetsPerTrigger": usual + 1})
     assert int(more.source["maxOffsetsPerTrigger"]) >= usual + 1
+
+
+def test_the_least_of_a_batch_that_a_profile_sets_gives_way_to_the_most_that_is_given():
+    fewer = settings(profile="throughput", settings={"maxOffsetsPerTrigger": 20_000}).source
+    assert (fewer["minOffsetsPerTrigger"], fewer["maxOffsetsPerTrigger"]) == ("20000", "20000")
+    with pytest.raises(ConfigError, match="more than maxOffsetsPerTrigger"):
+        settings(settings={"maxOffsetsPerTrigger": 20_000, "minOffsetsPerTrigger": "20001"})

@@ -7,6 +7,7 @@ from enrich.config.messages.problems import Finding, Path
 from enrich.config.messages.words import Wrong, hint
 from enrich.config.sections.kafka.section import KafkaSection
 from enrich.config.sections.stages.routes import DROP, route_rules, takes_tombstones
+from enrich.config.sections.stages.setting_rules import setting_rules
 from enrich.config.sections.stages.source import Tombstones
 from enrich.config.sections.stages.source_rules import source_rules
 from enrich.config.sections.stages.stage import Lookup, OnMiss, Profile, Replay, Stage
@@ -38,6 +39,7 @@ def stage_rules(
         yield from _table_rules(stage, here, lookup, at, tables)
     yield from _replay_rules(stage, here)
     yield from _realtime_rules(stage, here)
+    yield from setting_rules(stage, here)
     yield from _output_rules(stage, here, has_registry=kafka.registry is not None)
 
 
