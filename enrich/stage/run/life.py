@@ -31,6 +31,7 @@ NEXT: Mapping[tuple[Phase, Happening], Phase] = {
     (Phase.STARTING, Happening.STOP): Phase.ENDED,
     (Phase.STARTING, Happening.FAILED): Phase.ENDED,
     (Phase.TAKING_OVER, Happening.ALONE): Phase.RUNNING,
+    (Phase.TAKING_OVER, Happening.STOP): Phase.ENDED,
     (Phase.TAKING_OVER, Happening.FAILED): Phase.ENDED,
     (Phase.RUNNING, Happening.STOP): Phase.DRAINING,
     (Phase.RUNNING, Happening.STOPPED): Phase.ENDED,

@@ -23,7 +23,7 @@ from enrich.stage.run.life import Happening, Phase, new_life
 from enrich.stage.run.preload import preload
 from enrich.stage.run.slots import SlotFlow
 from enrich.stage.run.start import RunOptions, Start
-from enrich.stage.run.stopping import StopOrder
+from enrich.stage.run.stopping import StopOrder, still_ending
 from enrich.stage.run.topics import checked_topics, warn_of_higher_release
 from enrich.stage.spark.profiles import StageSettings
 
@@ -72,6 +72,10 @@ class StageRun:
                     self._end_before_it_began(start)
                     return
                 self._life.happens(Happening.READY)
+                self._shut_out_others(start, flow, order)
+                if order.is_given():
+                    self._end_before_it_took_over(start, order)
+                    return
                 self._take_over(start, flow, order)
                 self._life.happens(Happening.ALONE)
                 all_reported = self._run(start, flow, order)
@@ -101,11 +105,22 @@ class StageRun:
         self._life.happens(Happening.STOP)
         _log.info("the stage was told to stop before it began", extra={"stage": self._name})
 
-    def _take_over(self, start: Start, flow: Flow, order: StopOrder) -> None:
-        """Shuts out the driver before this one, and waits for its end."""
+    @staticmethod
+    def _shut_out_others(start: Start, flow: Flow, order: StopOrder) -> None:
+        """The driver before this one. Returns once it has ended, or when the stage is told to stop."""
         start.progress.take_over()
         flow.shut_out()
         wait_for_others(start.checkpoint, order.is_given)
+
+    def _end_before_it_took_over(self, start: Start, order: StopOrder) -> None:
+        # The driver before is shut out, and leaves a marker to this one. It may still be at work on its last batch: the
+        # checkpoint stays as it is.
+        order.obeyed(still_ending() if is_at_work(start.checkpoint) else None)
+        self._life.happens(Happening.STOP)
+        _log.info("the stage was told to stop before it took over", extra={"stage": self._name})
+
+    @staticmethod
+    def _take_over(start: Start, flow: Flow, order: StopOrder) -> None:
         start.held.enter_context(at_work(start.checkpoint))
         # Two that began at once have both found nobody. From now on one that is older waits for the other's end.
         start.progress.require_newest(next(iter(start.found.partitions)))

@@ -76,6 +76,14 @@ def _begun_meanwhile() -> EnrichError:
     return Retryable("another driver of the stage has begun meanwhile, and runs", next_step="ask it to stop, too")
 
 
+def still_ending() -> EnrichError:
+    """Of a stage that is told to stop while it waits for the driver before it."""
+    return Retryable(
+        "a newer driver has shut out the one that ran, and was told to stop, too: that one ends soon, without a drain",
+        next_step="see its log; the next start goes on where its progress is recorded",
+    )
+
+
 def request_stop(checkpoint: Marked) -> None:
     """Asks the stage to stop. `require_drained` then reads whether it drained."""
     checkpoint.delete(_OUTCOME)
