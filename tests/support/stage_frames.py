@@ -8,7 +8,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from enrich.stage.compute import NotCompiled
 from enrich.stage.plan.expressions import Expressions
-from enrich.stage.plan.plan import Limits, StagePlan
+from enrich.stage.plan.limits import Limits
+from enrich.stage.plan.plan import StagePlan
 from enrich.stage.progress.source_versions import SourceVersions
 from tests.support.stages import StageWorld
 

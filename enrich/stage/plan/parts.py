@@ -15,9 +15,11 @@ from enrich.stage.compute import Compiled, NotCompiled
 from enrich.stage.formats.event_format import EventFormat
 from enrich.stage.plan.expressions import Expression, Expressions
 from enrich.stage.plan.joining import task_spec
+from enrich.stage.plan.limits import Limits
 from enrich.stage.plan.operators import BySpark, Part
 from enrich.stage.plan.routing import Routing, require_json, routing
 from enrich.stage.steps.computing import Compute, fields_of
+from enrich.stage.steps.keyed import RequireKeys
 from enrich.stage.steps.leaving.routes import TakeRoutes
 from enrich.stage.steps.leaving.whole import WriteWhole
 from enrich.stage.steps.looking_up import LookUp
@@ -80,10 +82,10 @@ def stage_parts(
     pipeline: Pipeline,
     name: str,
     fields: StageFields,
-    most_bytes: Mapping[str, int],
+    limits: Limits,
     others: Sequence[str],
 ) -> StageParts:
-    """`most_bytes`: the largest record of each output. `others`: fields that are needed for something else. Raises
+    """`limits`: of the outputs. `others`: fields that are needed for something else. Raises
     ConfigError for expressions that cannot work."""
     stage, where, form = pipeline.stages[name], f"stages.{name}.", fields.form
     spec = task_spec(pipeline, stage.lookups, lineage=stage.lineage)
@@ -95,7 +97,7 @@ def stage_parts(
         schema = StructType([*fields.schema, *objects])
         repeatable = stage.replay == Replay.deterministic
         registry = pipeline.kafka.registry
-        ways = routing(spark, stage.routes, stage.otherwise, schema, most_bytes, registry, where, repeatable=repeatable)
+        ways = routing(spark, stage.routes, stage.otherwise, schema, limits, registry, where, repeatable=repeatable)
     on_routes = () if ways is None else (name for name in ways.needs if name in fields.schema.names)
     parts: list[Part] = [NoteArrival(), *form.read(fields.to_read([*asked.needs, *others, *on_routes]))]
     if fields.normalize:
@@ -117,17 +119,24 @@ def stage_parts(
                 require_json(
                     to_arrow_type(column.dataType, timezone="UTC"), f"the field {column.name}", f"{where}source"
                 )
-        most = most_bytes[stage.outputs[0]] if ways is None else None
+        most = limits.of(stage.outputs[0]) if ways is None else None
         names = [each.name for each in lookups]
         parts.append(WriteWhole(names, stage.lineage, list(fields.normalize), written, most))
+        if ways is None and stage.outputs[0] in limits.compacted:
+            parts.append(RequireKeys())
     if ways is not None:
         rest = Fate.DLQ if stage.otherwise == DLQ else Fate.DROP
         taking = TakeRoutes(ways.specs, rest, bool(lookups))
         parts += [ways.evaluated, taking]
         if stage.source.tombstones != Tombstones.dlq:
             forwards = stage.source.tombstones == Tombstones.forward
-            on = {index: route.all_topics for index, route in enumerate(stage.routes) if takes_tombstones(route)}
-            parts.append(TakeTombstones([route.name for route in stage.routes], on if forwards else {}, taking.record))
+            on = {
+                index: route.all_topics
+                for index, route in enumerate(stage.routes)
+                if forwards and takes_tombstones(route)
+            }
+            keyed_by = next((ways.specs[index].name for index in on if ways.specs[index].compacted), None)
+            parts.append(TakeTombstones([route.name for route in stage.routes], on, taking.record, keyed_by))
     parts.append(ReportLags())
     reasons = {**fields.reasons, **asked.reasons, **({} if ways is None else ways.reasons)}
     return StageParts(parts, spec, ways, list(reasons.values()))

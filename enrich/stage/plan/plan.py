@@ -1,7 +1,7 @@
 """A stage as one DataFrame: events in, the records of all its topics out."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as sql
@@ -14,6 +14,7 @@ from enrich.stage.formats.event_format import HEADERS_TYPE, KAFKA, bytes_beside_
 from enrich.stage.measure.counting import observed
 from enrich.stage.plan.dead_letters import Sender, dead_letter, failure_row
 from enrich.stage.plan.expressions import Expressions
+from enrich.stage.plan.limits import Limits
 from enrich.stage.plan.operators import BySpark, applied, quoted
 from enrich.stage.plan.outcome import Outcome
 from enrich.stage.plan.parts import StageFields, stage_parts
@@ -51,29 +52,6 @@ _IS_OUTPUT = "_is_output"
 _IS_DEAD = "_is_dead"
 
 
-@dataclass(frozen=True)
-class Limits:
-    """How large the records of a topic may be, in bytes."""
-
-    sink: int = 1_000_000
-    """Of every topic of events that is not named below."""
-    dlq: int = 1_000_000
-    writeback: int = 1_000_000
-    outputs: Mapping[str, int] = field(default_factory=dict)
-
-    @property
-    def most(self) -> int:
-        return max(self.sink, self.dlq, *self.outputs.values())
-
-    @property
-    def least(self) -> int:
-        return min(self.sink, self.dlq, *self.outputs.values())
-
-    def of(self, topic: str) -> int:
-        """For a topic that events go to."""
-        return self.outputs.get(topic, self.sink)
-
-
 class StagePlan:
     """The plan of one stage. Raises ConfigError for what Spark cannot resolve."""
 
@@ -95,12 +73,11 @@ class StagePlan:
         self._limits = limits or Limits()
         self._format = event_format(pipeline, self._stage.source)
         self._where = where = f"stages.{name}."
-        outputs = {topic: self._limits.of(topic) for topic in self._stage.outputs}
         fields = StageFields(spark, self._format, self._stage, where)
         self._writeback = self._writeback_rows(fields.expressions, source, f"{where}writeback.")
         asked = {} if self._writeback is None else self._writeback.columns
         needed = fields.expressions.fields(asked) if asked else []
-        parts = stage_parts(spark, pipeline, name, fields, outputs, needed)
+        parts = stage_parts(spark, pipeline, name, fields, self._limits, needed)
         self._parts = list(parts.parts)
         if self._writeback is not None:
             failed = {FAILED: self._writeback.problem.isNotNull()}
@@ -175,6 +152,8 @@ class StagePlan:
         wanted = {*KAFKA.columns, USABLE, LAG_REPORT}
         if self._routing is None:
             wanted.add(OUTPUT)
+            if self._needs_keys:
+                wanted.add(PROBLEM)
         else:
             wanted |= {RECORDS, ROUTED, PROBLEM, PROBLEM_ROUTE, ROUTE_REPORT}
         if self._tallies is not None:
@@ -282,6 +261,11 @@ class StagePlan:
         return self._outcome.fate() == fate if self._stage.lookups else sql.lit(fate == Fate.FORWARD)
 
     @property
+    def _needs_keys(self) -> bool:
+        """Whether the sink takes no event without a key. Routes look at that themselves."""
+        return self._routing is None and self._stage.outputs[0] in self._limits.compacted
+
+    @property
     def _drops(self) -> bool:
         return any(lookup.last_resort == OnMiss.drop for lookup in self._spec.lookups)
 
@@ -308,9 +292,10 @@ class StagePlan:
             route, problem = sql.col(PROBLEM_ROUTE), sql.col(PROBLEM)
             return reason.otherwise(sql.concat_ws(": ", sql.concat(sql.lit("route "), route), problem))
         too_large = "the enriched event is too large for the sink"
-        if self._writeback is None:
-            return reason.otherwise(too_large)
-        return reason.otherwise(sql.coalesce(self._writeback.problem, sql.lit(too_large)))
+        problems = [sql.col(PROBLEM)] if self._needs_keys else []
+        if self._writeback is not None:
+            problems.append(self._writeback.problem)
+        return reason.otherwise(sql.coalesce(*problems, sql.lit(too_large)))
 
     def _deciding_lookup(self) -> Column:
         if not self._stage.lookups:

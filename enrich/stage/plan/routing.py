@@ -20,6 +20,7 @@ from enrich.stage.events.text import can_write
 from enrich.stage.formats.event_format import HEADERS_TYPE, KAFKA
 from enrich.stage.plan.avro_routes import avro_writers
 from enrich.stage.plan.expressions import Expression, Expressions
+from enrich.stage.plan.limits import Limits
 from enrich.stage.plan.operators import BySpark
 from enrich.stage.plan.rows import Row
 from enrich.stage.steps.leaving.routes import KEY, SELECTED, TOPIC, Computed, RouteSpec, header_name
@@ -64,7 +65,7 @@ def routing(
     routes: Sequence[Route],
     otherwise: str,
     schema: StructType,
-    most_bytes: Mapping[str, int],
+    limits: Limits,
     registry: Registry | None,
     where: str,
     *,
@@ -102,7 +103,8 @@ def routing(
                 selects=route.select is not None,
                 has_key=route.key is not None,
                 headers=tuple(route.headers),
-                most_bytes={topic: most_bytes[topic] for topic in route.all_topics},
+                most_bytes={topic: limits.of(topic) for topic in route.all_topics},
+                compacted=[topic for topic in route.all_topics if topic in limits.compacted],
                 is_condition=route.name != otherwise,
                 writers=writers,
                 computed=None if isinstance(computed, NotCompiled) else computed,

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from enrich.base.errors import EnrichError
 from enrich.config import Pipeline, to_wire
-from enrich.stage.plan.plan import Limits
+from enrich.stage.plan.limits import Limits
 from enrich.stage.realtime.slot import SlotSpec, run_slot
 from enrich.stage.realtime.taking_over import Run
 from enrich.stage.spark.in_arrow import mapped

@@ -20,7 +20,7 @@ from enrich.kafka import kafka_errors, librdkafka_settings, new_assigned_consume
 from enrich.kafka.clients.errors import mapped
 from enrich.kafka.columnar import Came, incoming, outgoing
 from enrich.kafka.writing.transactions import TransactionalProducer
-from enrich.stage.plan.plan import Limits
+from enrich.stage.plan.limits import Limits
 from enrich.stage.realtime.assignment import Partition, transactional_id
 from enrich.stage.realtime.commits import commits_of
 from enrich.stage.realtime.counts import Counts

@@ -1,4 +1,4 @@
-"""Checks a stage's topics before it starts: they exist, and this user may use them; and how large records may be."""
+"""Checks a stage's topics before it starts: they exist, and this user may use them; and which records they take."""
 
 import logging
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from enrich.config import Pipeline, Source
 from enrich.kafka import Connection, Topics, new_admin_client
 from enrich.kafka.clients.errors import kafka_errors
 from enrich.kafka.releases import warn_if_fallen
-from enrich.stage.plan.plan import Limits
+from enrich.stage.plan.limits import Limits
 from enrich.tally.writing import PARTITIONS, TOPIC_SETTINGS
 
 _log = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ class CheckedTopics:
     partitions: Mapping[str, list[int]]
     """Of the same."""
     limits: Limits
-    """The largest records of the other topics."""
+    """Of the other topics."""
 
 
 def checked_topics(pipeline: Pipeline, stage: str, connection: Connection) -> CheckedTopics:
@@ -47,13 +47,17 @@ def checked_topics(pipeline: Pipeline, stage: str, connection: Connection) -> Ch
     for topic in section.outputs:
         _require(admin, topic, AclOperation.WRITE, at)
     request = int(pipeline.kafka.client.given().get("max.request.size", _LARGEST_REQUEST))
-    limits = Limits(outputs={topic: min(request, _largest(topics, topic)) for topic in section.outputs})
+    settings = {topic: topics.settings(topic) for topic in section.outputs}
+    limits = Limits(
+        outputs={topic: min(request, _largest(each)) for topic, each in settings.items()},
+        compacted=frozenset(topic for topic, each in settings.items() if "compact" in each.get("cleanup.policy", "")),
+    )
     if section.dlq is not None:
         _require(admin, section.dlq, AclOperation.WRITE, f"stages.{stage}.dlq")
-        limits = replace(limits, dlq=min(request, _largest(topics, section.dlq)))
+        limits = replace(limits, dlq=min(request, _largest(topics.settings(section.dlq))))
     if section.writeback is not None:
         _require(admin, section.writeback.topic, AclOperation.WRITE, f"stages.{stage}.writeback")
-        limits = replace(limits, writeback=min(request, _largest(topics, section.writeback.topic)))
+        limits = replace(limits, writeback=min(request, _largest(topics.settings(section.writeback.topic))))
     if pipeline.tallies_topic is not None:
         topics.ensure(pipeline.tallies_topic, partitions=PARTITIONS, config=TOPIC_SETTINGS)
         _require(admin, pipeline.tallies_topic, AclOperation.WRITE, f"stages.{stage}")
@@ -100,5 +104,5 @@ def _require(admin: AdminClient, topic: str, operation: AclOperation, where: str
         )
 
 
-def _largest(topics: Topics, topic: str) -> int:
-    return int(topics.settings(topic).get("max.message.bytes", _LARGEST_REQUEST))
+def _largest(settings: Mapping[str, str]) -> int:
+    return int(settings.get("max.message.bytes", _LARGEST_REQUEST))

@@ -8,8 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from enrich.stage.steps.keyed import NO_KEY
 from enrich.stage.steps.step import Columns, Work
-from enrich.stage.task.columns import RECORDS, ROUTE_REPORT, ROUTED, USABLE, VALUE
+from enrich.stage.task.columns import KEY, PROBLEM, PROBLEM_ROUTE, RECORDS, ROUTE_REPORT, ROUTED, USABLE, VALUE
 from enrich.stage.task.fate import Fate
 from enrich.stage.task.pin import Pin
 
@@ -23,11 +24,19 @@ class TakeTombstones:
     """By the number of each route that takes them: all of its topics, since a row may have gone to any of them. Empty:
     they are dropped."""
     record: pa.StructType
-    needs: Collection[str] = (VALUE, USABLE, RECORDS, ROUTED, ROUTE_REPORT)
+    keyed_by: str | None = None
+    """The first of these routes with a topic that takes no record without a key."""
+
+    @property
+    def needs(self) -> Collection[str]:
+        keys = [] if self.keyed_by is None else [KEY, PROBLEM, PROBLEM_ROUTE]
+        return [VALUE, USABLE, RECORDS, ROUTED, ROUTE_REPORT, *keys]
 
     @property
     def makes(self) -> Mapping[str, pa.DataType]:
-        return {USABLE: pa.bool_(), RECORDS: pa.list_(self.record), ROUTED: pa.int8(), ROUTE_REPORT: pa.string()}
+        problems = {} if self.keyed_by is None else {PROBLEM: pa.string(), PROBLEM_ROUTE: pa.string()}
+        made = {USABLE: pa.bool_(), RECORDS: pa.list_(self.record), ROUTED: pa.int8(), ROUTE_REPORT: pa.string()}
+        return made | problems
 
     def begin(self, pin: Pin | None) -> Work:  # noqa: ARG002 - it reads no table
         return self._taken
@@ -43,9 +52,20 @@ class TakeTombstones:
         }
         if not self.topics:
             return made
+        if self.keyed_by is not None:
+            keyless = pc.and_(are_some, columns[KEY].is_null())
+            made |= self._kept_back(columns, keyless, made[ROUTED])
+            are_some = pc.and_not(are_some, keyless)
         return made | {
             RECORDS: self._records(columns[RECORDS], are_some),
             ROUTE_REPORT: self._report(columns, are_some),
+        }
+
+    def _kept_back(self, columns: Columns, keyless: pa.BooleanArray, routed: pa.Int8Array) -> Columns:
+        return {
+            ROUTED: pc.if_else(keyless, pa.scalar(Fate.DLQ, pa.int8()), routed),
+            PROBLEM: pc.if_else(keyless, NO_KEY, columns[PROBLEM]),
+            PROBLEM_ROUTE: pc.if_else(keyless, self.keyed_by, columns[PROBLEM_ROUTE]),
         }
 
     def _records(self, records: pa.ListArray, are_some: pa.BooleanArray) -> pa.ListArray:

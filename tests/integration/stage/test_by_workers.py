@@ -9,7 +9,8 @@ import pytest
 from enrich.base.errors import BadRecord, ConfigError
 from enrich.config import load_text
 from enrich.kafka.columnar import HEADERS, Came
-from enrich.stage.plan.plan import Limits, StagePlan
+from enrich.stage.plan.limits import Limits
+from enrich.stage.plan.plan import StagePlan
 from enrich.stage.realtime.pieces import columns_of
 from tests.support.seed import random_source, rounds
 from tests.support.stage_events import BAD_EVENTS, GOOD_SHAPES, random_event

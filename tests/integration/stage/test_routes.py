@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from enrich.base.errors import ConfigError
-from enrich.stage.plan.plan import Limits, StagePlan
+from enrich.stage.plan.limits import Limits
+from enrich.stage.plan.plan import StagePlan
 from tests.support.seed import random_source, rounds
 from tests.support.stage_frames import VERSIONS, by_spark, origin_of, python_operators, source_of
 from tests.support.stages import USERS, StageWorld

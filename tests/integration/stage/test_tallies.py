@@ -5,7 +5,8 @@ from collections import defaultdict
 
 import pytest
 
-from enrich.stage.plan.plan import Limits, StagePlan
+from enrich.stage.plan.limits import Limits
+from enrich.stage.plan.plan import StagePlan
 from enrich.tally import Merged, Node, NodeKind, Origins, decoded, key_of
 from tests.support.seed import random_source, rounds
 from tests.support.stage_events import BAD_EVENTS, random_event

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from enrich.codecs.joining import null_where
 from enrich.stage.compute import Compiled
 from enrich.stage.steps.computing import fields_of
+from enrich.stage.steps.keyed import NO_KEY
 from enrich.stage.steps.leaving.whole import forwarded
 from enrich.stage.steps.step import Columns, Work
 from enrich.stage.task.columns import (
@@ -27,6 +28,7 @@ from enrich.stage.task.columns import (
     ROUTED,
     USABLE,
 )
+from enrich.stage.task.columns import KEY as KEY_OF_EVENT
 from enrich.stage.task.fate import Fate, Mask
 from enrich.stage.task.pin import Pin
 from stores.keys import key_bytes
@@ -87,6 +89,8 @@ class RouteSpec:
     headers: Sequence[str] = ()
     most_bytes: Mapping[str, int] = field(default_factory=dict)
     """The largest record of each topic."""
+    compacted: Collection[str] = ()
+    """Its topics that take no record without a key."""
     is_condition: bool = True
     """False: it takes what no other route takes."""
     computed: Computed | None = None
@@ -96,7 +100,8 @@ class RouteSpec:
 
     @property
     def needs(self) -> Collection[str]:
-        return [PARTS.of(self.name)] if self.computed is None else self.computed.needs
+        keys = [KEY_OF_EVENT] if self.compacted and not self.has_key else []
+        return [*keys, *([PARTS.of(self.name)] if self.computed is None else self.computed.needs)]
 
 
 @dataclass(frozen=True)
@@ -197,6 +202,8 @@ class _Taken:
     headers: pa.ListArray | None
     misfits: Mask | None = None
     """The records whose value does not fit the schema of their topic."""
+    keyless: Mask | None = None
+    """The records without a key of topics that take none without."""
     too_much: Places = field(default_factory=lambda: _NONE)
     """The events of which no records are made, as they would be too large together."""
 
@@ -240,6 +247,8 @@ class _Problems:
         self.of_all(taken.parents[_nulls(taken.values)], route, NO_VALUE)
         unknown = _nulls(taken.topics)
         self.of_all(taken.parents[unknown], route, NO_TOPIC)
+        if taken.keyless is not None:
+            self.of_all(taken.parents[taken.keyless], route, NO_KEY)
         sizes = _sizes(taken.values) + _sizes(taken.keys) + beside[taken.parents]
         if taken.headers is not None:
             sizes = sizes + _header_sizes(taken.headers)
@@ -289,7 +298,11 @@ def _take(route: RouteSpec, columns: Columns, left: Mask) -> _Taken:
         values = _bytes(found[SELECTED]) if route.selects else columns[OUTPUT].take(pa.array(parents))
     keys = key_bytes(found[KEY]) if route.has_key else None
     headers = _headers(route.headers, found, len(parents)) if route.headers else None
-    return _Taken(route, asked, parents, values, topics, keys, headers, misfits, too_much)
+    keyless = None
+    if route.compacted:
+        keyless = _nulls(columns[KEY_OF_EVENT])[parents] if keys is None else _nulls(keys)
+        keyless &= pc.is_in(topics, pa.array(route.compacted)).to_numpy(zero_copy_only=False)
+    return _Taken(route, asked, parents, values, topics, keys, headers, misfits, keyless, too_much)
 
 
 def _is_bytes(kind: pa.DataType) -> bool:
