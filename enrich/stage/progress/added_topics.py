@@ -13,7 +13,14 @@ import re
 from collections.abc import Callable, Collection, Mapping
 
 from enrich.base.errors import EnrichError, Retryable, WouldLoseData
-from enrich.stage.progress.source_topics import BEGINNING, Position, Texts, last_planned, offsets_in
+from enrich.stage.progress.source_topics import (
+    BEGINNING,
+    Position,
+    Texts,
+    last_planned,
+    offsets_in,
+    record_of_position,
+)
 
 First = Callable[[str], Mapping[int, int]]
 """The first offsets that the brokers have of a topic."""
@@ -30,8 +37,7 @@ def enter_added(checkpoint: Texts, topics: Collection[str], first: First, *, is_
         _correct_beginning(checkpoint, topics, first)
         return
     end = f"offsets/{planned[-1]}"
-    is_done = planned[-1] in checkpoint.batches("commits")
-    begin = end if is_done else BEGINNING if len(planned) == 1 else f"offsets/{planned[-2]}"
+    begin = record_of_position(checkpoint)
     text = checkpoint.read(begin)
     if text is None:
         return  # Spark says why it cannot go on
@@ -39,7 +45,7 @@ def enter_added(checkpoint: Texts, topics: Collection[str], first: First, *, is_
     entered = {topic: offsets for topic, offsets in firsts.items() if any(offsets.values())}
     if not entered:
         return
-    if not is_done:
+    if begin != end:
         if is_pinned:
             raise WouldLoseData(
                 f"the oldest events of the topics {', '.join(entered)}, which are new, are deleted; to begin with the "

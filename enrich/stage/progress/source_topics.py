@@ -72,6 +72,7 @@ class SourceTopics:
         Raises WouldLoseData if the checkpoint's offsets are those of other topics.
         """
         if not checkpoint.batches("offsets"):
+            self._require_begun(checkpoint, accepts_another=accepts_another)
             return self
         read = last_planned(checkpoint).keys()
         return self.after(checkpoint.read(NAME), read, reads, accepts_another=accepts_another)
@@ -111,6 +112,17 @@ class SourceTopics:
         """Records in the checkpoint that its offsets are those of these topics."""
         if checkpoint.read(NAME) != self.to_text():
             checkpoint.write(NAME, self.to_text())
+
+    def _require_begun(self, checkpoint: Texts, *, accepts_another: bool) -> None:
+        """If a query ended before its first batch nothing is read, but Spark obeys its record of where to begin. Topics
+        may have come and gone since, and where it is a topic's first offset, the topic may be another one."""
+        text, begun = checkpoint.read(NAME), checkpoint.read(BEGINNING)
+        if text is None or begun is None or accepts_another:
+            return
+        known, begins = SourceTopics.from_text(text).ids, offsets_in(begun)
+        for topic in sorted(self.ids.keys() & known.keys()):
+            if known[topic] != self.ids[topic] and any(begins.get(topic, {}).values()):
+                raise recreated(topic)
 
     def _require_none_removed(self, known: Collection[str], reads: Callable[[str], bool]) -> None:
         removed = sorted(set(known) - self.ids.keys())
@@ -174,18 +186,19 @@ def last_planned(checkpoint: Texts) -> Position:
     return offsets_in(checkpoint.read(f"offsets/{planned[-1]}") or "") if planned else {}
 
 
+def record_of_position(checkpoint: Texts) -> str:
+    """The name of Spark's record of the offsets from which the next start reads."""
+    planned = checkpoint.batches("offsets")
+    if planned and planned[-1] in checkpoint.batches("commits"):
+        return f"offsets/{planned[-1]}"
+    # The batch will be repeated: it starts where the one before it ended that is recorded, as with async progress not
+    # every batch is; the first one at the initial offsets.
+    return f"offsets/{planned[-2]}" if len(planned) > 1 else BEGINNING
+
+
 def position_of(checkpoint: Texts) -> Position:
     """The first offsets that the next start reads, as Spark recorded them. Empty if they are unknown."""
-    planned, done = checkpoint.batches("offsets"), checkpoint.batches("commits")
-    if not planned:
-        return {}
-    last = planned[-1]
-    if last in done:
-        text = checkpoint.read(f"offsets/{last}")
-    else:
-        # The batch will be repeated: it starts where the one before it ended, the first at the initial offsets.
-        text = checkpoint.read(f"offsets/{last - 1}" if last else BEGINNING)
-    return offsets_in(text or "")
+    return offsets_in(checkpoint.read(record_of_position(checkpoint)) or "")
 
 
 def offsets_in(text: str) -> Position:

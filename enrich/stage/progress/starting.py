@@ -6,16 +6,24 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
+from typing import Protocol
 
 from enrich.base.errors import ConfigError, WouldLoseData
 from enrich.kafka import Topics
 from enrich.stage.progress.group import StageProgress
-from enrich.stage.progress.source_topics import Position
+from enrich.stage.progress.source_topics import BEGINNING, Position
 
 _log = logging.getLogger(__name__)
 
 _WORDS = ("earliest", "latest", "group")
 _ANOTHER_GROUP = "group:"
+
+
+class Texts(Protocol):
+    """The part of a checkpoint that is needed here."""
+
+    def batches(self, name: str) -> list[int]: ...
+    def delete(self, name: str) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -109,6 +117,16 @@ def refuse_choice(stage: str, chosen: From | None) -> None:
             where=f"stages.{stage}.checkpoint",
             next_step="leave --from out; or delete the checkpoint first, if events may be repeated or left out",
         )
+
+
+def begin_as_chosen(checkpoint: Texts, stage: str, chosen: From | None) -> None:
+    """Forgets where a query that ended before its first batch would have begun: Spark would obey that, and not the
+    choice. No other driver may run. Raises ConfigError if one has done a batch meanwhile."""
+    if chosen is None:
+        return
+    if checkpoint.batches("offsets"):
+        refuse_choice(stage, chosen)
+    checkpoint.delete(BEGINNING)
 
 
 def first_offsets(options: Mapping[str, str], topics: Topics, topic: str) -> Mapping[int, int]:

@@ -21,7 +21,7 @@ from enrich.stage.progress.pinning import PinBook, TableEnds
 from enrich.stage.progress.source_topics import SourceTopics, position_of
 from enrich.stage.progress.source_versions import SourceVersions, source_versions
 from enrich.stage.progress.source_watch import SourceWatch
-from enrich.stage.progress.starting import starting_options
+from enrich.stage.progress.starting import begin_as_chosen, starting_options
 from enrich.stage.realtime.assignment import each_partition
 from enrich.stage.realtime.commits import read_commits
 from enrich.stage.realtime.progress import MARK
@@ -48,10 +48,13 @@ class BatchFlow:
                 next_step="name another checkpoint, and start with --from group: nothing is left out or repeated",
             )
         self._start = start
-        accepts = start.options.accept_new_source
-        self.source = SourceTopics(found.ids).continued(checkpoint, stage.source.reads, accepts_another=accepts)
+        self.source = SourceTopics(found.ids)
+        if start.options.start is None or checkpoint.has_progress():
+            accepts = start.options.accept_new_source
+            self.source = self.source.continued(checkpoint, stage.source.reads, accepts_another=accepts)
+            position = position_of(checkpoint)  # if there is no batch yet, also of topics that are not read any more
+            start.require_kept({topic: position[topic] for topic in self.source.ids if topic in position})
         self._first_topics = frozenset(self.source.ids)
-        start.require_kept(position_of(checkpoint))
         self._starting = starting_options(
             start.name,
             found.partitions,
@@ -77,6 +80,7 @@ class BatchFlow:
 
     def take_over(self) -> None:
         start, is_pinned = self._start, self._start.stage.replay == Replay.deterministic
+        begin_as_chosen(start.checkpoint, start.name, start.options.start)
         enter_added(
             start.checkpoint,
             self.source.ids.keys(),
@@ -84,7 +88,9 @@ class BatchFlow:
             is_pinned=is_pinned and not start.options.new_pin,
         )
         self.source.keep_with(start.checkpoint)
-        start.progress.reached(position_of(start.checkpoint))
+        if start.checkpoint.has_progress():
+            # Not the place where a query without a batch would begin: the group says that the stage has run.
+            start.progress.reached(position_of(start.checkpoint))
 
     def begin(self, watch: SourceWatch) -> None:
         start, stage = self._start, self._start.stage

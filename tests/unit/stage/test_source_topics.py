@@ -22,6 +22,9 @@ class Folder(dict[str, str]):
     def write(self, name, text):
         self[name] = text
 
+    def delete(self, name):
+        self.pop(name, None)
+
 
 @pytest.mark.parametrize(
     ("texts", "position"),
@@ -32,6 +35,14 @@ class Folder(dict[str, str]):
         ({"offsets/3": HEAD + '{"in":{"0":5}}', "offsets/4": HEAD + '{"in":{"0":9}}', "commits/3": "v1"}, {0: 5}),
         ({"offsets/3": HEAD + '{"in":{"0":5}}', "offsets/4": HEAD + '{"in":{"0":9}}', "commits/4": "v1"}, {0: 9}),
         ({"offsets/4": HEAD + '{"in":{"0":9}}', "commits/2": "v1"}, {}),  # `replay: latest`, killed: Spark judges
+        # With async progress there is not a record of each batch.
+        (
+            {f"offsets/{batch}": f'{HEAD}{{"in":{{"0":{batch}}}}}' for batch in (3, 8, 13)}
+            | {"commits/3": "v1", "commits/8": "v1"},
+            {0: 8},
+        ),
+        ({"offsets/5": HEAD + '{"in":{"0":9}}', "sources/0/0": '\x00v1\n{"in":{"0":2}}'}, {0: 2}),
+        ({"sources/0/0": '\x00v1\n{"in":{"0":2}}'}, {0: 2}),  # it ended before its first batch
     ],
 )
 def test_the_position_is_where_the_next_start_reads_on(texts, position):
@@ -91,6 +102,20 @@ def test_a_topic_without_a_recorded_id_counts_as_read_if_spark_has_offsets_of_it
     SourceTopics({"a": "1"}).keep_with(checkpoint)
     with pytest.raises(WouldLoseData, match="offsets of the topic b"):
         continued(checkpoint, {"a": "1"})
+
+
+def test_a_query_without_a_batch_has_read_nothing_but_begins_in_these_topics():
+    checkpoint = Folder({"sources/0/0": '\x00v1\n{"a":{"0":7},"b":{"0":2}}'})
+    assert continued(checkpoint, {"a": "1"}).ids == {"a": "1"}, "it ended before it was known which they are"
+    SourceTopics({"a": "1", "b": "2"}).keep_with(checkpoint)
+    assert continued(checkpoint, {"a": "1", "c": "3"}).ids_in_letters == {"a": "1", "c": "3"}
+    with pytest.raises(WouldLoseData, match=r"deleted and recreated.*\(topic a\)"):
+        continued(checkpoint, {"a": "other"})
+    assert continued(checkpoint, {"a": "other"}, accepts_another=True).ids == {"a": "other"}
+    checkpoint["sources/0/0"] = '\x00v1\n{"a":{"0":0}}'
+    assert continued(checkpoint, {"a": "other"}).ids == {"a": "other"}, "it would be read from its beginning"
+    del checkpoint["sources/0/0"]
+    assert continued(checkpoint, {"a": "other"}).ids == {"a": "other"}, "it begins nowhere yet"
 
 
 def test_letters_of_a_topic_that_was_found_late_keep_their_keys_until_it_is_made_again():

@@ -4,7 +4,9 @@ import pytest
 
 from enrich.base.errors import ConfigError
 from enrich.stage.progress.group import ends_of
-from enrich.stage.progress.starting import From
+from enrich.stage.progress.source_topics import BEGINNING
+from enrich.stage.progress.starting import From, begin_as_chosen
+from tests.unit.stage.test_source_topics import HEAD, Folder
 
 
 @pytest.mark.parametrize("word", ["earliest", "latest", "group"])
@@ -36,3 +38,23 @@ def test_the_ends_of_a_batch_are_read_from_what_spark_tells():
     assert ends_of({"sources": [{"endOffset": {"in": {"0": 5}}}]}) == {"in": {0: 5}}
     assert ends_of(None) == {}
     assert ends_of({"sources": [{"endOffset": None}]}) == {}
+
+
+BEGUN = {BEGINNING: '\x00v1\n{"in":{"0":7}}'}
+
+
+def test_a_start_that_says_where_to_begin_is_not_held_to_where_one_without_a_batch_would_have_begun():
+    checkpoint = Folder(BEGUN)
+    begin_as_chosen(checkpoint, "enrich", None)
+    assert checkpoint == BEGUN
+    begin_as_chosen(checkpoint, "enrich", From.parse("earliest"))
+    assert checkpoint == {}
+    begin_as_chosen(checkpoint, "enrich", From.parse("earliest"))
+    assert checkpoint == {}
+
+
+def test_it_is_refused_if_another_driver_has_done_its_first_batch_meanwhile():
+    checkpoint = Folder({**BEGUN, "offsets/0": HEAD + '{"in":{"0":9}}'})
+    with pytest.raises(ConfigError, match="--from is for a start without a checkpoint"):
+        begin_as_chosen(checkpoint, "enrich", From.parse("earliest"))
+    assert BEGINNING in checkpoint
