@@ -32,6 +32,7 @@ from enrich.stage.run.draining import drain, stop_now
 from enrich.stage.run.start import Start
 from enrich.stage.run.writing import PinnedBatches, StreamedBatches, Writing
 from enrich.stage.spark.profiles import sink_options, source_options, subscription
+from enrich.stage.spark.refusals import begun_by_spark
 from enrich.stage.task.failures import from_report
 
 _log = getLogger(__name__)
@@ -98,22 +99,24 @@ class BatchFlow:
         start, stage = self._start, self._start.stage
         self._watch = watch
         start.spark.streams.addListener(self._counts)
-        events = (
+        reader = (
             start.spark.readStream.format("kafka")
             .options(**source_options(start.pipeline.kafka), **start.settings.source, **self._starting)
             .options(**subscription(stage.source))
             .option("failOnDataLoss", "true")
             .option("includeHeaders", "true")
             .option("groupIdPrefix", stage_group(start.pipeline.name, start.name))
-            .load()
         )
-        self._query = (
+        with begun_by_spark(start.name):
+            events = reader.load()
+        writer = (
             self._writing.of(events)
             .options(**start.settings.query)
             .option("checkpointLocation", stage.checkpoint)
             .queryName(start.name)
-            .start()
         )
+        with begun_by_spark(start.name):
+            self._query = writer.start()
 
     def has_ended(self, within_s: float) -> bool:
         try:

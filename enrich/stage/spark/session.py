@@ -20,6 +20,7 @@ from enrich.config.messages.masking import SECRET_NAMES
 from enrich.jars import jars
 from enrich.stage.spark.deaf_children import deaf_children
 from enrich.stage.spark.jvm_start import start_options
+from enrich.stage.spark.refusals import first_reason
 
 _JSON_LINES = "org/apache/spark/log4j2-json-layout.properties"
 _CONNECTOR = "spark-sql-kafka-0-10_*.jar"
@@ -97,10 +98,11 @@ def _said_in_a_line() -> Iterator[None]:
         ) from error
     except Py4JJavaError as error:
         thrown: Any = error.java_exception
-        reason = (str(thrown.getMessage() or "").strip().splitlines() or [thrown.getClass().getName()])[0]
         kind = ConfigError if thrown.getClass().getSimpleName() == "SparkException" else Fatal
         raise kind(
-            f"Spark could not start: {reason}", where=_CHOSEN, next_step="see what Spark says above; try again"
+            f"Spark could not start: {first_reason(error)}",
+            where=_CHOSEN,
+            next_step="see what Spark says above; try again",
         ) from error
 
 
