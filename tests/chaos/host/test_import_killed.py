@@ -65,6 +65,7 @@ def test_kill_9_at_any_instant_of_an_import_leaves_a_whole_table(cluster, pipeli
         # The instant of the kill is what is random; but for the first, before any machine can be done.
         time.sleep(random.uniform(0, 0.6) if number else 0)
         kill(pid)
+        wait_until(lambda: reader.header().pid != pid, what="the next agent")  # noqa: B023
         view = reader.wait_until_ready(deadline_s=180).table("users")
         assert sum(version.value is not None for version in view.scan()) == ROWS + 1
         assert view.versions(b"newest")[-1].value == b'{"plan": "%d"}' % number
