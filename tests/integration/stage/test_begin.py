@@ -1,0 +1,63 @@
+"""Where a stage begins that ended before its first batch, and what Spark refuses as it begins."""
+
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from enrich.base.errors import ConfigError, WouldLoseData
+from enrich.stage.progress.source_topics import BEGINNING
+from enrich.stage.progress.starting import From
+from tests.integration.stage.test_life import Run, running, until_all
+from tests.support.waiting import wait_until
+
+
+@pytest.fixture
+def begun(spark, world):
+    """A stage that was killed before its first batch, and would have begun behind ten events: it has what another one
+    has recorded until then."""
+    stage, other = world.stage("enrich", []), world.stage("other", [], topics="enrich")
+    world.send(stage, [{"id": number} for number in range(10)])
+    killed, whole = (Path(world.document["stages"][name]["checkpoint"]) for name in (stage, other))
+    with running(spark, world, other, From.parse("latest")) as run:
+        wait_until((whole / BEGINNING).exists, what="Spark's record of where it begins")
+        run.stop.set()
+        assert run.end() is None
+    shutil.copytree(whole, killed, ignore=shutil.ignore_patterns("offsets", "commits"))
+    return stage
+
+
+def run_until(spark, world, stage, events, start=None):
+    with running(spark, world, stage, start) as run:
+        until_all(world, stage, events, run)
+        run.stop.set()
+        assert run.end() is None
+
+
+def test_a_start_that_says_where_to_begin_begins_there(spark, world, begun):
+    run_until(spark, world, begun, 10, From.parse("earliest"))
+    assert world.ids(begun) == Counter(range(10))
+
+
+def test_one_that_does_not_begins_where_the_one_before_would_have(spark, world, begun):
+    world.send(begun, [{"id": number} for number in range(10, 15)])
+    run_until(spark, world, begun, 5)
+    assert world.ids(begun) == Counter(range(10, 15))
+
+
+def test_the_place_where_it_would_begin_is_one_of_this_topic(spark, world, begun):
+    world.cluster.make_again(world.topic("enrich.in"), partitions=2)
+    world.send(begun, [{"id": number} for number in range(20)])
+    error = Run(spark, world, begun).end()
+    assert isinstance(error, WouldLoseData), error
+    assert "recreated" in error.what
+
+
+def test_a_setting_that_spark_refuses_is_named_in_a_line(spark, world):
+    settings = {"minOffsetsPerTrigger": 100, "maxOffsetsPerTrigger": 10}
+    error = Run(spark, world, world.stage("enrich", [], settings=settings)).end()
+    assert isinstance(error, ConfigError), error
+    assert error.where == "stages.enrich.settings"
+    assert "OffsetsPerTrigger" in error.what or "OffsetPerTrigger" in error.what
+    assert "\n" not in error.what
