@@ -18,6 +18,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from enrich.base.backoff import Backoff
 from enrich.base.errors import EnrichError
 from enrich.kafka import Connection, Topics, new_producer
+from enrich.kafka.clients.ending import discard, is_over, serve
 from enrich.kafka.clients.errors import MISSING_TOPIC, mapped
 from enrich.tally.encoding import MOST_BYTES, encoded, key_of
 from enrich.tally.gathering import Gathered
@@ -233,8 +234,7 @@ class TallyWriter:
         self.note(str(mapped(error, f"topic {self._topic}")))
 
     def _look_at(self, error: KafkaError) -> None:
-        """After some errors a producer takes nothing more, for as long as it lives."""
-        if error.fatal() or error.code() == KafkaError._FATAL:
+        if is_over(error):
             with self.lock:
                 self._is_broken, self.is_ready = True, False
 
@@ -258,8 +258,8 @@ class TallyWriter:
                 self._look()
             if self._producer is None:
                 self._stopping.wait(_TURN_S)
-            else:
-                self._poll(self._producer, _TURN_S)
+            elif (error := serve(self._producer, _TURN_S)) is not None:
+                self._look_at(error)
             with self.lock:
                 reporters = [*self._reporters]
             for reporter in reporters:
@@ -270,16 +270,8 @@ class TallyWriter:
         """What it has is refused, and said again by the next one."""
         producer, self._producer = self._producer, None
         if producer is not None:
-            producer.purge()
-            for _ in range(2):  # that error may come first, if it was not raised yet
-                self._poll(producer, 0)
+            discard(producer)
         self._is_broken = False
-
-    def _poll(self, producer: Producer, seconds: float) -> None:
-        try:
-            producer.poll(seconds)
-        except KafkaException as exception:  # an error that it cannot get over, once
-            self._look_at(exception.args[0])
 
     def _look(self) -> None:
         """Makes the topic if it is missing."""

@@ -5,7 +5,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -16,7 +15,8 @@ from enrich.base.backoff import Backoff
 from enrich.base.errors import EnrichError, Retryable
 from enrich.delivery.refused.letters import Letters
 from enrich.delivery.refused.senders import TOPIC_ID, sender_of, topic_id_in
-from enrich.kafka.clients.errors import mapped
+from enrich.kafka.clients.ending import discard, is_over, serve
+from enrich.kafka.clients.errors import MISSING_TOPIC, mapped
 from enrich.kafka.clients.making import Connection, new_producer
 from enrich.kafka.identity import ORIGIN
 from enrich.kafka.retries import RETRY_HEADERS, retry_headers
@@ -119,9 +119,7 @@ class Outbox:
             self._poller.cancel()
         if self._producer is not None:
             producer, self._producer = self._producer, None
-            producer.purge()
-            with suppress(KafkaException):
-                producer.poll(0)
+            discard(producer)
 
     def _topic_id_of(self, event: Event) -> str:
         return self._topic_id if event.is_first_read else topic_id_in(event.headers())
@@ -166,14 +164,13 @@ class Outbox:
 
     def _refused(self, error: KafkaError, record: _Record, done: Done, too_large: Done) -> None:
         where = f"topic {record.topic}"
-        if error.code() in _MISSING:
+        if error.code() in MISSING_TOPIC:
             self.failure = Retryable(f"Kafka: {error.str()}", where=where, next_step="the route makes it by itself")
         self._look_at(error)
         self._again(mapped(error, where), partial(self._write, record, done, too_large))
 
     def _look_at(self, error: KafkaError) -> None:
-        """After some errors a producer takes nothing more, for as long as it lives."""
-        if error.fatal() or error.code() == KafkaError._FATAL:
+        if is_over(error):
             what = f"Kafka: the producer can do nothing any more: {error.str()}"
             self.failure = Retryable(what, next_step="the route begins again with a new one")
 
@@ -186,10 +183,8 @@ class Outbox:
         producer = self._producer
         if producer is None:
             return
-        try:
-            producer.poll(0)
-        except KafkaException as exception:  # an error that it cannot get over, once
-            self._look_at(exception.args[0])
+        if (error := serve(producer, 0)) is not None:
+            self._look_at(error)
         self._poller = self._loop.call_later(_POLL_S, self._poll) if len(producer) else None
 
     def _again(self, error: EnrichError, write: Done) -> None:
@@ -206,5 +201,4 @@ def _own_headers(event: Event) -> list[tuple[str, bytes | None]]:
     return [(name, content) for name, content in event.headers() if name not in RETRY_HEADERS and name != TOPIC_ID]
 
 
-_MISSING = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
 _TOO_LARGE = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)

@@ -14,6 +14,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from edge_service.ingest.reading.events import Events
 from enrich.base.errors import EnrichError, Retryable
+from enrich.kafka.clients.ending import discard, is_over, serve
 from enrich.kafka.clients.errors import mapped
 from enrich.kafka.clients.making import Connection, new_producer
 from enrich.kafka.identity import EVENT_TIME
@@ -135,8 +136,7 @@ class Writer:
         written.refused(error, topic)
 
     def _look_at(self, error: KafkaError) -> None:
-        """After some errors a producer takes nothing more, for as long as it lives."""
-        if error.fatal() or error.code() == KafkaError._FATAL:
+        if is_over(error):
             self._broken = self._broken or error
 
     def _replace(self, broken: KafkaError) -> None:
@@ -148,9 +148,7 @@ class Writer:
         except EnrichError as error:
             _log.error("there is no new producer: %s", error)
             return
-        old.purge()
-        for _ in range(2):  # that error may come first, if it was not raised yet
-            self._poll_once(old)
+        discard(old)
         self._broken = None
 
     def _start_polling(self) -> None:
@@ -159,16 +157,11 @@ class Writer:
             self._loop.call_soon(self._poll)
 
     def _poll(self) -> None:
-        self._poll_once(self._producer)
+        if (error := serve(self._producer, 0)) is not None:
+            self._look_at(error)
         if self._broken is not None:
             self._replace(self._broken)
         if len(self._producer):
             self._loop.call_later(_POLL_S, self._poll)
         else:
             self._is_polling = False
-
-    def _poll_once(self, producer: Producer) -> None:
-        try:
-            producer.poll(0)
-        except KafkaException as exception:  # an error that it cannot get over, once
-            self._look_at(exception.args[0])
