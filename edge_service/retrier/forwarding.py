@@ -3,18 +3,17 @@
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import Message, TopicPartition
 
 from edge_service.retrier.plan import RetryPlan
 from enrich.base.errors import ConfigError
-from enrich.delivery.refused.senders import TOPIC_ID, sender_of, topic_id_in
 from enrich.kafka import COMPACTED, Connection, Topics
 from enrich.kafka.records import headers_of, key_of, value_of
-from enrich.kafka.retries import Place, as_first_read
-from enrich.kafka.writing.dead_letters import dead_letter, fitted, record_size
+from enrich.kafka.retries import Place, as_first_read, topic_id_in
+from enrich.kafka.writing.dead_letters import dead_letter, fitted, record_size, sender_of
 from enrich.kafka.writing.whole_transactions import Record, WholeTransactions
 
 DEADLINE_S = 10.0
@@ -112,8 +111,7 @@ class Forwarding:
 
     def _bury(self, message: Message) -> None:
         origin = as_first_read(message)
-        sender = sender_of(self._plan.sender, topic_id_in(origin.headers))
-        origin = replace(origin, headers=[each for each in origin.headers if each[0] != TOPIC_ID])
+        sender = sender_of(self._plan.sender, topic_id_in(headers_of(message)))
         reason = f"it is too large for the topic {self._plan.retry_out}"
         room = max(self.rooms.dlq, 0)
         letter = dead_letter(origin, reason, stage=self._plan.route, sender=sender, largest_value=room)

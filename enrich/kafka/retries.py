@@ -1,6 +1,7 @@
 """Headers of events that wait in a route's retry topics, beside those of the event itself."""
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 
 from confluent_kafka import Message
 
@@ -14,15 +15,22 @@ TIMESTAMP = "enrich.timestamp"
 TRIES = "enrich.tries"
 """How many pauses it has used up."""
 
-RETRY_HEADERS = (TOPIC, PARTITION, OFFSET, TIMESTAMP, TRIES)
+TOPIC_ID = "enrich.topic_id"
+"""The id of the route's topic: in one that was made again other events have the same places."""
+
+RETRY_HEADERS = (TOPIC, PARTITION, OFFSET, TIMESTAMP, TRIES, TOPIC_ID)
+
+_ID = re.compile(rb"[A-Za-z0-9+/=_-]{1,64}")
 
 Place = tuple[str, int, int]
 """Topic, partition and offset of a record."""
 
 
-def retry_headers(place: Place, timestamp_ms: int, tries: int) -> Sequence[tuple[str, bytes]]:
-    values = (*place, timestamp_ms, tries)
-    return [(name, str(value).encode()) for name, value in zip(RETRY_HEADERS, values, strict=True)]
+def retry_headers(place: Place, timestamp_ms: int, tries: int, topic_id: str = "") -> Sequence[tuple[str, bytes]]:
+    """`topic_id`: empty if it is not known."""
+    known = RETRY_HEADERS if topic_id else RETRY_HEADERS[:-1]
+    values = (*place, timestamp_ms, tries, topic_id)[: len(known)]
+    return [(name, str(value).encode()) for name, value in zip(known, values, strict=True)]
 
 
 def as_first_read(message: Message) -> Origin:
@@ -43,3 +51,9 @@ def place_of(headers: Mapping[str, bytes]) -> Place | None:
         return headers[TOPIC].decode(), int(headers[PARTITION]), int(headers[OFFSET])
     except (KeyError, ValueError):
         return None
+
+
+def topic_id_in(headers: Iterable[tuple[str, bytes | None]]) -> str:
+    """Anybody may write into a topic: what is no id is taken for missing."""
+    found = next((content for name, content in headers if name == TOPIC_ID), None)
+    return found.decode() if found is not None and _ID.fullmatch(found) else ""

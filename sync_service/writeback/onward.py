@@ -1,7 +1,7 @@
 """Sends records that the store refuses to the next retry topic if they may be accepted later, else to the DLQ."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,14 +9,14 @@ from confluent_kafka import Message
 
 from enrich.base.errors import BadRecord, EnrichError, RefusedForNow
 from enrich.delivery.refused.letters import Letters
-from enrich.delivery.refused.senders import TOPIC_ID, sender_of, topic_id_in
 from enrich.delivery.refused.spill import Spill
 from enrich.kafka import DeliveringProducer
 from enrich.kafka.records import headers_of, key_of, value_of
-from enrich.kafka.writing.dead_letters import DeadLetter, Origin, record_size
+from enrich.kafka.retries import OFFSET, PARTITION, TOPIC, TOPIC_ID, place_of, topic_id_in
+from enrich.kafka.writing.dead_letters import DeadLetter, Origin, record_size, sender_of
 from sync_service.writeback.versions import HEADER
 
-_POSITION = ("enrich.topic", "enrich.partition", "enrich.offset")
+_POSITION = (TOPIC, PARTITION, OFFSET)
 
 
 @dataclass(frozen=True)
@@ -110,12 +110,9 @@ class Onward:
 def origin_of(message: Message, *, from_retry_topic: bool) -> Origin:
     """Where the record was first read; a record of a retry topic has that in its headers."""
     headers = headers_of(message)
-    known = dict(headers) if from_retry_topic else {}
-    position: list[Any] = [known.get(name) for name in _POSITION]
-    topic, partition, offset = message.topic() or "", message.partition() or 0, message.offset() or 0
-    with suppress(ValueError, TypeError, AttributeError):  # headers of another program, or none
-        topic, partition, offset = position[0].decode(), int(position[1]), int(position[2])
-    return Origin(topic, partition, offset, key_of(message), value_of(message), headers)
+    known = {name: content for name, content in headers if content is not None} if from_retry_topic else {}
+    here = message.topic() or "", message.partition() or 0, message.offset() or 0
+    return Origin(*(place_of(known) or here), key_of(message), value_of(message), headers)
 
 
 def _versioned(origin: Origin, version: int | None) -> list[tuple[str, bytes | None]]:

@@ -7,8 +7,8 @@ from confluent_kafka import Message
 from enrich.delivery.partitions.gaps import Gap
 from enrich.delivery.partitions.positions import bounded
 from enrich.delivery.plan import Advance
-from enrich.delivery.refused.senders import topic_id_in
 from enrich.kafka.records import headers_of
+from enrich.kafka.retries import topic_id_in
 from enrich.service.meters import Meter
 from stores.external import VersionedStore, Written
 from sync_service.writeback.generation import Gate, Generation

@@ -14,13 +14,12 @@ from edge_service.expel.lane.events import Became, Event
 from enrich.base.backoff import Backoff
 from enrich.base.errors import EnrichError, Retryable
 from enrich.delivery.refused.letters import Letters
-from enrich.delivery.refused.senders import TOPIC_ID, sender_of, topic_id_in
 from enrich.kafka.clients.ending import discard, is_over, serve
 from enrich.kafka.clients.errors import MISSING_TOPIC, mapped
 from enrich.kafka.clients.making import Connection, new_producer
 from enrich.kafka.identity import ORIGIN
-from enrich.kafka.retries import RETRY_HEADERS, retry_headers
-from enrich.kafka.writing.dead_letters import Origin
+from enrich.kafka.retries import RETRY_HEADERS, retry_headers, topic_id_in
+from enrich.kafka.writing.dead_letters import Origin, sender_of
 
 _log = logging.getLogger("enrich.expel")
 
@@ -79,9 +78,7 @@ class Outbox:
         headers: Headers = [*_own_headers(event)]
         if not any(name == ORIGIN for name, _ in headers):
             headers.append((ORIGIN, b"%b/%d" % (event.origin_place, event.origin)))
-        headers += retry_headers(event.place, event.since_ms, tries)
-        if topic_id := self._topic_id_of(event):
-            headers.append((TOPIC_ID, topic_id.encode()))
+        headers += retry_headers(event.place, event.since_ms, tries, self._topic_id_of(event))
         record = _Record(topic, event.key, event.value, headers, event.place[1] % partitions)
         too_large = partial(self.bury, event, "it is too large for the retry topic", done)
         self._write(record, done, too_large)
@@ -198,7 +195,7 @@ class Outbox:
 
 def _own_headers(event: Event) -> list[tuple[str, bytes | None]]:
     """Without those of retry topics."""
-    return [(name, content) for name, content in event.headers() if name not in RETRY_HEADERS and name != TOPIC_ID]
+    return [(name, content) for name, content in event.headers() if name not in RETRY_HEADERS]
 
 
 _TOO_LARGE = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)

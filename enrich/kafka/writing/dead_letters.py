@@ -75,6 +75,11 @@ def _cut_text(text: bytes | None, length: int) -> bytes | None:
     return None if text is None else text[:length].decode(errors="ignore").encode()
 
 
+def sender_of(route: str, topic_id: str) -> str:
+    """The sender of a route's letters. `topic_id`: empty if it is not known."""
+    return "/".join(part for part in (route, topic_id) if part)
+
+
 def dead_letter(
     origin: Origin,
     reason: str,

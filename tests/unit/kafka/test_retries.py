@@ -1,6 +1,7 @@
 import pytest
 
-from enrich.delivery.refused.senders import TOPIC_ID, sender_of, topic_id_in
+from enrich.kafka.retries import TOPIC_ID, topic_id_in
+from enrich.kafka.writing.dead_letters import sender_of
 
 
 def test_a_sender_has_the_id_of_the_topic_if_it_is_known() -> None:
