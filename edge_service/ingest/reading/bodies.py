@@ -1,8 +1,9 @@
 """Makes the body of a request plain bytes, whatever it is compressed with, and never more of them than allowed."""
 
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from http import HTTPStatus
+from typing import Any
 
 import brotli  # type: ignore[import-untyped] # it has no types
 import zstandard
@@ -55,29 +56,35 @@ def plain(body: bytes, coding: str, most: int) -> bytes:
         raise Refused(HTTPStatus.BAD_REQUEST, f"the body is not what its content coding says: {coding}") from None
 
 
-def _gzip(body: bytes, most: int) -> bytes:
-    pieces: list[bytes] = []
-    left, view, at, parts = most, memoryview(body), 0, 0
-    while at < len(body):  # a body may have several members
+def _parts(body: bytes, begin: Callable[[], Any], inflate: Callable[[Any, memoryview], bytes]) -> Iterator[bytes]:
+    """What the members or frames of a body inflate to, piece by piece. `begin` makes what inflates one of them. Raises
+    _TooManyParts, and _Damaged if there is none, or the last one is cut off."""
+    view, at, parts = memoryview(body), 0, 0
+    while at < len(body) or not parts:
         parts += 1
         if parts > _MOST_PARTS:
             raise _TooManyParts
-        member = zlib.decompressobj(_GZIP)
-        while not member.eof:
+        part = begin()
+        while not part.eof:
             window = view[at : at + _WINDOW]
             if not window:
                 raise _Damaged
             try:
-                piece = member.decompress(window, left + 1)
-            except zlib.error as error:
+                yield inflate(part, window)
+            except (zlib.error, zstandard.ZstdError) as error:
                 raise _Damaged from error
-            if len(piece) > left:
-                raise _TooLarge
-            pieces.append(piece)
-            left -= len(piece)
-            at += len(window) - len(member.unused_data)
-    if not parts:
-        raise _Damaged
+            at += len(window) - len(part.unused_data)
+
+
+def _gzip(body: bytes, most: int) -> bytes:
+    pieces: list[bytes] = []
+    left = most
+    members = _parts(body, lambda: zlib.decompressobj(_GZIP), lambda member, some: member.decompress(some, left + 1))
+    for piece in members:
+        if len(piece) > left:
+            raise _TooLarge
+        pieces.append(piece)
+        left -= len(piece)
     return b"".join(pieces)
 
 
@@ -93,31 +100,14 @@ def _zstd(body: bytes, most: int) -> bytes:
             left -= len(piece)
     except zstandard.ZstdError as error:
         raise _Damaged from error
-    whole = b"".join(pieces)
-    if not _is_whole_zstd(body):
-        raise _Damaged
-    return whole
+    # The reader takes a frame that is cut off for its end. This has no bound of its own, and needs none any more.
+    for _ in _parts(body, _new_frame, lambda frame, some: frame.decompress(some)):
+        pass
+    return b"".join(pieces)
 
 
-def _is_whole_zstd(body: bytes) -> bool:
-    """Whether the last frame is complete. The reader takes a frame that is cut off for its end. To be called once it
-    has found that the body is not too large: this has no bound."""
-    view, at, parts = memoryview(body), 0, 0
-    while at < len(body):
-        parts += 1
-        if parts > _MOST_PARTS:
-            raise _TooManyParts
-        frame = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW).decompressobj()
-        while not frame.eof:
-            window = view[at : at + _WINDOW]
-            if not window:
-                return False
-            try:
-                frame.decompress(window)
-            except zstandard.ZstdError:
-                return False
-            at += len(window) - len(frame.unused_data)
-    return parts > 0
+def _new_frame() -> Any:
+    return zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW).decompressobj()
 
 
 def _brotli(body: bytes, most: int) -> bytes:
