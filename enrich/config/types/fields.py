@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -19,6 +20,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, core_schema
 
+from enrich.base.signing import WANTED, signing_key
 from enrich.config.messages.masking import Password, SecretAddress
 from enrich.config.messages.words import Substituted, Wrong, listed, nearest, shown
 from enrich.config.types.addresses import why_unusable
@@ -198,6 +200,12 @@ def _as_secrets(value: object) -> tuple[Password, ...]:
     return tuple(_as_password(item) for item in items)
 
 
+def _as_signing(secrets: tuple[Password, ...]) -> tuple[Password, ...]:
+    if any(signing_key(secret.get_secret_value()) is None for secret in secrets):
+        raise Wrong(f"expected {WANTED}")
+    return secrets
+
+
 def _as_address(schemes: Iterable[str], example: str) -> BeforeValidator:
     def check(value: object) -> SecretAddress:
         if isinstance(value, SecretAddress):
@@ -262,6 +270,8 @@ Secrets = Annotated[
     WithJsonSchema(LIST_OR_TEXT),
 ]
 """One or several, written as text or as a list."""
+SigningSecrets = Annotated[Secrets, AfterValidator(_as_signing)]
+"""Of Standard Webhooks."""
 RedisUrl = Annotated[
     SecretAddress,
     _as_address((r"rediss?://\S+$", r"unix://\S+$"), "redis://host:6379/0"),

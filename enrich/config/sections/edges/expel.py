@@ -15,8 +15,8 @@ from enrich.config.types.fields import (
     HttpUrl,
     LocalPath,
     Secret,
-    Secrets,
     Section,
+    SigningSecrets,
     Text,
     Topic,
     as_integer,
@@ -84,7 +84,7 @@ class HttpEndpoint(Section):
     """Compress the bodies."""
     timeout: Duration = timedelta(seconds=10)
     """How long a request may take, from connecting to the last byte of the answer; 100ms to 5m."""
-    secret: Secrets | None = None
+    secret: SigningSecrets | None = None
     """Signs requests with Standard Webhooks headers: a secret such as `whsec_...`. A list signs with each, so that
     keys can change. Default: not signed."""
     token: Secret | None = None

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 
-from enrich.base.signing import WANTED, signing_key
 from enrich.config.messages.problems import Finding, Path
 from enrich.config.messages.words import hint, listed
 from enrich.config.sections.edges.expel import Expel, HttpFormat, retry_in_topics, retry_out_topic
@@ -88,8 +87,6 @@ def _expel_rules(route: Expel, here: Path) -> Iterator[Finding]:
         for key in ("ca_file", "cert_file"):
             if getattr(http, key) is not None:
                 yield Finding((*at, key), "only with an https address", about=((*at, "url"),))
-    if any(signing_key(secret.get_secret_value()) is None for secret in http.secret or ()):
-        yield Finding((*at, "secret"), f"expected {WANTED}")
     if not timedelta(milliseconds=100) <= http.timeout <= _LONGEST_TIMEOUT:
         yield Finding((*at, "timeout"), f"must be between 100ms and {duration_text(_LONGEST_TIMEOUT)}")
     if http.format is HttpFormat.single and "events" in route.batch.model_fields_set and route.batch.events != 1:

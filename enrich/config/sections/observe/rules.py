@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from datetime import timedelta
 
-from enrich.base.signing import WANTED, signing_key
 from enrich.config.messages.problems import Finding
 from enrich.config.sections.pipeline import Pipeline
 
@@ -27,7 +26,5 @@ def observe_rules(pipeline: Pipeline) -> Iterator[Finding]:
     if observe.token is None and observe.listen.rpartition(":")[0] not in _LOCAL:
         message = "is needed: the page can be reached from other hosts"
         yield Finding(("observe", "token"), message, about=(("observe", "listen"),))
-    if any(signing_key(secret.get_secret_value()) is None for secret in observe.alarms.secret or ()):
-        yield Finding(("observe", "alarms", "secret"), f"expected {WANTED}")
     if observe.alarms.secret is not None and observe.alarms.webhook is None:
         yield Finding(("observe", "alarms", "secret"), "needs webhook")

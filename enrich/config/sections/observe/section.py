@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
 from enrich.config.messages.words import Wrong, shown
-from enrich.config.types.fields import Between, Flag, HttpUrl, ListenAddress, Secret, Secrets, Section
+from enrich.config.types.fields import Between, Flag, HttpUrl, ListenAddress, Secret, Section, SigningSecrets
 from enrich.config.types.quantities import Duration
 
 _PERCENT = r"^[0-9]{1,3}(\.[0-9]{1,6})?%$"
@@ -69,7 +69,7 @@ class Alarms(Section):
 
     webhook: HttpUrl | None = None
     """Address that each alarm is posted to, as a JSON object."""
-    secret: Secrets | None = None
+    secret: SigningSecrets | None = None
     """Signs these requests with Standard Webhooks headers: a secret such as `whsec_...`, or a list."""
     allow_private: Flag = False
     """Whether the address may be a private, local or link-local one."""
