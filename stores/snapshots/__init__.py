@@ -6,11 +6,12 @@ and the size of everything is checked before it is read into memory. The design 
 """
 
 from stores.snapshots.export import Origin, export_table
-from stores.snapshots.folder import ahead_of, newest_first, remove_older
+from stores.snapshots.folder import CLOCKS_DIFFER_MS, ahead_of, newest_first, remove_older
 from stores.snapshots.manifest import Manifest
 from stores.snapshots.snapshot import Snapshot, open_snapshot
 
 __all__ = [
+    "CLOCKS_DIFFER_MS",
     "Manifest",
     "Origin",
     "Snapshot",

@@ -22,7 +22,7 @@ _NAME = re.compile(r"\d{8}T\d{6}\.\d{3}Z-[0-9a-f]{8}-\d+\.\d+")
 _ABANDONED_S = 3600
 """If nobody has written to a directory for so long, its process is taken for dead. By time, since the process may be on
 another host."""
-_SAME_TIME_MS = 300_000
+CLOCKS_DIFFER_MS = 300_000
 """Clocks of hosts that are set differ by less."""
 
 
@@ -37,7 +37,7 @@ def newest_first(folder: Path) -> Iterator[Snapshot | CorruptState | ConfigError
 
 def ahead_of(folder: Path, now_ms: int) -> list[Path]:
     """The snapshots, newest first, of clocks that were ahead of this host's, or are: their names tell no order."""
-    latest = _time_text(now_ms + _SAME_TIME_MS)
+    latest = _time_text(now_ms + CLOCKS_DIFFER_MS)
     return [folder / name for name in _names(folder) if name > latest]
 
 

@@ -16,14 +16,13 @@ from enrich.base.errors import ConfigError, CorruptState, EnrichError, Fatal, Wo
 from enrich.host.claims.notes import TOPIC_ID
 from enrich.host.tables import TopicTable
 from enrich.kafka import TopicSettings
-from stores.snapshots import Manifest, Snapshot, newest_first
+from stores.snapshots import CLOCKS_DIFFER_MS, Manifest, Snapshot, newest_first
 from stores.table import HistoryFloor, Offsets
 
 T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
-_CLOCKS_DIFFER_MS = 300_000
 _TRIED = 3
 """How many snapshots of a table are tried before its topic is read whole: a bad one may show only at its end."""
 _ATTEMPTS = 3
@@ -71,7 +70,7 @@ def require_fits(snapshot: Snapshot, table: TopicTable, topic: TopicNow) -> None
                 "the records between are gone"
             )
     age_ms = topic.asked_at_ms - manifest.complete_through
-    if age_ms < -_CLOCKS_DIFFER_MS:
+    if age_ms < -CLOCKS_DIFFER_MS:
         refuse(f"it claims to be complete to {-age_ms / 1000:,.0f} s in the future: a clock is wrong")
     safe_ms = topic.settings.safe_absence_ms
     if age_ms > safe_ms:

@@ -15,13 +15,12 @@ from psycopg import errors, pq
 
 from stores.errors import ConfigError, Retryable, Unreachable
 from stores.external.postgres.errors import postgres_errors
-from stores.external.postgres.session import connect
+from stores.external.postgres.session import LIMITS_TRANSACTIONS_SINCE, connect
 from stores.external.postgres.types import Column, parsed, quoted
 from stores.external.postgres.waiting import arrived
 
 _CHUNK = 4 << 20
 _CONNECT_S = 10
-_LIMITS_TRANSACTIONS_SINCE = 170_000
 # Fixed formats of all values, whatever the server's or the user's defaults are.
 _SETTINGS = (
     "SET TimeZone = 'UTC'; SET DateStyle = 'ISO'; SET IntervalStyle = 'iso_8601'; SET bytea_output = 'hex'; "
@@ -107,7 +106,7 @@ class PostgresReader:
         try:
             wire = _Wire(connection.pgconn, self._stopping, self._stalled_s)
             wire.run(self._settings)
-            if connection.info.server_version >= _LIMITS_TRANSACTIONS_SINCE:
+            if connection.info.server_version >= LIMITS_TRANSACTIONS_SINCE:
                 wire.run("SET transaction_timeout = 0")
             moment = _moment(wire)
             wire.run("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")

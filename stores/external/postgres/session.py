@@ -13,6 +13,8 @@ from stores.errors import ConfigError, TooSlow, Unreachable
 from stores.external.postgres.errors import mapped
 
 _CHECKS_SINCE = 140_000
+LIMITS_TRANSACTIONS_SINCE = 170_000
+"""The version of the server that has `transaction_timeout`."""
 # Fixed meaning of texts that are cast, and fixed formats of values that are read, whatever the defaults of the server,
 # the database or the user are.
 _SETTINGS = (

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from confluent_kafka import TopicPartition
 
+from enrich.config import Pipeline
 from enrich.delivery import committing
 from enrich.delivery.partitions.positions import Committed
 from enrich.kafka import new_admin_client, new_group_consumer, new_producer
@@ -70,13 +71,18 @@ def compared_days_ago(world: SyncWorld, days: float) -> None:
     world.redis.set(name, replace(note, compared_ms=note.compared_ms - round(days * 86_400_000)).to_text())
 
 
+def comparing(world: SyncWorld, monkeypatch: pytest.MonkeyPatch, *, every: str) -> Pipeline:
+    """A route to Redis with one row, whose note is looked at all the time."""
+    monkeypatch.setattr(route, "_LOOK_S", 0.2)
+    world.make_topic(partitions=1)
+    world.produce(("a", {"plan": "x", "rps": 1}))
+    return world.pipeline(world.to_redis(), reconcile=every)
+
+
 def test_a_route_whose_offsets_kafka_has_forgotten_is_compared(
     world: SyncWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(route, "_LOOK_S", 0.2)
-    world.make_topic(partitions=1)
-    pipeline = world.pipeline(world.to_redis(), reconcile="100d")
-    world.produce(("a", {"plan": "x", "rps": 1}))
+    pipeline = comparing(world, monkeypatch, every="100d")
     admin = new_admin_client(world.cluster.connection)
     for days in (0, 9):
         with running(pipeline) as service:
@@ -95,10 +101,7 @@ def test_a_route_whose_offsets_kafka_has_forgotten_is_compared(
 def test_a_comparison_that_was_due_while_nobody_ran_is_made_soon_after_the_start(
     world: SyncWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(route, "_LOOK_S", 0.2)
-    world.make_topic(partitions=1)
-    pipeline = world.pipeline(world.to_redis(), reconcile="1d")
-    world.produce(("a", {"plan": "x", "rps": 1}))
+    pipeline = comparing(world, monkeypatch, every="1d")
     with running(pipeline):
         wait_until(lambda: "a" in world.in_redis())
     compared_days_ago(world, 2)

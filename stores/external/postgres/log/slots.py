@@ -11,12 +11,12 @@ from stores.errors import ConfigError
 from stores.external.postgres.log.literals import Kind, kinds_of
 from stores.external.postgres.log.messages import ColumnSent
 from stores.external.postgres.log.stream import lsn_number
-from stores.external.postgres.session import PostgresSession
+from stores.external.postgres.session import LIMITS_TRANSACTIONS_SINCE, PostgresSession
 
 _LOCK_S = 1.0
 _MAKING_S = 86_400.0
 _LOOK_EVERY_S = 0.05
-_OLDEST, _SCHEMAS_SINCE, _FAILOVER_SINCE, _LIMITS_TRANSACTIONS_SINCE = 140_000, 150_000, 170_000, 170_000
+_OLDEST, _SCHEMAS_SINCE, _FAILOVER_SINCE = 140_000, 150_000, 170_000
 _MAY_LOG_RUNNING = (  # PostgreSQL 16 and later; a right that can be granted
     "SELECT to_regprocedure('pg_log_standby_snapshot()') IS NOT NULL "
     "AND has_function_privilege(to_regprocedure('pg_log_standby_snapshot()'), 'EXECUTE')"
@@ -257,7 +257,7 @@ class Slots:
         more = ", failover => true" if self._server_version >= _FAILOVER_SINCE else ""
         statement = f"SELECT lsn::text FROM pg_create_logical_replication_slot(%s, 'pgoutput'{more})"  # noqa: S608 - ours
         unlimited = "SET lock_timeout = 0; SET statement_timeout = 0"
-        if self._server_version >= _LIMITS_TRANSACTIONS_SINCE:
+        if self._server_version >= LIMITS_TRANSACTIONS_SINCE:
             unlimited += "; SET transaction_timeout = 0"
         try:
             with self._session.connection(_MAKING_S) as connection:
