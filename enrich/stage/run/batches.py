@@ -6,17 +6,16 @@ from functools import partial
 from logging import getLogger
 from uuid import UUID
 
-from confluent_kafka import Message
 from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.query import StreamingQuery
 
-from enrich.base.errors import BadRecord, ConfigError, EnrichError
+from enrich.base.errors import ConfigError, EnrichError
 from enrich.config import Replay
 from enrich.config.groups import stage_group
-from enrich.kafka import librdkafka_settings, read_topic
+from enrich.kafka import librdkafka_settings
 from enrich.stage.measure.counting import StageCounts
 from enrich.stage.plan.plan import StagePlan
-from enrich.stage.progress.absurd_times import absurd_time, may_be_of_time
+from enrich.stage.progress.absurd_times import absurd_time
 from enrich.stage.progress.added_topics import begins_late, enter_added
 from enrich.stage.progress.group import ends_of
 from enrich.stage.progress.pinning import PinBook, TableEnds
@@ -154,26 +153,7 @@ class BatchFlow:
         # What Spark says of a topic that was recreated is hard to understand.
         self._watching.require_same_now()
         late = begins_late(str(error), self._first_topics)
-        absurd = self._absurd_time() if may_be_of_time(str(error)) else None
-        return absurd or self._writing.failure or late or from_report(str(error))
-
-    def _absurd_time(self) -> BadRecord | None:
-        """The event that fails the batch by its time, if it is that."""
-        start = self._start
-        # With async progress a batch need not be recorded before the next one begins.
-        before, after = position_of(start.checkpoint), ends_of(self._running.lastProgress)
-        try:
-            starts = {
-                topic: {**start.topics.start_offsets(topic), **before.get(topic, {}), **after.get(topic, {})}
-                for topic in self.source.ids
-            }
-            return absurd_time(starts, self._read_on)
-        except EnrichError as error:
-            _log.warning("the events of the batch cannot be looked at", extra={"reason": str(error)})
-            return None
-
-    def _read_on(self, topic: str, offsets: Mapping[int, int]) -> Iterator[list[Message]]:
-        return read_topic(self._start.connection, topic, offsets, self._start.topics.end_offsets(topic))
+        return absurd_time(str(error)) or self._writing.failure or late or from_report(str(error))
 
     @property
     def _watching(self) -> SourceWatch:

@@ -9,6 +9,7 @@ import pytest
 from enrich.base.errors import ConfigError, WouldLoseData
 from enrich.stage.progress.source_topics import BEGINNING
 from enrich.stage.progress.starting import From
+from enrich.stage.spark.refusals import begun_by_spark
 from tests.integration.stage.test_life import Run, running, until_all
 from tests.support.waiting import wait_until
 
@@ -54,10 +55,15 @@ def test_the_place_where_it_would_begin_is_one_of_this_topic(spark, world, begun
     assert "recreated" in error.what
 
 
-def test_a_setting_that_spark_refuses_is_named_in_a_line(spark, world):
-    settings = {"minOffsetsPerTrigger": 100, "maxOffsetsPerTrigger": 10}
-    error = Run(spark, world, world.stage("enrich", [], settings=settings)).end()
-    assert isinstance(error, ConfigError), error
-    assert error.where == "stages.enrich.settings"
-    assert "OffsetsPerTrigger" in error.what or "OffsetPerTrigger" in error.what
-    assert "\n" not in error.what
+def test_what_spark_refuses_is_named_in_a_line(spark):
+    options = {
+        "kafka.bootstrap.servers": "x:1",
+        "subscribe": "in",
+        "minOffsetsPerTrigger": "2",
+        "maxOffsetsPerTrigger": "1",
+    }
+    with pytest.raises(ConfigError) as raised, begun_by_spark("enrich"):
+        spark.readStream.format("kafka").options(**options).load().writeStream.format("noop").start()
+    assert raised.value.where == "stages.enrich.settings"
+    assert "OffsetPerTrigger" in raised.value.what
+    assert "\n" not in raised.value.what
