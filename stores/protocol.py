@@ -106,6 +106,9 @@ class TableSpec:
     decoder: Decoder
     history_ms: int = 0
     key: KeyKind = KeyKind.EXACT
+    tombstones_ms: int = 86_400_000
+    """Without history: how long the table knows of a key that was deleted. Otherwise keys that come and go would make
+    it grow for ever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,4 +176,5 @@ class Writer(Protocol):
     def remove_expired(self) -> Publication:
         """Removes the versions that no as-of time and no pin within the tables' history can return.
 
-        In a table without history an engine may remove versions, and raise floors, as soon as they are superseded."""
+        In a table without history an engine may remove versions, and raise floors, as soon as they are superseded, and
+        a tombstone after the table's `tombstones_ms`: a look-up then answers `miss` instead of `deleted`."""

@@ -3,7 +3,8 @@
     M name                                                the state of the store and of each table (JSON)
     L table key                                           the newest version of each partition that has the key
     H table escaped-key timestamp partition offset        a version that a newer one superseded
-    Q table due escaped-key timestamp partition offset    when it may be removed -> offset, timestamp of its successor
+    Q table due escaped-key timestamp partition offset    when it may be removed -> offset, timestamp of its successor;
+                                                          of a newest version that is a tombstone: its own
     X table partition offset timestamp                    a record in quarantine (quarantine.py)
     C number                                              of earlier releases only: removed when the store is opened
 
@@ -183,21 +184,51 @@ def queue_row(table_id: int, key: bytes, old: Entry, successor: Entry, history_m
     return due_prefix(table_id, due) + suffix, _SUCCESSOR.pack(successor.offset, successor.timestamp)
 
 
+def is_lone_tombstone(row: bytes) -> bool:
+    """Whether a row of `LATEST` has one entry, and nothing but it is known of the key."""
+    return len(row) == HEADER.size and row[0] == TOMBSTONE
+
+
+def tombstone_row(table_id: int, key: bytes, entry: Entry, tombstones_ms: int) -> tuple[bytes, bytes]:
+    """When this tombstone may be removed, if it is still the newest version of its key by then."""
+    suffix = escaped(key) + position(entry.timestamp, entry.partition, entry.offset)
+    return due_prefix(table_id, entry.arrived + tombstones_ms) + suffix, _SUCCESSOR.pack(entry.offset, entry.timestamp)
+
+
+def tombstone_rows(
+    table_id: int, keys: Iterable[bytes], headers: npt.NDArray[np.void], tombstones_ms: int
+) -> Iterator[tuple[bytes, bytes]]:
+    """`tombstone_row` of many, by headers."""
+    dues = _shifted(headers["arrived"] + tombstones_ms).astype(">u8")
+    queued = prefix(QUEUE, table_id)
+    pieces = (_pieces(each.tobytes(), each.itemsize) for each in (dues, _positions(headers), _successors(headers)))
+    for key, due, place, itself in zip(keys, *pieces, strict=True):
+        yield queued + due + escaped(key) + place, itself
+
+
 def superseded(
     table_id: int, keys: Iterable[bytes], old: npt.NDArray[np.void], new: npt.NDArray[np.void]
 ) -> Iterator[tuple[bytes, bytes, bytes]]:
     """`history_key` and `queue_row` of many versions of a table with history, and their successors, by headers."""
-    positions = np.empty(len(old), _POSITIONS)
-    positions["timestamp"], positions["partition"] = _shifted(old["timestamp"]), old["partition"]
-    positions["offset"] = old["offset"]
     dues = _shifted(np.maximum(new["timestamp"], new["arrived"] + 1)).astype(">u8")
-    successors = np.empty(len(new), _SUCCESSORS)
-    successors["offset"], successors["timestamp"] = new["offset"], new["timestamp"]
     kept, queued = prefix(HISTORY, table_id), prefix(QUEUE, table_id)
-    pieces = (_pieces(each.tobytes(), each.itemsize) for each in (positions, dues, successors))
+    pieces = (_pieces(each.tobytes(), each.itemsize) for each in (_positions(old), dues, _successors(new)))
     for key, place, due, successor in zip(keys, *pieces, strict=True):
         suffix = escaped(key) + place
         yield kept + suffix, queued + due + suffix, successor
+
+
+def _positions(headers: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
+    positions = np.empty(len(headers), _POSITIONS)
+    positions["timestamp"], positions["partition"] = _shifted(headers["timestamp"]), headers["partition"]
+    positions["offset"] = headers["offset"]
+    return positions
+
+
+def _successors(headers: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
+    successors = np.empty(len(headers), _SUCCESSORS)
+    successors["offset"], successors["timestamp"] = headers["offset"], headers["timestamp"]
+    return successors
 
 
 def _shifted(times: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
@@ -222,10 +253,20 @@ class Due(NamedTuple):
 
     history_key: bytes
     partition: int
+    offset: int
     successor_offset: int
     successor_timestamp: int
 
+    @property
+    def is_tombstone(self) -> bool:
+        """Whether it was the newest version of its key, and a tombstone. It has never been in the history."""
+        return self.offset == self.successor_offset
+
+    @property
+    def latest_key(self) -> bytes:
+        return LATEST + self.history_key[1:3] + unescaped(self.history_key[3 : -_POSITION.size])
+
 
 def parse_due(key: bytes, value: bytes) -> Due:
-    _, partition, _ = _POSITION.unpack(key[-_POSITION.size :])
-    return Due(HISTORY + key[1:3] + key[11:], partition, *_SUCCESSOR.unpack(value))
+    _, partition, offset = _POSITION.unpack(key[-_POSITION.size :])
+    return Due(HISTORY + key[1:3] + key[11:], partition, offset, *_SUCCESSOR.unpack(value))

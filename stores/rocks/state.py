@@ -27,6 +27,8 @@ class TableState:
     key: KeyKind = KeyKind.EXACT
     positions: Offsets = field(default_factory=dict)
     floors: Mapping[int, HistoryFloor] = field(default_factory=dict)
+    buried: Offsets = field(default_factory=dict)
+    """Below these offsets tombstones may have been removed, and with them their keys."""
     complete_through: int | None = None
     rows: int = 0
     """The number of keys, tombstones included."""
@@ -113,6 +115,7 @@ def _table_bytes(table: TableState) -> bytes:
         "key": table.key,
         "positions": sorted(table.positions.items()),
         "floors": [[partition, *floor] for partition, floor in sorted(table.floors.items())],
+        **({"buried": sorted(table.buried.items())} if table.buried else {}),
         "complete_through": table.complete_through,
         "rows": table.rows,
         "split_keys": table.split_keys,
@@ -134,6 +137,7 @@ def _table(key: bytes, value: bytes) -> TableState:
         key=KeyKind(fields["key"]),
         positions={int(partition): int(offset) for partition, offset in fields["positions"]},
         floors={int(p): HistoryFloor(int(offset), int(time)) for p, offset, time in fields["floors"]},
+        buried=dict(fields.get("buried", ())),  # an earlier release has removed none
         complete_through=fields["complete_through"],
         rows=fields["rows"],
         split_keys=fields["split_keys"],

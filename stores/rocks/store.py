@@ -123,19 +123,20 @@ class RocksStore:
         with self._writing():
             deletes: list[bytes] = []
             changed: list[TableState] = []
+            looked_at = removed = 0
             now = self._clock.now_ms()
             for name in list(self._to_expire):
-                limit = most - len(deletes) // 2
-                if limit <= 0:
+                if looked_at >= most:
                     break
                 self._to_expire.rotate(-1)
-                gone = expired(self._database, self._state.tables[name], now - self._specs[name].history_ms, limit)
+                gone = expired(self._database, self._state.tables[name], self._specs[name], now, most - looked_at)
+                looked_at, removed = looked_at + gone.looked_at, removed + gone.removed
                 deletes += gone.deletes
                 if gone.deletes:
                     changed.append(gone.table)
             if deletes:
                 self._show(changed, {}, deletes)
-            return Publication(self.seq, removed=len(deletes) // 2)
+            return Publication(self.seq, removed=removed)
 
     def purge(self, table: str, ids: Iterable[QuarantineId]) -> Publication:
         """Removes these records from the table's quarantine; unknown ids are ignored."""
@@ -307,12 +308,12 @@ class RocksStore:
             self._mirror.follow(state.seq, changes)
 
     def _folded(self, name: str, update: TableUpdate, came: Incoming, puts: dict[bytes, bytes]) -> TableState:
-        table, history_ms, now = self._state.tables[name], self._specs[name].history_ms, self._clock.now_ms()
+        table, spec, now = self._state.tables[name], self._specs[name], self._clock.now_ms()
         left, rows = came.versions, None
         if len(left) >= _MANY:
-            table, left, rows = Columns(self._database, table, history_ms, now, puts).fold(left)
+            table, left, rows = Columns(self._database, table, spec, now, puts).fold(left)
         if len(left):
-            table = Folding(self._database, table, history_ms, now, puts).fold(left, rows)
+            table = Folding(self._database, table, spec, now, puts).fold(left, rows)
         if table.key is KeyKind.CIDR:
             table = table.with_lengths(key[0] for key in came.versions.column("key").to_pylist())
         through = update.complete_through

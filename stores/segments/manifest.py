@@ -32,6 +32,8 @@ class TableState:
     positions: Offsets = field(default_factory=dict)
     floors: Mapping[int, HistoryFloor] = field(default_factory=dict)
     complete_through: int | None = None
+    buried: Offsets = field(default_factory=dict)
+    """See `Known`. For the writer only: it is not in the file."""
     load: int = 0
     """See `Known`."""
     absent: str | None = None

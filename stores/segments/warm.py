@@ -59,4 +59,5 @@ def _change(keys: pa.Array, offset: int) -> Change:
     )
     numbers = np.arange(len(versions))
     rows = [{"text": "some longer text" if n % 2 else "short", "number": n} for n in numbers.tolist()]
-    return Change({0: offset + len(versions)}, {}, None, versions, pa.array(rows, pa.struct(list(_COLUMNS))))
+    columns = pa.array(rows, pa.struct(list(_COLUMNS)))
+    return Change({0: offset + len(versions)}, {}, None, versions, columns, buried={0: 1})

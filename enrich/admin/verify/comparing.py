@@ -67,7 +67,8 @@ class Compared:
     """Keys whose newest record cannot become a row: the table keeps the previous row, which compaction may have removed
     from the topic."""
     forgotten_tombstones: int = 0
-    """Deleted keys of the table of which the topic has no record any more."""
+    """Deleted keys of which only one of both has the tombstone still: the topic's cleaner removes it in the end, and so
+    does a table without history."""
 
 
 @dataclass(frozen=True)
@@ -195,6 +196,8 @@ class Comparison:
                     yield self._difference(pair, Kind.EXTRA, "the topic has no record of the key")
             elif index in undecodable and (stored is None or stored.offset < recorded.offset):
                 self.compared.undecodable += 1
+            elif stored is None and self._is_buried(recorded):
+                self.compared.forgotten_tombstones += 1
             elif stored is None:
                 yield self._difference(pair, Kind.MISSING, f"the topic has it at offset {recorded.offset}")
             elif stored.offset != recorded.offset:
@@ -202,6 +205,10 @@ class Comparison:
                 yield self._difference(pair, kind, f"the topic has it at offset {recorded.offset}")
             else:
                 yield self._difference(pair, Kind.DIFFERENT, _how(stored, recorded))
+
+    def _is_buried(self, recorded: Entry) -> bool:
+        below = self.table.state.buried.get(recorded.partition, 0)
+        return bool(recorded.flags & TOMBSTONE) and recorded.offset < below
 
     def _difference(self, pair: _Pair, kind: Kind, what: str) -> Difference:
         key = network_text(pair.key) if self.table.state.key is KeyKind.CIDR else pair.key

@@ -202,7 +202,7 @@ def _show(table: str, found: "Compared", shown: "list[Difference]") -> None:
     for count, what in (
         (found.changed_meanwhile, "changed during the comparison and were not compared"),
         (found.undecodable, "have a newest record that cannot become a row"),
-        (found.forgotten_tombstones, "are deleted, and the topic has forgotten them"),
+        (found.forgotten_tombstones, "are deleted, and only one of both has the tombstone still"),
     ):
         if count:
             console.print(f"{count:,} {what}")

@@ -89,7 +89,8 @@ def _change(change: TableChange) -> "Change":
     state, came = change.state, change.came
     versions, rows = (None, None) if came is None else (came.versions, came.rows)
     lost = "its rows were loaded anew" if change.is_replaced else None
-    return Change(state.positions, state.floors, state.complete_through, versions, rows, lost, load=state.table_id)
+    through, load = state.complete_through, state.table_id
+    return Change(state.positions, state.floors, through, versions, rows, lost, buried=state.buried, load=load)
 
 
 def _size(change: TableChange) -> int:
@@ -101,6 +102,6 @@ def known_of(tables: Mapping[str, TableState]) -> "Mapping[str, Known]":
     from stores.segments import Known
 
     return {
-        name: Known(state.positions, state.floors, state.complete_through, load=state.table_id)
+        name: Known(state.positions, state.floors, state.complete_through, buried=state.buried, load=state.table_id)
         for name, state in tables.items()
     }

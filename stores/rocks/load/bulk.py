@@ -15,7 +15,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from stores.errors import EnrichError
-from stores.protocol import KeyKind, Publication, Quarantined, TableSpec
+from stores.protocol import Publication, Quarantined, TableSpec
 from stores.rocks.database import Sizes, SortedFile
 from stores.rocks.load.bulk_rows import BulkRows
 from stores.rocks.load.runs import SortedRuns
@@ -95,9 +95,8 @@ class BulkLoad:
         """
         rows = BulkRows(
             self._table.table_id,
-            self._spec.history_ms,
+            self._spec,
             self._now,
-            self._spec.key is KeyKind.CIDR,
             given_floors=floors or {},
             floors=dict(floors or {}),
         )

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stores.answers import raised_over
+from stores.protocol import KeyKind, TableSpec
 from stores.rocks.digest import added, digest_of
 from stores.rocks.layout import (
     HAS_HISTORY,
@@ -24,6 +25,7 @@ from stores.rocks.layout import (
     history_key,
     prefix,
     queue_row,
+    tombstone_rows,
 )
 from stores.table import HistoryFloor
 
@@ -38,9 +40,8 @@ class BulkRows:
     """Collects the table's counts, digest and floors while its rows pass in sorted ranges."""
 
     table_id: int
-    history_ms: int
+    spec: TableSpec
     now: int
-    is_cidr: bool
     given_floors: Mapping[int, HistoryFloor]
     floors: dict[int, HistoryFloor]
     """The given floors, raised over every version that is dropped above them."""
@@ -49,7 +50,7 @@ class BulkRows:
     digest: int = 0
     lengths: set[int] = field(default_factory=set)
     history: dict[bytes, bytes] = field(default_factory=dict)
-    """Rows of the history and of the expiry queue. The caller writes them and then empties this."""
+    """Rows of the history and of the queue of what is removed later. The caller writes them and then empties this."""
 
     def latest(self, versions: pa.Table) -> Iterator[tuple[list[bytes], list[bytes]]]:
         """Keys and values of the rows of the newest versions, in order, one piece at a time."""
@@ -75,6 +76,8 @@ class BulkRows:
             raw_keys = keys.take(pa.array(piece)).to_pylist()
             self.digest = added(self.digest, digest_of(raw_keys, partition[piece], offset[piece]), 0)
             values = encode_columns(headers[start:end], payloads.slice(start, end - start))
+            if not self.spec.history_ms:
+                self._let_tombstones_go_later(raw_keys, headers[start:end])
             yield self._rows(raw_keys, values, np.flatnonzero(same_key_before[start:end]))
             start = end
 
@@ -88,7 +91,7 @@ class BulkRows:
             keys = [keys[start] for start in starts]
             values = [b"".join(values[a:b]) for a, b in pairwise([*starts, len(values)])]
         self.rows += len(keys)
-        if self.is_cidr:
+        if self.spec.key is KeyKind.CIDR:
             self.lengths.update(key[0] for key in keys)
         latest = prefix(LATEST, self.table_id)
         return [latest + key for key in keys], values
@@ -110,7 +113,7 @@ class BulkRows:
         if not len(old):
             return np.zeros(len(same_place) + 1, np.uint8)
         is_gone = is_hidden & (offset[successor] < floor_offset) & (time[successor] <= floor_time)
-        if self.history_ms == 0:
+        if self.spec.history_ms == 0:
             dropped = is_hidden & ~is_gone
             hiding = successor[dropped]
             raised_over(self.floors, partition[hiding], offset[hiding], time[hiding])
@@ -133,8 +136,13 @@ class BulkRows:
 
     def _let_go_later(self, row: dict[str, Any], offset: int, timestamp: int) -> None:
         successor = Entry(timestamp, row["partition"], offset, self.now, 0, b"")
-        key, value = queue_row(self.table_id, row["key"], self._entry(row), successor, self.history_ms)
+        key, value = queue_row(self.table_id, row["key"], self._entry(row), successor, self.spec.history_ms)
         self.history[key] = value
+
+    def _let_tombstones_go_later(self, keys: list[bytes], headers: npt.NDArray[np.void]) -> None:
+        lone = np.flatnonzero(headers["flags"] == TOMBSTONE)
+        lone_keys = [keys[at] for at in lone.tolist()]
+        self.history.update(tombstone_rows(self.table_id, lone_keys, headers[lone], self.spec.tombstones_ms))
 
     def _entry(self, row: dict[str, Any]) -> Entry:
         flags = TOMBSTONE if row["value"] is None else 0

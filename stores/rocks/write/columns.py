@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from stores.answers import raised_over
+from stores.protocol import TableSpec
 from stores.rocks.database import Database
 from stores.rocks.digest import added, digest_of
 from stores.rocks.layout import (
@@ -17,11 +18,13 @@ from stores.rocks.layout import (
     HEADERS,
     LATEST,
     STICKY,
+    TOMBSTONE,
     UNORDERED,
     encode_columns,
     headers_of,
     prefix,
     superseded,
+    tombstone_rows,
 )
 from stores.rocks.state import TableState
 from stores.rocks.write.fold import StoredRows
@@ -41,7 +44,7 @@ class Columns:
 
     stored: Database
     table: TableState
-    history_ms: int
+    spec: TableSpec
     now: int
     puts: dict[bytes, bytes]
 
@@ -52,7 +55,7 @@ class Columns:
         rows = self.stored.get_many([latest + key for key in came.keys])
         stored = _Stored.of(rows)
         is_usual = came.is_ordered & (~stored.is_there | stored.is_before(came.headers[came.first]))
-        if self.history_ms:
+        if self.spec.history_ms:
             is_usual &= came.first == came.last
         chosen = np.flatnonzero(is_usual)
         keys = _taken(came.keys, chosen)
@@ -62,7 +65,7 @@ class Columns:
         new["flags"] |= old["flags"] & STICKY
         floors = dict(self.table.floors)
         gone = _taken(keys, np.flatnonzero(was_there))
-        if self.history_ms:
+        if self.spec.history_ms:
             new["flags"][was_there] |= HAS_HISTORY
             before = [row for row in _taken(rows, chosen) if row is not None]
             hidden = superseded(self.table.table_id, gone, old[was_there], new[was_there])
@@ -71,6 +74,9 @@ class Columns:
         else:
             hiding = new[was_there | (came.first[chosen] != last)]
             raised_over(floors, hiding["partition"], hiding["offset"], hiding["timestamp"])
+            lone = np.flatnonzero(new["flags"] == TOMBSTONE)
+            tombstones_ms = self.spec.tombstones_ms
+            self.puts.update(tombstone_rows(self.table.table_id, _taken(keys, lone), new[lone], tombstones_ms))
         values = encode_columns(new, versions.column("value").take(pa.array(last)))
         self.puts.update(zip([latest + key for key in keys], values, strict=True))
         table = replace(

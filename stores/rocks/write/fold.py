@@ -7,6 +7,7 @@ from itertools import islice
 import pyarrow as pa
 
 from stores.answers import raised
+from stores.protocol import TableSpec
 from stores.rocks.database import Database
 from stores.rocks.digest import added, digest_of
 from stores.rocks.layout import (
@@ -16,6 +17,7 @@ from stores.rocks.layout import (
     STICKY,
     TOMBSTONE,
     UNORDERED,
+    Due,
     Entry,
     decode,
     due_prefix,
@@ -23,9 +25,11 @@ from stores.rocks.layout import (
     end_of,
     history_key,
     history_prefix,
+    is_lone_tombstone,
     parse_due,
     prefix,
     queue_row,
+    tombstone_row,
     up_to,
 )
 from stores.rocks.state import TableState
@@ -52,7 +56,7 @@ class Folding:
 
     stored: Database
     table: TableState
-    history_ms: int
+    spec: TableSpec
     now: int
     puts: dict[bytes, bytes]
     _floors: dict[int, HistoryFloor] = field(default_factory=dict)
@@ -72,7 +76,11 @@ class Folding:
             entries = after[record.key]
             entries[record.partition] = self._newest(record, entries.get(record.partition))
         for key, entries in after.items():
-            self.puts[latest + key] = encode(entries.values())
+            row = self.puts[latest + key] = encode(entries.values())
+            if not self.spec.history_ms and is_lone_tombstone(row):
+                (newest,) = entries.values()
+                due, itself = tombstone_row(self.table.table_id, key, newest, self.spec.tombstones_ms)
+                self.puts[due] = itself
         return replace(
             self.table,
             floors=self._floors,
@@ -102,7 +110,7 @@ class Folding:
         for hidden in [entry for entry in waiting if entry.timestamp <= new.timestamp]:
             waiting.remove(hidden)
             self._let_go_later(record.key, hidden, new)
-        if self.history_ms == 0:
+        if self.spec.history_ms == 0:
             raised(self._floors, new.partition, new.offset, new.timestamp)
             return new._replace(flags=flags)
         self._keep(record.key, old)
@@ -123,7 +131,7 @@ class Folding:
         self.puts[history_key(self.table.table_id, key, old)] = encode([old])
 
     def _let_go_later(self, key: bytes, old: Entry, successor: Entry) -> None:
-        row, value = queue_row(self.table.table_id, key, old, successor, self.history_ms)
+        row, value = queue_row(self.table.table_id, key, old, successor, self.spec.history_ms)
         self.puts[row] = value
 
 
@@ -144,16 +152,48 @@ class Expired:
 
     table: TableState
     deletes: Sequence[bytes]
+    looked_at: int
+    removed: int
 
 
-def expired(database: Database, table: TableState, horizon: int, limit: int) -> Expired:
-    """At most `limit` of the versions that no look-up since the horizon can return, the longest due first. Only what is
-    due is read."""
-    rows = database.scan(prefix(QUEUE, table.table_id), due_prefix(table.table_id, horizon + 1))
+def expired(database: Database, table: TableState, spec: TableSpec, now: int, limit: int) -> Expired:
+    """At most `limit` of the versions that no look-up within the history can return, the longest due first, and of
+    tombstones that the table need not know any more. Only what is due is read."""
+    rows = database.scan(prefix(QUEUE, table.table_id), due_prefix(table.table_id, now - spec.history_ms + 1))
     deletes: list[bytes] = []
-    floors = dict(table.floors)
+    floors, hidden, tombstones = dict(table.floors), 0, []
     for key, value in islice(rows, limit):
         due = parse_due(key, value)
+        deletes.append(key)
+        if due.is_tombstone:
+            tombstones.append(due)
+            continue
+        hidden += 1
+        deletes.append(due.history_key)
         raised(floors, due.partition, due.successor_offset, due.successor_timestamp)
-        deletes += (key, due.history_key)
-    return Expired(replace(table, floors=floors), deletes)
+    looked_at = hidden + len(tombstones)
+    if spec.history_ms:  # the table had none before: it keeps what pins may ask for
+        tombstones.clear()
+    gone = _still_newest(database, tombstones)
+    buried = dict(table.buried)
+    for due in gone:
+        raised(floors, due.partition, due.offset, due.successor_timestamp)
+        buried[due.partition] = max(buried.get(due.partition, 0), due.offset + 1)
+    keys = [due.latest_key for due in gone]
+    raw_keys = [key[len(prefix(LATEST, table.table_id)) :] for key in keys]
+    minus = digest_of(raw_keys, [due.partition for due in gone], [due.offset for due in gone])
+    state = replace(
+        table, floors=floors, buried=buried, rows=table.rows - len(gone), digest=added(table.digest, 0, minus)
+    )
+    return Expired(state, [*deletes, *keys], looked_at, hidden + len(gone))
+
+
+def _still_newest(database: Database, tombstones: Sequence[Due]) -> list[Due]:
+    """Those whose keys have not come again."""
+    found = []
+    for due, row in zip(tombstones, database.get_many([due.latest_key for due in tombstones]), strict=True):
+        if row is not None and is_lone_tombstone(row):
+            (newest,) = decode(row)
+            if (newest.partition, newest.offset) == (due.partition, due.offset):
+                found.append(due)
+    return found

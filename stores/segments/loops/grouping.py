@@ -175,6 +175,24 @@ def settle(
 
 
 @compiled
+def bury(entries: Records, begins: Integers, counts: Integers, rows: Integers, buried: Integers) -> int:
+    """Takes out the entries of one partition of which only a tombstone is left, below `buried` of the partition.
+
+    Returns how many stay, with their `begins` and `counts`. For settled entries: `row` is still the newest version."""
+    left = 0
+    for number in range(len(entries)):
+        entry = entries[number]
+        is_lone = counts[number] == 1 and entry.flags & 1 == 0
+        if is_lone and rows[entry.row] < 0 and entry.offset < buried[entry.partition]:
+            continue
+        if left < number:
+            entries[left] = entry
+            begins[left], counts[left] = begins[number], counts[number]
+        left += 1
+    return left
+
+
+@compiled
 def write_versions(
     begins: Integers,
     counts: Integers,

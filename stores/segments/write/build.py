@@ -25,6 +25,7 @@ from stores.segments.loops.columns import new_column
 from stores.segments.loops.compiled import Flags, Integers, Records
 from stores.segments.loops.grouping import (
     add_keys,
+    bury,
     count_versions,
     fill_slots,
     group,
@@ -35,7 +36,7 @@ from stores.segments.loops.grouping import (
 )
 from stores.segments.loops.hashing import hash_identity, hash_keys
 from stores.segments.sources import Chunk, Source
-from stores.table import HistoryFloor
+from stores.table import HistoryFloor, Offsets
 
 _IN_MEMORY = 1 << 20
 """Up to so many bytes of a column or an array are held in memory; more go to a temporary file."""
@@ -44,15 +45,20 @@ _HELD_VERSIONS = 1 << 12
 
 
 def build_segment(
-    path: Path, columns: pa.Schema, sources: Sequence[Source], floors: Mapping[int, HistoryFloor]
+    path: Path,
+    columns: pa.Schema,
+    sources: Sequence[Source],
+    floors: Mapping[int, HistoryFloor],
+    buried: Offsets | None = None,
 ) -> Written:
     """Writes a segment with all versions of the sources that a look-up above the floors may return.
 
+    `buried`: keys of which only a tombstone below these offsets is left are left out. No older segment may have them.
     Raises Retryable if the disk is full; then nothing is left behind.
     """
     writer = FileWriter(path)
     try:
-        return _Building(columns, sources, path.parent).write(writer, floors)
+        return _Building(columns, sources, path.parent).write(writer, floors, buried or {})
     except BaseException:
         writer.abandon()
         raise
@@ -77,9 +83,12 @@ class _Building:
         self._kept: Flags = self._array(count, np.bool_)
         self._new_rows: Integers = self._array(count, np.int64)
 
-    def write(self, writer: FileWriter, floors: Mapping[int, HistoryFloor]) -> Written:
-        entries, keys, slots = self._grouped()
-        versions, rows = self._settled(entries, floors)
+    def write(self, writer: FileWriter, floors: Mapping[int, HistoryFloor], buried: Offsets) -> Written:
+        grouped, keys, slots = self._grouped()
+        entries, versions, rows = self._settled(grouped, floors, buried)
+        if len(slots) > 2 * slot_count(len(entries)) or len(entries) < len(grouped):
+            slots = self._array(slot_count(len(entries)), np.uint32)
+            fill_slots(entries, keys, slots)
         for name, array in (("slots", slots), ("entries", entries), ("versions", versions), ("keys", keys)):
             writer.add(name, [array.view(np.uint8).data])
         self._write_columns(writer)
@@ -120,30 +129,33 @@ class _Building:
             self._offsets[where] = chunk.offsets
             self._timestamps[where] = chunk.timestamps
             self._new_rows[where] = chunk.rows
-        entries, keys = entries[:count], keys[:used]
-        if len(slots) > 2 * slot_count(count):
-            slots = self._array(slot_count(count), np.uint32)
-            fill_slots(entries, keys, slots)
-        return entries, keys, slots
+        return entries[:count], keys[:used], slots
 
-    def _settled(self, entries: Records, floors: Mapping[int, HistoryFloor]) -> tuple[Records, int]:
-        """The versions section, and the number of rows. Afterwards all entries have their row numbers."""
+    def _settled(
+        self, entries: Records, floors: Mapping[int, HistoryFloor], buried: Offsets
+    ) -> tuple[Records, Records, int]:
+        """The entries that are kept, with their row numbers, the versions section, and the number of rows."""
         begins = self._array(len(entries) + 1, np.int64)
         count_versions(self._entry_of, begins)
         order = group(self._entry_of, begins)
+        last_partition = int(self._partitions.max(initial=0))
         counts = settle(
             begins, order, self._partitions, self._offsets, self._timestamps,
-            *_dense(floors, int(self._partitions.max(initial=0))), entries, self._kept,
+            *_dense(floors, last_partition), entries, self._kept,
         )  # fmt: skip
         for where, chunk in self._chunks():
             if chunk.split is not None:
                 mark_split(self._entry_of[where], chunk.split, entries)
+        if buried:
+            below = np.array([buried.get(partition, 0) for partition in range(last_partition + 1)], np.int64)
+            left = bury(entries, begins, counts, self._new_rows, below)
+            entries, counts = entries[:left], counts[:left]
         rows = number_rows(self._kept, self._new_rows)
         versions = self._array(int(counts[counts > 1].sum()), VERSION)
         write_versions(
             begins, counts, order, self._partitions, self._offsets, self._timestamps, self._new_rows, entries, versions
         )
-        return versions, rows
+        return entries, versions, rows
 
     def _write_columns(self, writer: FileWriter) -> None:
         with ExitStack() as held:

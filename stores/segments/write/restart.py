@@ -27,7 +27,7 @@ def reusable(
 
 
 def _state(directory: Path, spec: TableSpec, former: Manifest | None, name: str, known: Known) -> TableState:
-    now = TableState((), dict(known.positions), dict(known.floors), known.complete_through, known.load)
+    now = known.with_segments(())
     if not known.positions:
         return now  # nothing has ever been published
     reason = "it must be built"

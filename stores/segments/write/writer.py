@@ -25,7 +25,7 @@ from stores.segments.write.change import Change, Known
 from stores.segments.write.restart import reusable
 from stores.segments.write.superseded import Superseded
 from stores.segments.write.tiers import Tiers
-from stores.table import HistoryFloor, Seq
+from stores.table import HistoryFloor, Offsets, Seq
 
 
 class SegmentsWriter:
@@ -237,9 +237,11 @@ class SegmentsWriter:
 
     def _merge(self, name: str, due: Sequence[Segment]) -> bool:
         with self._lock:
-            floors = self._manifest.tables[name].floors
-        merged = self._written(name, due, floors)
+            state = self._manifest.tables[name]
         names = [segment.written.name for segment in due]
+        # Above another segment a tombstone hides what is below it.
+        is_whole = bool(state.segments) and names[0] == state.segments[0].name
+        merged = self._written(name, due, state.floors, state.buried if is_whole else {})
         with self._lock:
             table = self._manifest.tables[name]
             now = [one.name for one in table.segments]
@@ -259,13 +261,13 @@ class SegmentsWriter:
     def _lost(self, name: str, change: Change) -> TableState:
         """The table without its segments: they lack the versions of this change."""
         self._abandon_build_of(name)
-        return replace(_state_of(change, ()), absent="what came could not be written into its segments")
+        return replace(change.with_segments(()), absent="what came could not be written into its segments")
 
     def _with_change(self, name: str, table: TableState, change: Change) -> TableState:
         build = self._builds.get(name)
         if change.lost is not None:
             self._abandon_build_of(name)  # its base has rows that no longer exist
-            return replace(_state_of(change, ()), absent=change.lost)
+            return replace(change.with_segments(()), absent=change.lost)
         segments = table.segments
         versions = change.versions
         if versions is not None and len(versions) and (table.absent is None or build is not None):
@@ -278,7 +280,7 @@ class SegmentsWriter:
                 build.deltas.append(delta)
             if table.absent is None:
                 segments = (*segments, delta)
-        return replace(_state_of(change, segments), absent=table.absent)
+        return replace(change.with_segments(segments), absent=table.absent)
 
     def _marked(self, name: str, delta: Written, base: Written) -> Written:
         """A delta that was written before its base existed, now with its split keys marked."""
@@ -303,9 +305,11 @@ class SegmentsWriter:
         self._new.append(written.name)
         return written
 
-    def _written(self, name: str, sources: Sequence[Source], floors: Mapping[int, HistoryFloor]) -> Written:
+    def _written(
+        self, name: str, sources: Sequence[Source], floors: Mapping[int, HistoryFloor], buried: Offsets | None = None
+    ) -> Written:
         path = self._directory / f"{name}-{uuid.uuid4().hex[:12]}.segment"
-        return build_segment(path, self._specs[name].columns, sources, floors)
+        return build_segment(path, self._specs[name].columns, sources, floors, buried)
 
     def _show(self, manifest: Manifest) -> None:
         self._file.write(manifest)
@@ -315,10 +319,6 @@ class SegmentsWriter:
         for name in [name for name in self._segments if name not in needed]:
             del self._segments[name]
         self._superseded.keep_only(named)
-
-
-def _state_of(known: Known, segments: Sequence[Written]) -> TableState:
-    return TableState(tuple(segments), dict(known.positions), dict(known.floors), known.complete_through, known.load)
 
 
 def _named(manifest: Manifest) -> set[str]:

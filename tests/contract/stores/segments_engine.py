@@ -46,7 +46,8 @@ class _Mirrored:
         for name, versions in came.items():
             state = self._rocks.tables[name]
             rows = None if versions is None else self._specs[name].decoder.decode(versions.column("value")).rows
-            changes[name] = Change(state.positions, state.floors, state.complete_through, versions, rows)
+            through, buried = state.complete_through, state.buried
+            changes[name] = Change(state.positions, state.floors, through, versions, rows, buried=buried)
         self._segments.publish(publication.seq, changes)
         while self._segments.merge():
             pass

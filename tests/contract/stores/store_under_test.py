@@ -21,8 +21,11 @@ COLUMNS = pa.schema(
 )
 
 
-def table(history_ms: int = 0, key: KeyKind = KeyKind.EXACT) -> TableSpec:
-    return TableSpec(COLUMNS, JsonDecoder(COLUMNS), history_ms, key)
+DAY = 86_400_000
+
+
+def table(history_ms: int = 0, key: KeyKind = KeyKind.EXACT, tombstones_ms: int = DAY) -> TableSpec:
+    return TableSpec(COLUMNS, JsonDecoder(COLUMNS), history_ms, key, tombstones_ms)
 
 
 def version(

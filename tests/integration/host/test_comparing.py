@@ -1,6 +1,7 @@
 """Comparing a table with its topic finds every row that was altered behind everybody's back, and nothing else."""
 
 import json
+from contextlib import closing
 
 import pyarrow as pa
 import pytest
@@ -11,10 +12,12 @@ from enrich.codecs import JsonDecoder
 from enrich.host.claims.notes import TOPIC_ID
 from enrich.kafka.records import row_versions_of
 from stores.clock import SystemClock
-from stores.protocol import KeyKind, TableSpec
+from stores.protocol import KeyKind, TableSpec, TableUpdate
 from stores.rocks import RocksReader, RocksStore
 from stores.rocks.layout import TOMBSTONE, Entry
+from stores.table import row_versions
 from tests.support.altered_rows import alter, entries_of
+from tests.support.clock import ManualClock
 from tests.support.seed import random_source, rounds
 
 COLUMNS = pa.schema([pa.field("plan", pa.string())])
@@ -154,6 +157,22 @@ def test_a_deleted_key_that_the_topic_has_forgotten_is_no_difference(table):
     found, compared = table.compare()
     assert found == set()
     assert compared.forgotten_tombstones == 1
+
+
+def test_a_deleted_key_that_the_table_has_forgotten_is_no_difference_and_one_that_it_must_know_is(cluster, table):
+    of_tomorrow = ManualClock(SystemClock().now_ms() + 2 * 86_400_000)
+    with closing(RocksStore(table.path / "rows", {"users": table.spec}, of_tomorrow)) as store:
+        assert store.remove_expired().removed == 72
+    found, compared = table.compare()
+    assert found == set()
+    assert compared.forgotten_tombstones == 72
+    cluster.produce(table.topic, [(b"key-1", None)])
+    with closing(RocksStore(table.path / "rows", {"users": table.spec}, SystemClock())) as store:
+        ends = cluster.topics.end_offsets(table.topic)
+        store.publish({"users": TableUpdate(row_versions([]), ends)})  # as if the record had been lost on the way
+    table.alter({b"key-1": []})
+    found, _ = table.compare()
+    assert found == {(Kind.MISSING, b"key-1")}
 
 
 def test_a_table_of_another_topic_or_beyond_its_end_is_told(cluster, table):

@@ -11,6 +11,7 @@ from stores.rocks.state import TableState
 from stores.rocks.write.columns import Columns
 from stores.rocks.write.fold import Folding
 from stores.table import RowVersion, row_versions
+from tests.contract.stores.store_under_test import table
 from tests.support.directories import fast_directory
 
 KEYS = [b"a", b"b", b"c\0d", b"c", b"", b"d", b"e", b"f"]
@@ -42,17 +43,18 @@ def batches(draw: st.DrawFn) -> list[list[RowVersion]]:
     return result
 
 
-def one_by_one(database: Database, table: TableState, history_ms: int, batch: list[RowVersion]):
+def one_by_one(database: Database, state: TableState, history_ms: int, batch: list[RowVersion]):
     puts: dict[bytes, bytes] = {}
-    return Folding(database, table, history_ms, NOW, puts).fold(row_versions(batch)), puts, len(batch)
+    return Folding(database, state, table(history_ms), NOW, puts).fold(row_versions(batch)), puts, len(batch)
 
 
-def in_columns(database: Database, table: TableState, history_ms: int, batch: list[RowVersion]):
+def in_columns(database: Database, state: TableState, history_ms: int, batch: list[RowVersion]):
     puts: dict[bytes, bytes] = {}
-    table, left, rows = Columns(database, table, history_ms, NOW, puts).fold(row_versions(batch))
+    spec = table(history_ms)
+    state, left, rows = Columns(database, state, spec, NOW, puts).fold(row_versions(batch))
     if len(left):
-        table = Folding(database, table, history_ms, NOW, puts).fold(left, rows)
-    return table, puts, len(left)
+        state = Folding(database, state, spec, NOW, puts).fold(left, rows)
+    return state, puts, len(left)
 
 
 def test_columns_become_what_records_become(database: Database) -> None:
@@ -61,12 +63,12 @@ def test_columns_become_what_records_become(database: Database) -> None:
     @settings(max_examples=300)
     @given(batches=batches(), history_ms=st.sampled_from([0, 60_000]))
     def check(batches: list[list[RowVersion]], history_ms: int) -> None:
-        table = TableState("users", 1)
+        state = TableState("users", 1)
         database.write({}, [key for key, _ in database.scan(b"", b"\xff")])
         for batch in batches:
-            expected, rows, _ = one_by_one(database, table, history_ms, batch)
-            table, puts, left = in_columns(database, table, history_ms, batch)
-            assert (table, puts) == (expected, rows)
+            expected, rows, _ = one_by_one(database, state, history_ms, batch)
+            state, puts, left = in_columns(database, state, history_ms, batch)
+            assert (state, puts) == (expected, rows)
             given_and_left.append((len(batch), left))
             database.write(puts)
 

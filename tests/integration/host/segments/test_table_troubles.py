@@ -33,10 +33,10 @@ def fault(monkeypatch):
     errors = Errors()
     build_segment = build.build_segment
 
-    def build_or_fail(path, columns, sources, floors):
+    def build_or_fail(path, columns, sources, *rest):
         if errors and len(sources) >= errors.least_sources and path.name.startswith("broken-"):
             raise errors[0]
-        return build_segment(path, columns, sources, floors)
+        return build_segment(path, columns, sources, *rest)
 
     monkeypatch.setattr("stores.segments.write.writer.build_segment", build_or_fail)
     monkeypatch.setattr("stores.segments.write.base.build_segment", build_or_fail)

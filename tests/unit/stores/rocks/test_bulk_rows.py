@@ -9,6 +9,7 @@ import pytest
 from stores.rocks.layout import QUEUE, decode, parse_due
 from stores.rocks.load import bulk_rows
 from stores.rocks.load.bulk_rows import BulkRows
+from tests.contract.stores.store_under_test import table
 from tests.support.seed import random_source
 
 RANDOM = random_source("many versions of one key")
@@ -28,7 +29,7 @@ def of_one_key(times, offsets=None):
 
 
 def rows_of(versions, now=10**15):
-    rows = BulkRows(1, 3_600_000, now, is_cidr=False, given_floors={}, floors={})
+    rows = BulkRows(1, table(history_ms=3_600_000), now, given_floors={}, floors={})
     assert len(list(rows.latest(versions))) == 1
     return rows
 
@@ -96,7 +97,7 @@ def test_a_key_in_several_partitions_is_one_row_and_counts_once():
             "value": pa.array([key.encode() for key, _ in places], pa.large_binary()),
         }
     )
-    rows = BulkRows(1, 0, 10**15, is_cidr=False, given_floors={}, floors={})
+    rows = BulkRows(1, table(), 10**15, given_floors={}, floors={})
     ((keys, values),) = rows.latest(versions)
     assert [key[-1:] for key in keys] == [b"a", b"b", b"c", b"d", b"e"]
     assert [[entry.payload for entry in decode(value)] for value in values] == [
