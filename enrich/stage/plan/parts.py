@@ -15,9 +15,9 @@ from enrich.stage.compute import Compiled, NotCompiled
 from enrich.stage.formats.event_format import EventFormat
 from enrich.stage.plan.expressions import Expression, Expressions
 from enrich.stage.plan.joining import task_spec
+from enrich.stage.plan.leaving.routing import Routing, require_json, routing
 from enrich.stage.plan.limits import Limits
 from enrich.stage.plan.operators import BySpark, Part
-from enrich.stage.plan.routing import Routing, require_json, routing
 from enrich.stage.steps.computing import Compute, fields_of
 from enrich.stage.steps.keyed import RequireKeys
 from enrich.stage.steps.leaving.routes import TakeRoutes

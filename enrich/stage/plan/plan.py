@@ -12,15 +12,16 @@ from enrich.kafka.identity import EVENT_TIME, ORIGIN
 from enrich.stage.formats.choosing import event_format
 from enrich.stage.formats.event_format import HEADERS_TYPE, KAFKA, bytes_beside_value, header, only_ours, with_identity
 from enrich.stage.measure.counting import observed
-from enrich.stage.plan.dead_letters import Sender, dead_letter, failure_row
 from enrich.stage.plan.expressions import Expressions
+from enrich.stage.plan.leaving.dead_letters import Sender, dead_letter, failure_row
+from enrich.stage.plan.leaving.rows import Alternatives, Row, fanned_out
+from enrich.stage.plan.leaving.writeback import RECORD, WritebackRows, writeback_rows
 from enrich.stage.plan.limits import Limits
 from enrich.stage.plan.operators import BySpark, applied, quoted
 from enrich.stage.plan.outcome import Outcome
 from enrich.stage.plan.parts import StageFields, stage_parts
-from enrich.stage.plan.rows import Alternatives, Row, fanned_out
-from enrich.stage.plan.writeback import RECORD, WritebackRows, writeback_rows
 from enrich.stage.progress.source_versions import SourceVersions
+from enrich.stage.steps.keyed import RequireKeys
 from enrich.stage.steps.leaving.headers import TakeHeaders
 from enrich.stage.steps.leaving.records import Leaving, Letters, WorkerPlan
 from enrich.stage.steps.looking_up import LookUp, answers_of_piece
@@ -263,7 +264,7 @@ class StagePlan:
     @property
     def _needs_keys(self) -> bool:
         """Whether the sink takes no event without a key. Routes look at that themselves."""
-        return self._routing is None and self._stage.outputs[0] in self._limits.compacted
+        return any(isinstance(part, RequireKeys) for part in self._parts)
 
     @property
     def _drops(self) -> bool:

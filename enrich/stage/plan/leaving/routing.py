@@ -18,11 +18,11 @@ from enrich.config.sections.stages.routes import RecordFormat
 from enrich.stage.compute import Compiled, NotCompiled
 from enrich.stage.events.text import can_write
 from enrich.stage.formats.event_format import HEADERS_TYPE, KAFKA
-from enrich.stage.plan.avro_routes import avro_writers
 from enrich.stage.plan.expressions import Expression, Expressions
+from enrich.stage.plan.leaving.avro_routes import avro_writers
+from enrich.stage.plan.leaving.rows import Row
 from enrich.stage.plan.limits import Limits
 from enrich.stage.plan.operators import BySpark
-from enrich.stage.plan.rows import Row
 from enrich.stage.steps.leaving.routes import KEY, SELECTED, TOPIC, Computed, RouteSpec, header_name
 from enrich.stage.task.columns import PARTS
 from enrich.stage.task.spec import part_name

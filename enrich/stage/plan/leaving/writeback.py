@@ -31,7 +31,7 @@ from enrich.kafka.releases import RELEASE
 from enrich.stage.formats.event_format import KAFKA, brought_release
 from enrich.stage.formats.json_events import json_text
 from enrich.stage.plan.expressions import Expression, Expressions
-from enrich.stage.plan.rows import Row
+from enrich.stage.plan.leaving.rows import Row
 from enrich.stage.progress.source_versions import SourceVersions
 from enrich.stage.steps.leaving.headers import OVERHEAD
 from enrich.stage.task.failures import MARK

@@ -10,7 +10,7 @@ from pyspark.sql import functions as sql
 
 from enrich.kafka.writing.dead_letters import LARGEST_VALUE
 from enrich.stage.formats.event_format import HEADERS_TYPE, KAFKA, bytes_beside_value, place
-from enrich.stage.plan.rows import Row
+from enrich.stage.plan.leaving.rows import Row
 from enrich.stage.steps.leaving.records import LONGEST_KEY, OWN_BYTES
 from enrich.stage.task.failures import MARK
 
