@@ -165,6 +165,8 @@ class Publication:
     quarantined: Sequence[Quarantined] = ()
     removed: int = 0
     """How many versions `remove_expired` has removed."""
+    looked_at: int = 0
+    """How many it has looked at: more if some had to stay."""
 
 
 class Writer(Protocol):

@@ -184,9 +184,9 @@ def queue_row(table_id: int, key: bytes, old: Entry, successor: Entry, history_m
     return due_prefix(table_id, due) + suffix, _SUCCESSOR.pack(successor.offset, successor.timestamp)
 
 
-def is_lone_tombstone(row: bytes) -> bool:
-    """Whether a row of `LATEST` has one entry, and nothing but it is known of the key."""
-    return len(row) == HEADER.size and row[0] == TOMBSTONE
+def is_tombstone(row: bytes) -> bool:
+    """Whether a row of `LATEST` has one entry, which is a tombstone."""
+    return len(row) == HEADER.size and bool(row[0] & TOMBSTONE)
 
 
 def tombstone_row(table_id: int, key: bytes, entry: Entry, tombstones_ms: int) -> tuple[bytes, bytes]:
@@ -264,7 +264,11 @@ class Due(NamedTuple):
 
     @property
     def latest_key(self) -> bytes:
-        return LATEST + self.history_key[1:3] + unescaped(self.history_key[3 : -_POSITION.size])
+        return LATEST + self.history_key[1:3] + self.key
+
+    @property
+    def key(self) -> bytes:
+        return unescaped(self.history_key[3 : -_POSITION.size])
 
 
 def parse_due(key: bytes, value: bytes) -> Due:

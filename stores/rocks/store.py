@@ -136,7 +136,7 @@ class RocksStore:
                     changed.append(gone.table)
             if deletes:
                 self._show(changed, {}, deletes)
-            return Publication(self.seq, removed=removed)
+            return Publication(self.seq, removed=removed, looked_at=looked_at)
 
     def purge(self, table: str, ids: Iterable[QuarantineId]) -> Publication:
         """Removes these records from the table's quarantine; unknown ids are ignored."""
@@ -229,15 +229,16 @@ class RocksStore:
 
     def _published(self, updates: Mapping[str, Prepared]) -> Publication:
         puts: dict[bytes, bytes] = {}
+        deletes: list[bytes] = []
         changed: list[TableState] = []
         quarantined: list[Quarantined] = []
         for name, one in updates.items():
             before = self._state.tables[name]
             aside = published(self._database, before, one.came.quarantined, self._room)
             puts.update(aside.puts(before.table_id))
-            changed.append(replace(self._folded(name, one.update, one.came, puts), quarantine=aside.state))
+            changed.append(replace(self._folded(name, one.update, one.came, puts, deletes), quarantine=aside.state))
             quarantined += one.came.quarantined
-        self._show(changed, puts, arrived={name: one.came for name, one in updates.items()})
+        self._show(changed, puts, deletes, arrived={name: one.came for name, one in updates.items()})
         return Publication(self.seq, tuple(quarantined))
 
     def _opened(self, *, may_make: bool) -> tuple[Database, StoreState]:
@@ -307,13 +308,15 @@ class RocksStore:
             changes = {t.name: TableChange(t, came.get(t.name), is_replaced=t.name in replaced) for t in changed}
             self._mirror.follow(state.seq, changes)
 
-    def _folded(self, name: str, update: TableUpdate, came: Incoming, puts: dict[bytes, bytes]) -> TableState:
+    def _folded(
+        self, name: str, update: TableUpdate, came: Incoming, puts: dict[bytes, bytes], deletes: list[bytes]
+    ) -> TableState:
         table, spec, now = self._state.tables[name], self._specs[name], self._clock.now_ms()
         left, rows = came.versions, None
         if len(left) >= _MANY:
-            table, left, rows = Columns(self._database, table, spec, now, puts).fold(left)
+            table, left, rows = Columns(self._database, table, spec, now, puts, deletes).fold(left)
         if len(left):
-            table = Folding(self._database, table, spec, now, puts).fold(left, rows)
+            table = Folding(self._database, table, spec, now, puts, deletes).fold(left, rows)
         if table.key is KeyKind.CIDR:
             table = table.with_lengths(key[0] for key in came.versions.column("key").to_pylist())
         through = update.complete_through

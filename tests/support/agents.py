@@ -203,6 +203,9 @@ class AgentLife:
     def floors(self, table: str = "users") -> Mapping[int, HistoryFloor]:
         return self._view(table).floors
 
+    def buried(self, table: str = "users") -> Mapping[int, int]:
+        return self._view(table).whole().state.buried
+
     def _view(self, table: str) -> RocksTable:
         if self._reader is None:
             self._reader = RocksReader(self._folder / "rows", self._specs)

@@ -301,7 +301,7 @@ class Agent:
             return
         self._clean_at_ms = now + _CLEAN_EVERY_MS
         try:
-            if self._store.remove_expired(most).removed >= most:
+            if self._store.remove_expired(most).looked_at >= most:
                 self._clean_at_ms = now
         except _ENDS_ALL:
             raise

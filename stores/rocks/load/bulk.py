@@ -85,12 +85,14 @@ class BulkLoad:
         floors: Mapping[int, HistoryFloor] | None = None,
         complete_through: int | None = None,
         notes: Mapping[str, str] | None = None,
+        buried: Offsets | None = None,
     ) -> Publication:
         """Replaces all rows of the table with the new ones, and its positions and floors with these.
 
         The quarantine keeps its old records that the load did not meet: the topic no longer has them.
 
         The floors say from where on the load saw every version. Versions hidden below them are dropped.
+        `buried`: below these offsets the rows may lack tombstones that the topic still has.
         When it raises, the load is abandoned: begin again.
         """
         rows = BulkRows(
@@ -110,6 +112,7 @@ class BulkLoad:
                 floors=rows.floors,
                 complete_through=complete_through,
                 notes=notes or {},
+                buried=dict(buried or {}),
                 rows=rows.rows,
                 split_keys=rows.split_keys,
                 digest=rows.digest,

@@ -140,7 +140,7 @@ class BulkRows:
         self.history[key] = value
 
     def _let_tombstones_go_later(self, keys: list[bytes], headers: npt.NDArray[np.void]) -> None:
-        lone = np.flatnonzero(headers["flags"] == TOMBSTONE)
+        lone = np.flatnonzero(headers["flags"] & TOMBSTONE)
         lone_keys = [keys[at] for at in lone.tolist()]
         self.history.update(tombstone_rows(self.table_id, lone_keys, headers[lone], self.spec.tombstones_ms))
 

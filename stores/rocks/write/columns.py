@@ -1,7 +1,7 @@
 """Folds what is usual in a batch, in columns: new keys, and versions from the partition of the stored one whose time is
 not earlier. The keys of which that is not so are left for `Folding`, which takes one record at a time."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -47,9 +47,11 @@ class Columns:
     spec: TableSpec
     now: int
     puts: dict[bytes, bytes]
+    deletes: list[bytes]
 
     def fold(self, versions: pa.RecordBatch) -> tuple[TableState, pa.RecordBatch, StoredRows]:
-        """Fills `puts`. Returns the new state, the versions that are left, and what is stored of their keys."""
+        """Fills `puts` and `deletes`. Returns the new state, the versions that are left, and what is stored of their
+        keys."""
         came = _Came.of(versions, self.now)
         latest = prefix(LATEST, self.table.table_id)
         rows = self.stored.get_many([latest + key for key in came.keys])
@@ -74,9 +76,8 @@ class Columns:
         else:
             hiding = new[was_there | (came.first[chosen] != last)]
             raised_over(floors, hiding["partition"], hiding["offset"], hiding["timestamp"])
-            lone = np.flatnonzero(new["flags"] == TOMBSTONE)
-            tombstones_ms = self.spec.tombstones_ms
-            self.puts.update(tombstone_rows(self.table.table_id, _taken(keys, lone), new[lone], tombstones_ms))
+            self.deletes += [row for row, _ in self._when_they_go(gone, old[was_there])]
+            self.puts.update(self._when_they_go(keys, new))
         values = encode_columns(new, versions.column("value").take(pa.array(last)))
         self.puts.update(zip([latest + key for key in keys], values, strict=True))
         table = replace(
@@ -92,6 +93,12 @@ class Columns:
         left = np.flatnonzero(~is_usual)
         of_left = dict(zip(_taken(came.keys, left), _taken(rows, left), strict=True))
         return table, versions.filter(pa.array(~is_usual[came.place])), of_left
+
+    def _when_they_go(self, keys: Sequence[bytes], headers: Headers) -> Iterator[tuple[bytes, bytes]]:
+        """Of those that are tombstones."""
+        tombstones = np.flatnonzero(headers["flags"] & TOMBSTONE)
+        some = _taken(keys, tombstones)
+        return tombstone_rows(self.table.table_id, some, headers[tombstones], self.spec.tombstones_ms)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Folds new row versions into the rows of a table, and finds those to remove: what to write, and the new state."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set, Sized
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
@@ -25,7 +25,7 @@ from stores.rocks.layout import (
     end_of,
     history_key,
     history_prefix,
-    is_lone_tombstone,
+    is_tombstone,
     parse_due,
     prefix,
     queue_row,
@@ -34,6 +34,9 @@ from stores.rocks.layout import (
 )
 from stores.rocks.state import TableState
 from stores.table import HistoryFloor
+
+_ROWS_AT_A_TIME = 64
+"""Of keys that were deleted. They may have come again, with large rows."""
 
 StoredRows = Mapping[bytes, bytes | None]
 """What is stored of some keys."""
@@ -59,11 +62,13 @@ class Folding:
     spec: TableSpec
     now: int
     puts: dict[bytes, bytes]
+    deletes: list[bytes]
     _floors: dict[int, HistoryFloor] = field(default_factory=dict)
     _waiting: dict[tuple[bytes, int], list[Entry]] = field(default_factory=dict)
 
     def fold(self, versions: pa.RecordBatch, rows: StoredRows | None = None) -> TableState:
-        """Fills `puts`. Versions of a partition come in the order of their offsets. `rows`: if they were read."""
+        """Fills `puts` and `deletes`. Versions of a partition come in the order of their offsets. `rows`: what
+        is stored, if it was read."""
         latest = prefix(LATEST, self.table.table_id)
         records = [_Record(*fields) for fields in zip(*versions.to_pydict().values(), strict=True)]
         if rows is None:
@@ -77,9 +82,13 @@ class Folding:
             entries[record.partition] = self._newest(record, entries.get(record.partition))
         for key, entries in after.items():
             row = self.puts[latest + key] = encode(entries.values())
-            if not self.spec.history_ms and is_lone_tombstone(row):
-                (newest,) = entries.values()
-                due, itself = tombstone_row(self.table.table_id, key, newest, self.spec.tombstones_ms)
+            if self.spec.history_ms:
+                continue
+            was = rows[key]
+            if was is not None and was != row and is_tombstone(was):
+                self.deletes.append(self._when_it_goes(key, was)[0])
+            if is_tombstone(row):
+                due, itself = self._when_it_goes(key, row)
                 self.puts[due] = itself
         return replace(
             self.table,
@@ -116,6 +125,10 @@ class Folding:
         self._keep(record.key, old)
         self._let_go_later(record.key, old, new)
         return new._replace(flags=flags | HAS_HISTORY)
+
+    def _when_it_goes(self, key: bytes, tombstone: bytes) -> tuple[bytes, bytes]:
+        (entry,) = decode(tombstone)
+        return tombstone_row(self.table.table_id, key, entry, self.spec.tombstones_ms)
 
     def _waiting_for(self, key: bytes, old: Entry) -> list[Entry]:
         """The versions that no later one hides yet, and perhaps others: queueing those twice does no harm."""
@@ -174,7 +187,7 @@ def expired(database: Database, table: TableState, spec: TableSpec, now: int, li
     looked_at = hidden + len(tombstones)
     if spec.history_ms:  # the table had none before: it keeps what pins may ask for
         tombstones.clear()
-    gone = _still_newest(database, tombstones)
+    gone = _still_newest(database, tombstones, {*deletes})
     buried = dict(table.buried)
     for due in gone:
         raised(floors, due.partition, due.offset, due.successor_timestamp)
@@ -188,12 +201,22 @@ def expired(database: Database, table: TableState, spec: TableSpec, now: int, li
     return Expired(state, [*deletes, *keys], looked_at, hidden + len(gone))
 
 
-def _still_newest(database: Database, tombstones: Sequence[Due]) -> list[Due]:
-    """Those whose keys have not come again."""
+def _still_newest(database: Database, tombstones: Sequence[Due], deletes: Set[bytes]) -> list[Due]:
+    """Those whose keys have not come again, and of which no older version answers for a time. `deletes`: what goes
+    now."""
     found = []
-    for due, row in zip(tombstones, database.get_many([due.latest_key for due in tombstones]), strict=True):
-        if row is not None and is_lone_tombstone(row):
+    for start in range(0, len(tombstones), _ROWS_AT_A_TIME):
+        some = tombstones[start : start + _ROWS_AT_A_TIME]
+        for due, row in zip(some, database.get_many([due.latest_key for due in some]), strict=True):
+            if row is None or not is_tombstone(row):
+                continue
             (newest,) = decode(row)
-            if (newest.partition, newest.offset) == (due.partition, due.offset):
+            is_same = (newest.partition, newest.offset) == (due.partition, due.offset)
+            if is_same and (not newest.flags & STICKY or _past(database, due) <= deletes):
                 found.append(due)
     return found
+
+
+def _past(database: Database, due: Due) -> Set[bytes]:
+    begin = history_prefix(int.from_bytes(due.history_key[1:3], "big"), due.key)
+    return {key for key, _ in database.scan(begin, end_of(begin))}

@@ -17,7 +17,31 @@ from tests.support.clock import ManualClock
 from tests.support.directories import fast_directory
 
 A, B = {"plan": "a"}, {"plan": "b"}
+MANY = 100
+"""So many versions at once are folded in columns."""
 FORGETTING = ("rocks", "segments merged")
+
+
+def queue_of(store):
+    queued = prefix(QUEUE, store.tables["t"].table_id)
+    return list(store._database.scan(queued, queued + b"\xff"))
+
+
+@pytest.fixture
+def clock():
+    return ManualClock()
+
+
+@pytest.fixture
+def open_rocks(clock):
+    """Opens one store again and again."""
+    with fast_directory() as directory, ExitStack() as held:
+
+        def open_one(**spec):
+            held.close()
+            return held.enter_context(closing(RocksStore(directory, {"t": table(**spec)}, clock)))
+
+        yield open_one
 
 
 @pytest.fixture(params=FORGETTING)
@@ -157,8 +181,48 @@ def test_nothing_is_left_of_keys_that_came_and_went(way):
             removed = [store.remove_expired(400).removed for _ in range(4)]
             assert (removed, store.tables["t"].rows) == ([400, 400, 100, 0], 100)
             assert store.tables["t"].buried == {0: 1_000}
-            queued = prefix(QUEUE, store.tables["t"].table_id)
-            assert not list(store._database.scan(queued, queued + b"\xff"))
+            assert not queue_of(store)
         with closing(RocksStore(directory, specs, clock)) as store, closing(RocksReader(directory, specs)) as reader:
             reader.verify()
             assert store.tables["t"].rows == 100
+
+
+@pytest.mark.parametrize("keys", [3, MANY])
+def test_keys_that_come_and_go_often_are_queued_once(open_rocks, clock, keys):
+    store, offset = open_rocks(), 0
+    for value in (A, None, B, None, A, None):
+        clock.advance(1)
+        versions = [version(f"k{at}", offset + at, value) for at in range(keys)]
+        offset += keys
+        store.publish({"t": TableUpdate(row_versions(versions), {0: offset})})
+        assert len(queue_of(store)) == (keys if value is None else 0)
+    clock.advance(DAY)
+    assert (store.remove_expired().removed, store.tables["t"].rows) == (keys, 0)
+
+
+@pytest.mark.parametrize("keys", [3, MANY])
+def test_a_table_that_is_given_a_history_keeps_its_tombstones_and_the_pass_says_how_many_it_looked_at(
+    open_rocks, clock, keys
+):
+    versions = [version(f"k{at}", at, None) for at in range(keys)]
+    open_rocks().publish({"t": TableUpdate(row_versions(versions), {0: keys})})
+    store = open_rocks(history_ms=1_000)
+    clock.advance(2 * DAY)
+    found = store.remove_expired(2)
+    assert (found.removed, found.looked_at) == (0, 2)
+    store.remove_expired()
+    assert (store.tables["t"].rows, queue_of(store)) == (keys, [])
+
+
+@pytest.mark.parametrize("keys", [3, MANY])
+def test_what_was_updated_while_the_table_had_a_history_is_forgotten_too(open_rocks, clock, keys):
+    store = open_rocks(history_ms=1_000)
+    for start, value in ((0, A), (keys, B)):
+        versions = [version(f"k{at}", start + at, value) for at in range(keys)]
+        store.publish({"t": TableUpdate(row_versions(versions), {0: start + keys})})
+    store = open_rocks()
+    versions = [version(f"k{at}", 2 * keys + at, None) for at in range(keys)]
+    store.publish({"t": TableUpdate(row_versions(versions), {0: 3 * keys})})
+    clock.advance(DAY)
+    store.remove_expired()
+    assert (store.tables["t"].rows, queue_of(store)) == (0, [])

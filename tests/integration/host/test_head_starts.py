@@ -148,6 +148,18 @@ def test_history_survives_as_far_as_the_topic_proves_it(cluster, new_topic, star
         assert floors == {0: floor} if lag else floors[0].offset == 3
 
 
+def test_a_table_without_history_may_lack_what_its_snapshot_had_forgotten(cluster, new_topic, start, location):
+    topic = new_topic(**COMPACTED)
+    produce_plans(cluster, topic, ann="free", bob="pro")
+    first = start(topic)
+    first.until_complete()
+    first.export(location)
+    produce_plans(cluster, topic, ann="max")
+    cold = start(topic, "two", head_starts=HeadStarts(location, "test"))
+    cold.until_complete()
+    assert (first.buried(), cold.buried()) == ({}, {0: 2})
+
+
 def test_a_snapshot_beyond_the_end_of_its_topic_is_not_used(cluster, new_topic, start, location, caplog):
     topic = new_topic(**COMPACTED)
     produce_plans(cluster, topic, ann="free")

@@ -45,16 +45,19 @@ def batches(draw: st.DrawFn) -> list[list[RowVersion]]:
 
 def one_by_one(database: Database, state: TableState, history_ms: int, batch: list[RowVersion]):
     puts: dict[bytes, bytes] = {}
-    return Folding(database, state, table(history_ms), NOW, puts).fold(row_versions(batch)), puts, len(batch)
+    deletes: list[bytes] = []
+    state = Folding(database, state, table(history_ms), NOW, puts, deletes).fold(row_versions(batch))
+    return state, (puts, sorted(deletes)), len(batch)
 
 
 def in_columns(database: Database, state: TableState, history_ms: int, batch: list[RowVersion]):
     puts: dict[bytes, bytes] = {}
+    deletes: list[bytes] = []
     spec = table(history_ms)
-    state, left, rows = Columns(database, state, spec, NOW, puts).fold(row_versions(batch))
+    state, left, rows = Columns(database, state, spec, NOW, puts, deletes).fold(row_versions(batch))
     if len(left):
-        state = Folding(database, state, spec, NOW, puts).fold(left, rows)
-    return state, puts, len(left)
+        state = Folding(database, state, spec, NOW, puts, deletes).fold(left, rows)
+    return state, (puts, sorted(deletes)), len(left)
 
 
 def test_columns_become_what_records_become(database: Database) -> None:
@@ -66,11 +69,11 @@ def test_columns_become_what_records_become(database: Database) -> None:
         state = TableState("users", 1)
         database.write({}, [key for key, _ in database.scan(b"", b"\xff")])
         for batch in batches:
-            expected, rows, _ = one_by_one(database, state, history_ms, batch)
-            state, puts, left = in_columns(database, state, history_ms, batch)
-            assert (state, puts) == (expected, rows)
+            expected, written, _ = one_by_one(database, state, history_ms, batch)
+            state, (puts, deletes), left = in_columns(database, state, history_ms, batch)
+            assert (state, (puts, deletes)) == (expected, written)
             given_and_left.append((len(batch), left))
-            database.write(puts)
+            database.write(puts, deletes)
 
     check()
     count, left = map(sum, zip(*given_and_left, strict=True))
