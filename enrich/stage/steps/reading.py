@@ -160,15 +160,23 @@ def _unread(values: pa.BinaryArray) -> pa.BinaryArray:
     return pc.if_else(values.is_valid(), pa.scalar(b""), pa.scalar(None, pa.binary()))
 
 
-@lru_cache(1_000)  # only a bound
 def _schema(pipeline: str, schema_id: int) -> str | None:
-    """None for an id that the registry does not know, or a schema that is none of records or has no columns."""
+    """None for an id that the registry does not know, or a schema that is none of records or has no columns. Raises
+    ConfigError if the registry answers anything else: the batch is tried again."""
     try:
         schema = _agent_schemas(pipeline).get(schema_id)
+    except BadRecord:
+        return None  # and is asked again for the next batch: the schema may be registered later
+    return schema if _has_columns(schema) else None
+
+
+@lru_cache(1_000)  # only a bound
+def _has_columns(schema: str) -> bool:
+    try:
         columns_of(schema)
-    except (BadRecord, ConfigError):
-        return None
-    return schema
+    except ConfigError:
+        return False
+    return True
 
 
 @cache

@@ -40,6 +40,7 @@ def problems(masks: dict[str, Any]) -> list[str]:
         ("cdc.app.users", "nape", "partial", "app.users.na?e"),
         ("cdc.app.users", "seen_at", "show", "app.*.*_at"),
         ("cdc.app.users", "Email", "withhold", None),
+        ("cdc.app.users", "_key", "withhold", None),
         ("other.app.users", "email", "redact", "app.users.email"),
         ("app.users", "email", "redact", "app.users.email"),
         ("app.users.v1", "email", "withhold", None),

@@ -28,7 +28,8 @@ class TopicMasks:
 
     def of(self, column: str) -> Classified:
         for entry, columns in self.entries:
-            if column in columns:
+            # A column may be called like the records' key.
+            if column in columns and column != RECORD_KEY:
                 return Classified(columns[column], f"{entry}.{column}")
             for pattern, masking in columns.items():
                 if pattern != RECORD_KEY and fnmatchcase(column, pattern):
