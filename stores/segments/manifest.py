@@ -92,7 +92,7 @@ class ManifestParser:
         """`tables`: which are needed; all by default."""
         self._directory = directory
         self._needed = tables
-        self._names: tuple[bytes, int, Mapping[str, int]] = b"", 0, {}
+        self._names: tuple[bytes | None, int, Mapping[str, int]] = None, 0, {}
         """The second line as it was read last, how many names it has, and the places of the needed ones."""
         self._lines: dict[str, tuple[bytes, TableState]] = {}
 
