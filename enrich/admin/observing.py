@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import Any
 
@@ -17,6 +17,7 @@ from enrich.tally import Node, Report, Tally, decoded
 from enrich.verdict import MinuteVerdict, minute_text
 from enrich.verdict.minute import range_of
 from enrich.verdict.topic import ACTION, verdicts_since
+from enrich.verdict.ways import ways_of
 
 _BEFORE_MS = 60_000
 """Nodes speak of an event after it came; their clocks and the brokers' differ a little."""
@@ -80,6 +81,27 @@ def traced(pipeline: Pipeline, origin: str) -> Sequence[dict[str, Any]]:
     # By kind, as they stand in a chain: reports of the same second may come in any order.
     steps = sorted(found.items(), key=lambda item: (item[0][0].kind, item[1]["at"]))
     return [step for (node, route), step in steps if route or node not in routed or step["what"] != "went"]
+
+
+def is_delivered(pipeline: Pipeline, steps: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether an event is at the end of each way that it took, by what `traced` has found. What a stage dropped is."""
+    found = {(step["node"], step["route"]): step["what"] for step in steps}
+    nodes = {node for node, _ in found}
+    ended = False
+    for way in ways_of(pipeline):
+        for hop in way.hops:
+            node = f"{hop.node.kind.name} {hop.node.name}"
+            what = found.get((node, hop.route), found.get((node, "")))
+            if what is None and (node in nodes or hop is way.hops[0]):
+                break  # it took another way
+            if what == "dropped":
+                ended = True
+                break
+            if what != "went":
+                return False
+        else:
+            ended = True
+    return ended
 
 
 _RANK = {"": 0, "came": 1, "waiting": 2, "dead": 3, "dropped": 4, "went": 5}

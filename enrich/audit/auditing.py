@@ -22,11 +22,12 @@ from enrich.audit.judging import Claims, Judge
 from enrich.audit.scanning import MOST_MARKS, EventTime, Offsets, Part, minutes
 from enrich.base.errors import BadRecord, ConfigError
 from enrich.config import Format, Pipeline
-from enrich.kafka import new_group_consumer, spark_options
+from enrich.kafka import new_group_consumer
 from enrich.kafka.groups import committed
 from enrich.stage.plan.expressions import Expression, Expressions
+from enrich.stage.spark.profiles import source_options
 from enrich.stage.spark.session import stage_session
-from enrich.tally import MergedTally, Node, Origins
+from enrich.tally import MergedTally, Node, NodeKind, Origins
 from enrich.tally.origins import Range
 from enrich.verdict import MinuteVerdict
 from enrich.verdict.days import PER_DAY
@@ -83,7 +84,7 @@ def run_audit(pipeline: Pipeline, options: AuditOptions) -> Iterator[Audit]:
         count = sum(sum(part.ends.values()) - sum(part.starts.values()) for part in parts)
         _log.info("reading the day's topics", extra={"topics": len(parts), "records": count})
         judge = Judge(marks, claims, delivered)
-        read = minutes(spark, spark_options(pipeline.kafka), parts, first, first + PER_DAY - 1)
+        read = minutes(spark, source_options(pipeline.kafka), parts, first, first + PER_DAY - 1)
         yield Audit(_compared(chosen, judge, read, verdicts, first), skipped)
     finally:
         spark.stop()
@@ -127,6 +128,9 @@ def _chosen(
     skipped: dict[str, str] = {}
     for evidence in wanted:
         needed = {mark.topic for mark in evidence.entries} | {m.topic for hop in evidence.hops for m in hop.went}
+        # What a stage has dropped is in no topic of events.
+        if pipeline.tallies_topic is not None and any(hop.hop.node.kind is NodeKind.stage for hop in evidence.hops):
+            needed.add(pipeline.tallies_topic)
         for topic in needed - reasons.keys():
             reasons[topic] = _unprovable(cluster, topic, _start_ms(options.day)) if topic in known else "does not exist"
         whys = [f"topic {topic} {reasons[topic]}" for topic in sorted(needed) if reasons[topic] is not None]

@@ -158,18 +158,19 @@ def trace(
 
     Example: enrich observe trace -c pipeline.yaml plays.raw/0/1234
     """
-    from enrich.admin.observing import traced
+    from enrich.admin.observing import is_delivered, traced
     from enrich.base.exits import DIFFERENCE
     from enrich.base.json_lines import print_json
     from enrich.config import load
 
-    steps = traced(load(config), origin)
+    pipeline = load(config)
+    steps = traced(pipeline, origin)
     if json:
         for step in steps:
             print_json(step)
     else:
         _print_trace(origin, steps)
-    if not steps or steps[-1]["what"] not in ("went", "dropped"):
+    if not is_delivered(pipeline, steps):
         raise typer.Exit(DIFFERENCE)
 
 
