@@ -102,6 +102,7 @@ class Stack:
             with self.folder.locked():
                 state = self.folder.load()
                 self._clear_left_behind()
+                self._require_here()
                 wanted |= {name for name, entry in state.servers.items() if entry.expected or entry.joins}
                 others = self._other_brokers(state, brokers)
                 wanted |= {server.name for server in others}
@@ -222,7 +223,12 @@ class Stack:
         records = {name: self._run_file(name).record() for name in SERVERS if name in state.servers}
         return {name for name, record in records.items() if record is not None and record.serves}
 
+    def _require_here(self) -> None:
+        for name in self.folder.run_files():
+            self._run_file(name).require_here()
+
     def _stop_all(self) -> list[str]:
+        self._require_here()
         with suppress(ConfigError, CorruptState):  # a state that this version cannot read is not changed
             state = self.folder.load()
             for entry in state.servers.values():

@@ -9,15 +9,15 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from enrich.base.errors import EnrichError
-from enrich.base.processes import Identity, identify, pid_namespace
-from enrich.dev.processes.process import is_alive
+from enrich.base.processes import Identity, identify
+from enrich.dev.processes.process import is_alive, place
 from enrich.dev.progress import shown
 from enrich.dev.stack import Addresses, Stack
 from enrich.jars.cache import cache_folder
 
-# The owner's pid namespace, process id and start time: they show whether a stack's owner was killed. The namespace is
-# needed because containers may share the cache folder and cannot see each other's processes.
-_NAME = re.compile(r"(\d+)-(\d+)-(\d+)-.*")
+# The owner's place, process id and start time: they show whether a stack's owner was killed. The place is needed
+# because containers and hosts may share the cache folder and cannot see each other's processes.
+_NAME = re.compile(r"(.+)-(\d+)-(\d+)-\w+")
 
 
 @contextmanager
@@ -44,7 +44,7 @@ def temporary_directory() -> Iterator[Stack]:
     parent.mkdir(parents=True, exist_ok=True)
     _clear_orphaned(parent)
     owner = identify(os.getpid())
-    prefix = f"{pid_namespace()}-" + ("0-0-" if owner is None else f"{owner.pid}-{owner.started}-")
+    prefix = f"{place()}-" + ("0-0-" if owner is None else f"{owner.pid}-{owner.started}-")
     stack = Stack(tempfile.mkdtemp(prefix=prefix, dir=parent))
     # Other users than its owner need access: PostgreSQL does not run as root.
     stack.folder.path.chmod(0o755)
@@ -57,7 +57,7 @@ def temporary_directory() -> Iterator[Stack]:
 def _clear_orphaned(parent: Path) -> None:
     for folder in parent.iterdir():
         match = _NAME.fullmatch(folder.name)
-        if match and int(match[1]) == pid_namespace() and not is_alive(Identity(int(match[2]), int(match[3]))):
+        if match and match[1] == place() and not is_alive(Identity(int(match[2]), int(match[3]))):
             with suppress(EnrichError):  # another process is deleting it
                 _delete(Stack(folder))
 

@@ -30,7 +30,8 @@ def main() -> None:
                 os.close(inherited)
     with open("/proc/self/stat", encoding="utf-8", errors="replace") as file:  # noqa: PTH123 - without pathlib: faster
         started = int(file.read().rpartition(")")[2].split()[19])
-    os.pwrite(RUN_FILE, json.dumps({"pid": os.getpid(), "started": started, "step": order["step"]}).encode(), 0)
+    record = {"pid": os.getpid(), "started": started, "step": order["step"], "place": order["place"]}
+    os.pwrite(RUN_FILE, json.dumps(record).encode(), 0)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE, signal.SIGQUIT):
         signal.signal(
             number, signal.SIG_DFL

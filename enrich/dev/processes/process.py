@@ -3,10 +3,21 @@
 import os
 from collections.abc import Collection
 from contextlib import suppress
+from functools import cache
 
 import psutil
 
-from enrich.base.processes import PROC, Identity, identify, stat
+from enrich.base.processes import PROC, Identity, identify, pid_namespace, stat
+
+
+@cache
+def place() -> str | None:
+    """Where a process id names the same process as here: this start of this host, in this pid namespace. The boot id
+    is needed: the namespace outside of all containers has the same number on every host. None if it cannot be told."""
+    with suppress(OSError):
+        boot = (PROC / "sys" / "kernel" / "random" / "boot_id").read_text(encoding="ascii").strip()
+        return f"{boot}-{pid_namespace()}"
+    return None
 
 
 def is_alive(process: Identity) -> bool:
@@ -31,11 +42,13 @@ def in_session(leader: int) -> list[Identity]:
 
 
 def holding(links: Collection[str], descriptor: int) -> list[Identity]:
-    """The processes whose open file of this number is one of `links`, as /proc spells them."""
+    """The processes whose open file of this number is one of `links`, as /proc spells them. None of another pid
+    namespace: a container that is seen from its host has folders of its own, maybe with the same names."""
     found = []
     for pid in psutil.pids():
         with suppress(OSError):  # it has ended, or we may not inspect it
-            if os.readlink(PROC / str(pid) / "fd" / str(descriptor)) in links:  # noqa: PTH115 - the text, not a path
+            link = os.readlink(PROC / str(pid) / "fd" / str(descriptor))  # noqa: PTH115 - the text, not a path
+            if link in links and (PROC / str(pid) / "ns" / "pid").stat().st_ino == pid_namespace():
                 found.append(identify(pid))
     return [process for process in found if process is not None]
 

@@ -17,10 +17,10 @@ from itertools import chain
 from pathlib import Path
 from typing import IO
 
-from enrich.base.errors import Fatal
-from enrich.base.processes import Identity, send
+from enrich.base.errors import ConfigError, Fatal
+from enrich.base.processes import Identity, send, stat
 from enrich.dev.processes import launch
-from enrich.dev.processes.process import holding, in_session, is_alive
+from enrich.dev.processes.process import holding, in_session, is_alive, place
 from enrich.dev.servers.server import Command
 
 SERVE = "serve"  # the step of a server proper; others are steps of its preparation
@@ -35,14 +35,35 @@ _INHERITED = ("PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "JAVA_HOME")
 
 @dataclass(frozen=True)
 class Record:
-    """What the process wrote about itself: its identity, and the step that it performs."""
+    """What the process wrote about itself: its identity, the step that it performs, and where its id is valid."""
 
     process: Identity
     step: str
+    place: str | None = None
+    """None in records of earlier releases."""
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether it is of another container or host, which may share the stack's directory, or of before a restart.
+        What has its id here is a stranger."""
+        return self.place is not None and self.place != place()
+
+    @property
+    def lives(self) -> bool:
+        return not self.is_elsewhere and is_alive(self.process)
 
     @property
     def serves(self) -> bool:
-        return self.step == SERVE and is_alive(self.process)
+        return self.step == SERVE and self.lives
+
+    def family(self) -> list[Identity]:
+        """The server and its children, while a process of it holds the lock; empty if they might be strangers."""
+        leader = stat(self.process.pid)
+        is_reused = leader is not None and leader.started != self.process.started
+        if is_reused or self.is_elsewhere or (self.place is None and not self.lives):
+            return []
+        # Children too: while the lock is held a process of the session lives, so no other session has its id.
+        return in_session(self.process.pid)
 
 
 class RunFile:
@@ -55,7 +76,8 @@ class RunFile:
         """The last record, of a living process or not; None if there is none."""
         try:
             entry = json.loads(self.path.read_bytes())
-            return Record(Identity(int(entry["pid"]), int(entry["started"])), str(entry["step"]))
+            process = Identity(int(entry["pid"]), int(entry["started"]))
+            return Record(process, str(entry["step"]), entry.get("place"))
         except (OSError, ValueError, KeyError, TypeError):
             return None  # never started, or not written yet
 
@@ -85,22 +107,30 @@ class RunFile:
         with self._open() as lock:
             free = _try_lock(lock)
         record = self.record()
-        return free and (record is None or not is_alive(record.process))
+        return free and (record is None or not record.lives)
+
+    def require_here(self) -> None:
+        """Raises ConfigError if the server runs in another container or on another host: we can neither see nor stop
+        it."""
+        record = self.record()
+        if record is not None and record.is_elsewhere and not self.is_free():
+            raise self._elsewhere()
 
     def running(self) -> Record | None:
         """The server, or a step of its preparation, if its main process is alive."""
         record = self._signature()
-        return record if record is not None and is_alive(record.process) else None
+        return record if record is not None and record.lives else None
 
     def ask_to_stop(self, number: signal.Signals) -> None:
         record = self._signature()
-        if record is not None and send(record.process, number):
+        if record is not None and record.lives and send(record.process, number):
             send(record.process, signal.SIGCONT)  # a frozen process would not see the other signal
 
     def wait_stopped(self, patience: float, hurry: Callable[[], bool] = lambda: False) -> bool:
         """Waits until no process of the server is alive. Kills them after `patience` seconds, or at once in a `hurry`.
 
-        Returns whether it had to kill. Raises Fatal if a process does not end even then.
+        Returns whether it had to kill. Raises Fatal if a process does not end even then, and ConfigError if none of
+        its processes can be seen from here.
         """
         deadline = time.monotonic() + patience
         while not self.is_free():
@@ -112,19 +142,30 @@ class RunFile:
 
     def _kill(self) -> None:
         deadline = time.monotonic() + _DIES_WITHIN
+        has_seen_any = False
         while not self.is_free():
+            self.require_here()
             record = self.record()
-            # Children too: while the lock is held a process of the session lives, so no other session has its id.
-            family = [] if record is None else in_session(record.process.pid)
+            family = [] if record is None else record.family()
             for process in {*family, *holding({str(self.path)}, launch.RUN_FILE)}:
+                has_seen_any = True
                 send(process, signal.SIGKILL)
             if time.monotonic() >= deadline:
+                if not has_seen_any:
+                    raise self._elsewhere()
                 raise Fatal(
                     f"a process of {self.path.stem} does not end, although it was killed",
                     where=f"{self.path}, {'no process signed it' if record is None else record.process}",
                     next_step="it waits for a disk or file system that does not answer: check `dmesg`",
                 )
             time.sleep(_POLL)
+
+    def _elsewhere(self) -> ConfigError:
+        return ConfigError(
+            f"{self.path.stem} of this stack runs in another container or on another host",
+            where=str(self.path),
+            next_step="run the command there, or choose another directory with --dir",
+        )
 
     def _signature(self) -> Record | None:
         """The record, after giving a newly started child the time to write it. None if no process is alive."""
@@ -146,6 +187,7 @@ def _spawn(command: Command, step: str, folder: Path, log: Path, run_file: int) 
     order = {
         "step": step,
         "folder": str(folder),
+        "place": place(),
         "argv": command.argv,
         "user": None if command.user is None else asdict(command.user),
     }

@@ -1,5 +1,7 @@
 """Run files: they know the processes of a server, whatever happened to whoever started them."""
 
+import fcntl
+import json
 import os
 import signal
 import subprocess
@@ -9,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from enrich.base.errors import ConfigError
 from enrich.base.processes import Identity, identify, send
-from enrich.dev.processes import launch, process
+from enrich.dev.processes import launch, process, runfile
 from enrich.dev.processes.runfile import SERVE, RunFile
 from enrich.dev.servers.server import Command
 from tests.support.processes import is_running
@@ -31,6 +34,23 @@ def run_file(tmp_path):
 @pytest.fixture
 def spawn(run_file, tmp_path):
     return lambda command, step=SERVE: run_file.spawn(command, step, tmp_path, tmp_path / "log")
+
+
+@pytest.fixture
+def taken(run_file):
+    """Signs the run file, whose lock is held by a process that cannot be seen from here."""
+    run_file.path.parent.mkdir()
+    with run_file.path.open("ab") as theirs:
+        fcntl.flock(theirs, fcntl.LOCK_EX)
+        yield lambda **record: run_file.path.write_text(json.dumps({"step": "serve", **record}))
+
+
+@pytest.fixture
+def leader():
+    """A stranger with a session of its own."""
+    with subprocess.Popen(["sleep", "60"], start_new_session=True) as child:
+        yield identify(child.pid)
+        child.kill()
 
 
 @pytest.fixture
@@ -103,8 +123,6 @@ def test_a_child_that_has_not_signed_yet_is_waited_for(run_file, tmp_path):
         f"os.pwrite({launch.RUN_FILE}, json.dumps(dict(pid=os.getpid(), started=started, step='serve')).encode(), 0);"
         "time.sleep(60)"
     )
-    import fcntl
-
     (tmp_path / "run").mkdir()
     descriptor = os.open(run_file.path, os.O_RDWR | os.O_CREAT)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -182,6 +200,49 @@ def test_a_record_of_a_reused_process_id_is_not_taken_for_the_server(run_file, b
     run_file.ask_to_stop(signal.SIGKILL)
     run_file.wait_stopped(patience=0)
     assert is_running(bystander.pid)
+
+
+def test_a_server_of_another_container_or_host_is_not_stopped_and_nobody_dies_for_it(run_file, taken, leader):
+    # Its number and start time are those of a process here.
+    taken(pid=leader.pid, started=leader.started, place="another boot and namespace")
+    assert not run_file.is_free()
+    assert run_file.running() is None
+    with pytest.raises(ConfigError, match="another container or on another host"):
+        run_file.require_here()
+    run_file.ask_to_stop(signal.SIGKILL)
+    with pytest.raises(ConfigError, match="another container or on another host"):
+        run_file.wait_stopped(patience=0)
+    assert is_running(leader.pid)
+
+
+@pytest.mark.parametrize("place", [None, process.place()])
+def test_a_stranger_that_has_the_number_of_a_server_that_cannot_be_seen_is_not_killed(
+    run_file, taken, leader, place, monkeypatch
+):
+    monkeypatch.setattr(runfile, "_DIES_WITHIN", 0.1)
+    taken(pid=leader.pid, started=leader.started - 1, **({} if place is None else {"place": place}))
+    with pytest.raises(ConfigError, match="another container or on another host"):
+        run_file.wait_stopped(patience=0)
+    assert is_running(leader.pid)
+
+
+def test_what_a_server_left_behind_in_another_container_or_on_another_host_hinders_nobody(run_file, leader):
+    run_file.path.parent.mkdir()
+    record = {"pid": leader.pid, "started": leader.started, "step": "serve", "place": "another boot and namespace"}
+    run_file.path.write_text(json.dumps(record))
+    run_file.require_here()
+    assert run_file.is_free()
+    assert not run_file.record().serves
+
+
+def test_the_open_files_of_another_container_are_not_taken_for_ours(tmp_path, monkeypatch):
+    # A file there may have the name of one here.
+    (tmp_path / "a.pid").touch()
+    with (tmp_path / "a.pid").open() as ours:
+        held = {str(tmp_path / "a.pid")}
+        assert identify(os.getpid()) in process.holding(held, ours.fileno())
+        monkeypatch.setattr(process, "pid_namespace", lambda: 1)
+        assert process.holding(held, ours.fileno()) == []
 
 
 @pytest.mark.parametrize("content", ["", "garbage", "[]", '{"pid": 1}', '{"pid": "x", "started": 1, "step": "serve"}'])

@@ -9,7 +9,9 @@ import sys
 import pytest
 
 from enrich.base.errors import ConfigError
+from enrich.base.processes import pid_namespace
 from enrich.dev import Stack, temporary_stack
+from stores.clock import boot_id
 from tests.integration.dev.stacks import StackUnderTest, assert_clear_error
 
 
@@ -156,14 +158,34 @@ with temporary_stack(quiet=True):
         assert not folder.exists()
 
 
-def test_a_temporary_stack_of_another_container_is_left_alone(only_redis, tmp_path, monkeypatch):
-    """The cache folder may be shared; that no such process is seen from here says nothing."""
+@pytest.mark.parametrize("place", [f"{boot_id()}-1", f"another-{pid_namespace()}", "1", str(pid_namespace())])
+def test_a_temporary_stack_of_another_container_or_host_is_left_alone(only_redis, tmp_path, monkeypatch, place):
+    """The cache folder may be shared; that no such process is seen from here says nothing. (The last two: folders of
+    earlier releases, whose names tell no host.)"""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    theirs = tmp_path / "enrich" / "stacks" / "1-12345-678-abc"
+    theirs = tmp_path / "enrich" / "stacks" / f"{place}-12345-678-abc"
     theirs.mkdir(parents=True)
     with temporary_stack(quiet=True):
         pass
     assert theirs.exists()
+
+
+def test_a_stack_that_runs_in_another_container_or_on_another_host_is_not_touched(new_stack, only_redis):
+    stack = new_stack()
+    handle = Stack(stack.directory)
+    handle.up()
+    run_file = handle.folder.run_file("redis")
+    ours = run_file.read_bytes()
+    state = handle.folder.load()
+    run_file.write_text(json.dumps({**json.loads(ours), "place": "another boot and namespace"}))
+    try:
+        for command in ("up", "down", "reset"):
+            arguments = ["--yes"] if command == "reset" else []
+            assert_clear_error(stack.run(command, *arguments), 2, "another container or on another host", "--dir")
+    finally:
+        run_file.write_bytes(ours)
+    assert handle.folder.load() == state
+    assert len(stack.processes()) == 1
 
 
 def test_a_frozen_command_makes_others_wait_and_not_fail(new_stack, only_redis):
