@@ -1,8 +1,10 @@
 """`enrich demo`: shows the product in a minute, on temporary servers."""
 
+import signal
 import sys
 import time
-from typing import TYPE_CHECKING, Annotated
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -27,6 +29,8 @@ def demo(
     """
     from enrich.demo import demo_world, tell_story
 
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # not under nohup
+        signal.signal(signal.SIGHUP, _hang_up)
     look_s = _GLANCE_S if quick else _LOOK_S
     began = time.monotonic()
     holds = True
@@ -44,6 +48,12 @@ def demo(
         typer.echo(f"\nThe demo's servers and programs have ended, after {seconds:.0f} s.\n{_END}")
     if not holds:
         raise typer.Exit(DIFFERENCE)
+
+
+def _hang_up(signum: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001 - the signature of a handler
+    # The terminal went away: servers and programs, which have sessions of their own, are ended as after Ctrl-C.
+    signal.signal(signum, signal.SIG_IGN)  # shell and kernel send one each: the second must not break off the unwinding
+    raise SystemExit(128 + signum)
 
 
 def _in_lines(world: "DemoWorld", look_s: float) -> bool:

@@ -1,0 +1,42 @@
+"""`enrich demo` ends what it started when its terminal goes away."""
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+_PROGRAM = """
+import contextlib, signal, sys, types
+import enrich.cli.main
+
+signal.signal(signal.SIGHUP, getattr(signal, sys.argv.pop()))
+
+@contextlib.contextmanager
+def world(quiet):
+    try:
+        yield
+    finally:
+        signal.raise_signal(signal.SIGHUP)  # the shell sends one, the kernel another
+        print("all has ended")
+
+def story(*_):
+    signal.raise_signal(signal.SIGHUP)
+    print("it goes on")
+    return []
+
+sys.modules["enrich.demo"] = types.SimpleNamespace(demo_world=world, tell_story=story)
+enrich.cli.main.main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "code", "says"),
+    [("SIG_DFL", 128 + signal.SIGHUP, ["all has ended"]), ("SIG_IGN", 0, ["it goes on", "all has ended"])],
+    ids=["in a terminal", "under nohup"],
+)
+def test_the_end_of_its_terminal_ends_the_demo_with_all_that_it_started(before, code, says):
+    done = subprocess.run(
+        [sys.executable, "-c", _PROGRAM, "demo", "--json", before], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout.splitlines()) == (code, says), done.stderr
