@@ -5,6 +5,7 @@ puts it on the workers' path. The archive contains the Python interpreter's prog
 not the standard library.
 """
 
+import errno
 import importlib.util
 import io
 import os
@@ -21,11 +22,12 @@ from typing import IO
 
 from enrich.base.errors import ConfigError, Fatal
 
-_OURS = ("enrich", "stores", "jobs", "sync_service")
+_OURS = ("enrich", "stores", "jobs", "sync_service", "edge_service", "observe_service")
 _SPARKS = frozenset({"pyspark", "py4j"})
 _LEVEL = 1
 """gzip's level: six times as fast as the default, for a file a tenth larger."""
 _LIB = f"lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages"
+_ELSEWHERE = "choose another place with --output"
 _SCRIPT = '#!/bin/sh\nexec "$(dirname "$0")/python" -m enrich "$@"\n'
 
 Progress = Callable[[int, int], None]
@@ -48,13 +50,15 @@ def package(
 ) -> Packed:
     """Writes the archive, which replaces an existing one when it is complete. `python`: the path of the interpreter on
     the hosts, of the same version as this one. `level`: of gzip. Raises ConfigError for a wrong name or path, and Fatal
-    if an installed package is broken."""
+    if an installed package is broken or the disk is full."""
     # Spark unpacks each kind in its own way; .tar and .zip lose the executable bits.
     if not target.name.endswith((".tar.gz", ".tgz")):
         raise ConfigError("the archive's name must end in .tar.gz or .tgz", where=str(target))
     folder = target.absolute().parent
     if not folder.is_dir():
         raise ConfigError("there is no such folder", where=str(folder))
+    if target.is_dir():
+        raise ConfigError("this is a folder, not a file", where=str(target), next_step=_ELSEWHERE)
     interpreter = Path(python) if python else _own_interpreter()
     if not interpreter.is_absolute():
         raise ConfigError(
@@ -64,6 +68,7 @@ def package(
     files = [*_files_of(packages), *_our_files()]
     whole = sum(source.stat().st_size for source, _ in files)
     with (
+        _disk_errors(target),
         _replacing(target) as out,
         tarfile.open(fileobj=out, mode="w:gz", compresslevel=level) as archive,
     ):
@@ -74,6 +79,22 @@ def package(
             done += source.stat().st_size
             report(done, whole)
     return Packed(target, len(files), len(packages), whole, str(interpreter))
+
+
+@contextmanager
+def _disk_errors(target: Path) -> Iterator[None]:
+    """Maps the system's errors to errors for people."""
+    folder = target.absolute().parent
+    try:
+        yield
+    except OSError as error:
+        why = error.strerror or str(error)
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise Fatal("the disk is full", where=str(folder), next_step=f"free some space, or {_ELSEWHERE}") from error
+        if error.filename is not None and Path(error.filename).parent != folder:
+            raise Fatal(f"a file to pack cannot be read: {why}", where=str(error.filename)) from error
+        what = f"the archive cannot be written: {why}"
+        raise ConfigError(what, where=str(target.absolute()), next_step=_ELSEWHERE) from error
 
 
 @contextmanager

@@ -20,6 +20,7 @@ LOOKS = """
 import json, sys
 import enrich, stores, polars, numba, rocksdict, psycopg, hiredis
 import enrich.host.process.program, enrich.stage.worker.task, sync_service
+import edge_service.ingest.program, edge_service.expel, edge_service.retrier, observe_service.program
 from importlib.metadata import version
 print(json.dumps({"prefix": sys.prefix, "files": [m.__file__ for m in (enrich, stores, polars, rocksdict)],
                   "version": version("enrich")}))
