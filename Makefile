@@ -1,9 +1,10 @@
 # Every target does all missing set-up by itself; see tools/setup.sh.
-PYTHON := .venv/bin/python
+# Not named PYTHON: make would pass it on to setup.sh, where PYTHON is the one that the user chooses.
+VENV_PYTHON := .venv/bin/python
 # Most tests wait for servers: two at a time, each worker with servers of its own. A file's tests stay together, and the
 # files in their order: by themselves, xdist would leave the longest test for the end.
 WORKERS := 2
-PYTEST = $(PYTHON) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 15
+PYTEST = $(VENV_PYTHON) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 15
 
 .PHONY: help setup quick test chaos soak check demo bench lock hooks clean
 
@@ -23,26 +24,26 @@ setup:
 	@sh tools/setup.sh
 
 check: setup
-	@$(PYTHON) tools/check.py
+	@$(VENV_PYTHON) tools/check.py
 
 quick: setup
 	@.venv/bin/ruff check --quiet .
-	@ENRICH_TEST_SEED=$(SEED) $(PYTHON) -m pytest -q -n $(WORKERS) --dist loadfile tests/unit $(ARGS)
+	@ENRICH_TEST_SEED=$(SEED) $(VENV_PYTHON) -m pytest -q -n $(WORKERS) --dist loadfile tests/unit $(ARGS)
 
 test: check
 	@ENRICH_TEST_SEED=$(SEED) $(PYTEST) $(ARGS)
 
 chaos: setup
-	@ENRICH_TEST_SOAK=$(SOAK) ENRICH_TEST_SEED=$(SEED) $(PYTHON) -m pytest -q tests/chaos/chain $(ARGS)
+	@ENRICH_TEST_SOAK=$(SOAK) ENRICH_TEST_SEED=$(SEED) $(VENV_PYTHON) -m pytest -q tests/chaos/chain $(ARGS)
 
 soak: check
 	@ENRICH_TEST_SOAK=1 ENRICH_TEST_SEED=$(SEED) $(PYTEST) $(ARGS)
 
 demo: setup
-	@$(PYTHON) -m enrich demo
+	@$(VENV_PYTHON) -m enrich demo
 
 bench: setup
-	@$(PYTHON) -m bench --all
+	@$(VENV_PYTHON) -m bench --all
 
 lock: setup
 	@sh tools/lock.sh

@@ -81,3 +81,18 @@ def test_a_python_that_cannot_make_an_environment_is_named_with_what_to_install(
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1].endswith("install its venv module (Debian: python3-venv)")
     assert not (checkout / ".venv" / ".complete").exists()
+
+
+def test_make_passes_the_python_that_one_chooses_to_setup(checkout):
+    shutil.copy(ROOT / "Makefile", checkout)
+    put_program(checkout, "java", java("21"))
+    put_program(checkout, "mine", 'case "$1" in -c) exit 0;; --version) echo Python 3.11.0;; *) exit 1;; esac')
+    done = subprocess.run(
+        [str(shutil.which("make")), "setup"],
+        cwd=checkout,
+        env={"PATH": str(checkout / "bin"), "PYTHON": "mine"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "setup: mine cannot make a virtual environment" in done.stderr
