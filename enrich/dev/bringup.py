@@ -8,6 +8,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from functools import partial
 
+from enrich.base.errors import EnrichError
 from enrich.dev.processes import interrupts
 from enrich.dev.processes.runfile import RunFile
 from enrich.dev.processes.starter import Cancelled, Died, PortTaken, Starter, disk_full, port_taken
@@ -22,6 +23,7 @@ OnStep = Callable[[str, str], None]
 _ATTEMPTS = 3  # at a first start: another program may take a port between its choice and its use
 _ROOM = 64 << 20  # a little more than a first start of all servers writes
 _UNDO_PATIENCE = 5.0
+_STOP_PATIENCE = 20.0  # as `down` has it, for a broker with many partitions
 _POLL = 0.05
 
 log = logging.getLogger(__name__)
@@ -30,18 +32,39 @@ log = logging.getLogger(__name__)
 class BringUp:
     """One call of `up`, under the stack's lock."""
 
-    def __init__(self, folder: StackFolder, state: State, servers: Sequence[Server], on_step: OnStep) -> None:
+    def __init__(
+        self,
+        folder: StackFolder,
+        state: State,
+        servers: Sequence[Server],
+        on_step: OnStep,
+        former: Server | None = None,
+    ) -> None:
+        """`former`: what one of the servers was up to now. If it runs it is stopped for that one, and started again if
+        something fails."""
         self._folder = folder
         self._state = state
         self._servers = servers
         self._on_step = on_step
+        self._former = former
+        self._added_ports: dict[str, set[str]] = {}
         self._started: list[Server] = []
         self._cancel = threading.Event()
         self._changing = threading.Lock()
 
-    def run(self, report: Report | None, *, new_ports: bool, final: bool) -> None:
-        """Returns once every server answers. On any error or signal the servers started here are stopped again."""
-        self._started = [server for server in self._servers if not self._runs(server)]
+    def run(
+        self,
+        report: Report | None,
+        *,
+        new_ports: bool,
+        final: bool,
+        complete: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Returns once every server answers and `complete`, called then, is done. On any error or signal the servers
+        started here are stopped again."""
+        former = self._former if self._former is not None and self._runs(self._former) else None
+        replaced = None if former is None else former.name
+        self._started = [server for server in self._servers if server.name == replaced or not self._runs(server)]
         # First, since it may download: nothing has started yet.
         equipped = {server.name: server.equip(report) for server in self._started}
         was_expected = {name: entry.expected for name, entry in self._state.servers.items()}
@@ -53,7 +76,11 @@ class BringUp:
         with interrupts.deferred() as signals:
             try:
                 self._save()
+                if former is not None:
+                    self._run_file(former).ask_to_stop(former.stop_signal)
+                    self._run_file(former).wait_stopped(_STOP_PATIENCE, lambda: signals.hurried)
                 self._start(equipped, signals)
+                complete()
                 signals.commit(final=final)
                 for server in self._servers:
                     entry = self._state.servers[server.name]
@@ -61,6 +88,8 @@ class BringUp:
                 self._save()
             except BaseException:
                 self._undo(was_expected, signals)
+                if former is not None:
+                    self._start_again(former, signals)
                 raise
         for server in self._started:
             if was_expected.get(server.name) and server.name in was_ready:
@@ -74,9 +103,10 @@ class BringUp:
         """Chooses the server's ports: it keeps those it has, unless they are taken and may still change."""
         entry = self._state.servers.get(server.name)
         if entry is not None and (missing := set(server.port_names) - set(entry.ports)):
-            # A listener that was added later: the known ports of the others must not change.
+            # A listener that was not there before: the known ports of the others must not change.
             chosen = ports.choose(len(missing), self._state.ports())
             entry.ports |= dict(zip(sorted(missing), chosen, strict=True))
+            self._added_ports[server.name] = missing
         if entry is None:
             self._state.servers[server.name] = entry = ServerState({}, _token(), joins=server.joins)
             entry.ports = self._choose_ports(server)
@@ -142,8 +172,19 @@ class BringUp:
         # Ports and tokens stay: data that was just created belongs to the token.
         for name, entry in self._state.servers.items():
             entry.expected = was_expected.get(name, False)
+            for port in self._added_ports.get(name, ()):
+                del entry.ports[port]
         with suppress(OSError):  # for example a full disk: the original error is the one to show
             self._save()
+
+    def _start_again(self, former: Server, signals: interrupts.Deferred) -> None:
+        on_step = partial(self._on_step, former.name)
+        log_file = self._folder.log(former.name)
+        starter = Starter(former, self._run_file(former), log_file, on_step, lambda: signals.hurried)
+        try:
+            starter.start(self._home(former), former.equip(None))
+        except (EnrichError, Cancelled, OSError) as error:
+            log.warning("%s, which ran before, could not be started again: %s", former.name, error)
 
     def _save(self) -> None:
         self._folder.save(self._state)

@@ -89,7 +89,7 @@ class Stack:
         permanently; a running broker is restarted. `brokers`: how many, from the stack's first start on; by default as
         many as it has, or one. `final`: this process only prints the result, so a signal that comes
         too late to undo the start is ignored. Raises ConfigError, Unreachable or Fatal; then nothing that this call
-        started is running any more.
+        started is running any more, and what ran before runs.
         """
         if sys.platform != "linux":
             raise ConfigError(
@@ -107,6 +107,7 @@ class Stack:
                 others = self._other_brokers(state, brokers)
                 wanted |= {server.name for server in others}
                 servers = [server for name, server in SERVERS.items() if name in wanted]
+                former = None
                 if secure or self._is_secure(state):
                     if others:
                         raise ConfigError(
@@ -114,15 +115,19 @@ class Stack:
                         )
                     servers[0] = SECURE_KAFKA
                     if not self._is_secure(state):
-                        self._stop(["kafka"])
+                        former = SERVERS["kafka"]
                 servers = [
                     replace(server, brokers=1 + len(others)) if isinstance(server, Kafka) else server
                     for server in servers
                 ]
-                BringUp(self.folder, state, servers, on_step).run(report, new_ports=new_ports, final=final)
-                if self._is_secure(state):
-                    home = self.folder.home("kafka", state)
-                    make_users(home, SECURE_KAFKA.address(home))
+
+                def complete() -> None:
+                    if self._is_secure(state):
+                        home = self.folder.home("kafka", state)
+                        make_users(home, SECURE_KAFKA.address(home))
+
+                bring_up = BringUp(self.folder, state, servers, on_step, former)
+                bring_up.run(report, new_ports=new_ports, final=final, complete=complete)
         return self._addresses(state)
 
     def down(self) -> list[str]:

@@ -1,6 +1,10 @@
 """A stack becomes secure later: its data and its addresses stay, and what is secret is for its owner alone."""
 
+import pytest
+
+from enrich.base.errors import ConfigError, Unreachable
 from enrich.dev import Stack
+from enrich.dev.processes.runfile import RunFile
 from tests.support.topics import Cluster
 
 
@@ -18,3 +22,32 @@ def test_a_running_stack_gets_the_secure_listener_and_keeps_the_rest(tmp_path):
         folder = tmp_path / "stack" / "kafka"
         secrets = [folder / "server.properties", folder / "secure" / "password"]
         assert [path.stat().st_mode & 0o077 for path in secrets] == [0, 0]
+
+
+def test_a_stack_that_cannot_become_secure_is_as_it_was(tmp_path, monkeypatch):
+    with Stack(tmp_path / "stack") as stack:
+        plain = stack.up()
+        broker = RunFile(stack.folder.run_file("kafka"))
+        before = broker.running()
+        with monkeypatch.context() as patch:
+            patch.setattr("enrich.dev.servers.kafka.Kafka.equip", _refuses(ConfigError("Java is missing")))
+            with pytest.raises(ConfigError, match="Java is missing"):
+                stack.up(secure=True)
+        assert broker.running() == before, "what can be checked before is checked before the broker stops"
+        cluster = Cluster({"bootstrap.servers": plain.bootstrap_servers})
+        cluster.topics.create("kept")
+        cluster.produce_ids("kept", range(10))
+        with monkeypatch.context() as patch:
+            patch.setattr("enrich.dev.stack.make_users", _refuses(Unreachable("no users")))
+            with pytest.raises(Unreachable, match="no users"):
+                stack.up(secure=True)
+        assert stack.addresses() == plain
+        assert set(cluster.ids("kept")) == set(range(10))
+        assert stack.up() == plain
+
+
+def _refuses(error):
+    def refuse(*_):
+        raise error
+
+    return refuse
