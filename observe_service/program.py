@@ -75,7 +75,7 @@ class Watch:
             )
         self.history = History(observe.loss.keep // timedelta(days=1) + 1)
         self.board = Board()
-        self.nodes = NodesWatch([*programs_of(pipeline)], bounds_of(pipeline))
+        self.nodes = NodesWatch(pipeline.name, [*programs_of(pipeline)], bounds_of(pipeline))
         self.watchers = Watchers()
         self._causes = {way.name: MinuteCauses(way.name, observe.loss.alarm) for way in self.observer.observation.ways}
         self._lock = threading.Lock()

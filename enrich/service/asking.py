@@ -2,6 +2,7 @@
 
 import http.client
 import json
+from http import HTTPStatus
 from typing import Any
 
 _LOCAL = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104 - compared, not listened on
@@ -13,15 +14,33 @@ def reached_at(listen: str) -> tuple[str, int]:
     return _LOCAL.get(host, host), int(port)
 
 
-def status_at(listen: str, patience_s: float, most_bytes: int | None = None) -> dict[str, Any]:
-    """What its `/status` says. Raises OSError, ValueError and http.client.HTTPException."""
+def status_at(listen: str, pipeline: str, patience_s: float, most_bytes: int | None = None) -> dict[str, Any]:
+    """What its `/status` says. Raises OSError if nothing answers, and ValueError if what answers is no program of this
+    pipeline: another one may have the same address."""
     host, port = reached_at(listen)
     connection = http.client.HTTPConnection(host.strip("[]"), port, timeout=patience_s)
     try:
         connection.request("GET", "/status")
-        answer = json.loads(connection.getresponse().read(most_bytes))
+        answer = connection.getresponse()
+        if answer.status != HTTPStatus.OK:
+            raise ValueError(f"its answer is HTTP {answer.status}")
+        content = answer.read(most_bytes)
+    except OSError:  # also where http.client makes it an HTTPException: the connection was closed before an answer
+        raise
+    except http.client.HTTPException as error:
+        raise ValueError("its answer is not whole, or not HTTP") from error
     finally:
         connection.close()
-    if not isinstance(answer, dict):
-        raise ValueError("it answers something else than a status")
-    return answer
+    return _of_pipeline(pipeline, content)
+
+
+def _of_pipeline(pipeline: str, content: bytes) -> dict[str, Any]:
+    try:
+        said = json.loads(content)
+    except ValueError:
+        said = None
+    if not isinstance(said, dict) or not isinstance(said.get("pipeline"), str):
+        raise ValueError("its answer is no status of a pipeline's program")
+    if said["pipeline"] != pipeline:
+        raise ValueError(f"it is of the pipeline {said['pipeline']!r}, not of {pipeline!r}")
+    return said

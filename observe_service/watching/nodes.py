@@ -1,6 +1,5 @@
 """Asks the pages of a pipeline's programs how they are, every few seconds, each in turn of its own."""
 
-import http.client
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -50,8 +49,12 @@ def programs_of(pipeline: Pipeline) -> Iterator[Asked]:
 class NodesWatch:
     """A program that does not answer says nothing: it may run on another host."""
 
-    def __init__(self, programs: Sequence[Asked], bounds_ms: Mapping[str, int] | None = None) -> None:
-        """`bounds_ms`: how old the answers of a table may be, by its name."""
+    def __init__(self, pipeline: str, programs: Sequence[Asked], bounds_ms: Mapping[str, int] | None = None) -> None:
+        """`pipeline`: its name. What programs of others say does not count.
+
+        `bounds_ms`: how old the answers of a table may be, by its name.
+        """
+        self._pipeline = pipeline
         self._bounds_ms = bounds_ms or {}
         self._programs = [program for program in programs if not program.address.endswith(":0")]
         self._answers: dict[str, Mapping[str, Any]] = {}
@@ -106,8 +109,8 @@ class NodesWatch:
     def _run(self, program: Asked) -> None:
         while not self._stopping.is_set():
             try:
-                answer = status_at(program.address, _PATIENCE_S, _MOST_BYTES)
-            except (OSError, ValueError, http.client.HTTPException) as error:
+                answer = status_at(program.address, self._pipeline, _PATIENCE_S, _MOST_BYTES)
+            except (OSError, ValueError) as error:
                 with self._lock:
                     self._failed.setdefault(program.name, (time.time(), str(error) or type(error).__name__))
             else:

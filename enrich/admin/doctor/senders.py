@@ -1,17 +1,15 @@
 """Checks what ingest needs on this host: its certificates, its ports, and the tokens of its senders."""
 
-import http.client
-import json
 import re
 import socket
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import closing
 from pathlib import Path
 
 from enrich.admin.doctor.verdict import Verdict, bad, good, warning
 from enrich.base.errors import ConfigError
 from enrich.config import Ingest, Pipeline
+from enrich.service.asking import status_at
 from enrich.service.certificates import ends_at
 
 _DAY_S = 86_400.0
@@ -79,16 +77,10 @@ def _why_not_free(listen: str) -> str | None:
 
 def _held_by_ingest(pipeline: Pipeline, deadline_s: float) -> set[str]:
     """The ports on which the ingest that runs on this host takes events of this pipeline."""
-    host, _, port = pipeline.pages.ingest.rpartition(":")
-    host = {"0.0.0.0": "127.0.0.1", "[::]": "::1"}.get(host, host).strip("[]")  # noqa: S104 - compared, not listened on
     try:
-        with closing(http.client.HTTPConnection(host, int(port), timeout=deadline_s)) as connection:
-            connection.request("GET", "/status")
-            status = json.loads(connection.getresponse().read())
-        if status["pipeline"] != pipeline.name:
-            return set()
+        status = status_at(pipeline.pages.ingest, pipeline.name, deadline_s)
         addresses = [str(route["details"]["address"]) for route in status["routes"]]
-    except (OSError, ValueError, KeyError, TypeError, http.client.HTTPException):
+    except (OSError, ValueError, KeyError, TypeError):
         return set()
     return {found[1] for address in addresses if (found := re.match(r"https?://.*:([0-9]+)/", address))}
 

@@ -34,8 +34,8 @@ def status(config: ConfigFile, json: AsJson = False) -> None:
 
     Example: enrich expel status -c pipeline.yaml
     """
-    pages = loaded_with("expel", config).pages
-    show_routes(Program("expel", pages.expel, "pages.expel"), as_json=json)
+    pipeline = loaded_with("expel", config)
+    show_routes(Program("expel", pipeline.name, pipeline.pages.expel, "pages.expel"), as_json=json)
 
 
 Route = Annotated[str, typer.Argument(metavar="ROUTE", help="A route under expel.")]

@@ -25,5 +25,5 @@ def status(config: ConfigFile, json: AsJson = False) -> None:
 
     Example: enrich ingest status -c pipeline.yaml
     """
-    pages = loaded_with("ingest", config).pages
-    show_routes(Program("ingest", pages.ingest, "pages.ingest"), as_json=json)
+    pipeline = loaded_with("ingest", config)
+    show_routes(Program("ingest", pipeline.name, pipeline.pages.ingest, "pages.ingest"), as_json=json)

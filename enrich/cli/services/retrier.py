@@ -27,8 +27,10 @@ def status(config: ConfigFile, json: AsJson = False) -> None:
 
     Example: enrich retrier status -c pipeline.yaml
     """
-    pages = loaded_with("expel", config).pages
-    show_routes(Program("retrier", pages.retrier, "pages.retrier"), as_json=json, show=_print_pauses)
+    pipeline = loaded_with("expel", config)
+    show_routes(
+        Program("retrier", pipeline.name, pipeline.pages.retrier, "pages.retrier"), as_json=json, show=_print_pauses
+    )
 
 
 def _print_pauses(routes: list[dict[str, Any]]) -> None:

@@ -1,6 +1,5 @@
 """What `status` commands share: they ask the page of a program that runs on this host, and show its routes."""
 
-import http.client
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +26,7 @@ class Program:
 
     name: str
     """As in `enrich NAME run`."""
+    pipeline: str
     listen: str
     listen_key: str
     """The key of the configuration that the address is from."""
@@ -43,9 +43,9 @@ def loaded_with(section: str, config: Path) -> "Pipeline":
 
 
 def show_routes(program: Program, *, as_json: bool, show: Callable[[list[dict[str, Any]]], None] | None = None) -> None:
-    """Exits with 1 if a route is not running. Raises Unreachable if the program does not answer. `show`: shows routes
-    to people otherwise than as one line each."""
-    routes = ask(program)["routes"]
+    """Exits with 1 if a route is not running. Raises Unreachable if the program does not answer, or another one does.
+    `show`: shows routes to people otherwise than as one line each."""
+    routes = _routes(program)
     if as_json:
         for route in routes:
             print_json(route)
@@ -55,8 +55,8 @@ def show_routes(program: Program, *, as_json: bool, show: Callable[[list[dict[st
         raise typer.Exit(DIFFERENCE)
 
 
-def ask(program: Program) -> dict[str, Any]:
-    """What the program's `/status` says."""
+def _routes(program: Program) -> list[dict[str, Any]]:
+    """What its page says of them."""
     if program.listen.endswith(":0"):
         raise ConfigError(
             "the port 0 stands for any free one: nobody can ask there",
@@ -64,13 +64,22 @@ def ask(program: Program) -> dict[str, Any]:
             next_step="give the page a port, or ask where the program's log says that it listens",
         )
     try:
-        return status_at(program.listen, _ANSWER_S)
-    except (OSError, ValueError, http.client.HTTPException) as error:
+        routes = status_at(program.listen, program.pipeline, _ANSWER_S).get("routes")
+        if not isinstance(routes, list) or not all(isinstance(route, dict) for route in routes):
+            raise ValueError("its status names no routes")
+    except OSError as error:
         raise Unreachable(
-            f"nothing answers: {getattr(error, 'strerror', None) or error}",
+            f"nothing answers: {error.strerror or error}",
             where=program.listen,
             next_step=f"start it with `enrich {program.name} run -c FILE`, or ask on the host where it runs",
         ) from error
+    except ValueError as error:
+        raise Unreachable(
+            f"another program than {program.name} answers: {error}",
+            where=program.listen,
+            next_step=f"stop that program, or choose another address under {program.listen_key}",
+        ) from error
+    return routes
 
 
 def _print_people(routes: list[dict[str, Any]]) -> None:

@@ -97,6 +97,6 @@ def status(config: ConfigFile, json: AsJson = False) -> None:
 
     Example: enrich sync status -c pipeline.yaml
     """
-    section = loaded_with("sync", config).sync
-    assert section is not None  # noqa: S101 - it is there
-    show_routes(Program("sync", section.listen, "sync.listen"), as_json=json)
+    pipeline = loaded_with("sync", config)
+    assert pipeline.sync is not None  # noqa: S101 - it is there
+    show_routes(Program("sync", pipeline.name, pipeline.sync.listen, "sync.listen"), as_json=json)

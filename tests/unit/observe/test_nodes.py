@@ -15,7 +15,7 @@ from tests.support.waiting import wait_until
 def causes(table: dict[str, Any], bounds_ms: dict[str, int]) -> list[tuple[str, str]]:
     said = json.dumps({"pipeline": "p", "tables": {"users": table}}).encode()
     with ScriptedEndpoint(answers(200, said)) as endpoint:
-        watch = NodesWatch([Asked("agent", f"127.0.0.1:{endpoint.port}")], bounds_ms)
+        watch = NodesWatch("p", [Asked("agent", f"127.0.0.1:{endpoint.port}")], bounds_ms)
         watch.start()
         wait_until(lambda: watch.shown()[0]["answers"], what="an answer")
         watch.stop()
@@ -47,3 +47,14 @@ def test_a_table_that_is_behind_is_told(age_ms: int | None, bounds_ms: dict[str,
 def test_of_a_table_that_is_not_ready_just_that_is_told() -> None:
     table = {"ready": False, "reason": "the topic is gone", "complete_through": 0}
     assert [key for key, _ in causes(table, {"users": 1})] == ["table/users"]
+
+
+def test_a_program_of_another_pipeline_at_the_address_is_no_answer() -> None:
+    said = json.dumps({"pipeline": "other", "tables": {}}).encode()
+    with ScriptedEndpoint(answers(200, said)) as endpoint:
+        watch = NodesWatch("p", [Asked("agent", f"127.0.0.1:{endpoint.port}")])
+        watch.start()
+        wait_until(lambda: watch.shown()[0]["why"] or watch.shown()[0]["answers"], what="an answer")
+        watch.stop()
+    assert not watch.shown()[0]["answers"]
+    assert "of the pipeline 'other'" in watch.shown()[0]["why"]
