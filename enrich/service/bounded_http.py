@@ -32,6 +32,8 @@ class BoundedServer(ThreadingTCPServer):
         self._open: dict[socket.socket, float] = {}
         """When each connection was accepted, the oldest first."""
         self._lock = threading.Lock()
+        # The base class opens the socket with this, and has one value for all addresses.
+        self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         super().__init__(address, handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:

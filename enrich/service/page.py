@@ -48,8 +48,9 @@ class HandlerServer:
 
     @property
     def address(self) -> str:
+        """As it stands in a URL: an IPv6 address in brackets."""
         host, port = self._server.server_address[:2]
-        return f"{host!s}:{port}"
+        return f"[{host!s}]:{port}" if ":" in str(host) else f"{host!s}:{port}"
 
     def close(self) -> None:
         self._server.shutdown()
@@ -67,7 +68,7 @@ class PageServer(HandlerServer):
 def serve_page(address: str, port: int, page: Page, next_step: str) -> PageServer | None:
     """None if the port is taken or cannot be opened: that is logged with `next_step`, and the program goes on."""
     try:
-        return PageServer(address, port, page)
+        return PageServer(address.strip("[]"), port, page)
     except OSError as error:
         reason = f"{address}:{port}: {error.strerror or error}; {next_step}"
         _log.warning("the metrics port cannot be opened", extra={"reason": reason})

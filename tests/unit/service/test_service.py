@@ -8,7 +8,9 @@ import pytest
 
 from enrich.base.backoff import Backoff
 from enrich.base.errors import ConfigError, EnrichError, Fatal, Fenced, Retryable, WouldLoseData
+from enrich.service.asking import status_at
 from enrich.service.meters import Meter
+from enrich.service.page import Page, serve_page
 from enrich.service.routes import RouteKind, RouteState, RouteStatus
 from enrich.service.service import Service
 from enrich.service.status import Program, exposition, serve_status
@@ -169,5 +171,27 @@ def test_an_instance_that_could_take_over_is_ready(state: RouteState, code: int)
         connection.request("GET", "/readyz")
         assert connection.getresponse().status == code
         connection.close()
+    finally:
+        server.close()
+
+
+@pytest.mark.parametrize("host", ["[::1]", "[::]", "127.0.0.1"])
+def test_a_page_listens_on_addresses_of_both_families(host: str) -> None:
+    listen = f"{host}:0"
+    server = serve_status(Service([Scripted("a")]), Program("sync", "p", listen, "sync.listen"))
+    try:
+        assert server.address.startswith(f"{host}:")
+        assert [route["name"] for route in status_at(server.address, "p", 30)["routes"]] == ["a"]
+    finally:
+        server.close()
+
+
+@pytest.mark.parametrize("address", ["::1", "[::1]"])
+def test_a_metrics_port_listens_on_an_ipv6_address_with_and_without_brackets(address: str) -> None:
+    page = Page(metrics=lambda: b"", status=lambda: {"pipeline": "p"})
+    server = serve_page(address, 0, page, "choose another one")
+    assert server is not None
+    try:
+        assert status_at(server.address, "p", 30) == {"pipeline": "p"}
     finally:
         server.close()
