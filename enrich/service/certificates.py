@@ -39,6 +39,13 @@ def ends_at(certificate: Path, key: Path) -> float:
             where=str(certificate),
             next_step="correct cert_file: it needs a certificate for servers",
         ) from error
+    except ssl.SSLError as error:  # such as NO_SHARED_CIPHER: of some kinds of keys clients offer nothing
+        reason = (error.reason or str(error)).lower().replace("_", " ")
+        raise ConfigError(
+            f"the certificate cannot be used, no connection comes about with it: {reason}",
+            where=str(certificate),
+            next_step="correct cert_file: all clients take an RSA key, or an elliptic one of P-256",
+        ) from error
     return float(ssl.cert_time_to_seconds(str(peer["notAfter"])))
 
 

@@ -91,14 +91,13 @@ class _Route:
         silent = []
         answers = False
         for family, address in places:
-            with socket.socket(family, socket.SOCK_STREAM) as plain:
-                plain.settimeout(self.deadline_s)
-                try:
-                    plain.connect(address)
-                except OSError as error:
-                    why = (error.strerror or "no connection in time").lower()
-                    silent.append(f"{address[0]} ({why})")
-                    continue
+            try:
+                plain = self._connected(family, address)
+            except OSError as error:
+                why = (error.strerror or "no connection in time").lower()
+                silent.append(f"{address[0]} ({why})")
+                continue
+            with plain:
                 found = list(self._of_connection(target, plain, tls))
             answers = answers or not any(verdict.level == "bad" for verdict in found)
             yield from found
@@ -111,6 +110,17 @@ class _Route:
             yield self._warning(f"{port} takes no connection at {', '.join(silent)}", "ask the endpoint's owner")
         if answers:
             yield good("endpoints", f"route {self.name}: {target.host} takes connections")
+
+    def _connected(self, family: int, address: Any) -> socket.socket:
+        """Raises OSError, also for an address of a family that this host does not have."""
+        plain = socket.socket(family, socket.SOCK_STREAM)
+        plain.settimeout(self.deadline_s)
+        try:
+            plain.connect(address)
+        except OSError:
+            plain.close()
+            raise
+        return plain
 
     def _of_connection(self, target: Target, plain: socket.socket, tls: ssl.SSLContext | None) -> Iterator[Verdict]:
         """TLS, as far as it goes without a request."""

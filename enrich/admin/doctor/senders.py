@@ -65,13 +65,13 @@ def _of_ports(pipeline: Pipeline, deadline_s: float) -> Iterator[Verdict]:
 def _why_not_free(listen: str) -> str | None:
     host, _, port = listen.rpartition(":")
     host = host.strip("[]")
-    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
+    try:
+        with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind((host, int(port)))
             probe.listen(1)
-        except OSError as error:
-            return error.strerror or str(error)
+    except OSError as error:  # also for an address of a family that this host does not have
+        return error.strerror or str(error)
     return None
 
 

@@ -8,6 +8,7 @@ import pytest
 from enrich.admin.doctor.endpoints import of_endpoints
 from tests.support.commands import enrich, lines
 from tests.support.scripted_endpoint import PEM, ScriptedEndpoint, server_tls
+from tests.support.without_ipv6 import SocketWithoutIPv6
 from tests.unit.config.helpers import load_data
 
 AUTHORITY = str(PEM / "authority.pem")
@@ -88,6 +89,19 @@ def test_what_would_keep_requests_from_arriving_is_bad(url, settings, reason):
     assert level == "bad"
     assert what.startswith(reason)
     assert not any(secret in what for secret in ("pass@", "to ken"))
+
+
+def test_an_address_of_a_family_that_this_host_does_not_have_is_silent(monkeypatch):
+    with ScriptedEndpoint() as endpoint:
+        both = [
+            (socket.AF_INET6, socket.SOCK_STREAM, 6, "", ("::1", endpoint.port, 0, 0)),
+            (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", endpoint.port)),
+        ]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: both)
+        monkeypatch.setattr(socket, "socket", SocketWithoutIPv6)
+        told = found(f"http://both.example:{endpoint.port}/")
+    assert [level for level, _ in told] == ["warning", "good"]
+    assert "takes no connection at ::1 (address family not supported by protocol)" in told[0][1]
 
 
 def test_an_endpoint_that_is_silent_is_bad_after_the_deadline():

@@ -1,6 +1,8 @@
 """`enrich doctor` finds what would keep ingest from starting, or make it unsafe, before it is started."""
 
+import socket
 import ssl
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from enrich.config import load
 from enrich.service.certificates import ends_at
 from tests.support.commands import enrich, lines
 from tests.support.ingesting import running, write_config
+from tests.support.without_ipv6 import SocketWithoutIPv6
 
 PEM = Path(__file__).parent / "pem"
 STRONG = "0f4c9a1e77d25b38c6aa90431d"
@@ -56,6 +59,21 @@ def test_a_certificate_is_good_until_two_weeks_before_its_end(config):
 def test_a_pair_that_cannot_be_used_is_bad(config, certificate, key, reason):
     ((level, what),) = verdicts(config(with_certificate(certificate, key)), "certificates")
     assert (level, reason in what) == ("bad", True), what
+
+
+def test_a_key_that_no_sender_can_agree_with_is_bad(tmp_path, config):
+    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:secp256k1", "-nodes"]
+    names = ["-subj", "/CN=127.0.0.1", "-keyout", tmp_path / "curve.key", "-out", tmp_path / "curve.pem"]
+    subprocess.run([*command, *names], check=True, capture_output=True)
+    pair = f"{{cert_file: {tmp_path}/curve.pem, key_file: {tmp_path}/curve.key}}"
+    ((level, what),) = verdicts(config(f"topic: t, format: json, tls: {pair}"), "certificates")
+    assert (level, "no shared cipher" in what) == ("bad", True), what
+
+
+def test_an_address_of_a_family_that_this_host_does_not_have_is_bad(config, monkeypatch):
+    monkeypatch.setattr(socket, "socket", SocketWithoutIPv6)
+    ((level, what),) = verdicts(config("listen: '[::1]:8080', topic: t, format: json"), "ports")
+    assert (level, what.endswith("Address family not supported by protocol")) == ("bad", True), what
 
 
 def test_tokens_that_are_weak_or_cannot_be_sent_are_named_by_number_alone(config):
