@@ -98,7 +98,7 @@ class _Route:
                 silent.append(f"{address[0]} ({why})")
                 continue
             with plain:
-                found = list(self._of_connection(target, plain, tls))
+                found = list(self._of_connection(target, address[0], plain, tls))
             answers = answers or not any(verdict.level == "bad" for verdict in found)
             yield from found
         port = f"port {target.port} of {target.name}"
@@ -122,11 +122,12 @@ class _Route:
             raise
         return plain
 
-    def _of_connection(self, target: Target, plain: socket.socket, tls: ssl.SSLContext | None) -> Iterator[Verdict]:
+    def _of_connection(
+        self, target: Target, ip: str, plain: socket.socket, tls: ssl.SSLContext | None
+    ) -> Iterator[Verdict]:
         """TLS, as far as it goes without a request."""
         if tls is None:
             return
-        ip = plain.getpeername()[0]
         try:
             with tls.wrap_socket(plain, server_hostname=target.name.partition("%")[0]) as shown:
                 certificate = shown.getpeercert() or {}

@@ -1,6 +1,8 @@
 """`enrich doctor` finds what is wrong with an endpoint before the first event does, and sends it nothing."""
 
+import select
 import socket
+import struct
 from typing import Any
 
 import pytest
@@ -111,6 +113,29 @@ def test_an_endpoint_that_is_silent_is_bad_after_the_deadline():
         port = listener.getsockname()[1]
         told = found(f"https://127.0.0.1:{port}/", deadline_s=0.3)
     assert told == [("bad", "TLS with 127.0.0.1 at 127.0.0.1: no answer in time")]
+
+
+# `wrap_socket` leaves a socket that is closed already to the garbage collector.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_endpoint_that_resets_connections_at_once_is_bad(monkeypatch):
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+
+        class ResetAtOnce(socket.socket):
+            def connect(self, address):
+                super().connect(address)
+                there, _ = listener.accept()
+                there.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                there.close()
+                arrived = select.poll()
+                arrived.register(self, 0)
+                assert arrived.poll(30_000)
+
+        port = listener.getsockname()[1]
+        monkeypatch.setattr(socket, "socket", ResetAtOnce)
+        told = found(f"https://127.0.0.1:{port}/")
+    assert [(level, what.partition(": ")[0]) for level, what in told] == [("bad", "TLS with 127.0.0.1 at 127.0.0.1")]
 
 
 def test_an_encrypted_key_is_bad_and_nobody_is_asked_for_its_password():
