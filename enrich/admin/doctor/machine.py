@@ -1,7 +1,9 @@
 """Checks of this machine: programs, memory, and the disk of the stores."""
 
+import errno
 import os
 import platform
+import stat
 import tempfile
 import time
 from collections.abc import Iterator
@@ -50,18 +52,22 @@ def of_memory(pipeline: Pipeline) -> Verdict:
 
 
 def of_state_dir(pipeline: Pipeline) -> Iterator[Verdict]:
+    """Of one that does not exist yet, the place is checked where it will be made: doctor makes nothing."""
     folder = Path(pipeline.state_dir)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        system = _file_system(folder)
+        there = _nearest(folder)
+        system = _file_system(there)
+        lies = "is on" if there == folder else "will be made at the first start, on"
         if any(system.startswith(kind) for kind in _NETWORK):
-            yield bad("state_dir", f"{folder} is on {system}, a network file system", "set state_dir to a local disk")
+            what = f"{folder} {lies} {system}, a network file system"
+            yield bad("state_dir", what, "set state_dir to a local disk")
         elif system in ("tmpfs", "ramfs"):
-            yield warning("state_dir", f"{folder} is in memory ({system})", "use a disk: else rows take memory twice")
+            what = f"{folder} {lies} {system}, which is in memory"
+            yield warning("state_dir", what, "use a disk: else rows take memory twice")
         else:
-            yield good("state_dir", f"{folder} is on {system}")
-        yield _free(folder)
-        yield _speed(folder)
+            yield good("state_dir", f"{folder} {lies} {system}")
+        yield _free(there)
+        yield _speed(there)
     except OSError as error:
         yield bad("state_dir", f"{folder} cannot be used: {error.strerror}", "correct state_dir, or its permissions")
 
@@ -93,6 +99,15 @@ def of_agents(pipeline: Pipeline) -> Iterator[Verdict]:
         if other is not None:
             what = f"process {other.pid} is the agent of {folder}, of another configuration or release"
             yield warning("orphan_agents", what, "it ends automatically after agent.linger; or end that process")
+
+
+def _nearest(folder: Path) -> Path:
+    """The folder, or the nearest above it that exists. Raises OSError if what exists there is no directory."""
+    # A link to nothing counts as existing: no directory can be made in its place.
+    there = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
+    if not stat.S_ISDIR(there.stat().st_mode):
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(there))
+    return there
 
 
 def _free(folder: Path) -> Verdict:

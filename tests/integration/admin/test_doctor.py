@@ -4,6 +4,8 @@ import psycopg
 import pytest
 import redis
 
+from enrich.admin.doctor.machine import of_state_dir
+from enrich.config import load
 from enrich.kafka import DeliveringProducer
 from tests.support.commands import enrich, lines
 
@@ -75,20 +77,41 @@ def test_a_password_that_redis_never_looks_at_is_a_warning(write_config, stack):
     assert "not-asked-for" not in done.stdout
 
 
-@pytest.fixture
-def wrong_state_dir(tmp_path):
-    (tmp_path / "file").touch()
+def config_with_state_dir(tmp_path, state_dir):
     path = tmp_path / "pipeline.yaml"
     path.write_text(
-        f"name: wrong\nkafka: {{bootstrap_servers: '127.0.0.1:1'}}\nstate_dir: {tmp_path}/file/state\n"
+        f"name: wrong\nkafka: {{bootstrap_servers: '127.0.0.1:1'}}\nstate_dir: {state_dir}\n"
         "tables: {users: {topic: users, format: json, columns: 'plan string'}}\n"
     )
     return path
 
 
+@pytest.fixture
+def wrong_state_dir(tmp_path):
+    (tmp_path / "file").touch()
+    return config_with_state_dir(tmp_path, tmp_path / "file" / "state")
+
+
 def test_a_state_dir_that_cannot_be_is_bad(wrong_state_dir):
     found = verdicts(enrich("doctor", "-c", wrong_state_dir, "--deadline", "1", "--json"))
     assert (found["state_dir"], found["agent"]) == (["bad"], ["good"])
+
+
+def test_a_state_dir_that_is_not_there_yet_is_not_made_and_its_place_is_checked(tmp_path):
+    path = config_with_state_dir(tmp_path, tmp_path / "parent" / "state")
+    done = enrich("doctor", "-c", path, "--deadline", "1", "--json")
+    ((level, what, _),) = of_check(done, "state_dir")
+    assert level != "bad" and "will be made at the first start" in what
+    assert {"disk_space", "disk_speed"} <= set(verdicts(done))
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_state_dir_that_is_a_file_or_a_link_to_nothing_is_bad(tmp_path):
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "nothing")
+    for name, reason in {"file": "Not a directory", "link": "No such file or directory"}.items():
+        (found,) = of_state_dir(load(config_with_state_dir(tmp_path, tmp_path / name)))
+        assert (found.level, reason in found.what) == ("bad", True), found.what
 
 
 @pytest.mark.parametrize(
