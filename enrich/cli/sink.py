@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
@@ -142,8 +142,12 @@ def _opened(path: Path | None) -> Iterator[TextIO | None]:
         file = path.open("a", encoding="utf-8", buffering=1 << 20)
     except OSError as error:
         raise ConfigError(f"cannot write to {path}: {error.strerror}", where="--out") from None
-    with file:
+    try:
         yield file
+    finally:
+        # Closing tries to write again what could not be written. The receiver's `flush` has said why.
+        with suppress(OSError):
+            file.close()
 
 
 def _in_json(receiver: "Receiver") -> Callable[[], None]:

@@ -4,6 +4,7 @@ import base64
 import gzip
 import http.client
 import json
+import re
 import signal
 import socket
 import ssl
@@ -263,6 +264,19 @@ def test_a_port_that_is_taken_is_told():
         taken.listen()
         done = enrich("dev", "sink", "--listen", f"127.0.0.1:{taken.getsockname()[1]}")
     assert (done.returncode, "choose another port" in done.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("json_lines", [["--json"], []], ids=["machines", "people"])
+def test_a_full_disk_under_out_is_told(json_lines):
+    with enrich_process("dev", "sink", "--listen", "127.0.0.1:0", "--out", "/dev/full", *json_lines) as process:
+        (port,) = re.findall(r"http://127\.0\.0\.1:([0-9]+)", first_line(process))[:1]
+        with closing(http.client.HTTPConnection("127.0.0.1", int(port), timeout=GUARD_S)) as connection:
+            connection.request("POST", "/a", "{}")
+            connection.getresponse().read()
+        _, errors = process.communicate(timeout=GUARD_S)
+    assert process.returncode == 2, errors
+    assert "cannot write what came: No space left on device" in errors and "--out /dev/full" in errors
+    assert "Traceback" not in errors
 
 
 def test_people_read_one_line_and_ctrl_c_ends_it():
