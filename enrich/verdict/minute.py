@@ -3,7 +3,7 @@
 import base64
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
@@ -229,6 +229,20 @@ def _hop_in(found: Any) -> HopVerdict:
         names=names,
         more={str(fate): int(count) for fate, count in found.get("more", {}).items()},
     )
+
+
+def with_fewer_names(verdict: MinuteVerdict) -> MinuteVerdict | None:
+    """With half of its names, for a record that was too large; `more` counts the others. None: it names nothing."""
+    if not any(ranges for hop in verdict.hops for ranges in hop.names.values()):
+        return None
+    return replace(verdict, hops=[_halved(hop) for hop in verdict.hops])
+
+
+def _halved(hop: HopVerdict) -> HopVerdict:
+    kept = {fate: ranges[: len(ranges) // 2] for fate, ranges in hop.names.items()}
+    left_out = {fate: len(origins_of(ranges[len(kept[fate]) :])) for fate, ranges in hop.names.items()}
+    more = {fate: hop.more.get(fate, 0) + left_out.get(fate, 0) for fate in {**hop.more, **left_out}}
+    return replace(hop, names=kept, more=more)
 
 
 def named(origins: Origins, most: int | None = MOST_NAMES) -> tuple[Sequence[str], int]:

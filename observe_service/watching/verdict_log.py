@@ -3,22 +3,25 @@
 import json
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
+from functools import partial
 from itertools import count
 from typing import NamedTuple, TypeVar
 
 import msgspec
-from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaException, Message
+from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaException, Message, Producer
 
 from enrich.base.errors import BadRecord, EnrichError
 from enrich.kafka import Connection, Topics, new_producer, read_topic
+from enrich.kafka.clients.ending import discard, is_over, serve
 from enrich.kafka.clients.errors import mapped
 from enrich.tally import Node, NodeKind, Origins
 from enrich.tally.origins import Place
 from enrich.verdict import MinuteVerdict, decoded, encoded, key_of
-from enrich.verdict.minute import named, origins_of, range_of
+from enrich.verdict.minute import named, origins_of, range_of, with_fewer_names
 from enrich.verdict.summary import Summary, read_summary
 from enrich.verdict.topic import ACTION, ALARM, CHECKPOINT, CLOCK, is_verdict, settings_of
 from observe_service.alarms.board import Action, Alarm
@@ -29,6 +32,8 @@ _log = logging.getLogger("enrich.observe")
 
 _MOST_PLACED = 5_000
 """Ranges in a checkpoint. Of what is beyond a repeat may count as late."""
+_TURN_S = 0.1
+_TOO_LARGE = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)
 
 
 @dataclass(frozen=True)
@@ -59,23 +64,28 @@ class VerdictLog:
         self._topic = topic
         self._keep = keep
         self._clock = clock
-        self._producer = new_producer(writing, **{"linger.ms": 20, "message.timeout.ms": 10_000})
+        self._writing = writing
+        self._producer = self._new_producer()
+        self._is_broken = False
+        """Whether the producer can do nothing any more."""
         self._left: dict[bytes, _Record] = {}
         """To be written, or once more."""
         self._under_way: dict[bytes, _Record] = {}
-        """Not acknowledged yet."""
+        """Not acknowledged yet by this producer."""
+        self._too_large: set[bytes] = set()
+        """Keys of what cannot be written as it is, and cannot be made smaller."""
         self._numbers = count()
         self._due: tuple[int, bytes] | None = None
         """A checkpoint, and the number of the first record that need not be there before it."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self.trouble: str | None = None
+        """Why something cannot be written now."""
 
     def begin(self) -> None:
         """Makes the topic, and asks for the brokers' time."""
         self._topics.ensure(self._topic, partitions=1, config=settings_of(self._keep))
         self._put(CLOCK, b"{}")
-        self.push()
-        self._producer.flush(10)
+        self._wait(10)
 
     def read(self, since_minute: int, tell: Callable[[Sequence[Summary]], None] = lambda _: None) -> "Written":
         """All of it, with the verdicts from that minute on. `tell`: is told of all verdicts as they are read; of each
@@ -131,7 +141,8 @@ class VerdictLog:
         self.push()
 
     def push(self) -> None:
-        self._producer.poll(0)
+        """For any thread. Raises nothing: what goes wrong is in `trouble`."""
+        self._serve(0)
         with self._lock:
             if self._due is not None and not self._is_any_before(self._due[0]):
                 self._left[CHECKPOINT] = _Record(*self._due)
@@ -140,30 +151,90 @@ class VerdictLog:
             self._under_way |= due
             for key in due:
                 del self._left[key]
+            producer = self._producer
+        is_smaller = False
         for key, record in due.items():
             try:
-                self._producer.produce(self._topic, record.value, key, on_delivery=self._reported)
-            except (BufferError, KafkaException):
-                self._back(key)
+                producer.produce(self._topic, record.value, key, on_delivery=partial(self._reported, producer))
+            except BufferError:
+                self._refused(producer, KafkaError(KafkaError._QUEUE_FULL), key)
+            except KafkaException as exception:
+                is_smaller |= self._refused(producer, exception.args[0], key)
+        if is_smaller:  # now: in a second there may be a newer one, as large as this was
+            self.push()
 
     def close(self) -> None:
-        self.push()
-        self._producer.flush(5)
+        """Waits a moment for what is not acknowledged."""
+        self._wait(5)
 
-    def _reported(self, error: KafkaError | None, message: Message) -> None:
+    def _wait(self, seconds: float) -> None:
+        end_s = time.monotonic() + seconds
+        self.push()
+        while (self._left or self._under_way) and time.monotonic() < end_s:
+            self._serve(_TURN_S)
+            self.push()
+
+    def _new_producer(self) -> Producer:
+        return new_producer(self._writing, **{"linger.ms": 20, "message.timeout.ms": 10_000})
+
+    def _serve(self, seconds: float) -> None:
+        producer = self._producer
+        if (error := serve(producer, seconds)) is not None:
+            self._refused(producer, error)
+        if self._is_broken:
+            self._replace()
+
+    def _replace(self) -> None:
+        """What the producer has not written the next one writes."""
+        with self._lock:
+            if not self._is_broken:  # another thread was quicker
+                return
+            producer = self._producer
+            try:
+                self._producer = self._new_producer()
+            except EnrichError as error:
+                self._note(str(error))
+                return
+            self._is_broken = False
+            for key in [*self._under_way]:
+                self._back(key)
+        discard(producer)
+
+    def _reported(self, producer: Producer, error: KafkaError | None, message: Message) -> None:
         key = message.key() or b""
         if error is not None:
-            if self.trouble is None:
-                _log.warning("verdicts are not written: %s", mapped(error, f"topic {self._topic}"))
-            self.trouble = str(mapped(error, f"topic {self._topic}"))
-            self._back(key)
+            self._refused(producer, error, key)
             return
-        self.trouble = None
         kind, broker_ms = message.timestamp()
         if kind == TIMESTAMP_LOG_APPEND_TIME:
             self._clock.stamped(broker_ms)
         with self._lock:
-            self._under_way.pop(key, None)
+            if producer is self._producer:
+                self._under_way.pop(key, None)
+            self._too_large.discard(key)
+            if not self._too_large:
+                self.trouble = None
+
+    def _refused(self, producer: Producer, error: KafkaError, key: bytes | None = None) -> bool:
+        """The record is written once more. Returns whether it is smaller now, since it was too large."""
+        with self._lock:
+            if producer is not self._producer:  # all that it had is written by another one
+                return False
+            # It is replaced by who calls the reports, and not within one.
+            self._is_broken = self._is_broken or is_over(error)
+            is_smaller = False
+            if key is not None:
+                if error.code() in _TOO_LARGE and not (is_smaller := self._shorten(key)):
+                    self._too_large.add(key)
+                self._back(key)
+            if not is_smaller:
+                self._note(str(mapped(error, f"topic {self._topic}")))
+            return is_smaller
+
+    def _note(self, trouble: str) -> None:
+        if self.trouble is None:
+            _log.warning("verdicts are not written: %s", trouble)
+        self.trouble = trouble
 
     def _put(self, key: bytes, value: bytes) -> None:
         with self._lock:
@@ -180,6 +251,30 @@ class VerdictLog:
             if record is not None:  # a newer one stays, in its place
                 newest = self._left.get(key, record)
                 self._left[key] = _Record(record.number, newest.value)
+
+    def _shorten(self, key: bytes) -> bool:
+        """What is under way and was too large. False: it has no names that could be left out."""
+        record = self._under_way.get(key)
+        smaller = None if record is None else _smaller(key, record.value)
+        if record is None or smaller is None:
+            return False
+        self._under_way[key] = _Record(record.number, smaller)
+        return True
+
+
+def _smaller(key: bytes, value: bytes) -> bytes | None:
+    """With half of its names. None: it has none."""
+    if is_verdict(key):
+        fewer = with_fewer_names(decoded(value))
+        return None if fewer is None else encoded(fewer)
+    if key != CHECKPOINT:
+        return None
+    content = json.loads(value)
+    if not any(each["placed"] for each in content["entries"]):
+        return None
+    for each in content["entries"]:
+        del each["placed"][len(each["placed"]) // 2 :]
+    return json.dumps(content).encode()
 
 
 def _decoded(records: Iterable[bytes]) -> Iterator[MinuteVerdict]:
