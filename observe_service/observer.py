@@ -78,7 +78,8 @@ class Observer:
             raise ValueError("the pipeline has no observer")
         self.pipeline = pipeline
         self.health = Health()
-        self.ratings: Sequence[Mapping[str, Any]] = ()
+        self.ratings: Sequence[Mapping[str, Any]] | None = None
+        """None: they have not been read yet."""
         self.clock = clock or Clock()
         self.lock = threading.RLock()
         """Over the observation: the page reads it too."""
@@ -174,13 +175,13 @@ class Observer:
             self.health.unreadable = reports.unreadable
             troubles = {"tallies": reports.trouble, "topics": ends.trouble or trouble, "verdicts": log.trouble}
             self._troubled({name: trouble for name, trouble in troubles.items() if trouble is not None})
-            self._listener.judged(verdicts)
             if is_due:
                 try:
                     self._listener.announced(log.read_on().actions)
                     self.ratings = kept(self.pipeline, topics, self._consumer)
                 except EnrichError as error:  # what people have announced is not known now, and all else is
                     _log.info("announced actions cannot be read: %s", error)
+            self._listener.judged(verdicts)
 
     def _tick(self, reports: Reports) -> Sequence[MinuteVerdict]:
         with self.lock:

@@ -3,9 +3,10 @@
 import logging
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from types import FrameType
+from typing import Any
 
 from enrich.base.errors import ConfigError
 from enrich.config import Pipeline
@@ -16,7 +17,16 @@ from enrich.tally import NodeKind, minute_of
 from enrich.verdict import MinuteVerdict
 from enrich.verdict.summary import Summary, summary_of
 from observe_service.alarms.board import Action, Alarm, Board
-from observe_service.alarms.causes import Cause, MinuteCauses, headroom, of_statuses, silences
+from observe_service.alarms.causes import (
+    HEADROOM,
+    Cause,
+    MinuteCauses,
+    headroom,
+    not_answering,
+    not_heard,
+    of_statuses,
+    silences,
+)
 from observe_service.alarms.sending import Webhook
 from observe_service.history import History
 from observe_service.observer import Observer
@@ -81,6 +91,8 @@ class Watch:
         self._lock = threading.Lock()
         """Over the board: the webhook's thread says what is sent."""
         self._write_alarm: Callable[[Alarm], None] = lambda _: None
+        self._listens_ms = 0
+        """Since when nodes can be heard. What they said before is no sign that they speak now."""
         self._probed: int | None = None
         """The minute that was looked at last."""
         self._webhook = Webhook(pipeline, self._sent) if observe.alarms.webhook is not None else None
@@ -112,7 +124,8 @@ class Watch:
 
     def began(self, written: Written, write_alarm: Callable[[Alarm], None]) -> None:
         self._write_alarm = write_alarm
-        oldest = minute_of(self.observer.clock.now_ms()) - 60
+        self._listens_ms = self.observer.clock.now_ms()
+        oldest = minute_of(self._listens_ms) - 60
         self._take([verdict for verdict in written.verdicts if verdict.minute >= oldest])
         with self._lock:
             self.board.restore(written.alarms)
@@ -129,9 +142,12 @@ class Watch:
         self._take(verdicts)
         self._probe()
         now_ms = self.observer.clock.now_ms()
-        causes = [*self._now()]
+        if self.observer.health.trouble:
+            self._listens_ms = now_ms
+        programs = self.nodes.shown()  # once: one that answers in between would end what it had no time to say
+        causes, unknown = [*self._now(programs)], [*self._unknown(programs)]
         with self._lock:
-            said = self.board.update(causes, now_ms)
+            said = self.board.update(causes, now_ms, unknown)
         for alarm in said:
             self._say(alarm)
         self.watchers.tell()
@@ -148,15 +164,21 @@ class Watch:
             if causes is not None:
                 causes.take(verdict)
 
-    def _now(self) -> Iterator[Cause]:
+    def _now(self, programs: Sequence[Mapping[str, Any]]) -> Iterator[Cause]:
         for of_way in self._causes.values():
             yield from of_way.now()
-        observation, health = self.observer.observation, self.observer.health
-        if not health.trouble:
-            started_ms = round(health.started_s * 1000)
-            yield from silences(observation.nodes, observation.books.heard_ms, health.log_ms, started_ms)
-        yield from of_statuses(self.nodes.shown())
+        observation, log_ms = self.observer.observation, self.observer.health.log_ms
+        yield from silences(observation.nodes, observation.books.heard_ms, log_ms, self._listens_ms)
+        yield from of_statuses(programs)
         yield from headroom(self.state.peak_per_s(), self.state.rating_per_s(), self._observe.rating.m)
+
+    def _unknown(self, programs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+        """How the keys of causes begin of which nothing is known now."""
+        observation = self.observer.observation
+        yield from not_heard(observation.nodes, observation.books.heard_ms, self._listens_ms)
+        yield from not_answering(programs)
+        if self.observer.ratings is None:
+            yield HEADROOM
 
     def _probe(self) -> None:
         """Whoever has been silent in a minute, and has not answered either, is down."""

@@ -1,6 +1,6 @@
 """Which alarms are on: each cause is said once, and its end once; quiet while an announced action goes on."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from observe_service.alarms.causes import Cause
@@ -41,8 +41,9 @@ class Board:
             if alarm.over_ms is None:
                 self.on[alarm.key] = alarm
 
-    def update(self, causes: Iterable[Cause], now_ms: int) -> Sequence[Alarm]:
-        """What is to be said: alarms that are new, and those that are over."""
+    def update(self, causes: Iterable[Cause], now_ms: int, unknown: Collection[str] = ()) -> Sequence[Alarm]:
+        """What is to be said: alarms that are new, and those that are over. `unknown`: how the keys of alarms begin of
+        which nothing is known now; those that are on stay on."""
         self.actions = [action for action in self.actions if action.until_ms > now_ms]
         is_announced = any(action.from_ms <= now_ms for action in self.actions)
         there = {cause.key: cause for cause in causes}
@@ -56,7 +57,7 @@ class Board:
             elif known.is_quiet and not is_quiet:  # the action is over, and the cause is still there
                 self.on[key] = replace(known, is_quiet=False)
                 said.append(self.on[key])
-        for key in [key for key in self.on if key not in there]:
+        for key in [key for key in self.on if key not in there and not key.startswith(tuple(unknown))]:
             over = replace(self.on.pop(key), over_ms=now_ms, is_sent=False)
             said += [] if over.is_quiet else [over]
         return said

@@ -1,6 +1,7 @@
-"""Which causes for alarm there are now. A missing signal is unknown, and no cause by itself; silence is."""
+"""Which causes for alarm there are now. A missing signal is unknown: no cause by itself, and no end of one; silence
+is a cause."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from enrich.tally import Node, NodeKind
@@ -11,6 +12,9 @@ _CALM_MINUTES = 5
 """So many minutes in a row are fine before a cause is over: it would be said again and again."""
 _MOST_MINUTES = 2_880
 _SILENT_MS = 60_000
+HEADROOM = "headroom"
+AGENT = "agent"
+"""The program that says how tables are."""
 _SPEAKS = (NodeKind.ingest, NodeKind.expel, NodeKind.writeback)
 """These say something every 10 s. A stage without events need not."""
 
@@ -66,12 +70,21 @@ class MinuteCauses:
         self._since[kind] = (cause if known is None else known[0], max(minute, 0 if known is None else known[1]))
 
 
-def silences(nodes: Sequence[Node], heard_ms: Mapping[Node, int], log_ms: int, started_ms: int) -> Iterator[Cause]:
-    """`log_ms`: up to then all that nodes have said is known."""
+def silences(nodes: Sequence[Node], heard_ms: Mapping[Node, int], log_ms: int, listens_ms: int) -> Iterator[Cause]:
+    """`log_ms`: up to then all that nodes have said is known. `listens_ms`: since when they can be heard."""
     for node in nodes:
-        since_ms = max(heard_ms.get(node, 0), started_ms)
+        since_ms = max(heard_ms.get(node, 0), listens_ms)
         if node.kind in _SPEAKS and log_ms - since_ms > _SILENT_MS:
-            yield Cause(f"silence/{node.kind.name}/{node.name}", f"{node_name(node)} has been silent for over a minute")
+            yield Cause(_silence(node), f"{node_name(node)} has been silent for over a minute")
+
+
+def not_heard(nodes: Sequence[Node], heard_ms: Mapping[Node, int], listens_ms: int) -> Collection[str]:
+    """Silences of which nothing is known: the nodes have said nothing since they can be heard."""
+    return [_silence(node) for node in nodes if heard_ms.get(node, 0) < listens_ms]
+
+
+def _silence(node: Node) -> str:
+    return f"silence/{node.kind.name}/{node.name}"
 
 
 def of_statuses(programs: Sequence[Mapping[str, object]]) -> Iterator[Cause]:
@@ -94,8 +107,17 @@ def of_statuses(programs: Sequence[Mapping[str, object]]) -> Iterator[Cause]:
                 yield Cause(f"freshness/{name}", text)
 
 
+def not_answering(programs: Sequence[Mapping[str, object]]) -> Iterator[str]:
+    """How the keys of causes begin of which nothing is known: their programs do not answer."""
+    for program in programs:
+        if not program["answers"]:
+            yield f"route/{program['name']} "
+            yield f"breaker/{program['name']} "
+            yield from ("table/", "freshness/") if program["name"] == AGENT else ()
+
+
 def headroom(peak_per_s: float, rating_per_s: float | None, m: int) -> Iterator[Cause]:
     """None: nobody has rated the pipeline."""
     if rating_per_s is not None and peak_per_s * m > rating_per_s:
         text = f"the peak of {peak_per_s:,.0f} events/s times {m} is above the rating of {rating_per_s:,.0f} events/s"
-        yield Cause("headroom", text)
+        yield Cause(HEADROOM, text)

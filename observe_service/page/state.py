@@ -144,7 +144,7 @@ class State:
     def rating_per_s(self) -> float | None:
         """Of the way that can take least. None: nobody has rated one."""
         names = {way.name for way in self._ways}
-        found = [rating["rating_per_s"] for rating in self._observer.ratings if rating["route"] in names]
+        found = [rating["rating_per_s"] for rating in self._observer.ratings or () if rating["route"] in names]
         return min(found, default=None)
 
     @property

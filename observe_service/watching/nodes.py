@@ -8,6 +8,7 @@ from typing import Any
 
 from enrich.config import Pipeline
 from enrich.service.asking import status_at
+from observe_service.alarms.causes import AGENT
 
 _EVERY_S = 3.0
 _PATIENCE_S = 2.0
@@ -43,7 +44,7 @@ def programs_of(pipeline: Pipeline) -> Iterator[Asked]:
     if pipeline.sync is not None:
         yield Asked("sync", pipeline.sync.listen)
     if pipeline.tables and pipeline.agent.metrics_port is not None:
-        yield Asked("agent", f"{pipeline.agent.metrics_address}:{pipeline.agent.metrics_port}")
+        yield Asked(AGENT, f"{pipeline.agent.metrics_address}:{pipeline.agent.metrics_port}")
 
 
 class NodesWatch:

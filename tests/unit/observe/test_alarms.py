@@ -1,0 +1,196 @@
+"""Which alarms are on, and that none is over only because nothing is known any more."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from enrich.config import load
+from enrich.tally import Node, NodeKind
+from enrich.verdict import State, Up
+from enrich.verdict.summary import Summary
+from observe_service import observer as observing
+from observe_service.alarms.board import Alarm
+from observe_service.program import Watch
+from observe_service.watching.verdict_log import Written
+
+DOCUMENT = """
+name: plays
+kafka: {bootstrap_servers: "localhost:9092"}
+state_dir: ./state
+observe: {}
+stages:
+  prepare:
+    source: {topic: plays.raw, format: json, schema: "user_id string, song string"}
+    routes:
+      - {name: a, when: "song = 'a'", topic: out.a}
+      - {name: b, when: "song = 'b'", topic: out.b}
+    dlq: plays.dlq
+    otherwise: drop
+    checkpoint: ./c
+expel:
+  acme: {topic: out.a, to: {http: {url: "http://127.0.0.1:9/", allow_private: true}}}
+tables:
+  users: {topic: users, format: json, columns: "id bigint"}
+agent: {metrics_port: 9470}
+"""
+NOW_MS = 1_800_000_000_000
+EXPEL = Node("plays", NodeKind.expel, "acme")
+
+
+class Watched:
+    """The observer's alarms, with what it reads and hears as the test says."""
+
+    def __init__(self, folder: Path) -> None:
+        file = folder / "pipeline.yaml"
+        file.write_text(DOCUMENT)
+        self.watch = Watch(load(file))
+        self.observer = self.watch.observer
+        self.said: list[tuple[str, bool]] = []
+        self.at(0)
+        self.observer.health.started_s = NOW_MS / 1000
+        self.observer.ratings = ()  # they are read, and nobody has rated it
+
+    def begins(self, *alarms: Alarm) -> None:
+        self.watch.began(
+            Written([], None, alarms, []), lambda alarm: self.said.append((alarm.key, bool(alarm.over_ms)))
+        )
+
+    def at(self, second: float, *, heard: float | None = None) -> None:
+        now_ms = NOW_MS + round(second * 1000)
+        self.observer.clock = cast(Any, SimpleNamespace(now_ms=lambda: now_ms))
+        self.observer.health.log_ms = now_ms
+        if heard is not None:
+            self.observer.observation.books.heard_ms[EXPEL] = NOW_MS + round(heard * 1000)
+
+    def says(self) -> Sequence[tuple[str, bool]]:
+        """Key, and whether it is over."""
+        self.said.clear()
+        self.watch.judged([])
+        return [*self.said]
+
+    def answers(self, name: str, said: dict[str, Any]) -> None:
+        self.watch.nodes._answers[name], self.watch.nodes._answered_s[name] = said, NOW_MS / 1000
+        self.watch.nodes._failed.pop(name, None)
+
+    def fails(self, name: str) -> None:
+        self.watch.nodes._failed[name] = NOW_MS / 1000, "timed out"
+
+
+@pytest.fixture
+def watched(tmp_path: Path) -> Watched:
+    return Watched(tmp_path)
+
+
+ROUTE = {"name": "acme", "state": "running", "details": {"breaker": "closed"}}
+
+
+@pytest.mark.parametrize(
+    ("program", "bad", "good", "key"),
+    [
+        (
+            "expel",
+            {"routes": [ROUTE | {"details": {"breaker": "open"}}]},
+            {"routes": [ROUTE]},
+            "breaker/expel acme",
+        ),
+        ("expel", {"routes": [ROUTE | {"state": "held"}]}, {"routes": [ROUTE]}, "route/expel acme"),
+        ("agent", {"tables": {"users": {"ready": False}}}, {"tables": {"users": {"ready": True}}}, "table/users"),
+    ],
+)
+def test_what_a_program_said_is_over_when_it_says_so_and_not_when_it_does_not_answer(
+    watched: Watched, tmp_path: Path, program: str, bad: dict[str, Any], good: dict[str, Any], key: str
+) -> None:
+    watched.begins()
+    for name in ("expel", "agent"):
+        watched.answers(name, {})
+    watched.at(0, heard=0)
+    assert watched.says() == []
+    watched.answers(program, bad)
+    assert watched.says() == [(key, False)]
+    watched.fails(program)
+    assert watched.says() == []
+    watched.answers(program, bad)
+    assert watched.says() == []
+    # An observer that comes after this one has asked nobody yet.
+    after = Watched(tmp_path)
+    after.begins(Alarm(key, "bad", NOW_MS), Alarm("route/expel removed", "is gone", NOW_MS))
+    after.at(0, heard=0)
+    after.answers({"expel": "agent", "agent": "expel"}[program], {})
+    assert (key, True) not in after.says()
+    after.answers(program, good)
+    assert (key, True) in after.says()
+    assert not after.watch.board.on
+
+
+def test_a_silence_is_over_when_the_node_speaks(watched: Watched) -> None:
+    key = "silence/expel/acme"
+    watched.begins()
+    watched.at(30, heard=0)
+    assert watched.says() == []
+    watched.at(70)
+    assert watched.says() == [(key, False)]
+    watched.at(80)
+    watched.observer.health.trouble = {"kafka": "the brokers are away"}
+    assert watched.says() == []
+    watched.at(200)
+    assert watched.says() == []
+    # They are back, and it has had no time to say anything.
+    watched.observer.health.trouble = {}
+    assert watched.says() == []
+    watched.at(205, heard=204)
+    assert watched.says() == [(key, True)]
+    # They were away for long: that it was not heard meanwhile is no silence.
+    watched.observer.health.trouble = {"kafka": "the brokers are away"}
+    watched.at(400)
+    assert watched.says() == []
+    watched.observer.health.trouble = {}
+    watched.at(405)
+    assert watched.says() == []
+    watched.at(461)
+    assert watched.says() == [(key, False)]
+
+
+def test_a_silence_goes_on_over_a_restart_of_the_observer(watched: Watched) -> None:
+    key = "silence/expel/acme"
+    watched.begins(Alarm(key, "silent", NOW_MS - 60_000))
+    watched.at(5, heard=-120)  # of what was said before it began
+    assert watched.says() == []
+    watched.at(70)
+    assert watched.says() == []
+    watched.at(71, heard=71)
+    assert watched.says() == [(key, True)]
+
+
+def test_the_headroom_is_not_known_before_ratings_are_read(watched: Watched) -> None:
+    ways = watched.observer.observation.ways
+    minute = NOW_MS // 60_000 - 5
+    watched.watch.remembered([Summary(way.name, minute, State.SETTLED, Up.UP, 6_000, 0, 5.0) for way in ways])
+    watched.observer.ratings = None
+    watched.begins(Alarm("headroom", "little", NOW_MS))
+    watched.at(0, heard=0)
+    assert watched.says() == []
+    watched.observer.ratings = [{"route": ways[0].name, "rating_per_s": 500.0}]
+    assert watched.says() == []
+    watched.observer.ratings = [{"route": ways[0].name, "rating_per_s": 5_000.0}]
+    assert watched.says() == [("headroom", True)]
+
+
+def test_ratings_are_read_before_anything_is_made_of_verdicts(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    observer, seen = watched.observer, []
+    observer.ratings = None
+    monkeypatch.setattr(observing, "kept", lambda *_: [{"route": "a rating"}])
+
+    def judged(_: object) -> None:
+        seen.append(observer.ratings)
+        observer.stop()
+
+    observer._listener = cast(Any, SimpleNamespace(judged=judged, announced=lambda _: None))
+    reports = SimpleNamespace(poll=lambda _: [], until_ms=NOW_MS, unreadable=0, trouble=None)
+    log = SimpleNamespace(write=lambda *_: None, trouble=None, read_on=lambda: Written([], None, [], []))
+    observer._go_on(*(cast(Any, each) for each in (None, reports, SimpleNamespace(trouble=None), None, log)))
+    assert seen == [[{"route": "a rating"}]]
