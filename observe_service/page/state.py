@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime
 from typing import Any
 
 from enrich.config import Pipeline
-from enrich.tally import minute_of
+from enrich.tally import Node, minute_of
 from enrich.verdict import MinuteVerdict, decoded, minute_text, nines
 from enrich.verdict.days import PER_DAY
 from enrich.verdict.showing import as_json
@@ -136,9 +136,9 @@ class State:
         if observe is None:
             return 0.0
         since = self._now_minute() - round(observe.rating.peak_over.total_seconds()) // 60
-        by_entry: dict[str, list[str]] = {}
+        by_entry: dict[Node, list[str]] = {}
         for way in self._ways:
-            by_entry.setdefault(str(way.hops[0]), []).append(way.name)
+            by_entry.setdefault(way.hops[0].node, []).append(way.name)
         return sum(self._history.peak(names, since) for names in by_entry.values()) / 60
 
     def rating_per_s(self) -> float | None:

@@ -178,6 +178,14 @@ def test_the_headroom_is_not_known_before_ratings_are_read(watched: Watched) -> 
     assert watched.says() == [("headroom", True)]
 
 
+def test_the_peak_counts_an_event_once_whatever_routes_its_stage_has(watched: Watched) -> None:
+    ways = [way.name for way in watched.observer.observation.ways]
+    assert ways == ["prepare.a > acme", "prepare.b"]
+    minute = NOW_MS // 60_000 - 5
+    watched.watch.remembered([Summary(way, minute, State.SETTLED, Up.UP, 6_000, 0, 5.0) for way in ways])
+    assert watched.watch.state.peak_per_s() == 100
+
+
 def test_ratings_are_read_before_anything_is_made_of_verdicts(
     watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
