@@ -87,7 +87,10 @@ class Watch:
         self.board = Board()
         self.nodes = NodesWatch(pipeline.name, [*programs_of(pipeline)], bounds_of(pipeline))
         self.watchers = Watchers()
-        self._causes = {way.name: MinuteCauses(way.name, observe.loss.alarm) for way in self.observer.observation.ways}
+        promise_ms = observe.sla.p95.total_seconds() * 1000
+        self._causes = {
+            way.name: MinuteCauses(way.name, observe.loss.alarm, promise_ms) for way in self.observer.observation.ways
+        }
         self._lock = threading.Lock()
         """Over the board: the webhook's thread says what is sent."""
         self._write_alarm: Callable[[Alarm], None] = lambda _: None

@@ -34,6 +34,8 @@ class MinuteCauses:
 
     route: str
     loss_share: float
+    p95_ms: float
+    """The promise."""
     _since: dict[str, tuple[Cause, int]] = field(default_factory=dict)
     """By kind: the cause, and the newest minute in which it was there, or was found."""
     _lost: dict[int, int] = field(default_factory=dict)
@@ -52,8 +54,8 @@ class MinuteCauses:
             is_new = lost > self._lost.get(verdict.minute, 0)
             found = self.newest if is_new else verdict.minute
             self._there("loss", Cause(f"loss/{self.route}", text, is_loss=True), found)
-        elif verdict.up is Up.DOWN and verdict.unanswered is None:
-            self._there("lag", Cause(f"lag/{self.route}", f"{self.route}: {verdict.why}"), verdict.minute)
+        elif (why := self._why_late(verdict)) is not None:
+            self._there("lag", Cause(f"lag/{self.route}", f"{self.route}: {why}"), verdict.minute)
         self._lost[verdict.minute] = max(lost, self._lost.pop(verdict.minute, 0))
         if len(self._lost) > _MOST_MINUTES:
             del self._lost[next(iter(self._lost))]
@@ -64,6 +66,22 @@ class MinuteCauses:
                 del self._since[kind]
             else:
                 yield cause
+
+    def _why_late(self, verdict: MinuteVerdict) -> str | None:
+        """Why it is down, or would be if it had lost nothing: a verdict that lost something says just that."""
+        if verdict.up is not Up.DOWN or verdict.unanswered is not None:
+            return None
+        lost = verdict.total("lost")
+        if not lost:
+            return verdict.why
+        undelivered = verdict.undelivered - lost
+        expected = verdict.went + undelivered
+        if undelivered > expected * 0.05:
+            return f"{undelivered:,} of {expected:,} events were not delivered"
+        p95_ms = verdict.hops[-1].lag.went.quantile(0.95, infinite=undelivered)
+        if p95_ms is None or p95_ms <= self.p95_ms:
+            return None
+        return f"p95 end to end was {p95_ms / 1000:,.3g} s"
 
     def _there(self, kind: str, cause: Cause, minute: int) -> None:
         known = self._since.get(kind)

@@ -1,5 +1,9 @@
 """When a cause for alarm begins and ends."""
 
+import numpy as np
+import pytest
+
+from enrich.tally.lags import Lag
 from enrich.verdict import MinuteVerdict, State, Up
 from enrich.verdict.minute import HopVerdict
 from observe_service.alarms.causes import MinuteCauses
@@ -11,7 +15,7 @@ def verdict(minute: int, lost: int) -> MinuteVerdict:
 
 
 def test_a_loss_that_is_found_late_is_a_cause_like_any_other() -> None:
-    causes = MinuteCauses("plays > prepare", 0.0)
+    causes = MinuteCauses("plays > prepare", 0.0, 1_000)
     for minute in (100, *range(102, 120)):
         causes.take(verdict(minute, 0))
     causes.take(verdict(101, 7))
@@ -25,3 +29,29 @@ def test_a_loss_that_is_found_late_is_a_cause_like_any_other() -> None:
     assert not [*causes.now()]
     causes.take(verdict(101, 8))
     assert [*causes.now()]
+
+
+@pytest.mark.parametrize(
+    ("lost", "waiting", "lag_ms", "texts"),
+    [
+        # It is down by loss alone, and by less than there is an alarm for.
+        (1, 0, 5, []),
+        (1, 400, 5, []),
+        # It would be down without the loss, too. Of the time it knows as much as a histogram does.
+        (1, 0, 3_000, ["p95 end to end was 2.98 s"]),
+        (1, 600, 5, ["600 of 9,999 events were not delivered"]),
+        (0, 0, 3_000, ["p95 end to end was 3 s"]),
+        (200, 0, 3_000, ["200 of 10,000 events of a minute are lost (2.00%)"]),
+    ],
+)
+def test_a_minute_that_is_down_by_loss_alone_is_no_cause_of_lag(
+    lost: int, waiting: int, lag_ms: int, texts: list[str]
+) -> None:
+    went = 10_000 - lost - waiting
+    times = np.full(went, 10**12)
+    lag = Lag.of(times, times, 10**12 + lag_ms)
+    hop = HopVerdict("expel", "acme", came=10_000, went=went, lost=lost, waiting=waiting, lag=lag)
+    why = f"{lost:,} of 10,000 events were lost" if lost else f"p95 end to end was {lag_ms / 1000:,.3g} s"
+    causes = MinuteCauses("acme", 0.01, 1_000)
+    causes.take(MinuteVerdict("acme", 100, State.SETTLED, Up.DOWN, [hop], why=why))
+    assert [cause.text.removeprefix("acme: ") for cause in causes.now()] == texts
