@@ -79,11 +79,11 @@ class Sent:
     due: int
     taken: int
     late_share: float
-    """Of the ticks: how many were sent later than `LATE_S` after they were due."""
+    """Of the requests: how many were sent later than `LATE_S` after they were due."""
 
 
-def sent(rate: float, seconds: float, samples: Samples, new_target: Callable[[], Target]) -> Sent:
-    """Raises Unreachable if nothing at all was taken."""
+def sent(rate: float, seconds: float, samples: Samples, new_target: Callable[[], Target], per_request: int) -> Sent:
+    """`per_request`: most events that one holds. Raises Unreachable if nothing at all was taken."""
     ticks: queue.SimpleQueue[tuple[float, int] | None] = queue.SimpleQueue()
     lock, counts = threading.Lock(), {"taken": 0, "late": 0, "ticks": 0}
     failures: list[str] = []
@@ -109,7 +109,7 @@ def sent(rate: float, seconds: float, samples: Samples, new_target: Callable[[],
     threads = [threading.Thread(target=work, name="generator") for _ in range(_SENDERS)]
     for thread in threads:
         thread.start()
-    due = _pace(rate, seconds, ticks)
+    due = _pace(rate, seconds, ticks, per_request)
     for _ in threads:
         ticks.put(None)
     for thread in threads:
@@ -120,7 +120,7 @@ def sent(rate: float, seconds: float, samples: Samples, new_target: Callable[[],
     return Sent(due, counts["taken"], counts["late"] / max(counts["ticks"], 1))
 
 
-def _pace(rate: float, seconds: float, ticks: "queue.SimpleQueue[tuple[float, int] | None]") -> int:
+def _pace(rate: float, seconds: float, ticks: "queue.SimpleQueue[tuple[float, int] | None]", per_request: int) -> int:
     began_s, begun, number, due = time.time(), time.monotonic(), 0, 0
     while (number + 1) * _TICK_S <= seconds:
         number += 1
@@ -128,7 +128,8 @@ def _pace(rate: float, seconds: float, ticks: "queue.SimpleQueue[tuple[float, in
         pause_s = begun + number * _TICK_S - time.monotonic()
         if pause_s > 0:
             time.sleep(pause_s)
-        if wanted > due:
-            ticks.put((began_s + number * _TICK_S, wanted - due))
-            due = wanted
+        while wanted > due:  # all at once, in as many requests as they need
+            count = min(wanted - due, per_request)
+            ticks.put((began_s + number * _TICK_S, count))
+            due += count
     return due

@@ -46,26 +46,28 @@ class Rater:
         condition: Condition,
         samples: Samples,
         new_target: Callable[[], Target],
+        per_request: int,
         report: Callable[[str], None],
     ) -> None:
         self._arrivals = arrivals
         self._condition = condition
         self._samples = samples
         self._new_target = new_target
+        self._per_request = per_request
         self._report = report
         self._usual: float | None = None
         """The share of events that leave, while nothing is behind: routes and filters keep some."""
 
     def run(self) -> Climb:
         self._report("warming up")
-        sent(self._condition.first, min(_WARM_S, self._condition.step_s), self._samples, self._new_target)
+        self._sent(self._condition.first, min(_WARM_S, self._condition.step_s))
         return climb(self._condition.first, self._condition.most, self._attempt)
 
     def _attempt(self, rate: float) -> Step:
         self._settle()
         step_s = self._condition.step_s
         began_ms = _now_ms()
-        done = sent(rate, step_s, self._samples, self._new_target)
+        done = self._sent(rate, step_s)
         ended_ms = _now_ms()
         time.sleep(_SAID_S)
         whole = self._arrivals.between(began_ms, ended_ms + round(_SAID_S * 1000))
@@ -80,6 +82,9 @@ class Rater:
         shown = "-" if p95_ms is None else f"{p95_ms:,.0f} ms"
         self._report(f"{rate:,.0f} events/s: {step.left:,.0f} leave, p95 {shown}: {why or 'holds'}")
         return step
+
+    def _sent(self, rate: float, seconds: float) -> Sent:
+        return sent(rate, seconds, self._samples, self._new_target, self._per_request)
 
     def _breaks(self, done: Sent, left: int, p95_ms: float | None, halves: Sequence[float | None]) -> str | None:
         if done.taken < done.due * _TAKEN_SHARE:

@@ -8,6 +8,8 @@ from pathlib import Path
 from enrich.base.errors import ConfigError
 
 _MOST = 100_000
+_TIME_BYTES = 20
+"""At most, of a time in ms."""
 _MARK = "\x00time\x00"
 
 
@@ -20,6 +22,8 @@ class Samples:
             raise ConfigError("there are no events in it", where=where)
         parts = [_parted(line, time_field, f"{where}, line {number}") for number, line in enumerate(lines, 1)]
         self._parts = cycle(parts)
+        self.largest = max(len(head) + len(tail) + (_TIME_BYTES if is_timed else 0) for head, tail, is_timed in parts)
+        """Bytes of the largest event."""
 
     @classmethod
     def of_file(cls, file: Path, time_field: str | None) -> "Samples":

@@ -1,5 +1,6 @@
 """Which way through a pipeline is rated, and where its events are sent."""
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,9 +23,16 @@ class RatedWay:
     last: Node
     time_field: str | None
     new_target: Callable[[], Target]
+    most_events: int = sys.maxsize
+    """In a request, as the entry has it."""
+    most_bytes: int = sys.maxsize
 
     def samples(self, file: Path) -> Samples:
         return Samples.of_file(file, self.time_field)
+
+    def per_request(self, samples: Samples) -> int:
+        """How many events a request may hold."""
+        return max(1, min(self.most_events, self.most_bytes // (samples.largest + 1)))  # and the end of its line
 
 
 def way_to_rate(pipeline: Pipeline, cluster: Cluster, route: str | None, token: str | None) -> RatedWay:
@@ -48,7 +56,8 @@ def _rated(pipeline: Pipeline, cluster: Cluster, way: Way, token: str | None) ->
     if first.kind is NodeKind.ingest:
         entry = pipeline.ingest[first.name]
         url, own = _url(entry), _token(entry, token)
-        return RatedWay(way.name, url, last, entry.event_time, lambda: HttpTarget(url, own))
+        most = entry.max_events, entry.max_body
+        return RatedWay(way.name, url, last, entry.event_time, lambda: HttpTarget(url, own), *most)
     topic = _topic(pipeline, first)
     return RatedWay(way.name, f"topic {topic}", last, None, lambda: KafkaTarget(cluster.connection, topic))
 

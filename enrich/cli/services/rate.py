@@ -59,7 +59,8 @@ def run(
     arrivals = arrivals_of(pipeline, cluster, way.last)
     try:
         with arrivals.watched():
-            found = Rater(arrivals, condition, samples, way.new_target, report).run()
+            rater = Rater(arrivals, condition, samples, way.new_target, way.per_request(samples), report)
+            found = rater.run()
     except Void as error:
         raise ConfigError(
             f"the run is void: {error}",
