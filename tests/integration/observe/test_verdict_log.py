@@ -119,7 +119,12 @@ def test_what_can_never_be_written_is_shown_for_as_long_as_it_waits(stack: Addre
         log.write_alarm(Alarm("large", "x" * 2**21, 1))
         assert log.trouble is not None
         log.write_alarm(Alarm("small", "x", 1))
-        wait_until(lambda: (log.push(), len(log._left) == 1 and not log._under_way)[1], what="the other one")
+
+        def only_large_is_left() -> bool:
+            log.push()
+            return len(log._left) == 1 and not log._under_way
+
+        wait_until(only_large_is_left, what="the other one")
         assert "Message size too large" in str(log.trouble)
         log.write_alarm(Alarm("large", "x", 1))
         wait_until(lambda: is_written(log), what="a shorter one")
