@@ -174,7 +174,8 @@ class Observation:
         until = self._until(now_ms)
         self._begin_minutes(log_ms)
         touched, self._touched = self._touched, set()
-        for lot in [lot for lot in self.lots.open.values() if lot.due_ms <= log_ms]:
+        due = [lot for lot in self.lots.open.values() if lot.due_ms <= log_ms]
+        for lot in sorted(due, key=lambda lot: lot.key.late is not None):  # what came late waits for the others
             touched |= self._judge(lot, until, now_ms)
         touched |= self._follow()
         verdicts = [verdict for key in touched if (verdict := self._written(key, log_ms)) is not None]
@@ -257,9 +258,11 @@ class Observation:
     def _judge_way(
         self, lot: Lot, way: Way, progress: _Progress, until: Mapping[Node, int], now_ms: int
     ) -> set[tuple[str, int]]:
+        standing = self._stand(way, lot.key.minute)
+        if lot.key.late is not None and self._is_main_open(lot, standing):
+            return set()
         at = judged(way, lot.origins, self.books)
         state, reason = self._state(lot, at, progress, until, now_ms)
-        standing = self._stand(way, lot.key.minute)
         if state is not State.SETTLED:
             if lot.key.late is None and (standing.state, standing.reason) != (state, reason):
                 standing.state, standing.reason = state, reason
@@ -274,6 +277,11 @@ class Observation:
             standing.state, standing.reason = (State.UNKNOWN if unknown else State.SETTLED), why
         progress.is_done = True
         return {(way.name, lot.key.minute)}
+
+    def _is_main_open(self, late: Lot, standing: Standing) -> bool:
+        """Whether the events that came in time are not judged on this way yet. Those that came late wait for them: a
+        record with lots says that all its counts are final, and has those of what is open, too."""
+        return None not in standing.lots and late.key._replace(late=None) in self.lots.open
 
     def _state(
         self, lot: Lot, at: Sequence[AtHop], progress: _Progress, until: Mapping[Node, int], now_ms: int

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from _pytest.monkeypatch import MonkeyPatch
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from enrich.tally import Lags, Node, NodeKind, Origins, Report, Tally
@@ -261,6 +261,35 @@ def test_what_comes_late_counts_in_its_minute_once_and_is_called_late() -> None:
         found = watched.settle(more, DUE_MS + 90_000 + 60_000 + SETTLE_MS)
         assert (found.came, found.went, found.late, found.total("lost")) == (5, 5, 2, 0)
         watched = watched.again(DUE_MS + 300_000)
+
+
+@given(fates, fates, st.randoms(use_true_random=False), st.sets(st.integers(0, 2)))
+@example(["went", "went"], ["dropped"], Random(1), {1})
+def test_what_comes_late_while_its_minute_is_open_counts_once(
+    fates: list[str], late: list[str], source: Random, restarts: set[int]
+) -> None:
+    """The endpoint's node is behind until both have come. Observers that follow hear all once more, in any order."""
+    first, chain = Chain(fates), Chain([*fates, *late])
+    _, *of_stage, last = chain.said()
+    more = of(range(len(fates), len(chain.fates)))
+    of_entry = Report(ENTRY, "late", 0, 0, [Tally(minute=MINUTE, came=more, went=more)])
+    steps = [
+        (first, first.said()[:-1], SAID_MS, DUE_MS),
+        (chain, [of_entry, *of_stage], DUE_MS + 5_000, DUE_MS + 125_000),
+        (chain, [last], DUE_MS + 130_000, DUE_MS + 131_000),
+    ]
+    watched, heard = Watched(), list[tuple[Report, int]]()
+    for number, (ends, reports, said_ms, at_ms) in enumerate(steps):
+        watched.take(reports, said_ms)
+        heard += [(report, said_ms) for report in reports]
+        watched.settle(ends, at_ms)
+        if number in restarts:
+            watched = watched.again(at_ms + 4_500)
+            source.shuffle(heard)
+            for report, then_ms in heard:
+                watched.take([report], then_ms)
+    check(watched.settle(chain, DUE_MS + 136_000), chain)
+    assert watched.written[MINUTE].late == len(late)
 
 
 def test_times_that_cannot_be_true_count_in_the_minute_in_which_the_event_came() -> None:
