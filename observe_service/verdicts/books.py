@@ -21,13 +21,16 @@ class Books:
     heard_ms: dict[Node, int] = field(default_factory=dict)
     """When the brokers had the last word of each node."""
 
-    def take(self, report: Report, at_ms: int, before_ms: Mapping[int, int]) -> None:
-        """`at_ms`: when the brokers had it. `before_ms`: by minute, up to when lags are in a verdict already."""
+    def take(self, report: Report, at_ms: int, before_ms: Callable[[Node, int], int]) -> None:
+        """`at_ms`: when the brokers had it. `before_ms`: of a node and a minute, up to when its lags are in a verdict
+        already."""
         node = report.node
         for tally in report.tallies:
             known = self.sets.setdefault((node, tally.route), MergedTally())
             known.take(replace(tally, lag=NO_LAG), report.reporter, report.sequence)
-            if tally.lag and not tally.route and tally.minute is not None and at_ms > before_ms.get(tally.minute, 0):
+            if not tally.lag or tally.route or tally.minute is None:
+                continue
+            if at_ms > before_ms(node, tally.minute):
                 only = type(tally)(lag=tally.lag)
                 self.lags.setdefault((node, tally.minute), MergedTally()).take(only, report.reporter, report.sequence)
         if report.reads:

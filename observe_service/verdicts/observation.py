@@ -61,6 +61,9 @@ class Observation:
         self._nodes_behind = {
             entry: {hop.node for way in own for hop in way.hops} for entry, own in self._by_entry.items()
         }
+        self._ways_over = {
+            node: [way for way in ways if any(hop.node == node for hop in way.hops)] for node in self.nodes
+        }
         self._mentioned_by = _followers(ways)
         self.books, self.reached, self.lots = Books(), Reached(), Lots(settle_ms)
         self._progress: dict[tuple[LotKey, str], _Progress] = {}
@@ -74,11 +77,10 @@ class Observation:
         self._times: dict[tuple[Node, int], Times] = {}
         """What verdicts of an observer before this one say; what came later is in the books. Read from their records
         when somebody asks: two days of them would take 50 MB for each way."""
-        self._restored: set[tuple[str, int]] = set()
-        """The ways and minutes of these records."""
+        self._restored: dict[tuple[str, int], int] = {}
+        """The ways and minutes of these records, and up to when lags are in them."""
         self._gone: dict[tuple[Node, int], int] = {}
         """How many origins of a minute went at a node, in lots that are closed."""
-        self._lags_until: dict[int, int] = {}
         self._next_minute: int | None = None
         self._follows = True
         """Whether there is anything of which something may still become."""
@@ -115,8 +117,7 @@ class Observation:
         key = way.name, verdict.minute
         self._records[key] = _record(verdict)
         if verdict.lots:
-            self._lags_until[verdict.minute] = max(self._lags_until.get(verdict.minute, 0), verdict.until_ms)
-            self._restored.add(key)
+            self._restored[key] = verdict.until_ms
         entry = way.hops[0].node
         self._judged.setdefault(key, set()).update(verdict.lots)
         # A lot is done once all of its ways have judged it.
@@ -373,14 +374,23 @@ class Observation:
         return Times(before.lag + lag, before.duplicates + max(0, lag.went.count - gone))
 
     def _times_before(self, node: Node, minute: int) -> Times:
-        for way in self.ways:
-            if (node, minute) in self._times:
-                break
-            hops = [hop.node for hop in way.hops]
-            if node in hops and (way.name, minute) in self._restored:
-                stood = decoded(self._records[way.name, minute]).hops[hops.index(node)]
-                self._times[node, minute] = Times(stood.lag, stood.duplicates)
-        return self._times.get((node, minute), Times())
+        way = self._restored_way(node, minute)
+        if way is None:
+            return Times()
+        if (node, minute) not in self._times:
+            stood = decoded(self._records[way.name, minute]).hops[[hop.node for hop in way.hops].index(node)]
+            self._times[node, minute] = Times(stood.lag, stood.duplicates)
+        return self._times[node, minute]
+
+    def _lags_until(self, node: Node, minute: int) -> int:
+        """Up to when its lags of the minute are in a verdict of an observer before this one."""
+        way = self._restored_way(node, minute)
+        return 0 if way is None else self._restored[way.name, minute]
+
+    def _restored_way(self, node: Node, minute: int) -> Way | None:
+        """The one of its ways whose restored record has most of its lags. It says nothing of nodes of other ways."""
+        own = [way for way in self._ways_over.get(node, ()) if (way.name, minute) in self._restored]
+        return max(own, key=lambda way: self._restored[way.name, minute], default=None)
 
     def _stand(self, way: Way, minute: int) -> Standing:
         key = way.name, minute
@@ -409,11 +419,8 @@ class Observation:
         for key in [key for key in self._records if key[1] < oldest]:
             del self._records[key]
             self._judged.pop(key, None)
-            self._restored.discard(key)
-        minutes = [*self.lots.forget_minutes(oldest)]
-        self.books.forget_minutes(minutes)
-        for minute in minutes:
-            self._lags_until.pop(minute, None)
+            self._restored.pop(key, None)
+        self.books.forget_minutes([*self.lots.forget_minutes(oldest)])
         for by_minute in (self._gone, self._times):
             for old in [key for key in by_minute if key[1] < oldest]:
                 del by_minute[old]

@@ -475,6 +475,40 @@ def test_a_way_that_was_open_when_another_observer_came_is_judged_by_that_one() 
     assert {lost(verdict) == of([9]) for verdict in other.written.values()} == {True}
 
 
+def test_lags_of_a_way_that_is_open_are_known_to_another_observer_too() -> None:
+    world = TwoWays()
+    world.say(EXPEL, Tally(came=EVENTS, went=EVENTS), lag([50] * 10), reads=[Read(OUT, 0, 0, 10)])
+    world.say(HELD, Tally(came=of(range(9)), went=of(range(9))), lag([5_000] * 9), reads=[Read("held", 0, 0, 9)])
+    for second in range(1, 5):
+        world.tick(second)
+    assert [state for state, *_ in world.standing] == ["settled", "open"]
+    for each in (world.again(5), world):
+        each.say(HELD, Tally(came=of([9]), went=of([9])), reads=[Read("held", 0, 9, 10)], at_ms=DUE_MS + 6_000)
+        for second in range(7, 12):
+            each.tick(second)
+        assert each.standing == [("settled", 10, 0, 0), ("settled", 10, 0, 0)]
+        held = each.written[TWO_WAYS[1].name]
+        assert (held.up, held.why, held.hops[2].lag.went.count) == (Up.DOWN, "p95 end to end was 5.06 s", 9)
+
+
+def test_lags_of_a_node_on_two_ways_are_taken_from_the_newest_verdict() -> None:
+    world = TwoWays()
+    world.say(STAGE, lag([10] * 5))
+    world.say(EXPEL, Tally(came=EVENTS, went=EVENTS), reads=[Read(OUT, 0, 0, 10)])
+    for second in range(1, 5):
+        world.tick(second)
+    world.say(STAGE, lag([20] * 5), at_ms=DUE_MS + 5_000)
+    world.say(HELD, Tally(came=EVENTS, went=of(range(9)), dead=of([9])), reads=[Read("held", 0, 0, 10)])
+    for second in range(6, 10):
+        world.tick(second)
+    assert world.standing == [("settled", 10, 0, 0), ("settled", 9, 1, 0)]
+    for each in (world.again(11), world):
+        each.say(HELD, Tally(went=of([9])), at_ms=DUE_MS + 12_000)
+        each.tick(13)
+        held = each.written[TWO_WAYS[1].name]
+        assert (held.went, held.hops[1].lag.went.count) == (10, 10)
+
+
 def test_with_too_many_minutes_to_follow_one_way_does_not_make_another_forget(monkeypatch: MonkeyPatch) -> None:
     monkeypatch.setattr(observation, "_MOST_FOLLOWED", 1)
     world, gone = TwoWays(range(9)), of(range(9))
