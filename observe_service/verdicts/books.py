@@ -1,6 +1,6 @@
 """What the nodes have said of the events that are not judged for good yet."""
 
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from enrich.tally import MergedTally, Node, Origins, Report
@@ -75,6 +75,13 @@ class Books:
 
 
 _SETS = ("came", "went", "dropped", "dead", "waiting")
+
+
+def within(origins: Origins, topics: Sequence[str] | None) -> Origins:
+    """Those of the topics; None: of all."""
+    if topics is None:
+        return origins
+    return Origins({place: some for place, some in origins.by_place.items() if place[0] in topics})
 
 
 def without(origins: Origins, topic: str) -> Origins:

@@ -11,7 +11,7 @@ from enrich.tally import MergedTally, Node, NodeKind, Origins, Report, minute_of
 from enrich.tally.origins import Place
 from enrich.verdict.minute import FATES, MinuteVerdict, State, decoded, encoded
 from enrich.verdict.ways import Way, node_name
-from observe_service.verdicts.books import Books
+from observe_service.verdicts.books import Books, within
 from observe_service.verdicts.judging import AtHop, judged
 from observe_service.verdicts.lots import MINUTE_MS, Lot, LotKey, Lots
 from observe_service.verdicts.reached import Ends, Reached, Torn
@@ -138,9 +138,9 @@ class Observation:
                 continue
             known = tally.known
             if is_entry:
-                self.lots.told(report.node, tally.minute, _within(known, self._entry_topics[report.node]), at_ms)
+                self.lots.told(report.node, tally.minute, within(known, self._entry_topics[report.node]), at_ms)
             for entry, topic in followed:
-                self.lots.mentioned(entry, tally.minute, _within(known, [topic]), at_ms)
+                self.lots.mentioned(entry, tally.minute, within(known, [topic]), at_ms)
 
     def look(self, at_ms: int, ends: Ends, topics_of: Mapping[Node | None, Sequence[str]]) -> None:
         for node in self.nodes:
@@ -152,11 +152,19 @@ class Observation:
         them."""
         found = [topic for topic, topic_id in ids.items() if self._ids.get(topic, topic_id) != topic_id]
         for topic in found:
+            self._let_go(topic)
             self.reached.forget_topic(topic)
             self.lots.forget_topic(topic)
             self.books.forget_topic(topic)
         self._ids |= ids
         return found
+
+    def _let_go(self, topic: str) -> None:
+        """No verdict names events of it any more, or another observer would take the new ones for those."""
+        name, ways = f'"{topic}/'.encode(), {way.name: way for way in self.ways}
+        for key in [key for key, record in self._records.items() if key in self._standing or name in record]:
+            if self._stand(ways[key[0]], key[1]).let_go(topic, self.books):
+                self._touched.add(key)
 
     def nothing_there(self, node: Node, offsets: Origins) -> None:
         """Where the node's topics have no records: nobody can read them."""
@@ -436,13 +444,6 @@ def _followers(ways: Sequence[Way]) -> Mapping[Node, Sequence[tuple[Node, str]]]
             seen.add((way.hops[1].node, way.topic))
             found.setdefault(way.hops[1].node, []).append((way.hops[0].node, way.topic))
     return found
-
-
-def _within(origins: Origins, topics: Sequence[str] | None) -> Origins:
-    """Those of the topics; None: of all."""
-    if topics is None:
-        return origins
-    return Origins({place: some for place, some in origins.by_place.items() if place[0] in topics})
 
 
 def _concerns(torn: Torn, at: AtHop, lot: Lot, sure_ms: int) -> bool:

@@ -8,7 +8,7 @@ from enrich.tally import MergedTally, Node, Origins
 from enrich.tally.lags import NO_LAG, Lag
 from enrich.verdict.minute import FATES, HopVerdict, MinuteVerdict, State, Up, named, origins_of
 from enrich.verdict.ways import Way
-from observe_service.verdicts.books import Books
+from observe_service.verdicts.books import Books, within
 from observe_service.verdicts.judging import AtHop, judged
 
 _COUNTS = ("came", "went", "elsewhere", "dropped", "dead", "waiting", "lost", "unknown", "open")
@@ -113,6 +113,17 @@ class Standing:
                     final.counts[name] += count
             self.remaining, self.unknown = unresolved, self.unknown - done
         return done
+
+    def let_go(self, topic: str, books: Books) -> bool:
+        """The topic was made again: its names mean other events now. What became of those before is final, as a count.
+        Whether there were any."""
+        own = within(self.remaining, [topic])
+        for final, each in zip(self.final, judged(self.way, own, books), strict=True):
+            counts = _counts(each, self.unknown)
+            final.counts = {name: final.counts[name] + counts[name] for name in _COUNTS}
+            final.more = {fate: final.more.get(fate, 0) + counts[fate] for fate in FATES}
+        self.remaining, self.unknown = self.remaining - own, self.unknown - own
+        return bool(own)
 
     def verdict(
         self,

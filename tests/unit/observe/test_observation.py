@@ -571,6 +571,38 @@ def test_events_of_a_topic_that_is_made_again_are_judged() -> None:
     assert lost(found) == of(range(1, 20, 2))
 
 
+def test_verdicts_from_before_a_topic_was_made_again_stay_as_they_are(monkeypatch: MonkeyPatch) -> None:
+    """What is named in them are other events now."""
+    chain = Chain(["lost", "dead", "waiting", "went"])
+    whole = of(range(4))
+    new = [
+        Report(ENTRY, "new", 1, 0, [Tally(minute=MINUTE + 10, came=whole, went=whole)]),
+        Report(STAGE, "new", 1, 0, [Tally(minute=MINUTE + 10, came=whole, went=whole), Tally("acme", went=whole)]),
+        Report(EXPEL, "new", 1, 0, [Tally(came=whole, went=of([0, 1])), Tally(dead=of([2]))]),
+    ]
+    for most_followed in (1_000, 0):  # with 0 nothing is in memory any more, but the record
+        monkeypatch.setattr(observation, "_MOST_FOLLOWED", most_followed)
+        for replaced in (set[str](), {"before"}, {"after"}):
+            watched = Watched()
+            watched.observation.identify({RAW: "one", OUT: "out"})
+            watched.take(chain.said())
+            before = watched.settle(chain)
+            if "before" in replaced:
+                watched = watched.again(DUE_MS + 9_000)
+            watched.observation.identify({RAW: "two", OUT: "out"})
+            watched.tick(DUE_MS + 10_000)
+            if "after" in replaced:
+                watched = watched.again(DUE_MS + 11_000)
+                watched.observation.identify({RAW: "two", OUT: "out"})
+            watched.take(new, (MINUTE + 10) * 60_000 + 30_000)
+            watched.tick((MINUTE + 10) * 60_000 + 31_000)
+            found = watched.written[MINUTE]
+            assert (found.state, found.up, found.why) == (before.state, before.up, before.why)
+            assert (found.came, found.went) == (before.came, before.went)
+            for fate in ("lost", "dead", "waiting"):
+                assert (found.total(fate), found.named(fate)) == (before.total(fate), ([], 1)), fate
+
+
 def test_minutes_of_which_nothing_is_known_any_more_have_no_verdict() -> None:
     """After days without an observer: what was said of them is deleted."""
     watched = Watched()
