@@ -1,11 +1,12 @@
 """What the nodes have said of the events that are not judged for good yet."""
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from enrich.tally import MergedTally, Node, Origins, Report
+from enrich.tally import MergedTally, Node, Origins, Report, minute_of
 from enrich.tally.lags import NO_LAG, Lag
 from enrich.tally.origins import Place
+from enrich.verdict.minute import AHEAD
 
 _NOTHING = MergedTally()
 
@@ -28,8 +29,8 @@ class Books:
         for tally in report.tallies:
             known = self.sets.setdefault((node, tally.route), MergedTally())
             known.take(replace(tally, lag=NO_LAG), report.reporter, report.sequence)
-            if not tally.lag or tally.route or tally.minute is None:
-                continue
+            if not tally.lag or tally.route or tally.minute is None or tally.minute > minute_of(at_ms) + AHEAD:
+                continue  # a time that cannot be true: its minute may be years ahead
             if at_ms > before_ms(node, tally.minute):
                 only = type(tally)(lag=tally.lag)
                 self.lags.setdefault((node, tally.minute), MergedTally()).take(only, report.reporter, report.sequence)
@@ -68,9 +69,8 @@ class Books:
                 setattr(known, name, without(getattr(known, name), topic))
         self.reads = {node: without(some, topic) for node, some in self.reads.items()}
 
-    def forget_minutes(self, minutes: Iterable[int]) -> None:
-        gone = set(minutes)
-        for key in [key for key in self.lags if key[1] in gone]:
+    def forget_minutes(self, before: int) -> None:
+        for key in [key for key in self.lags if key[1] < before]:
             del self.lags[key]
 
 

@@ -4,7 +4,7 @@ By when the brokers had the word of an entry is it decided which, so that every 
 """
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -177,10 +177,9 @@ class Lots:
         """When the brokers had the first word of anything that is open."""
         return min((lot.first_ms for lot in self.open.values()), default=now_ms)
 
-    def forget_minutes(self, before: int) -> Iterator[int]:
+    def forget_minutes(self, before: int) -> None:
         for key in [key for key in self.judged if key[1] < before]:
             del self.judged[key]
-            yield key[1]
 
     def _lot(self, entry: Node, minute: int | None, at_ms: int, count: int) -> Lot | None:
         """None: it is in a verdict already."""

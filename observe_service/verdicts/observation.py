@@ -108,6 +108,7 @@ class Observation:
             self.begin(oldest)
         else:
             self._next_minute = checkpoint.minute + 1
+            self.lots.first_minute = oldest  # their records are not read: what comes late would replace them
 
     def restore(self, verdict: MinuteVerdict) -> None:
         """What an observer has written before."""
@@ -128,6 +129,8 @@ class Observation:
 
     def take(self, report: Report, at_ms: int) -> None:
         """`at_ms`: when the brokers had it."""
+        if report.node not in self._ways_over:
+            return  # nothing would ever be judged by it, and so nothing be forgotten
         if self._follows:
             self._said = reduce(Origins.__or__, (tally.known for tally in report.tallies), self._said)
         self.books.take(report, at_ms, self._lags_until)
@@ -183,9 +186,11 @@ class Observation:
         until = self._until(now_ms)
         self._begin_minutes(log_ms)
         touched, self._touched = self._touched, set()
+        oldest = minute_of(log_ms) - KEPT_MINUTES
         due = [lot for lot in self.lots.open.values() if lot.due_ms <= log_ms]
         for lot in sorted(due, key=lambda lot: lot.key.late is not None):  # what came late waits for the others
-            touched |= self._judge(lot, until, now_ms)
+            # What was said of it is deleted by now. Nobody can say more that another observer would hear.
+            touched |= self._judge(lot, until, now_ms, is_over=lot.key.minute < oldest)
         touched |= self._follow()
         verdicts = [verdict for key in touched if (verdict := self._written(key, log_ms)) is not None]
         self._forget(log_ms)
@@ -245,7 +250,7 @@ class Observation:
                 self.lots.minute_begins(entry, minute)
         self._next_minute = max(first, minute_of(log_ms) + 1)
 
-    def _judge(self, lot: Lot, until: Mapping[Node, int], now_ms: int) -> set[tuple[str, int]]:
+    def _judge(self, lot: Lot, until: Mapping[Node, int], now_ms: int, *, is_over: bool) -> set[tuple[str, int]]:
         entry = lot.key.entry
         untold = self.lots.settle(lot)
         if untold:  # for all that follows the entry has said them
@@ -259,20 +264,21 @@ class Observation:
             if progress.is_done or lot.key.late in self._judged.get((way.name, lot.key.minute), ()):
                 progress.is_done = True
                 continue
-            touched |= self._judge_way(lot, way, progress, until, now_ms)
+            touched |= self._judge_way(lot, way, progress, until, now_ms, is_over=is_over)
         if all(self._progress[lot.key, way.name].is_done for way in self._by_entry[entry]):
             self._close(lot)
         return touched
 
     def _judge_way(
-        self, lot: Lot, way: Way, progress: _Progress, until: Mapping[Node, int], now_ms: int
+        self, lot: Lot, way: Way, progress: _Progress, until: Mapping[Node, int], now_ms: int, *, is_over: bool
     ) -> set[tuple[str, int]]:
+        """`is_over`: it is not waited for any longer. What a node has not said by now is unknown."""
         standing = self._stand(way, lot.key.minute)
         if lot.key.late is not None and self._is_main_open(lot, standing):
             return set()
         at = judged(way, lot.origins, self.books)
         state, reason = self._state(lot, at, progress, until, now_ms)
-        if state is not State.SETTLED:
+        if state is not State.SETTLED and not is_over:
             if lot.key.late is None and (standing.state, standing.reason) != (state, reason):
                 standing.state, standing.reason = state, reason
                 return {(way.name, lot.key.minute)}
@@ -282,8 +288,9 @@ class Observation:
         standing.lots.append(lot.key.late)
         standing.late += len(lot.origins) if lot.key.late is not None else 0
         standing.misdated += lot.misdated
-        if lot.key.late is None or unknown:
-            standing.state, standing.reason = (State.UNKNOWN if unknown else State.SETTLED), why
+        is_unknown = bool(unknown) or state is not State.SETTLED
+        if lot.key.late is None or is_unknown:
+            standing.state, standing.reason = (State.UNKNOWN if is_unknown else State.SETTLED), why or reason
         progress.is_done = True
         return {(way.name, lot.key.minute)}
 
@@ -320,7 +327,10 @@ class Observation:
         """What is missing where a node could not say what it had to, and how to call that."""
         unknown, why = Origins(), None
         for index, each in enumerate(at):
-            if each.missing and any(_concerns(torn, each, lot, progress.sure_ms[index]) for torn in self.reached.torn):
+            sure_ms = progress.sure_ms.get(index)
+            if each.missing and (
+                sure_ms is None or any(_concerns(torn, each, lot, sure_ms) for torn in self.reached.torn)
+            ):
                 unknown |= each.missing
                 why = f"{node_name(each.hop.node)} has not said what became of {len(each.missing):,} events"
         return unknown, why
@@ -397,7 +407,7 @@ class Observation:
 
     def _restored_way(self, node: Node, minute: int) -> Way | None:
         """The one of its ways whose restored record has most of its lags. It says nothing of nodes of other ways."""
-        own = [way for way in self._ways_over.get(node, ()) if (way.name, minute) in self._restored]
+        own = [way for way in self._ways_over[node] if (way.name, minute) in self._restored]
         return max(own, key=lambda way: self._restored[way.name, minute], default=None)
 
     def _stand(self, way: Way, minute: int) -> Standing:
@@ -428,7 +438,8 @@ class Observation:
             del self._records[key]
             self._judged.pop(key, None)
             self._restored.pop(key, None)
-        self.books.forget_minutes([*self.lots.forget_minutes(oldest)])
+        self.lots.forget_minutes(oldest)
+        self.books.forget_minutes(oldest)
         for by_minute in (self._gone, self._times):
             for old in [key for key in by_minute if key[1] < oldest]:
                 del by_minute[old]

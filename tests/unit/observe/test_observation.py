@@ -614,6 +614,97 @@ def test_minutes_of_which_nothing_is_known_any_more_have_no_verdict() -> None:
     assert min(other.written) == now - 100
 
 
+def test_a_minute_that_is_open_for_too_long_is_unknown_and_given_up(monkeypatch: MonkeyPatch) -> None:
+    monkeypatch.setattr(observation, "KEPT_MINUTES", 120)
+    late = Report(ENTRY, "late", 1, 0, [Tally(minute=MINUTE, came=of([3]), went=of([3]))])
+    for is_replaced in (False, True):
+        chain, watched = Chain(["went", "lost", "dropped"]), Watched()
+        watched.take(chain.said()[:-1])
+        watched.take([late], DUE_MS + 5_000)
+        watched.settle(chain)
+        if is_replaced:
+            watched = watched.again(DUE_MS + 10_000)
+            watched.take(chain.reports[:-1])
+            watched.take([late], DUE_MS + 5_000)
+        found = watched.settle(chain, DUE_MS + 11_000)
+        assert (found.state, found.hops[2].open) == (State.UNKNOWN, 1)
+        for minute in range(10, 130, 10):
+            at_ms = DUE_MS + minute * 60_000
+            watched.take([replace(ALIVE, sequence=minute)], at_ms)
+            watched.observation.look(at_ms, {(RAW, 0): 4, (OUT, 0): 1}, TOPICS)
+            watched.tick(at_ms)
+        found = watched.written[MINUTE]
+        assert (found.state, found.up, found.came, found.late) == (State.UNKNOWN, Up.UNKNOWN, 4, 1)
+        assert found.reason == "stage prepare has not said what became of 1 events"
+        # The stage had read all that came in time: what it did not speak of is lost. Of the late one nobody knows.
+        counts = [(hop.lost, hop.unknown, hop.open) for hop in found.hops]
+        assert counts == [(0, 0, 0), (1, 1, 0), (0, 1, 0)]
+        assert min(lot.key.minute for lot in watched.observation.lots.open.values()) > MINUTE + 120
+        assert watched.observation.checkpoint(at_ms).minute > MINUTE + 110
+
+
+def test_a_node_that_is_silent_for_days_leaves_no_more_open_than_two_days(monkeypatch: MonkeyPatch) -> None:
+    monkeypatch.setattr(observation, "KEPT_MINUTES", 20)
+    watched, sizes = Watched(), list[tuple[int, ...]]()
+    for minute in range(MINUTE, MINUTE + 100):
+        at_ms, one = minute * 60_000 + 1_000, of([minute])
+        gone = Tally(minute=minute, came=one, went=one)
+        for reports in (
+            [Report(ENTRY, "e", minute, 0, [gone])],
+            [
+                Report(
+                    STAGE, "s", minute, 0, [gone, Tally("acme", minute, went=one)], [Read(RAW, 0, minute, minute + 1)]
+                )
+            ],
+        ):
+            watched.take(reports, at_ms)
+        watched.tick(at_ms)
+        watched.observation.checkpoint(at_ms)
+        at = watched.observation
+        sizes.append((len(at.lots.open), len(at._standing), len(at._records), len(at._progress), len(at.books.sets)))
+    assert sizes[30] == sizes[-1]
+    found = watched.written[MINUTE]
+    assert (found.state, found.hops[2].unknown) == (State.UNKNOWN, 1)
+    assert found.reason == "expel acme has not said what became of 1 events"
+
+
+def test_what_is_too_old_to_be_read_again_is_not_written_over(monkeypatch: MonkeyPatch) -> None:
+    """Late events of a minute whose record was not read: there would be nothing but these in it."""
+    chain = Chain(["went"] * 3)
+    late = Report(ENTRY, "late", 1, 0, [Tally(minute=MINUTE, came=of([3]), went=of([3]))])
+    watched = Watched()
+    watched.take(chain.said())
+    before = watched.settle(chain)
+    watched.take([late], DUE_MS + 5_000)
+    checkpoint = watched.observation.checkpoint(DUE_MS + 10_000)
+    monkeypatch.setattr(observation, "KEPT_MINUTES", 20)
+    other = Watched()
+    other.written = {**watched.written}
+    other.observation.resume(checkpoint, MINUTE + 1)
+    other.take(
+        [late, Report(STAGE, "late", 1, 0, [Tally(minute=MINUTE, came=of([3]), dropped=of([3]))])], DUE_MS + 5_000
+    )
+    other.take([ALIVE], DUE_MS + 600_000)
+    for minute in (10, 30, 31):
+        other.tick(DUE_MS + minute * 60_000)
+    assert other.written[MINUTE] == before
+
+
+def test_lags_with_times_that_cannot_be_true_and_nodes_on_no_way_leave_nothing_in_memory() -> None:
+    watched = Watched()
+    retrier = Node("p", NodeKind.retrier, "acme")
+    for number, minute in enumerate([*range(-3_050, -3_000), *range(5_000, 5_050)]):
+        time_ms = minute * 60_000
+        lags = Lags.of([time_ms], [SAID_MS], [SAID_MS]).of_minute(minute)
+        one = of([number])
+        watched.take([Report(ENTRY, "old", number, 0, [Tally(minute=minute, came=one, went=one, lag=lags)])])
+        watched.take([Report(retrier, "r", number, 0, [Tally(came=one, went=one, lag=lags, minute=minute)])])
+    watched.tick(SAID_MS)
+    books = watched.observation.books
+    assert not books.lags
+    assert {node for node, _ in books.sets} <= {ENTRY, STAGE, EXPEL}
+
+
 def test_gaps_that_nobody_tells_of_do_not_hold_up_for_ever_what_is_remembered_by_one_number() -> None:
     lots = Lots(SETTLE_MS)
     for minute in range(60 * 8):
