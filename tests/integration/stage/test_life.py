@@ -208,12 +208,17 @@ def test_a_drain_whose_last_batch_fails_ends_as_that_batch_did(spark, world):
     stage = world.stage("enrich", [lookup], event_time="ts")
     with running(spark, world, stage) as run:
         wait_until(lambda: spark.streams.active or run.error, what="the query")
+        query = spark.streams.active[0]
+        # Its first batch is empty, and has jobs, too.
+        wait_until(lambda: query.recentProgress or run.error, what="the end of the first batch")
         # The batch waits until the table is complete beyond this time, and then has no row.
         soon = datetime.now(UTC) + timedelta(seconds=10)
         world.send(stage, [{"id": 1, "user_id": "nobody", "ts": soon.isoformat()}])
-        query = spark.streams.active[0]
         tasks = spark.sparkContext.statusTracker()
-        wait_until(lambda: tasks.getJobIdsForGroup(query.runId) or run.error, what="the batch under way")
+        wait_until(
+            lambda: (query.status["message"] == "Processing new data" and tasks.getActiveJobsIds()) or run.error,
+            what="the batch under way",
+        )
         run.stop.set()
         assert isinstance(run.end(), BadRecord), query.exception()
 
