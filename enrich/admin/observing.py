@@ -71,7 +71,7 @@ def traced(pipeline: Pipeline, origin: str) -> Sequence[dict[str, Any]]:
             if what is None:
                 continue
             key = report.node, tally.route
-            step = found.setdefault(key, {"node": f"{report.node.kind.name} {report.node.name}", "route": tally.route})
+            step = found.setdefault(key, {"node": _called(report.node), "route": tally.route})
             if _RANK[what] >= _RANK.get(step.get("what", ""), 0):
                 at = time.strftime("%H:%M:%S", time.gmtime(message.timestamp()[1] / 1000))
                 minute = None if tally.minute is None else minute_text(tally.minute)
@@ -90,7 +90,7 @@ def is_delivered(pipeline: Pipeline, steps: Sequence[Mapping[str, Any]]) -> bool
     ended = False
     for way in ways_of(pipeline):
         for hop in way.hops:
-            node = f"{hop.node.kind.name} {hop.node.name}"
+            node = _called(hop.node)
             what = found.get((node, hop.route), found.get((node, "")))
             if what is None and (node in nodes or hop is way.hops[0]):
                 break  # it took another way
@@ -102,6 +102,11 @@ def is_delivered(pipeline: Pipeline, steps: Sequence[Mapping[str, Any]]) -> bool
         else:
             ended = True
     return ended
+
+
+def _called(node: Node) -> str:
+    """In steps: it is read by machines, too."""
+    return f"{node.kind.name} {node.name}"
 
 
 _RANK = {"": 0, "came": 1, "waiting": 2, "dead": 3, "dropped": 4, "went": 5}

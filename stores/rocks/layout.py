@@ -268,7 +268,11 @@ class Due(NamedTuple):
 
     @property
     def key(self) -> bytes:
-        return unescaped(self.history_key[3 : -_POSITION.size])
+        return unescaped(self.history_prefix[3:])
+
+    @property
+    def history_prefix(self) -> bytes:
+        return self.history_key[: -_POSITION.size]
 
 
 def parse_due(key: bytes, value: bytes) -> Due:

@@ -187,18 +187,16 @@ def expired(database: Database, table: TableState, spec: TableSpec, now: int, li
     looked_at = hidden + len(tombstones)
     if spec.history_ms:  # the table had none before: it keeps what pins may ask for
         tombstones.clear()
-    gone = _still_newest(database, tombstones, {*deletes})
+    gone = _still_newest(database, tombstones, {*deletes}) if tombstones else []
     buried = dict(table.buried)
     for due in gone:
         raised(floors, due.partition, due.offset, due.successor_timestamp)
         buried[due.partition] = max(buried.get(due.partition, 0), due.offset + 1)
-    keys = [due.latest_key for due in gone]
-    raw_keys = [key[len(prefix(LATEST, table.table_id)) :] for key in keys]
-    minus = digest_of(raw_keys, [due.partition for due in gone], [due.offset for due in gone])
+    minus = digest_of([due.key for due in gone], [due.partition for due in gone], [due.offset for due in gone])
     state = replace(
         table, floors=floors, buried=buried, rows=table.rows - len(gone), digest=added(table.digest, 0, minus)
     )
-    return Expired(state, [*deletes, *keys], looked_at, hidden + len(gone))
+    return Expired(state, [*deletes, *(due.latest_key for due in gone)], looked_at, hidden + len(gone))
 
 
 def _still_newest(database: Database, tombstones: Sequence[Due], deletes: Set[bytes]) -> list[Due]:
@@ -218,5 +216,5 @@ def _still_newest(database: Database, tombstones: Sequence[Due], deletes: Set[by
 
 
 def _past(database: Database, due: Due) -> Set[bytes]:
-    begin = history_prefix(int.from_bytes(due.history_key[1:3], "big"), due.key)
+    begin = due.history_prefix
     return {key for key, _ in database.scan(begin, end_of(begin))}
