@@ -1,5 +1,6 @@
 """Identifies processes by id and start time: the id alone may be reused by another process."""
 
+import ctypes
 import os
 import select
 import signal
@@ -9,6 +10,7 @@ from functools import cache
 from pathlib import Path
 
 PROC = Path("/proc")
+_PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True)
@@ -109,3 +111,10 @@ def send(process: Identity, number: signal.Signals) -> bool:
     finally:
         os.close(descriptor)
     return True
+
+
+def end_with(parent: int, number: signal.Signals) -> None:
+    """From now on this process is sent the signal when the thread ends that started it, however that is killed."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number)
+    if os.getppid() != parent:  # it ended before prctl took effect
+        os.kill(os.getpid(), number)

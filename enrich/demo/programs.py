@@ -9,17 +9,21 @@ from contextlib import suppress
 from pathlib import Path
 
 from enrich.base.errors import Fatal
+from enrich.demo import child
 
 _END_S = 60.0
 _LAST_LINES = 5
 
 
 class Program:
-    """A command of `enrich` that keeps running. It is started again after it was killed, as an orchestrator does it."""
+    """A command of `enrich` that keeps running. It is started again after it was killed, as an orchestrator does it.
+
+    It ends with the thread that starts it, even if that is killed.
+    """
 
     def __init__(self, name: str, words: Sequence[str], environment: Mapping[str, str], folder: Path) -> None:
         self.name = name
-        self._command = [sys.executable, "-m", "enrich", "--log-level", "info", *words]
+        self._command = [sys.executable, "-m", child.__name__, str(os.getpid()), "--log-level", "info", *words]
         self._environment = environment
         self._folder = folder
         self._log = folder / f"{name}.log"

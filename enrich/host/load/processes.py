@@ -6,7 +6,6 @@ threads, a database or clients: forking with these would be unsafe, and starting
 more memory. The kernel kills template and loads when their parent dies: none outlives the agent.
 """
 
-import ctypes
 import gc
 import logging
 import os
@@ -21,6 +20,7 @@ from types import FrameType
 from typing import Any
 
 from enrich.base.errors import EnrichError, Retryable
+from enrich.base.processes import end_with
 from enrich.config import Pipeline
 from enrich.host.ipc.store_paths import StorePaths
 from enrich.host.load import child as load_child
@@ -31,7 +31,6 @@ from stores.rocks import Reserved, RocksStore
 
 _log = logging.getLogger(__name__)
 
-_PR_SET_PDEATHSIG = 1
 _LOOK_EVERY_S = 0.1
 
 _A_LOAD, _A_TASK = b"l", b"t"
@@ -60,7 +59,7 @@ class LoadProcesses:
         # and would copy every page of them in a fork.
         gc.freeze()
         if os.fork() == 0:
-            _die_with(parent)
+            end_with(parent, signal.SIGKILL)
             for descriptor in (ours.detach(), *held):
                 os.close(descriptor)
             try:
@@ -179,7 +178,7 @@ def _serve_forks(requests: socket.socket, pipeline: Pipeline, paths: StorePaths)
             _import_what_loads_need()
         parent = os.getpid()
         if os.fork() == 0:
-            _die_with(parent)
+            end_with(parent, signal.SIGKILL)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             requests.close()
             os._exit(load_child.load(Pipe(descriptors[0]), pipeline, paths))
@@ -190,12 +189,6 @@ def _import_what_loads_need() -> None:
     """Imported before a load is forked, so that all loads share it. An agent that starts with a loaded store saves it:
     a quarter of a second and 36 MiB."""
     import polars  # noqa: F401
-
-
-def _die_with(parent: int) -> None:
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # the parent died before prctl took effect
-        os._exit(1)
 
 
 def _reap(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the signature of a handler
