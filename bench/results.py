@@ -5,7 +5,7 @@ from pathlib import Path
 
 from bench.catalogue import BENCHMARKS
 from bench.harness import Benchmark, Figures, machine
-from bench.stage_events import SCALE
+from bench.stage.events import SCALE
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
 

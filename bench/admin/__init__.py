@@ -1,0 +1,1 @@
+"""Commands: how long people wait for them."""

@@ -1,0 +1,1 @@
+"""Events over HTTP: ingest, expel, and a whole chain of them."""

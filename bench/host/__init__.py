@@ -1,0 +1,1 @@
+"""The host's local state: the agent, its tables, and the cache of tables on demand."""

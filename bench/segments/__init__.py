@@ -1,0 +1,1 @@
+"""Mapped segments by themselves, without an agent or a broker."""

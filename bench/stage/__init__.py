@@ -1,0 +1,1 @@
+"""Stages on Spark, and those that do the same without local state."""

@@ -1,0 +1,1 @@
+"""The sync service: stores to topics, and topics to stores."""
