@@ -88,5 +88,11 @@ def main() -> NoReturn:
 
 
 def _run() -> int:
-    app()
+    stdout = sys.stdout
+    try:
+        app()
+    except SystemExit:
+        if sys.stdout is not stdout:  # typer replaces it once nobody reads it, and ends with 1: a difference
+            raise SystemExit(128 + signal.SIGPIPE) from None
+        raise
     return DONE

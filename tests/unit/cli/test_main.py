@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from importlib.metadata import version
@@ -53,6 +54,14 @@ def test_a_wrong_word_is_a_usage_error_without_a_traceback(arguments):
     assert done.returncode == 2
     assert done.stdout == ""
     assert "Traceback" not in done.stderr
+
+
+def test_output_that_nobody_reads_is_no_difference():
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as closed:
+        done = subprocess.run([ENRICH, "config", "schema"], stdout=closed, stderr=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, b"")
 
 
 def test_a_misspelt_command_is_answered_with_the_nearest():
