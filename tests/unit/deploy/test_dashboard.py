@@ -1,0 +1,39 @@
+"""The dashboard shows all that a stage with routes says of itself. What runs beside it is in the integration tests."""
+
+import json
+import re
+from itertools import combinations
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from enrich.stage.measure.metrics import StageMetrics
+from tests.unit.deploy.installed import read
+
+DASHBOARD = json.loads(read("deploy/grafana/dashboards/enrich.json"))
+PANELS = DASHBOARD["panels"]
+
+
+def test_the_dashboard_shows_every_metric_of_a_stage_and_none_that_there_is_not():
+    metrics = StageMetrics("plays", "enrich", [], routes=["all"])
+    there = {family.name for family in text_string_to_metric_families(metrics.exposition().decode())}
+    named = set(re.findall(r"enrich_stage_[a-z_]+", json.dumps([panel.get("targets", []) for panel in PANELS])))
+    # Before its first batch a stage does not say when the last one was.
+    assert {re.sub(r"_(total|bucket)$", "", name) for name in named} == {
+        *there,
+        "enrich_stage_last_batch_timestamp_seconds",
+    }
+
+
+def test_no_two_panels_lie_on_each_other_or_have_the_same_number():
+    assert len({panel["id"] for panel in PANELS}) == len(PANELS)
+    for one, other in combinations([panel["gridPos"] for panel in PANELS], 2):
+        beside = one["x"] + one["w"] <= other["x"] or other["x"] + other["w"] <= one["x"]
+        assert beside or one["y"] + one["h"] <= other["y"] or other["y"] + other["h"] <= one["y"]
+
+
+@pytest.mark.parametrize("metric", ["enrich_agent_seq", "enrich_stage_events_total"])
+def test_a_pipeline_can_be_chosen_if_only_its_stages_or_only_its_agents_are_scraped(metric):
+    (pipeline,) = (one for one in DASHBOARD["templating"]["list"] if one["name"] == "pipeline")
+    (names,) = re.findall(r'^label_values\(\{__name__=~"(.+)"\}, pipeline\)$', pipeline["query"])
+    assert re.fullmatch(names, metric)
