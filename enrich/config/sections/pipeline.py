@@ -36,8 +36,8 @@ class Pipeline(Section):
     kafka: KafkaSection
     """The brokers, the schema registry, and settings for the clients."""
     state_dir: LocalPath = Field(default="./state", validate_default=True)
-    """Directory of the local stores on each host, on a local file system. Its contents can be deleted at any time: the
-    cost is a rebuild."""
+    """Directory of the local stores on each host, on a local file system. Its contents can be deleted at any time, at
+    the cost of a rebuild; but keep dead letters that a DLQ refused, `*.dead-letters.jsonl`."""
     memory: Memory = Field(default_factory=Memory)
     """Memory of the agent and its readers on a host."""
     agent: AgentSection = Field(default_factory=AgentSection)

@@ -57,6 +57,22 @@ def test_the_parts_find_each_other():
     assert f"{mount['mountPath']}/{file}" in DRIVER["command"]
 
 
+def test_a_driver_that_drains_is_still_found():
+    # A pod that was told to end is ready no more, and a headless Service names only what is ready.
+    assert DOCUMENTS["Service"]["spec"]["publishNotReadyAddresses"] is True
+
+
+@pytest.mark.parametrize("name", ["sync", "edges"])
+def test_no_two_pods_write_to_the_same_volume(name):
+    deployments = [one["spec"] for one in documents_of(name) if one["kind"] == "Deployment"]
+    assert deployments
+    for spec in deployments:
+        volumes = {volume["name"]: volume for volume in spec["template"]["spec"]["volumes"]}
+        (container,) = spec["template"]["spec"]["containers"]
+        written = [mount["name"] for mount in container["volumeMounts"] if not mount.get("readOnly")]
+        assert [volumes[one] for one in written] == [{"name": "state", "emptyDir": {}}]
+
+
 def test_the_ports_are_the_same_everywhere():
     ports = {one["name"]: one["port"] for one in DOCUMENTS["Service"]["spec"]["ports"]}
     assert {one["name"]: one["containerPort"] for one in DRIVER["ports"]} == ports
