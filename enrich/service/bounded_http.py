@@ -14,6 +14,8 @@ from http.server import BaseHTTPRequestHandler
 from socketserver import ThreadingTCPServer
 from typing import Any
 
+from enrich.base.addresses import family_of
+
 _CONNECTIONS = 64
 _PATIENCE_S = 10.0
 """How long a connection may last: as long as Prometheus waits for an answer."""
@@ -33,7 +35,7 @@ class BoundedServer(ThreadingTCPServer):
         """When each connection was accepted, the oldest first."""
         self._lock = threading.Lock()
         # The base class opens the socket with this, and has one value for all addresses.
-        self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+        self.address_family = family_of(address[0])
         super().__init__(address, handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:

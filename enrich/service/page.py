@@ -10,6 +10,7 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
+from enrich.base.addresses import host_and_port
 from enrich.service.bounded_http import BoundedServer
 
 _log = logging.getLogger(__name__)
@@ -50,7 +51,7 @@ class HandlerServer:
     def address(self) -> str:
         """As it stands in a URL: an IPv6 address in brackets."""
         host, port = self._server.server_address[:2]
-        return f"[{host!s}]:{port}" if ":" in str(host) else f"{host!s}:{port}"
+        return host_and_port(str(host), port)
 
     def close(self) -> None:
         self._server.shutdown()

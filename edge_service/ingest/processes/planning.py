@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from edge_service.ingest.entry.endpoint import EndpointPlan
 from edge_service.ingest.reading.formats import path_of
+from enrich.base.addresses import family_of
 from enrich.base.errors import ConfigError
 from enrich.config import Ingest, Invalid, Pipeline
 from enrich.config.sections.edges.ingest import ServerTls
@@ -102,7 +103,7 @@ def reserved(addresses: Sequence[Address]) -> Iterator[dict[str, int]]:
 
 def _reserved(address: Address) -> socket.socket:
     """A socket that is bound and does not listen: connections go to those of our processes, which do."""
-    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    family = family_of(address.host)
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         # Without SO_REUSEPORT: another program of this user that has it would share its connections with us.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -7,6 +7,7 @@ import ssl
 from pathlib import Path
 
 from edge_service.ingest.wire.connection import Connection, Endpoint
+from enrich.base.addresses import family_of
 from enrich.base.errors import ConfigError
 from enrich.config.sections.edges.ingest import ServerTls
 from enrich.service.certificates import load_pair
@@ -105,8 +106,7 @@ def certificates_of(tls: ServerTls | None) -> Certificates | None:
 
 
 def _listener(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener = socket.socket(family_of(host), socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)

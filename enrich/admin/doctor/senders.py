@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from enrich.admin.doctor.verdict import Verdict, bad, good, warning
+from enrich.base.addresses import family_of
 from enrich.base.errors import ConfigError
 from enrich.config import Ingest, Pipeline
 from enrich.service.asking import status_at
@@ -66,7 +67,7 @@ def _why_not_free(listen: str) -> str | None:
     host, _, port = listen.rpartition(":")
     host = host.strip("[]")
     try:
-        with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM) as probe:
+        with socket.socket(family_of(host), socket.SOCK_STREAM) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind((host, int(port)))
             probe.listen(1)

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from enrich.base.addresses import host_and_port
 from enrich.endpoints import Target, public
 from enrich.endpoints.http.answer import NoAnswer
 
@@ -27,7 +28,7 @@ class Place:
         return str(self.address[0])
 
     def __str__(self) -> str:
-        return f"[{self.ip}]:{self.address[1]}" if ":" in self.ip else f"{self.ip}:{self.address[1]}"
+        return host_and_port(self.ip, self.address[1])
 
 
 Resolve = Callable[[str, int], Awaitable[Sequence[Place]]]

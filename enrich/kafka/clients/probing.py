@@ -7,6 +7,8 @@ import threading
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from enrich.base.addresses import host_and_port
+
 PATIENCE_S = 3.0
 """Time-out for one address, from resolving its name to its first answer."""
 
@@ -25,7 +27,7 @@ class Address:
     port: int
 
     def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return host_and_port(self.host, self.port)
 
 
 @dataclass(frozen=True)
