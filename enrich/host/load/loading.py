@@ -138,8 +138,7 @@ def load_from(source: Source, store: Loads, order: Order, listener: Listener, cl
             )
         return now
 
-    load = store.bulk(table.name)
-    try:
+    with store.bulk(table.name) as load:
         started, records, newest_ms = time.monotonic(), 0, 0
         positions = dict(starts)
         for versions in () if head_start is None else head_start.versions():
@@ -183,9 +182,6 @@ def load_from(source: Source, store: Loads, order: Order, listener: Listener, cl
         # A store that the snapshot comes from may have forgotten deleted keys already.
         forgotten = None if head_start is None or table.spec.history_ms else head_start.manifest.positions
         load.finish(ends, floors, asked.wall_ms, notes, forgotten)
-    except BaseException:
-        load.abandon()
-        raise
     return Loaded(asked, ends)
 
 

@@ -179,17 +179,13 @@ class Refresher:
 
     def _swap(self, kept: Kept, versions: pa.Table, positions: dict[int, int], now: int, through: int | None) -> None:
         good = versions.filter(pa.array(~_bad(self._spec, versions)))
-        load = self._store.bulk(self._name)
-        try:
+        with self._store.bulk(self._name) as load:
             # An unchanged row keeps its version. One whose new value is bad keeps the row that it had.
             for batch in without(kept.living, good["key"].combine_chunks()).to_batches():
                 load.add(batch)
             for batch in versions.to_batches():
                 self._report_quarantined(load.add(batch))
             load.finish(positions, {PARTITION: HistoryFloor(positions[PARTITION], now)}, through)
-        except BaseException:
-            load.abandon()
-            raise
 
 
 def _bad(spec: TableSpec, rows: pa.Table) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":

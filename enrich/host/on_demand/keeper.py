@@ -305,15 +305,11 @@ class OnDemandKeeper:
     def _write_anew(self) -> Callable[[], None]:
         kept = kept_rows(self._store.path, self.name, self._table.spec)
         position = self._store.tables[self.name].positions.get(PARTITION, 0)
-        load = self._store.bulk(self.name)
-        try:
+        with self._store.bulk(self.name) as load:
             for batch in kept.living.to_batches():
                 load.add(batch)
             floor = HistoryFloor(position, self._clocks.wall.now_ms())
             load.finish({PARTITION: position}, {PARTITION: floor}, notes=self._store.tables[self.name].notes)
-        except BaseException:
-            load.abandon()
-            raise
 
         def take() -> None:
             self._tombstones, self._is_written_anew = 0, False

@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, Self
 
 import pyarrow as pa
 
@@ -54,7 +54,8 @@ class Reserved:
 
 
 class BulkLoad:
-    """One load of one table. For one thread. The store can publish meanwhile."""
+    """One load of one table, and a context: an error in it abandons the load. For one thread. The store can publish
+    meanwhile."""
 
     def __init__(self, target: Target, spec: TableSpec, reserved: Reserved) -> None:
         self._target = target
@@ -66,6 +67,13 @@ class BulkLoad:
         self._runs = SortedRuns(reserved.work, reserved.budget)
         self._aside = SetAside(reserved.room)
         self._waiting = reserved.waiting
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            self.abandon()
 
     def add(self, versions: pa.RecordBatch) -> Sequence[Quarantined]:
         """Takes records (`ROW_VERSIONS`) in any order. Returns those that cannot become a version: `finish` puts them

@@ -136,6 +136,15 @@ def test_an_abandoned_bulk_load_leaves_the_table_as_it_was(store):
     assert not list(store.path.glob("bulk/*"))
 
 
+def test_a_bulk_load_in_which_something_fails_is_abandoned(store):
+    writer = store.open()
+    with pytest.raises(KeyboardInterrupt), writer.bulk("users") as bulk:
+        bulk.add(row_versions([version("b", 0, B)]))
+        raise KeyboardInterrupt
+    assert store.plans("users", "b") == [Status.MISS]
+    assert not list(store.path.glob("bulk/*"))
+
+
 @pytest.mark.parametrize(("found", "error"), [(1, CorruptState), (3, ConfigError)])
 def test_an_older_format_is_rebuilt_and_a_newer_one_refused(store, found, error):
     store.open().close()
