@@ -9,6 +9,7 @@ import typer
 from enrich.cli.options import ConfigFile, seconds_of
 from enrich.cli.options import JsonLines as AsJson
 from enrich.cli.services.programs import become_program
+from enrich.cli.services.statuses import loaded_with
 
 if TYPE_CHECKING:
     from enrich.config import Pipeline
@@ -142,9 +143,8 @@ def announce(
     Example: enrich observe announce -c pipeline.yaml --for 15m "new brokers"
     """
     from enrich.admin.observing import announced
-    from enrich.config import load
 
-    until = announced(_observed(load(config)), text, seconds_of(lasts, "--for"))
+    until = announced(_observed(config), text, seconds_of(lasts, "--for"))
     typer.echo(f"announced until {until}: alarms are quiet, but for losses")
 
 
@@ -174,25 +174,17 @@ def trace(
         raise typer.Exit(DIFFERENCE)
 
 
-def _observed(pipeline: "Pipeline") -> "Pipeline":
-    from enrich.base.errors import ConfigError
-
-    if pipeline.observe is None:
-        raise ConfigError(
-            f"the pipeline {pipeline.name} has no section `observe`",
-            next_step="add one; `observe: {}` takes the defaults",
-        )
-    return pipeline
+def _observed(config: Path) -> "Pipeline":
+    return loaded_with("observe", config, "add one; `observe: {}` takes the defaults")
 
 
-def _verdicts(config: Any, route: str | None, past: str) -> "Sequence[MinuteVerdict]":
+def _verdicts(config: Path, route: str | None, past: str) -> "Sequence[MinuteVerdict]":
     import time
 
     from enrich.admin.observing import verdicts_of
-    from enrich.config import load
 
     since = int(time.time() - seconds_of(past, "--for")) // 60
-    return verdicts_of(_observed(load(config)), since, route)
+    return verdicts_of(_observed(config), since, route)
 
 
 def _print_loss(verdicts: "Sequence[MinuteVerdict]", *, every_name: bool) -> None:
@@ -292,16 +284,15 @@ def _print_lags(rows: Sequence[dict[str, Any]]) -> None:
         console.print("there is no verdict in this time: is an observer running? enrich observe run -c FILE")
 
 
-def _days(config: Any, route: str | None, days: int) -> Iterable[dict[str, Any]]:
+def _days(config: Path, route: str | None, days: int) -> Iterable[dict[str, Any]]:
     import time
 
     from enrich.admin.observing import verdicts_of
-    from enrich.config import load
     from enrich.verdict import day_of, minute_text, nines
     from enrich.verdict.days import PER_DAY
     from enrich.verdict.minute import State, Up
 
-    pipeline = _observed(load(config))
+    pipeline = _observed(config)
     wanted = pipeline.observe.sla.nines if pipeline.observe is not None else 0
     today = int(time.time()) // 86_400
     verdicts = verdicts_of(pipeline, (today - days + 1) * PER_DAY, route)

@@ -32,13 +32,14 @@ class Program:
     """The key of the configuration that the address is from."""
 
 
-def loaded_with(section: str, config: Path) -> "Pipeline":
+def loaded_with(section: str, config: Path, next_step: str | None = None) -> "Pipeline":
     """The pipeline. Raises ConfigError if it has nothing in this section: then nobody can be asked."""
     from enrich.config import load
 
     pipeline = load(config)
     if not getattr(pipeline, section):
-        raise ConfigError(f"the pipeline {pipeline.name} has no section `{section}`", where=str(config))
+        what = f"the pipeline {pipeline.name} has no section `{section}`"
+        raise ConfigError(what, where=str(config), next_step=next_step)
     return pipeline
 
 

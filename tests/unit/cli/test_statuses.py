@@ -9,7 +9,7 @@ from tests.support.scripted_endpoint import ScriptedEndpoint, answers
 from tests.unit.config.helpers import HEAD
 
 
-@pytest.mark.parametrize("section", ["ingest", "expel", "sync"])
+@pytest.mark.parametrize("section", ["ingest", "expel", "sync", "observe"])
 def test_of_a_section_that_is_not_there_nobody_is_asked(tmp_path, section):
     file = tmp_path / "pipeline.yaml"
     file.write_text("name: plays\nkafka: {bootstrap_servers: 'localhost:1'}\n")
