@@ -3,6 +3,7 @@
 import ast
 from collections.abc import Sequence
 
+from tests.support.typed import typed_problem
 from tests.unit.deploy.installed import has_module, scripts_of_the_image, spark_class_knows, spark_has_class
 
 
@@ -19,6 +20,9 @@ def command_problems(words: Sequence[str]) -> list[str]:
             return _code_problems(code)
         case "spark-class", [name, *options]:
             return _spark_class_problems(name, options)
+        case "enrich", _:
+            problem = typed_problem(arguments)
+            return [] if problem is None else [problem]
     return [] if program in scripts_of_the_image() else [f"no such program in the image: {program}"]
 
 

@@ -84,6 +84,8 @@ def test_what_holds_no_state_may_be_killed_and_what_commits_is_waited_for():
             "python -m sync_service",
             "sync: not in exec form",
         ),
+        ('"topics", "apply"', '"topics", "make"', "topics: topics has no command make"),
+        ('"--yes"]', '"--sure"]', "topics: apply has no option --sure"),
         ("import json, sys", "import jason, sys", "health check: no such module: jason"),
         ("sys.exit(not ", "sys.exit(not not(", "spark-worker: health check: not Python"),
     ],

@@ -86,7 +86,7 @@ def test_the_pipeline_is_one_and_has_the_stage_that_is_run():
     assert DRIVER["command"][DRIVER["command"].index("run") + 1] in _pipeline().stages
     state = SETTINGS["spark.kubernetes.executor.volumes.emptyDir.state.mount.path"]
     assert str(_pipeline().state_dir) == state
-    assert command_problems(DRIVER["command"]) == []
+    assert command_problems([*DRIVER["command"], *DRIVER["args"]]) == []
 
 
 def test_the_image_has_the_spark_that_is_locked_and_its_home():
