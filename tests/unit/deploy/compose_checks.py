@@ -4,6 +4,10 @@ import itertools
 import re
 from collections.abc import Callable, Collection
 
+from edge_service.ingest import program as ingest
+from edge_service.ingest.processes import worker
+from enrich.service import program as routes
+from observe_service import program as observer
 from tests.unit.deploy.commands import command_problems
 from tests.unit.deploy.compose import OUR_IMAGE, Compose, Service
 from tests.unit.deploy.installed import ROOT, locked_jars, our_code_knows, project, read, spark_knows
@@ -12,8 +16,8 @@ _SERVICE_KEYS = {
     *("build", "command", "depends_on", "environment", "healthcheck", "hostname", "image", "init"),
     *("mem_limit", "networks", "ports", "profiles", "restart", "stop_grace_period", "volumes"),
 }
-STOP_S = 27
-"""After so many seconds a program of ours that hangs ends itself."""
+STOP_S = max(ingest._STOP_S, worker._STOP_S, routes._STOP_S, observer._STOP_S) + 5
+"""After so many seconds a program of ours that hangs has ended itself, by the kernel's timer if need be."""
 _HEALTH_KEYS = {"interval", "retries", "start_period", "test", "timeout"}
 _CONDITIONS = {"service_started", "service_healthy", "service_completed_successfully"}
 _PINNED = re.compile(r"v?\d+\.\d+(\.\d+)?(-[\w.]+)?")

@@ -7,9 +7,10 @@ import pytest
 from ruamel.yaml import YAML
 
 from enrich.config import load_text
+from enrich.stage.run import draining
 from tests.unit.deploy.commands import command_problems
 from tests.unit.deploy.compose_checks import STOP_S
-from tests.unit.deploy.installed import locked, pyspark_folder, read
+from tests.unit.deploy.installed import locked, project, pyspark_folder, read
 
 
 def documents_of(name):
@@ -89,6 +90,19 @@ def test_the_pipeline_is_one_and_has_the_stage_that_is_run():
     assert command_problems([*DRIVER["command"], *DRIVER["args"]]) == []
 
 
+def test_a_stage_may_drain_for_as_long_as_it_takes():
+    least_s = draining.DEADLINE_S + 2 * draining._STOP_S
+    assert POD["spec"]["terminationGracePeriodSeconds"] > 1.5 * least_s  # what follows the last batch takes time, too
+
+
+@pytest.mark.parametrize("name", ["stage", "sync", "edges"])
+def test_a_manifest_names_the_image_by_its_version(name):
+    pods = [one["spec"]["template"]["spec"] for one in documents_of(name) if one["kind"] == "Deployment"]
+    versions = {container["image"].rpartition(":")[2] for pod in pods for container in pod["containers"]}
+    assert versions == {project()["version"]}
+    assert f"FROM enrich:{project()['version']}\n" in IMAGE
+
+
 def test_the_image_has_the_spark_that_is_locked_and_its_home():
     version = locked(read("requirements.lock"))["pyspark"]
     assert f"FROM apache/spark:{version} AS" in IMAGE
@@ -138,8 +152,7 @@ def test_the_sync_service_reads_its_file_and_answers_where_it_is_asked():
         "/healthz",
         "/readyz",
     }
-    # Longer than the service gives a driver that hangs.
-    assert pod["spec"]["terminationGracePeriodSeconds"] > 25
+    assert pod["spec"]["terminationGracePeriodSeconds"] > STOP_S
     assert container["resources"]["limits"]["memory"]
 
 
