@@ -16,6 +16,7 @@ from observe_service.alarms.board import as_json as alarm_json
 from observe_service.history import History
 from observe_service.observer import Observer
 from observe_service.page.server import Answer, Query
+from observe_service.verdicts.observation import KEPT_MINUTES
 from observe_service.watching.nodes import NodesWatch
 
 _SHOWN_MINUTES = 30
@@ -120,11 +121,11 @@ class State:
         }
 
     def verdicts_now(self) -> Sequence[MinuteVerdict]:
-        """Of each way the newest that is settled."""
+        """Of each way the newest that is settled, however old: whoever watches its age must not lose sight of it."""
         found = []
         for way in self._ways:
             now = self._now_minute()
-            minutes = (self._verdict(way, minute) for minute in range(now, now - _SHOWN_MINUTES, -1))
+            minutes = (self._verdict(way, minute) for minute in range(now, now - KEPT_MINUTES, -1))
             newest = next((verdict for verdict in minutes if verdict is not None and verdict.lots), None)
             if newest is not None:
                 found.append(newest)
