@@ -107,7 +107,7 @@ def parse_yaml(text: str) -> dict[str, Any]:
 
 
 def parse_compose(text: str, environment: Mapping[str, str] | None = None) -> Compose:
-    return Compose(_filled_in(parse_unfilled(text).raw, environment or {}))
+    return Compose(filled_in(parse_unfilled(text).raw, environment or {}))
 
 
 def parse_unfilled(text: str) -> Compose:
@@ -120,14 +120,15 @@ def variables(text: str) -> set[str]:
     return {match[1] for match in _VARIABLE.finditer(text)}
 
 
-def _filled_in(value: Any, environment: Mapping[str, str]) -> Any:
+def filled_in(value: Any, environment: Mapping[str, str]) -> Any:
+    """Variables replaced, as Compose does it in its file, and we do it in ours."""
     if isinstance(value, str):
         filled = _VARIABLE.sub(lambda match: environment.get(match[1], match[2] or ""), value)
         return filled.replace("$$", "$")
     if isinstance(value, dict):
-        return {key: _filled_in(item, environment) for key, item in value.items()}
+        return {key: filled_in(item, environment) for key, item in value.items()}
     if isinstance(value, list):
-        return [_filled_in(item, environment) for item in value]
+        return [filled_in(item, environment) for item in value]
     return value
 
 

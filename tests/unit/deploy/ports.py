@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tests.unit.deploy.compose import Compose, Service, parse_yaml
+from tests.unit.deploy.compose import Compose, Service, filled_in, parse_yaml
 from tests.unit.deploy.installed import read
 
 # Where the images listen that are not told to listen elsewhere.
@@ -24,7 +24,8 @@ def listening(service: Service) -> set[int]:
         options = zip(service.command, service.command[1:], strict=False)
         told = {port_of(value) for option, value in options if option in ("--port", "--webui-port", "--listen")}
         files = (read(mount.source) for mount in service.mounts if mount.is_file_of_the_repository)
-        return told | {port_of(address) for text in files for address in _served(service, parse_yaml(text))}
+        pipelines = [filled_in(parse_yaml(text), service.environment) for text in files]
+        return told | {port_of(address) for pipeline in pipelines for address in _served(service, pipeline)}
     if service.image_name == "apache/kafka":
         return {port for _, _, port in listeners(service, "KAFKA_LISTENERS")}
     return _OF_IMAGES[service.image_name]

@@ -6,7 +6,7 @@ from enrich.config import load_text
 from tests.unit.deploy.compose import parse_compose, parse_unfilled
 from tests.unit.deploy.compose_checks import CHECKS, kafka_settings, password_problems, unknown_kafka_settings
 from tests.unit.deploy.installed import read
-from tests.unit.deploy.ports import address_problems, listener_problems, port_problems
+from tests.unit.deploy.ports import address_problems, listener_problems, listening, port_of, port_problems
 
 TEXT = read("docker-compose.yml")
 ALL_CHECKS = (*CHECKS, port_problems)
@@ -52,11 +52,11 @@ def test_the_file_of_the_edges_is_a_good_one_with_addresses_that_are_listened_on
     pipeline = load_text(read("deploy/edge/edge.yaml"), variables)
     assert pipeline.ingest and pipeline.expel
     compose = parse_compose(TEXT)
-    assert all(
-        compose.services[role].environment == variables for role in ("ingest", "expel", "retrier", "observer", "topics")
-    )
-    named = [pipeline.kafka.bootstrap_servers]
+    assert all(compose.services[role].environment == variables for role in ("ingest", "expel", "retrier", "topics"))
+    observer = load_text(read("deploy/edge/edge.yaml"), compose.services["observer"].environment)
+    named = [pipeline.kafka.bootstrap_servers, observer.pages.ingest, observer.pages.expel, observer.pages.retrier]
     named += [route.to.http.url.get_secret_value() for route in pipeline.expel.values()]
+    assert all(port_of(page) in listening(compose.services[role]) for role, page in dict(observer.pages).items())
     assert [problem for one in named for problem in address_problems(compose, one, "edge.yaml")] == []
 
 

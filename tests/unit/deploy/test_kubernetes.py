@@ -24,19 +24,32 @@ SETTINGS = dict(argument.removeprefix("--conf=").split("=", 1) for argument in D
 IMAGE = read("deploy/kubernetes/Dockerfile")
 
 
-MANIFESTS = [
-    pytest.param(document, id=f"{name}-{document['kind']}-{document['metadata']['name']}")
-    for name in ("stage", "sync", "edges")
-    for document in documents_of(name)
-]
+def manifests(*kinds):
+    return [
+        pytest.param(document, id=f"{name}-{document['kind']}-{document['metadata']['name']}")
+        for name in ("stage", "sync", "edges")
+        for document in documents_of(name)
+        if not kinds or document["kind"] in kinds
+    ]
 
 
-@pytest.mark.parametrize("document", MANIFESTS)
+@pytest.mark.parametrize("document", manifests())
 def test_kubernetes_knows_each_field_of_a_manifest(document):
     newest = kubernetes_validate.latest_version()
     kubernetes_validate.validate(document, newest, strict=True)
     with pytest.raises(kubernetes_validate.ValidationError, match="immutabel"):
         kubernetes_validate.validate({**document, "immutabel": True}, newest, strict=True)
+
+
+@pytest.mark.parametrize("document", manifests("Deployment"))
+def test_a_namespace_that_is_restricted_takes_our_containers(document):
+    for container in document["spec"]["template"]["spec"]["containers"]:
+        assert container["securityContext"] == {
+            "runAsNonRoot": True,
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "seccompProfile": {"type": "RuntimeDefault"},
+        }
 
 
 def test_the_parts_find_each_other():
@@ -206,7 +219,6 @@ def test_each_edge_reads_the_file_and_answers_where_it_is_asked(role):
     pause_s = int(container["lifecycle"]["preStop"]["exec"]["command"][-1]) if "lifecycle" in container else 0
     assert pod["spec"]["terminationGracePeriodSeconds"] > pause_s + STOP_S
     assert container["resources"]["limits"]["memory"] and container["resources"]["requests"]["cpu"]
-    assert container["securityContext"]["runAsNonRoot"]
 
 
 def test_the_secrets_of_the_edges_come_from_the_secret_that_the_page_says_how_to_make():
