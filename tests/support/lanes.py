@@ -5,7 +5,7 @@ import random
 import selectors
 import time
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, TypeVar, cast
@@ -117,6 +117,8 @@ class LaneModel:
     """By pause and partition, with when each is forwarded."""
     latencies: Sequence[float] = (0.0, 0.01, 0.1)
     """Of half a request."""
+    too_large: Collection[int] = ()
+    """The ids that no retry topic takes."""
     holds: list[str] = field(default_factory=list)
     requests: list[tuple[float, Sequence[int]]] = field(default_factory=list)
     """When each came, and what was in it."""
@@ -291,9 +293,14 @@ class _Running:
 
     # In the place of the outbox.
 
-    def retry(self, event: Event, pause: int, tries: int, done: Callable[[], None]) -> None:
+    def retry(
+        self, event: Event, pause: int, tries: int, too_large: Callable[[], None], done: Callable[[], None]
+    ) -> None:
         def write() -> None:
             if self.is_dead:
+                return
+            if int(event.value or b"-1") in self.model.too_large:
+                too_large()
                 return
             headers = retry_headers(event.place, event.since_ms, tries)
             message = Message(

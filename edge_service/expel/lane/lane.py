@@ -405,13 +405,20 @@ class Lane:
             self._meter.count("events_retried_later")
             self._order.moves(event, pause)
             tries = event.tries + 1 if outcome.retry_after_s is None else event.tries
-            self._leave(event, partial(self._outbox.retry, event, pause, tries))
+            self._wait_for_pause(event, pause, tries)
 
     def _divert(self, event: Event) -> None:
         pause = self._order.pause_of(event)
         self._order.moves(event, pause)
         self._meter.count("events_diverted")
-        self._leave(event, partial(self._outbox.retry, event, pause, event.tries))
+        self._wait_for_pause(event, pause, event.tries)
+
+    def _wait_for_pause(self, event: Event, pause: int, tries: int) -> None:
+        def too_large() -> None:
+            event.lease.under_way -= 1
+            self._bury([event], "it is too large for the retry topic")
+
+        self._leave(event, partial(self._outbox.retry, event, pause, tries, too_large))
 
     def _bury(self, events: Sequence[Event], reason: str) -> None:
         self._meter.count("dead_letters", len(events))

@@ -71,8 +71,9 @@ class Outbox:
         """A topic is missing, or the producer is of no use any more: both are made again when the route begins
         again."""
 
-    def retry(self, event: Event, pause: int, tries: int, done: Done) -> None:
-        """Writes it to the topic of this pause, with its place and with how many pauses it has used up."""
+    def retry(self, event: Event, pause: int, tries: int, too_large: Done, done: Done) -> None:
+        """Writes it to the topic of this pause, with its place and with how many pauses it has used up. `too_large` is
+        called instead of `done` if the topic does not take it."""
         event.became = Became.waits
         topic, partitions = self._retry_topics[pause]
         headers: Headers = [*_own_headers(event)]
@@ -80,7 +81,6 @@ class Outbox:
             headers.append((ORIGIN, b"%b/%d" % (event.origin_place, event.origin)))
         headers += retry_headers(event.place, event.since_ms, tries, self._topic_id_of(event))
         record = _Record(topic, event.key, event.value, headers, event.place[1] % partitions)
-        too_large = partial(self.bury, event, "it is too large for the retry topic", done)
         self._write(record, done, too_large)
 
     def bury(self, event: Event, reason: str, done: Done) -> None:

@@ -169,3 +169,19 @@ def test_an_error_of_our_own_stops_the_lane_and_is_not_silent(caplog: pytest.Log
 
     after(model, look)
     assert "a bug in enrich" in caplog.text
+
+
+def test_an_event_that_no_retry_topic_takes_is_dead_and_keeps_no_later_one_of_its_key_waiting():
+    model = model_of(lambda ids: 503 if 0 in ids else 200, 0, keeps_order=True, events=1, tries=1)
+    model.too_large = {0}
+
+    async def look() -> None:
+        for number in range(10):
+            model.produce(b"one key", number, 0)
+            await asyncio.sleep(2)
+        assert model.dead == Counter([0])
+        assert model.came == [*range(1, 10)]
+        assert model.moved == []
+        assert model.lane._meter.totals()["dead_letters"] == 1
+
+    after(model, look)
