@@ -26,7 +26,7 @@ from enrich.delivery.partitions.gaps import Gap
 from enrich.delivery.plan import Companions, FlowPlan
 from enrich.delivery.refused.letters import Letters
 from enrich.delivery.refused.spill import Spill
-from enrich.delivery.refused.topics import grow_topics, make_topics, room_in
+from enrich.delivery.refused.topics import grow_topics, make_topics, room_in, sized
 from enrich.delivery.sending import Bounds
 from enrich.endpoints.http import HttpClient
 from enrich.kafka import Connection, Topics, librdkafka_settings, new_admin_client, new_group_consumer
@@ -155,11 +155,12 @@ class ExpelRoute:
         tallying = None if self._reporter is None else Tallying(self._reporter)
         uncommitted = max(2 * section.parallel, _LEAST_UNCOMMITTED)
         sink = LaneSink(loop.loop, section.topic, uncommitted, self._remark, begun, tallying)
-        letters = Letters(plan.name, room_in([section.dlq], topics, self._clients.producer), self._spill)
+        rooms = [room_in([name], topics, self._clients.producer) for name in (section.dlq, *plan.retry_in)]
+        letters, producer = Letters(plan.name, rooms[0], self._spill), sized(self._clients.producer, rooms)
 
         async def begin() -> tuple[Lane, Outbox]:
             client = HttpClient(plan.http, section.parallel, plan.where)
-            outbox = Outbox(self._clients.producer, retries, section.dlq, letters, plan.sender, ids[section.topic])
+            outbox = Outbox(producer, retries, section.dlq, letters, plan.sender, ids[section.topic])
             settle, may_send = sink.note_settled, sink.may_send
             return Lane(plan.lane, client, outbox, order, self._meter, settle, self._hold_here, may_send), outbox
 

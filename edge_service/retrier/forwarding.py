@@ -1,8 +1,7 @@
 """Forwards records in transactions that also commit the offsets: a record is forwarded once, whoever dies when."""
 
 import uuid
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +9,7 @@ from confluent_kafka import Message, TopicPartition
 
 from edge_service.retrier.plan import RetryPlan
 from enrich.base.errors import ConfigError
+from enrich.delivery.refused.topics import room_in, sized
 from enrich.kafka import COMPACTED, Connection, Topics
 from enrich.kafka.records import headers_of, key_of, value_of
 from enrich.kafka.retries import Place, as_first_read, topic_id_in
@@ -20,7 +20,6 @@ DEADLINE_S = 10.0
 _ABANDONED_S = 10.0
 """When the brokers end the transaction of an instance that was killed: until then nobody reads past it, and nobody may
 take over its partitions."""
-_DEFAULT_ROOM, _BATCH_OVERHEAD, _LEAST_MESSAGE, _LARGEST_BATCH = 1_000_000, 200, 1_000, 1_000_000
 
 
 @dataclass(frozen=True)
@@ -32,15 +31,7 @@ class Rooms:
 
 
 def rooms_of(plan: RetryPlan, topics: Topics, connection: Connection) -> Rooms:
-    return Rooms(_room(plan.retry_out, topics, connection), _room(plan.dlq, topics, connection))
-
-
-def _room(name: str, topics: Topics, connection: Connection) -> int:
-    settings: Mapping[str, str] = {}
-    with suppress(ConfigError):  # there is none yet, or this user may not read its settings
-        settings = topics.settings(name)
-    room = int(settings.get("max.message.bytes", _DEFAULT_ROOM)) - _BATCH_OVERHEAD
-    return min(room, int(str(connection.get("message.max.bytes", room))))
+    return Rooms(room_in([plan.retry_out], topics, connection), room_in([plan.dlq], topics, connection))
 
 
 @dataclass(frozen=True)
@@ -62,11 +53,8 @@ class Forwarding:
         self.rooms = rooms
         self._plan = plan
         self._partitions = partitions
-        largest = max(rooms.retry_out, rooms.dlq, _LEAST_MESSAGE)
-        # A batch of several records must fit too, or the brokers refuse it whole.
-        batch = max(min(rooms.retry_out, rooms.dlq, _LARGEST_BATCH), 1)
         self._producer = WholeTransactions(
-            {**connection, "message.max.bytes": largest, "batch.size": batch},
+            sized(connection, (rooms.retry_out, rooms.dlq)),
             f"{plan.group}.{uuid.uuid4()}",
             deadline_s=DEADLINE_S,
             timeout_s=_ABANDONED_S,
