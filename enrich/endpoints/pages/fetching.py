@@ -18,6 +18,7 @@ from enrich.base.errors import ConfigError, Retryable, Unreachable
 from enrich.endpoints.retry_after import retry_after_s
 
 _PIECE = 1 << 16
+_GZIP = 16 + zlib.MAX_WBITS
 _LOOK_EVERY_S = 0.2
 _LONGEST_PAUSE_S = 300.0
 _FIRST_PAUSE_S = 1.0
@@ -193,23 +194,20 @@ class Fetcher:
         if encoding not in ("identity", "gzip"):
             self.close()
             raise Retryable(f"the answer is compressed with {encoding[:20]}, which nobody asked for", where=self._where)
-        inflate = zlib.decompressobj(16 + zlib.MAX_WBITS) if encoding == "gzip" else None
+        sent = iter(lambda: answer.read(_PIECE), b"")
         pieces: list[bytes] = []
         size = 0
-        while piece := answer.read(_PIECE):
-            while piece:
-                plain = piece if inflate is None else inflate.decompress(piece, _PIECE)
-                piece = b"" if inflate is None else inflate.unconsumed_tail
-                pieces.append(plain)
-                size += len(plain)
-                if size > self._request.largest:
-                    self.close()
-                    raise Retryable(
-                        f"an answer is larger than {self._request.largest:,} bytes",
-                        where=self._where,
-                        next_step="ask for smaller pages, or raise `largest`",
-                    )
-        if (inflate is not None and not inflate.eof) or answer.length:
+        for piece in sent if encoding == "identity" else _inflated(sent):
+            pieces.append(piece)
+            size += len(piece)
+            if size > self._request.largest:
+                self.close()
+                raise Retryable(
+                    f"an answer is larger than {self._request.largest:,} bytes",
+                    where=self._where,
+                    next_step="ask for smaller pages, or raise `largest`",
+                )
+        if answer.length:
             self.close()
             raise Retryable("the answer breaks off", where=self._where)
         return b"".join(pieces)
@@ -301,6 +299,22 @@ class _Watcher:
 
 
 _WATCHER = _Watcher()
+
+
+def _inflated(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """What a body of gzip stands for. It may have several members, one behind the other: servers that compress as they
+    write send such. Raises IncompleteRead if the last one breaks off, and zlib.error."""
+    member = zlib.decompressobj(_GZIP)
+    for piece in pieces:
+        rest = piece
+        while rest:
+            if member.eof:
+                member = zlib.decompressobj(_GZIP)
+            if plain := member.decompress(rest, _PIECE):
+                yield plain
+            rest = member.unconsumed_tail or member.unused_data
+    if not member.eof:
+        raise http.client.IncompleteRead(b"")
 
 
 def _known(headers: Message) -> Known:

@@ -127,6 +127,16 @@ def test_compressed_answers_and_what_is_sent() -> None:
         assert (sent["x-api-key"], sent["accept-encoding"]) == ("k", "gzip")
 
 
+@pytest.mark.parametrize("parts", [1, 2, 25])
+def test_an_answer_that_is_compressed_in_parts_is_read_to_its_end(parts: int) -> None:
+    """What is not read would be taken for rows that are gone."""
+    lines = [body(row) + b"\n" for row in ROWS]
+    size = -(-len(lines) // parts)
+    members = [gzip.compress(b"".join(lines[at : at + size])) for at in range(0, len(lines), size)]
+    with ScriptedEndpoint(answers(200, b"".join(members), [("content-encoding", "gzip")])) as endpoint:
+        assert read(endpoint) == ROWS
+
+
 def test_it_comes_again_when_it_is_asked_to() -> None:
     with ScriptedEndpoint(answers(429, headers=[("retry-after", "1")]), answers(200, body(ROWS))) as endpoint:
         began = time.monotonic()
@@ -146,8 +156,11 @@ BROKEN: Sequence[tuple[Any, str]] = [
     (sends(HEAD + b'content-length: 100\r\n\r\n[{"id": 1}'), "breaks off"),
     (sends(HEAD + b'transfer-encoding: chunked\r\n\r\n5\r\n[{"i'), "breaks off"),
     (answers(200, gzip.compress(body(ROWS))[:-9], [("content-encoding", "gzip")]), "breaks off"),
+    (answers(200, gzip.compress(body(ROWS)) + gzip.compress(b" ")[:-1], [("content-encoding", "gzip")]), "breaks off"),
+    (answers(200, gzip.compress(body(ROWS)) + b"more", [("content-encoding", "gzip")]), "does not answer"),
     (answers(200, b"no gzip", [("content-encoding", "gzip")]), "does not answer"),
     (answers(200, BOMB, [("content-encoding", "gzip")]), "larger than"),
+    (answers(200, gzip.compress(b"") + BOMB, [("content-encoding", "gzip")]), "larger than"),
     (answers(200, b"x", [("content-encoding", "br")]), "compressed with br"),
     (closes, "hung up"),
     (resets, "hung up"),
