@@ -75,7 +75,7 @@ def _lines(body: bytes) -> tuple[list[bytes], list[dict[str, Any]]]:
 def _has_each_name_once(text: bytes, events: list[dict[str, Any]]) -> bool:
     """False also where it is in doubt."""
     names = sum(map(len, events))
-    if text.count(b"{") > len(events) or text.count(b"[") > DEEPEST:  # else all values are flat
+    if text.count(b"{") > len(events) or text.count(b"[") >= DEEPEST:  # else all values are flat
         names += sum(_names(event.values(), 1) for event in events)
     if text.count(b":") == names:
         return True

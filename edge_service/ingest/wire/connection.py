@@ -69,6 +69,8 @@ class Connection(asyncio.Protocol):
         self._line: deque[_Exchange] = deque()
         self._reading: _Exchange | None = None
         self._head_bytes = 0
+        """Of a head that is not whole yet, with what came in one piece with it."""
+        self._fields_bytes = 0
         self._url = b""
         self._headers: dict[bytes, bytes] = {}
         self._count = 0
@@ -176,7 +178,7 @@ class Connection(asyncio.Protocol):
             self._stalling.begin()
             return False  # half a request, or none: the transport closes
         self.stop()  # whole requests are answered still
-        return True
+        return self._transport.can_write_eof()  # with TLS the transport closes in any case
 
     def pause_writing(self) -> None:
         self._is_full = True
@@ -211,23 +213,31 @@ class Connection(asyncio.Protocol):
             raise ValueError("the connection ends after what is in line")
         self._reading = _Exchange(began=self._loop.time())
         self._line.append(self._reading)
-        self._url, self._headers, self._count, self._is_twofold = b"", {}, 0, False
+        self._url, self._headers, self._count, self._fields_bytes, self._is_twofold = b"", {}, 0, 0, False
         self._wait_for_body()
 
     def on_url(self, url: bytes) -> None:
         self._url += url
+        self._require_small(len(url))
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._count += 1
         if self._count > MOST_HEADERS:
             self._too_large_head = True
             raise ValueError("too many headers")
+        self._require_small(len(name) + len(value))
         if not self._is_in_head:
             return  # a field after the chunks: it must not change what was decided by the head
         name = name.lower()
         if name in _ONCE and name in self._headers:
             self._is_twofold = True
         self._headers[name] = value
+
+    def _require_small(self, more: int) -> None:
+        self._fields_bytes += more
+        if self._fields_bytes > MOST_HEAD_BYTES:
+            self._too_large_head = True
+            raise ValueError("the head is too long")
 
     def on_headers_complete(self) -> None:
         exchange = self._reading

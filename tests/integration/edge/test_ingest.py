@@ -234,6 +234,12 @@ def test_a_head_without_end_is_refused(served):
         assert answer(connection.makefile("rb"))[0] == 431
 
 
+def test_a_head_that_is_too_long_is_refused_also_if_it_comes_whole_in_one_piece(served):
+    with closing(served.connect()) as connection:
+        connection.sendall(HEAD + b"x: " + b"y" * MOST_HEAD_BYTES + b"\r\ncontent-length: 2\r\n\r\n{}")
+        assert answer(connection.makefile("rb"))[0] == 431
+
+
 def test_a_body_that_is_too_large_is_refused_before_it_is_sent(served):
     with closing(served.connect()) as connection:
         connection.sendall(HEAD + b"content-length: 100001\r\nexpect: 100-continue\r\n\r\n")

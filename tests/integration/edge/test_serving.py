@@ -188,6 +188,23 @@ def test_a_renewed_certificate_is_given_to_new_connections_and_a_wrong_one_to_no
     on(loop, serving.stop(PATIENCE_S))
 
 
+def test_a_sender_that_ends_its_side_of_tls_before_it_has_its_answer_is_not_worth_a_line_in_the_log(loop, caplog):
+    endpoint = Holding()
+    serving = Serving(endpoint, loop)
+    context = Certificates(PEM / "first.pem", PEM / "first.key").context
+    port = on(loop, serving.start("127.0.0.1", 0, context))
+    trusting = ssl.create_default_context(cafile=PEM / "first.pem")
+    with closing(trusting.wrap_socket(connect(port), server_hostname="127.0.0.1")) as connection:
+        connection.sendall(REQUEST)
+        wait_until(lambda: len(endpoint.taken) == 1)
+        with suppress(OSError):
+            connection.unwrap()
+    wait_until(lambda: not serving.open)
+    loop.call_soon_threadsafe(endpoint.answer)
+    on(loop, serving.stop(PATIENCE_S))
+    assert caplog.records == []
+
+
 @pytest.fixture(params=[False, True], ids=["plain", "tls"])
 def generous(request, loop):
     """A server whose answers are large, what is open there, and a way to connect to it."""

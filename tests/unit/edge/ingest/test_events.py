@@ -99,6 +99,14 @@ def test_what_is_not_strict_json_is_refused_whole(body, what):
     assert what in refused.what
 
 
+@pytest.mark.parametrize("shape", [*Shape])
+def test_of_plain_events_brackets_are_counted_as_of_others(shape):
+    reader = JsonEvents(None, None, 10)
+    reader.read(b'{"a": ' + b"[" * 127 + b"]" * 127 + b"}", shape)
+    with pytest.raises(Refused, match="deeper than 128"):
+        reader.read(b'{"a": ' + b"[" * 128 + b"]" * 128 + b"}", shape)
+
+
 def test_brackets_within_text_are_no_depth():
     text = "[{" * 200
     assert read(f'{{"device": {{"id": 1}}, "ts": 1, "text": "{text}\\""}}').bad == []
