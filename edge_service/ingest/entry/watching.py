@@ -2,8 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,12 +38,18 @@ class TopicWatch(threading.Thread):
     """Reports the states of topics, each time all of them, until it is stopped."""
 
     def __init__(
-        self, connection: Connection, topics: Mapping[str, str], report: Callable[[Mapping[str, TopicState]], None]
+        self,
+        connection: Connection,
+        topics: Mapping[str, str],
+        keyless: Collection[str],
+        report: Callable[[Mapping[str, TopicState]], None],
     ) -> None:
-        """`topics`: with the key of the configuration that names each. `report` is called by the thread."""
+        """`topics`: with the key of the configuration that names each. `keyless`: those that get events without keys.
+        `report` is called by the thread."""
         super().__init__(name="topics", daemon=True)
         self._connection = connection
         self._topics = topics
+        self._keyless = keyless
         self._report = report
         self._stopping = threading.Event()
         self._admin = new_admin_client(connection)
@@ -86,9 +91,13 @@ class TopicWatch(threading.Thread):
         allowed = description.authorized_operations  # None, or empty: the brokers have no authorizer
         if allowed and not {AclOperation.WRITE, AclOperation.ALL} & {*allowed}:
             return TopicState(_lacks("WRITE", topic, where))
-        largest = None
-        with suppress(EnrichError):  # without the right to read them we go by the defaults
-            largest = self._largest(self._settings.settings(topic))
+        try:
+            settings = self._settings.settings(topic)
+        except EnrichError:  # without the right to read them we go by the defaults
+            return TopicState()
+        largest = self._largest(settings)
+        if topic in self._keyless and "compact" in settings.get("cleanup.policy", ""):
+            return TopicState(_needs_keys(topic, where), largest)
         return TopicState(largest=largest)
 
     def _why_undescribed(self, topic: str, error: EnrichError) -> EnrichError:
@@ -113,6 +122,14 @@ class TopicWatch(threading.Thread):
             _log.warning("nothing can be written to topic %s: %s", topic, text)
         elif before and not text:
             _log.info("topic %s can be written to again", topic)
+
+
+def _needs_keys(topic: str, where: str) -> ConfigError:
+    return ConfigError(
+        f"the topic {topic} is compacted: it takes no event without a key",
+        where=where,
+        next_step="give the entry a `key`, or choose a topic that is not compacted",
+    )
 
 
 def _lacks(right: str, topic: str, where: str) -> ConfigError:

@@ -99,7 +99,8 @@ class Worker:
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             self._loop.add_reader(parent, self._lost, parent)
         connection = librdkafka_settings(self._pipeline.kafka, Role.producer)
-        watch = TopicWatch(connection, self._topic_names(), self._seen)
+        keyless = {entry.topic for entry in self._entries.values() if entry.key is None}
+        watch = TopicWatch(connection, self._topic_names(), keyless, self._seen)
         certificates = {address.listen: certificates_of(address.tls) for address in self._addresses}
         watch.start()
         try:

@@ -108,15 +108,17 @@ def test_the_first_check_that_fails_decides_the_status(config, cluster, new_topi
             "{tmp}/first.pem",
         ),
         ("topic: {topic}, processes: 2, invalid: dlq, dlq: no.such.dlq", "no.such.dlq does not exist", "ingest.plays"),
+        ("topic: {compacted}", "is compacted: it takes no event without a key", "ingest.plays.topic"),
     ],
-    ids=["topic", "dlq", "port", "no certificate", "another key", "of a process below"],
+    ids=["topic", "dlq", "port", "no certificate", "another key", "of a process below", "no keys"],
 )
 def test_what_is_wrong_at_the_start_ends_it_with_what_where_and_what_to_do(
     config, new_topic, tmp_path, entry, what, where
 ):
     shutil.copytree(PEM, tmp_path, dirs_exist_ok=True)
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        words = {"topic": new_topic(), "taken": taken.getsockname()[1], "tmp": tmp_path}
+        topics = {"topic": new_topic(), "compacted": new_topic(cleanup_policy="compact")}
+        words = {**topics, "taken": taken.getsockname()[1], "tmp": tmp_path}
         listen = "" if "listen" in entry else f"{FREE}, "
         path = config(f"ingest:\n  plays: {{{listen}path: /p, format: json, {entry.format(**words)}}}\n")
         command = [sys.executable, "-m", "edge_service", "ingest", "-c", str(path)]
