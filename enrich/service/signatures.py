@@ -36,8 +36,9 @@ def verifies(secret: str, headers: Mapping[str, str], body: bytes) -> bool:
         expected = Signer([secret], "secret").headers(headers["webhook-id"], int(headers["webhook-timestamp"]), body)
     except (KeyError, ValueError):
         return False
-    own = expected["webhook-signature"]
-    return any(hmac.compare_digest(own, given) for given in headers.get("webhook-signature", "").split(" "))
+    own = expected["webhook-signature"].encode()  # of texts it takes only ASCII
+    given = headers.get("webhook-signature", "").encode(errors="replace")
+    return any(hmac.compare_digest(own, one) for one in given.split(b" "))
 
 
 def _key(secret: str, where: str) -> bytes:

@@ -34,6 +34,7 @@ def test_with_two_secrets_either_verifies():
         {"webhook-timestamp": "x"},
         {"webhook-signature": ""},
         {"webhook-signature": "v1,AAAA"},
+        {"webhook-signature": "v1,\xe4"},
     ],
 )
 def test_what_was_changed_does_not_verify(changed):
