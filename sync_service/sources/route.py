@@ -10,6 +10,7 @@ from pathlib import Path
 from enrich.base.errors import Fenced, Retryable
 from enrich.codecs.encoding import Encoder
 from enrich.kafka import Admin, Connection, Topics, new_admin_client
+from enrich.kafka.clients.errors import ClientOver
 from enrich.kafka.releases import release_headers, warn_if_fallen
 from enrich.kafka.turns import Turn
 from enrich.kafka.writing.transactions import TransactionalProducer
@@ -115,6 +116,7 @@ def in_turn(
 
     Raises Retryable in place of Fenced if the turn was lost meanwhile, even if it has come back: then the next run
     begins with all that another instance may have written. Fenced is left for a writer that did not wait for its turn.
+    Retryable also in place of ClientOver: the next run has another producer.
     """
     with closing(Turn(connections.consumer, admin, work.identity, work.topic)) as turn:
         while not stopping.is_set() and not turn.has_it(_TURN_S):
@@ -134,6 +136,8 @@ def in_turn(
             yield checkpoint
         except _StoppingError:
             return
+        except ClientOver as error:
+            raise Retryable(error.what, where=error.where) from error
         except Fenced as error:
             if turn.has_it(_TURN_S) and turn.taken == taken:
                 raise

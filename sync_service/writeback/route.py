@@ -9,7 +9,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError
 
-from enrich.base.errors import BadRecord, ConfigError, Retryable
+from enrich.base.errors import BadRecord, ConfigError, Fenced, Retryable
 from enrich.codecs import decoder_for, registry_trouble, schemas_of
 from enrich.config import Pipeline, SyncWriteback
 from enrich.config.sections.kafka.client_settings import Role
@@ -27,6 +27,7 @@ from enrich.kafka import (
     new_admin_client,
     new_group_consumer,
 )
+from enrich.kafka.clients.errors import ClientOver
 from enrich.kafka.releases import RELEASE
 from enrich.service.meters import Meter
 from enrich.service.routes import RouteKind, RouteState, RouteStatus
@@ -144,6 +145,8 @@ class WritebackRoute:
             with ExitStack() as held:
                 self._run(held, stopping)
         except BrokenProducer as broken:
+            if isinstance(broken.error, ClientOver | Fenced):  # the next run has another one
+                raise Retryable(broken.error.what, where=broken.error.where) from broken
             if not isinstance(broken.error, BadRecord):
                 raise broken.error from broken
             self._refused_room = self._room

@@ -15,6 +15,7 @@ from enrich.base.errors import (
     Retryable,
     Unreachable,
 )
+from enrich.kafka.clients.ending import is_over
 
 _UNREACHABLE = """
     _ALL_BROKERS_DOWN _DESTROY_BROKER _MSG_TIMED_OUT _RESOLVE _TIMED_OUT _TIMED_OUT_QUEUE _TRANSPORT
@@ -103,10 +104,16 @@ _NEXT_STEPS_BY_CODE: dict[int, str] = {
 }
 
 
+class ClientOver(Fatal):
+    """The client can do nothing any more; a new one may."""
+
+
 def mapped(error: KafkaError, where: str | None = None) -> EnrichError:
     """Our error for an error of librdkafka."""
     kind = KINDS.get(error.code(), Fatal)
-    if kind is Fatal and error.retriable():
+    if kind is Fatal and is_over(error):
+        kind = ClientOver
+    elif kind is Fatal and error.retriable():
         kind = Retryable
     if error.code() == KafkaError.INVALID_REPLICATION_FACTOR and "fenced" in error.str():
         kind = Unreachable  # brokers that have just restarted or were frozen: none can take a partition yet

@@ -8,6 +8,7 @@ from typing import Any
 from confluent_kafka import KafkaError, Message, Producer
 
 from enrich.base.errors import EnrichError, Unreachable
+from enrich.kafka.clients.ending import discard, serve
 from enrich.kafka.clients.errors import kafka_errors, mapped
 from enrich.kafka.clients.making import Connection, new_producer
 
@@ -18,8 +19,8 @@ Headers = Mapping[str, bytes] | Sequence[tuple[str, bytes | None]]
 class DeliveringProducer:
     """Produces in the background; `flush` returns when all in-sync replicas have acknowledged every record.
 
-    After a failed delivery each call raises that first failure. Records that were acknowledged before it are safe;
-    nothing after it may be taken as written.
+    After a failed delivery, or an error that the client cannot get over (ClientOver), each call raises that first
+    failure. Records that were acknowledged before it are safe; nothing after it may be taken as written.
     """
 
     def __init__(self, connection: Connection, **extra: Any) -> None:
@@ -58,7 +59,7 @@ class DeliveringProducer:
                     f"{len(self._producer)} records were not acknowledged within {deadline_s:g} s",
                     next_step="check that the brokers run; produce the records again, they may not be written",
                 )
-            self._producer.poll(0.05)
+            self._serve(0.05)
         self._raise_failure()
 
     def close(self, deadline_s: float = 30.0) -> None:
@@ -66,8 +67,7 @@ class DeliveringProducer:
         try:
             self.flush(deadline_s)
         finally:
-            self._producer.purge()
-            self._producer.poll(0)
+            discard(self._producer)
 
     def __enter__(self) -> "DeliveringProducer":
         return self
@@ -78,8 +78,12 @@ class DeliveringProducer:
         if error is None:
             self.close()
         else:  # leaving because of an error: drop the queued records instead of waiting for them
-            self._producer.purge()
-            self._producer.poll(0)
+            discard(self._producer)
+
+    def _serve(self, seconds: float) -> None:
+        error = serve(self._producer, seconds)
+        if error is not None and self._failure is None:
+            self._failure = mapped(error)
 
     def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
         if error is not None and self._failure is None:
@@ -92,14 +96,14 @@ class DeliveringProducer:
 
 def queued(producer: Producer, topic: str, key: bytes | None, value: bytes | None, **options: Any) -> bool:
     """Queues a record. False if the queue is still full after a short wait."""
-    try:
-        with kafka_errors(f"topic {topic}"):
+    with kafka_errors(f"topic {topic}"):
+        try:
             producer.produce(topic, value, key, **options)
-    except BufferError:
-        producer.poll(0.1)
-        return False
-    producer.poll(0)
-    return True
+        except BufferError:
+            producer.poll(0.1)
+            return False
+        producer.poll(0)
+        return True
 
 
 def _shown(key: str | bytes | None) -> str:

@@ -152,8 +152,7 @@ class TransactionalProducer:
                     except BufferError:  # the queue is full
                         poll(0.05)
                         self._raise_failure()
-        poll(0)
-        self._raise_failure()
+        self._serve(0)
 
     def _queue(self, topic: str, records: list[dict[str, Any]], **options: Any) -> None:
         waiting = records
@@ -167,8 +166,7 @@ class TransactionalProducer:
                     if isinstance(error, KafkaError) and error.code() != KafkaError._QUEUE_FULL:
                         raise KafkaException(error)
             waiting = refused
-            self._producer.poll(0.05 if refused else 0)
-            self._raise_failure()
+            self._serve(0.05 if refused else 0)
 
     @contextmanager
     def errors_of(self, where: str) -> Iterator[None]:
@@ -210,8 +208,7 @@ class TransactionalProducer:
 
     def _commit(self) -> None:
         self._repeated(self._producer.commit_transaction)
-        self._producer.poll(0)
-        self._raise_failure()
+        self._serve(0)
 
     def _abort(self) -> None:
         # So that readers need not wait for the transaction's time-out. If it fails, the next transaction or the next
@@ -284,6 +281,12 @@ class TransactionalProducer:
         # Purged records are the consequence of a failure, not its cause.
         elif self._failure is None and error.code() not in (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT):
             self._failure = mapped(error, f"topic {message.topic()}")
+
+    def _serve(self, seconds: float) -> None:
+        """Calls delivery reports, and raises what they say."""
+        with kafka_errors(self._where):
+            self._producer.poll(seconds)
+        self._raise_failure()
 
     def _raise_failure(self) -> None:
         if self._failure is not None:

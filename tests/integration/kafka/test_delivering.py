@@ -4,6 +4,8 @@ import pytest
 
 from enrich.base.errors import BadRecord, ConfigError, Unreachable
 from enrich.kafka import DeliveringProducer
+from enrich.kafka.clients.errors import ClientOver
+from tests.support.fatal import make_fatal
 
 
 def test_what_flush_has_returned_for_is_in_the_topic_exactly(cluster, topic):
@@ -48,3 +50,12 @@ def test_a_broker_that_does_not_answer_ends_in_unreachable_at_the_deadline():
     producer.produce("t", b"k", b"v")
     with pytest.raises(Unreachable, match=r"1 records were not acknowledged within 0.2 s"):
         producer.flush(deadline_s=0.2)
+
+
+def test_an_error_that_the_client_cannot_get_over_is_raised_by_every_later_call_and_the_end_is_quiet(cluster, topic):
+    with pytest.raises(RuntimeError, match="of its own"), DeliveringProducer(cluster.connection) as producer:
+        make_fatal(producer._producer)
+        for call in (lambda: producer.produce(topic, b"k", b"v"), lambda: producer.produce(topic, b"k", b"v")):
+            with pytest.raises(ClientOver):
+                call()
+        raise RuntimeError("of its own")
