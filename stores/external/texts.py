@@ -3,12 +3,14 @@ objects for rows, except for nested types."""
 
 import base64
 import json
+import math
 from datetime import date, datetime
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from stores.errors import BadRecord
 from stores.json_text import quoted
 
 
@@ -20,7 +22,7 @@ def texts_of(column: pa.Array) -> pa.Array:
     if pa.types.is_timestamp(kind):
         return _timestamps(column)
     if pa.types.is_nested(kind):
-        return pa.array([None if row is None else json_text(row) for row in column.to_pylist()], pa.string())
+        return pa.array(_json_of_each(column), pa.string())
     return column.cast(pa.string())
 
 
@@ -35,7 +37,7 @@ def json_texts_of(column: pa.Array) -> pa.StringArray:
     elif pa.types.is_string(kind):
         texts = quoted(column)
     elif pa.types.is_nested(kind) or pa.types.is_binary(kind):
-        texts = pa.array([json_text(row) for row in column.to_pylist()], pa.string())
+        texts = pa.array(_json_of_each(column), pa.string())
     else:  # dates, times, decimals: text that needs no escaping
         texts = pc.binary_join_element_wise('"', texts_of(column), '"', "")
     return pc.fill_null(texts, "null")
@@ -54,12 +56,18 @@ def json_objects_of(rows: pa.StructArray) -> pa.StringArray:
     return pc.if_else(rows.is_valid(), joined, pa.scalar(None, pa.string()))
 
 
-def json_text(value: Any) -> str:
-    """One value as JSON: bytes as base64, decimals as text, times in ISO 8601, a map as an object."""
-    return json.dumps(_plain(value), ensure_ascii=False, default=str)
+def _json_of_each(column: pa.Array) -> list[str | None]:
+    """Each value as JSON: bytes as base64, decimals as text, times in ISO 8601, a map as an object. Raises BadRecord
+    for a time that has no such text."""
+    try:
+        rows = column.to_pylist()
+    except (OverflowError, ValueError):  # Python's times end there
+        raise BadRecord("a time inside of a value is not between the years 1 and 9999") from None
+    plain = (None if row is None else _plain(row, column.type) for row in rows)
+    return [None if row is None else json.dumps(row, ensure_ascii=False, default=str) for row in plain]
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, kind: pa.DataType) -> Any:
     match value:
         case bytes():
             return base64.b64encode(value).decode()
@@ -67,12 +75,14 @@ def _plain(value: Any) -> Any:
             return value.isoformat().replace("+00:00", "Z")
         case date():
             return value.isoformat()
+        case float():
+            return value if math.isfinite(value) else None  # JSON has no NaN
         case dict():
-            return {name: _plain(inner) for name, inner in value.items()}
-        case [(_, _), *_] if all(isinstance(inner, tuple) for inner in value):  # Arrow returns a map as a list of pairs
-            return {str(key): _plain(inner) for key, inner in value}
+            return {field.name: _plain(value[field.name], field.type) for field in kind}
+        case list() if pa.types.is_map(kind):  # as pairs
+            return {str(key): _plain(inner, kind.item_type) for key, inner in value}
         case list():
-            return [_plain(inner) for inner in value]
+            return [_plain(inner, kind.value_type) for inner in value]
     return value
 
 

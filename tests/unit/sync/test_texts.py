@@ -5,11 +5,13 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stores.errors import BadRecord
 from stores.external.postgres.statements import array_literal
-from stores.external.texts import json_objects_of, texts_of
+from stores.external.texts import json_objects_of, json_texts_of, texts_of
 
 TIME = datetime(2024, 2, 29, 1, 2, 3, 4, tzinfo=UTC)
 COLUMNS = {
@@ -46,6 +48,22 @@ def test_rows_are_json_objects() -> None:
 def test_json_has_no_nan() -> None:
     rows = pa.StructArray.from_arrays([pa.array([float("nan"), float("inf")])], ["x"])
     assert json_objects_of(rows).to_pylist() == ['"x": null', '"x": null']
+    assert texts_of(pa.array([[{"y": float("nan")}]])).to_pylist() == ['[{"y": null}]']
+
+
+def test_an_empty_map_is_an_object_as_others_are() -> None:
+    maps = pa.map_(pa.string(), pa.int32())
+    assert texts_of(pa.array([[], [("k", 1)]], maps)).to_pylist() == ["{}", '{"k": 1}']
+    assert texts_of(pa.array([[[]]], pa.list_(maps))).to_pylist() == ["[{}]"]
+
+
+@pytest.mark.parametrize("kind", [pa.timestamp("us", "UTC"), pa.date32()], ids=str)
+def test_a_time_inside_of_a_value_that_has_no_text_is_a_wrong_record_and_no_bug(kind: pa.DataType) -> None:
+    beyond = pa.array([4_000_000 if pa.types.is_date(kind) else 2**58], pa.int32() if pa.types.is_date(kind) else None)
+    column = pa.ListArray.from_arrays([0, 1], beyond.cast(kind))
+    for spell in (texts_of, json_texts_of):
+        with pytest.raises(BadRecord, match="not between the years 1 and 9999"):
+            spell(column)
 
 
 @given(st.lists(st.one_of(st.none(), st.text()), max_size=5))
