@@ -7,6 +7,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import redis
 from redis.backoff import NoBackoff
+from redis.connection import parse_url
 from redis.retry import Retry
 from redis.sentinel import Sentinel
 
@@ -58,12 +59,22 @@ def connect(address: RedisAddress) -> Any:
             pool = client.connection_pool
             pool.connection_class(**pool.connection_kwargs)  # checks the options and opens nothing
             return client
+        return _master(address, {**options, "retry": once})
     except (TypeError, ValueError):
         raise ConfigError(
             "the client refuses the options of the url", where=address.shown, next_step="correct what follows its ?"
         ) from None  # the client's message contains their values
-    parts = urlsplit(address.url)
-    login = {"username": parts.username, "password": parts.password}
-    database = parts.path.strip("/")
-    sentinels = Sentinel([(parts.hostname, parts.port or 26379)], sentinel_kwargs=options)  # type: ignore[no-untyped-call] # redis left it so
-    return sentinels.master_for(address.sentinel, retry=once, db=int(database or 0), **login, **options)  # type: ignore[no-untyped-call] # the same
+
+
+def _master(address: RedisAddress, options: dict[str, Any]) -> Any:
+    """Of what the url says, TLS and its files are for the sentinel and the master; user and database for the master."""
+    given: dict[str, Any] = {"port": 26379, **parse_url(address.url), **options}  # type: ignore[no-untyped-call] # redis left it so
+    place = given.pop("host", "localhost"), given.pop("port")
+    if given.pop("connection_class", None) is not None:
+        given["ssl"] = True
+    shared = {name: value for name, value in given.items() if name not in ("username", "password", "db")}
+    sentinels = Sentinel([place], sentinel_kwargs=shared)  # type: ignore[no-untyped-call] # the same
+    master = sentinels.master_for(address.sentinel, **given)  # type: ignore[no-untyped-call] # the same
+    pool = master.connection_pool
+    pool.connection_class(**pool.connection_kwargs)
+    return master

@@ -1,6 +1,8 @@
 """A cluster and a master behind a sentinel keep the promises of one server: real ones, of one node each."""
 
+import socket
 import subprocess
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from importlib.util import find_spec
@@ -10,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 import redis
+from redis.sentinel import SentinelManagedSSLConnection
 
 from enrich.dev import Addresses
 from stores.errors import BadRecord, ConfigError, Unreachable
@@ -86,6 +89,39 @@ def test_a_cluster_whose_nodes_still_begin_is_waited_for(start: Callable[..., in
     asked(port)
     with pytest.raises(ConfigError):
         asked(start())  # no part of a cluster
+
+
+def test_a_master_gets_the_password_as_the_url_means_it(start: Callable[..., int]) -> None:
+    master = start()
+    with closing(redis.Redis(port=master)) as client:
+        client.config_set("requirepass", "p@ss/word")
+    watched = f"sentinel monitor mymaster 127.0.0.1 {master} 1\nsentinel auth-pass mymaster p@ss/word\n"
+    port = start("--sentinel", config=watched)
+    address = RedisAddress(f"redis://:p%40ss%2Fword@127.0.0.1:{port}/1", sentinel="mymaster")
+    with closing(RedisStore(address, RedisLocation("secret:{key}", ["plan"]))) as store:
+        store.check()
+        store.save_note("note", "in the second database", None)
+    with closing(redis.Redis.from_url(f"redis://:p%40ss%2Fword@127.0.0.1:{master}/1")) as client:
+        assert client.get("note") == b"in the second database"
+
+
+def test_nothing_is_said_in_the_clear_to_sentinels_of_which_the_url_wants_tls() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        heard = list[bytes]()
+
+        def listen() -> None:
+            with server.accept()[0] as connection:
+                heard.append(connection.recv(1))
+
+        listening = threading.Thread(target=listen, daemon=True)
+        listening.start()
+        url = f"rediss://:secret@127.0.0.1:{server.getsockname()[1]}"
+        with closing(RedisStore(RedisAddress(url, sentinel="m"), RedisLocation("{key}", ["plan"]))) as store:
+            with pytest.raises(Unreachable):
+                store.check()
+            assert store._client.connection_pool.connection_class is SentinelManagedSSLConnection
+        listening.join(10)
+        assert heard == [b"\x16"]  # a handshake
 
 
 @pytest.mark.parametrize("kind", ["cluster", "sentinel"])
