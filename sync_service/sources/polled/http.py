@@ -5,11 +5,15 @@ from contextlib import closing, contextmanager
 
 import pyarrow as pa
 
+from enrich.base.errors import Retryable
 from enrich.endpoints.pages import Known, Pages, PagesReader
 from stores.clock import SystemClock
 from stores.keys import keys_of
 from sync_service.sources.polled.json_rows import JsonRows
 from sync_service.sources.polled.source import Answer, Extent, Progress, Reading
+
+_MOST_REPEATED = 10
+"""Pages without a new row, one after the other. Rows that move from page to page make a few at most."""
 
 
 class HttpSource:
@@ -38,10 +42,18 @@ class HttpSource:
             yield Answer([rows], Progress(whole_at_ms=started, shape=asked, position=position))
 
     def _batches(self, pages: Pages) -> Iterator[pa.RecordBatch]:
-        decoder, seen = JsonRows(self._columns, self._reader.where), set[bytes]()
-        for number, page in enumerate(pages.rows):
+        decoder, seen, repeated = JsonRows(self._columns, self._reader.where), set[bytes](), 0
+        for page in pages.rows:
             batch = decoder.batch(page)
-            yield _unseen(batch, self.key, seen) if number or not pages.is_one else batch
+            fresh = batch if pages.is_one else _unseen(batch, self.key, seen)
+            repeated = repeated + 1 if batch.num_rows and not fresh.num_rows else 0
+            if repeated > _MOST_REPEATED:
+                raise Retryable(
+                    f"its last {repeated} pages have only rows of earlier ones",
+                    where=self._reader.where,
+                    next_step="correct `next` and `parameter`: it may not know how it is asked for the next page",
+                )
+            yield fresh
 
 
 def _unseen(batch: pa.RecordBatch, key: tuple[str, ...], seen: set[bytes]) -> pa.RecordBatch:
