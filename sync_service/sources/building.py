@@ -1,5 +1,6 @@
 """Makes routes from the section `sync.sources`. Opens no connection."""
 
+import hashlib
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
@@ -61,6 +62,8 @@ def _route(pipeline: Pipeline, name: str, source: SyncSource) -> SourceRoute | L
         interval_s=source.interval.total_seconds(),
         delete_guard=source.delete_guard,
         confirm=f"if these rows should be deleted: enrich sync confirm {name} -c FILE --yes",
+        # Secrets are not in it, so that they may be renewed; and it is kept on disk, where an address may be one.
+        origin=hashlib.sha256(source.from_.model_dump_json().encode()).hexdigest()[:16],
         release=pipeline.release,
     )
     roles = (Role.producer, Role.consumer, Role.common)

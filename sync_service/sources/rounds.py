@@ -43,6 +43,8 @@ class Tools:
 
     source: Source
     encoder: Encoder
+    encoding: str
+    """See `Progress`."""
     remembered: Remembered
     producer: TransactionalProducer
     guard: DeleteGuard
@@ -116,8 +118,8 @@ class Rounds:
     def _ask_and_write(self, ask: Ask) -> None:
         tools, known = self._tools, self._tools.remembered.known
         progress = known.progress
-        if progress.encoding != tools.encoder.identity:
-            progress = Progress()  # the same rows may be encoded differently now
+        if progress.encoding != tools.encoding:
+            progress = Progress()  # other rows, or the same ones encoded differently
         work = tools.directory / "work"
         with Differences(known, tools.encoder, tools.source.key, work, largest=tools.facts.largest) as differences:
             after = self._compared(ask, differences, progress)
@@ -134,7 +136,7 @@ class Rounds:
             tools.guard.settle()
         if spared or differences.without_record not in (None, after.without_record):
             after = replace(after, whole_at_ms=None)
-        known.note(progress=replace(after, encoding=tools.encoder.identity))
+        known.note(progress=replace(after, encoding=tools.encoding))
         self._flush(counts)
         self._report(counts, known.rows)
 

@@ -40,6 +40,8 @@ class SourceWork:
     delete_guard: float
     confirm: str
     """The command that answers the guard's question."""
+    origin: str
+    """Another one if the configuration names other rows."""
     release: int = 0
     """Of the pipeline; its records carry it unless it is 0."""
 
@@ -99,7 +101,8 @@ class SourceRoute:
             remembered = held.enter_context(closing(Remembered(work.directory / "known", topics, facts, consuming)))
             if source.hints is not None:
                 held.enter_context(closing(source.hints))
-            tools = Tools(source, encoder, remembered, producer, guard, facts, work.directory)
+            encoding = f"{encoder.identity} {work.origin}"
+            tools = Tools(source, encoder, encoding, remembered, producer, guard, facts, work.directory)
             Rounds(tools, checkpoint, self._reporter, stopping).run(work.interval_s)
 
 

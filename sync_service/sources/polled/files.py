@@ -24,8 +24,7 @@ class FileSource:
     @contextmanager
     def ask(self, progress: Progress, columns: Sequence[str] | None) -> Iterator[Answer | None]:
         look = self._reader.look()
-        asked = repr((self.key, columns))
-        if progress.whole_at_ms is not None and look.known and progress.position == [look.known, asked]:
+        if progress.whole_at_ms is not None and look.known and progress.position == look.known:
             yield None
             return
         started = SystemClock().now_ms()
@@ -40,8 +39,7 @@ class FileSource:
                     )
             values = tuple(name for name in names if columns is None or name in columns)
             rows = Reading(Extent.whole, _selected(reading.batches(), values, self.key), values)
-            shape = repr((self.key, values, str(reading.schema)))
-            yield Answer([rows], Progress(whole_at_ms=started, shape=shape, position=[look.known, asked]))
+            yield Answer([rows], Progress(whole_at_ms=started, position=look.known))
 
 
 def _how_to_fix(names: list[str]) -> str:

@@ -31,7 +31,7 @@ class Progress:
     shape: str = ""
     """Which columns and types rows had; if it changes, a whole reading is needed."""
     encoding: str = ""
-    """How rows were encoded; if it changes, everything is read again."""
+    """What was read by its configuration, and how rows were encoded; if it changes, everything is read again."""
     without_record: tuple[int, int] | None = None
     """The rows of the last whole reading that had a key and could not become records: how many, and a fingerprint."""
     position: Any = None

@@ -113,3 +113,12 @@ def test_a_file_that_is_replaced_all_the_time_gives_one_whole_version_after_anot
     for start in range(0, len(values) - len(values) % 2_000, 2_000):
         versions = {value.rpartition(b"v")[2] for value in values[start : start + 2_000] if isinstance(value, bytes)}
         assert len(versions) == 1
+
+
+def test_what_is_configured_otherwise_is_read_again_though_the_file_is_the_same(source: SourceWorld) -> None:
+    source.make_topic()
+    put(source, {1: "a"})
+    source.run_once()
+    source.origin["file"]["columns"] = "id string, plan string"
+    with source.running():
+        wait_until(lambda: source.in_topic() == {b"1": b'{"id":"1","plan":"a"}'}, what="the other type")

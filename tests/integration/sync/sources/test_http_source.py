@@ -140,3 +140,23 @@ def test_an_empty_answer_asks_a_person(source: SourceWorld, items: Items) -> Non
         wait_until(lambda: command.asked(source.pipeline(), "in").missing == 59, what="the whole question")
         command.allow(source.pipeline(), "in")
         wait_until(lambda: source.in_topic() == expected(items.rows), what="what was confirmed")
+
+
+def test_what_is_configured_otherwise_is_asked_though_the_endpoint_says_nothing_has_changed(
+    source: SourceWorld,
+) -> None:
+    def two_lists(talk: Talk) -> bool:
+        talk.read()
+        if "if-none-match" in talk.request.headers:
+            talk.send(whole(304))
+        else:
+            talk.send(whole(200, b'{"plans": [{"id": 1}], "others": [{"id": 1}, {"id": 2}]}', [("etag", "one")]))
+        return True
+
+    source.make_topic()
+    with ScriptedEndpoint(two_lists) as endpoint:
+        source.origin = {"http": {"url": endpoint.url(), "rows": "/plans", "key": ["id"], "columns": "id bigint"}}
+        source.run_once()
+        source.origin["http"]["rows"] = "/others"
+        with source.running():
+            wait_until(lambda: b"2" in source.in_topic(), what="the row of the other list")
