@@ -55,6 +55,22 @@ def shown(dsn: str) -> str:
     return f"PostgreSQL {parts.get('host', 'localhost')}:{parts.get('port', 5432)}/{parts.get('dbname', '')}"
 
 
+def cut_off_after(seconds: float, connection: psycopg.Connection) -> tuple[threading.Timer, threading.Event]:
+    """Ends all waiting on the connection then, unless the timer is cancelled before. The event says that it did."""
+    cut_off = threading.Event()
+
+    def cut() -> None:
+        cut_off.set()
+        # A copy of the descriptor: the driver may close its own at any moment. A hanging server answers no cancel.
+        with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(connection.fileno())) as copy:
+            copy.shutdown(socket.SHUT_RDWR)
+
+    timer = threading.Timer(seconds, cut)
+    timer.daemon = True
+    timer.start()
+    return timer, cut_off
+
+
 class PostgresSession:
     """Connects at the first call. After an error that may have broken the connection, the next call reconnects."""
 
@@ -73,17 +89,7 @@ class PostgresSession:
         """Raises errors of our tree; Unreachable when the deadline passed."""
         limit_s = deadline_s or self._deadline_s
         connection = self._opened()
-        cut_off = threading.Event()
-
-        def cut() -> None:
-            cut_off.set()
-            # A copy of the descriptor: the driver may close its own at any moment. A hanging server answers no cancel.
-            with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(connection.fileno())) as copy:
-                copy.shutdown(socket.SHUT_RDWR)
-
-        timer = threading.Timer(limit_s, cut)
-        timer.daemon = True
-        timer.start()
+        timer, cut_off = cut_off_after(limit_s, connection)
         try:
             if self._is_new:
                 connection.execute(_SETTINGS)

@@ -7,12 +7,13 @@ from typing import Any
 import psycopg
 from psycopg import errors, pq
 
-from stores.errors import ConfigError, Unreachable
+from stores.errors import ConfigError, EnrichError, Unreachable
 from stores.external.postgres.errors import mapped, postgres_errors
-from stores.external.postgres.session import OPTIONS, shown
+from stores.external.postgres.session import OPTIONS, cut_off_after, shown
 from stores.external.postgres.waiting import arrived
 
 _CONNECT_S = 10
+_ANSWER_S = 30.0
 # The formats of all values, the same as a snapshot has (reading.py): else equal rows would differ.
 _SETTINGS = (
     "SET TimeZone = 'UTC'; SET DateStyle = 'ISO'; SET IntervalStyle = 'iso_8601'; SET bytea_output = 'hex'; "
@@ -49,9 +50,12 @@ class ReplicationStream:
         self._wire: Any = self._connection.pgconn
         self._confirmed = 0
         self._updated = self._heard = time.monotonic()
-        with postgres_errors(self._where):
-            _require_good(self._wire.exec_(_SETTINGS.encode()))
-            answer = _require_good(self._wire.exec_(b"IDENTIFY_SYSTEM"))
+        try:
+            self._asked(_SETTINGS, self._where)
+            answer = self._asked("IDENTIFY_SYSTEM", self._where)
+        except BaseException:
+            self.close()
+            raise
         self.system = str(answer.get_value(0, 0).decode())
         self.timeline = int(answer.get_value(0, 1))
 
@@ -59,8 +63,9 @@ class ReplicationStream:
         """Begins with the first transaction that was committed at `position` or later."""
         options = f"proto_version '1', publication_names '\"{publication}\"', messages 'true'"
         statement = f'START_REPLICATION SLOT "{slot}" LOGICAL {lsn_text(position)} ({options})'
-        with postgres_errors(f"{self._where}, slot {slot}"):
-            result = self._wire.exec_(statement.encode())
+        where = f"{self._where}, slot {slot}"
+        result = self._asked(statement, where)
+        with postgres_errors(where):
             if result.status != pq.ExecStatus.COPY_BOTH:
                 raise errors.error_from_result(result)
             self._wire.nonblocking = 1
@@ -114,6 +119,20 @@ class ReplicationStream:
         with postgres_errors(self._where):
             self._wire.put_copy_data(_STATUS.pack(b"r", at, at, at, 0, 0))
             self._wire.flush()
+
+    def _asked(self, statement: str, where: str) -> Any:
+        """The answer. Raises Unreachable if none comes in time: libpq itself would wait for ever."""
+        limit_s = min(self._stalled_s, _ANSWER_S)
+        timer, cut_off = cut_off_after(limit_s, self._connection)
+        try:
+            with postgres_errors(where):
+                return _require_good(self._wire.exec_(statement.encode()))
+        except EnrichError:
+            if cut_off.is_set():
+                raise Unreachable(f"PostgreSQL did not answer within {limit_s:g} s", where=where) from None
+            raise
+        finally:
+            timer.cancel()
 
     def _arrived(self, wait_s: float) -> bool:
         if not arrived(self._wire.socket, wait_s):
