@@ -10,8 +10,11 @@ import pyarrow.compute as pc
 from stores.external.protocol import StoredRows, VersionedRows
 from stores.external.redis.scripts import HASHES, PERSIST_HASHES, PERSIST_TEXTS, TEXTS
 from stores.external.texts import json_objects_of, texts_of
+from stores.versions import LARGEST_VERSION
 
 _VERSION = re.compile(rb'\{"_version": (\d+)(?:, "_release": (\d+))?(?=[,}])')
+
+_DIGITS = len(str(LARGEST_VERSION))
 
 Texts = tuple[bytes | None, ...] | None
 Releases = Sequence[tuple[int, int]] | None
@@ -101,9 +104,7 @@ class HashRows:
     def read(self, answer: Any) -> ReadRow:
         if not answer:
             return _NO_ROW
-        version, release = answer.get(b"_version"), answer.get(b"_release", b"0")
-        number = int(version) if version is not None and version.isdigit() else None
-        of_release = int(release) if release.isdigit() else 0
+        number, of_release = _number(answer.get(b"_version")), _number(answer.get(b"_release")) or 0
         if b"_deleted" in answer:
             return ReadRow(number, None, is_living=False, release=of_release)
         extra = answer.keys() - {*self._fields, b"_version", b"_release"}
@@ -143,12 +144,18 @@ class TextRows:
         if answer is None:
             return _NO_ROW
         found = _VERSION.match(answer)
-        if found is None:
+        version = None if found is None else _number(found[1])
+        if found is None or version is None:
             return ReadRow(None, (answer,), is_living=True)
-        release = int(found[2] or 0)
+        release = _number(found[2]) or 0
         if answer[found.end() :] == b', "_deleted": true}':
-            return ReadRow(int(found[1]), None, is_living=False, release=release)
-        return ReadRow(int(found[1]), (answer[found.end() + 1 :].strip()[:-1],), is_living=True, release=release)
+            return ReadRow(version, None, is_living=False, release=release)
+        return ReadRow(version, (answer[found.end() + 1 :].strip()[:-1],), is_living=True, release=release)
+
+
+def _number(text: bytes | None) -> int | None:
+    """A version or a release. None for what is none: another program may have written it."""
+    return int(text) if text is not None and text.isdigit() and len(text) <= _DIGITS else None
 
 
 def _of_release(release: int) -> str:
