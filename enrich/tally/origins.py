@@ -96,6 +96,15 @@ class Origins:
                 yield topic, partition, first, last
 
 
+def joined(some: Iterable[Origins]) -> Origins:
+    """All together. In pairs: a chain of `|` would copy at each step what it has so far."""
+    sets = [*some]
+    while len(sets) > 1:
+        pairs = [one | other for one, other in zip(sets[::2], sets[1::2], strict=False)]
+        sets = [*pairs, *sets[2 * len(pairs) :]]
+    return sets[0] if sets else Origins()
+
+
 def _joined(one: BitMap64, other: BitMap64) -> BitMap64:
     both = one | other
     # What came in disorder is a range in the end, or nearly one, which then takes few bytes again.

@@ -4,14 +4,14 @@ By when the brokers had the word of an entry is it decided which, so that every 
 """
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from pyroaring import BitMap64
 
 from enrich.tally import NO_MINUTE, Node, Origins, minute_of
-from enrich.tally.origins import MOST_OFFSET, Place
+from enrich.tally.origins import MOST_OFFSET, Place, joined
 from enrich.verdict.minute import AHEAD, OLDEST
 from observe_service.verdicts.books import above, without
 
@@ -94,6 +94,8 @@ class Lots:
     def __init__(self, settle_ms: int) -> None:
         self._settle_ms = settle_ms
         self.open: dict[LotKey, Lot] = {}
+        self._of_minute: dict[int, dict[LotKey, Lot]] = {}
+        """The same by minute."""
         self.first_minute = -MOST_OFFSET
         """Minutes before it are nobody's: there was no observer."""
         self.judged: dict[tuple[Node, int], set[int | None]] = {}
@@ -134,10 +136,22 @@ class Lots:
         """A minute without events has a verdict, too."""
         key = LotKey(entry, minute, None)
         if key not in self.open and None not in self.judged.get((entry, minute), ()):
-            self.open[key] = Lot(key, self.due_ms(minute), minute * MINUTE_MS)
+            self._begin(Lot(key, self.due_ms(minute), minute * MINUTE_MS))
+
+    def of_minute(self, minute: int) -> Collection[Lot]:
+        """Those that are open."""
+        return self._of_minute.get(minute, {}).values()
+
+    def drop(self, lot: Lot) -> None:
+        """As if it had never been."""
+        del self.open[lot.key]
+        own = self._of_minute[lot.key.minute]
+        del own[lot.key]
+        if not own:
+            del self._of_minute[lot.key.minute]
 
     def close(self, lot: Lot) -> None:
-        del self.open[lot.key]
+        self.drop(lot)
         self.judged.setdefault((lot.key.entry, lot.key.minute), set()).add(lot.key.late)
 
     def raise_floors(self, now_ms: int) -> None:
@@ -167,11 +181,11 @@ class Lots:
         return self.placed.setdefault(entry, Placed())
 
     def _opened(self, entry: Node) -> Origins:
-        found = Origins()
-        for lot in self.open.values():
-            if lot.key.entry == entry:
-                found |= lot.origins | lot.mentioned
-        return found
+        return joined(lot.origins | lot.mentioned for lot in self.open.values() if lot.key.entry == entry)
+
+    def _begin(self, lot: Lot) -> Lot:
+        self.open[lot.key] = self._of_minute.setdefault(lot.key.minute, {})[lot.key] = lot
+        return lot
 
     def from_ms(self, now_ms: int) -> int:
         """When the brokers had the first word of anything that is open."""
@@ -193,7 +207,7 @@ class Lots:
         lot = self.open.get(key)
         if lot is None:
             due_ms = self.due_ms(minute if late is None else late)
-            lot = self.open[key] = Lot(key, due_ms, at_ms)
+            lot = self._begin(Lot(key, due_ms, at_ms))
         lot.first_ms = min(lot.first_ms, at_ms)
         lot.misdated += count if is_misdated else 0
         return lot

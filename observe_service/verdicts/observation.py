@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 
 from enrich.tally import MergedTally, Node, NodeKind, Origins, Report, minute_of
-from enrich.tally.origins import Place
+from enrich.tally.origins import Place, joined
 from enrich.verdict.minute import FATES, MinuteVerdict, State, decoded, encoded
 from enrich.verdict.ways import Way, node_name
 from observe_service.verdicts.books import Books, within
@@ -87,6 +87,8 @@ class Observation:
         self._said = Origins()
         """Of what something was said since the last tick, if it follows anything."""
         self._touched: set[tuple[str, int]] = set()
+        self._over: dict[Node, list[Origins]] = {}
+        """By entry: what no way has to know of any more, but those that have yet to judge it, or follow it."""
 
     @property
     def nodes(self) -> Sequence[Node]:
@@ -194,6 +196,7 @@ class Observation:
         touched |= self._follow()
         verdicts = [verdict for key in touched if (verdict := self._written(key, log_ms)) is not None]
         self._forget(log_ms)
+        self._forget_over()
         self._follows = any(standing.remaining for standing in self._standing.values())
         return verdicts
 
@@ -218,7 +221,7 @@ class Observation:
         minute = (self._next_minute or minute_of(log_ms)) - 1
         is_open = [lot.key.minute for lot in self.lots.open.values() if lot.key.late is None]
         self.lots.raise_floors(log_ms)
-        followed = reduce(Origins.__or__, (each.remaining for each in self._standing.values()), Origins())
+        followed = joined(standing.remaining for standing in self._standing.values())
         self.books.forget_below(self._floors_of, followed)
         oldest = min([minute, *(each - 1 for each in is_open)])
         return Checkpoint(from_ms, oldest, self.lots.checkpoint(), {**self._ids})
@@ -256,7 +259,7 @@ class Observation:
         if untold:  # for all that follows the entry has said them
             self.books.sets.setdefault((entry, ""), MergedTally()).went |= untold
         if lot.key.late is not None and not lot.origins:
-            del self.lots.open[lot.key]
+            self.lots.drop(lot)
             return set()
         touched: set[tuple[str, int]] = set()
         for way in self._by_entry[entry]:
@@ -337,38 +340,42 @@ class Observation:
 
     def _close(self, lot: Lot) -> None:
         self.lots.close(lot)
-        remaining = Origins()
         for way in self._by_entry[lot.key.entry]:
             del self._progress[lot.key, way.name]
-            standing = self._standing.get((way.name, lot.key.minute))
-            if standing is not None:
-                remaining |= standing.remaining & lot.origins
-        nodes = self._nodes_behind[lot.key.entry]
-        for node in nodes:
+        for node in self._nodes_behind[lot.key.entry]:
             key = node, lot.key.minute
             self._gone[key] = self._gone.get(key, 0) + len(self.books.of(node).went & lot.origins)
-        self.books.forget(lot.origins - remaining - self._needed(lot.origins), nodes)
+        self._is_over(lot.key.entry, lot.origins)
 
     def _follow(self) -> set[tuple[str, int]]:
         """What became of those that were lost, waiting or dead when their minute was judged."""
-        touched, done = set[tuple[str, int]](), dict[Node, Origins]()
+        touched = set[tuple[str, int]]()
         said, self._said = self._said, Origins()
         for key, standing in self._standing.items():
             if not standing.remaining & said:
                 continue
-            entry = standing.way.hops[0].node
-            done[entry] = done.get(entry, Origins()) | standing.follow(self.books)
+            self._is_over(standing.way.hops[0].node, standing.follow(self.books))
             touched.add(key)
-        for entry, some in done.items():
-            if some:
-                self.books.forget(some - self._needed(some), self._nodes_behind[entry])
         return touched
+
+    def _is_over(self, entry: Node, origins: Origins) -> None:
+        if origins:
+            self._over.setdefault(entry, []).append(origins)
+
+    def _forget_over(self) -> None:
+        """Once a tick: for each lot by itself one would go over all that is open, and copy the books."""
+        over, self._over = {entry: joined(some) for entry, some in self._over.items()}, {}
+        if not over:
+            return
+        needed = self._needed(joined(over.values()))
+        for entry, some in over.items():
+            self.books.forget(some - needed, self._nodes_behind[entry])
 
     def _needed(self, origins: Origins) -> Origins:
         """Those that a way has not judged yet, or follows."""
         some = [lot.origins for lot in self.lots.open.values()]
         some += [standing.remaining for standing in self._standing.values()]
-        return reduce(Origins.__or__, (each & origins for each in some), Origins())
+        return joined(each & origins for each in some)
 
     def _written(self, key: tuple[str, int], log_ms: int) -> MinuteVerdict | None:
         standing = self._standing[key]
@@ -386,9 +393,8 @@ class Observation:
     def _times_of(self, node: Node, minute: int) -> Times:
         before, lag = self._times_before(node, minute), self.books.lag(node, minute)
         gone = self._gone.get((node, minute), 0)
-        for lot in self.lots.open.values():
-            if lot.key.minute == minute:
-                gone += len(self.books.of(node).went & lot.origins)
+        for lot in self.lots.of_minute(minute):
+            gone += len(self.books.of(node).went & lot.origins)
         return Times(before.lag + lag, before.duplicates + max(0, lag.went.count - gone))
 
     def _times_before(self, node: Node, minute: int) -> Times:
@@ -430,10 +436,9 @@ class Observation:
         if len(followed) > _MOST_FOLLOWED:
             # All ways of a minute at once: what one of them follows the others may, too.
             until = followed[len(followed) - _MOST_FOLLOWED - 1][1]
-            given_up = [self._standing.pop(key) for key in followed if key[1] <= until]
-            for standing in given_up:
-                gone = standing.remaining - self._needed(standing.remaining)
-                self.books.forget(gone, self._nodes_behind[standing.way.hops[0].node])
+            for key in [key for key in followed if key[1] <= until]:
+                standing = self._standing.pop(key)
+                self._is_over(standing.way.hops[0].node, standing.remaining)
         for key in [key for key in self._records if key[1] < oldest]:
             del self._records[key]
             self._judged.pop(key, None)

@@ -1,20 +1,23 @@
 """Verdicts beside a plain model of a chain: what is lost is named, and nothing else ever is."""
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
+from typing import Any
 
 from _pytest.monkeypatch import MonkeyPatch
 from hypothesis import example, given
 from hypothesis import strategies as st
+from pyroaring import BitMap64
 
 from enrich.tally import Lags, Node, NodeKind, Origins, Report, Tally
-from enrich.tally.origins import Read
+from enrich.tally.origins import Place, Read
 from enrich.verdict import MinuteVerdict, State, Up, decoded, encoded
 from enrich.verdict.minute import origins_of
 from enrich.verdict.ways import Hop, Way
 from observe_service.verdicts import observation
-from observe_service.verdicts.lots import Lots
+from observe_service.verdicts.lots import Lot, LotKey, Lots
 from observe_service.verdicts.observation import Observation
 from observe_service.verdicts.standing import Sla
 
@@ -666,6 +669,47 @@ def test_a_node_that_is_silent_for_days_leaves_no_more_open_than_two_days(monkey
     found = watched.written[MINUTE]
     assert (found.state, found.hops[2].unknown) == (State.UNKNOWN, 1)
     assert found.reason == "expel acme has not said what became of 1 events"
+
+
+def test_many_minutes_that_are_judged_at_once_take_no_more_steps_each_than_few(monkeypatch: MonkeyPatch) -> None:
+    """The endpoint's node was behind for hours, and catches up."""
+    steps, make = Counter[str](), Origins.__init__
+
+    def counted(self: Origins, by_place: Mapping[Place, BitMap64] | None = None) -> None:
+        steps["sets"] += 1
+        make(self, by_place)
+
+    class Open(dict[LotKey, Lot]):
+        def values(self) -> Any:
+            for lot in super().values():
+                steps["lots"] += 1
+                yield lot
+
+    monkeypatch.setattr(Origins, "__init__", counted)
+    taken = dict[int, Counter[str]]()
+    for count in (50, 200):
+        watched = Watched()
+        watched.observation.lots.open = Open()
+        for number in range(count):
+            minute, one = MINUTE + number, of([number])
+            at_ms, gone = minute * 60_000 + 30_000, Tally(minute=minute, came=one, went=one)
+            reads = [Read(RAW, 0, number, number + 1)]
+            watched.take([Report(ENTRY, "e", number, 0, [gone])], at_ms)
+            watched.take([Report(STAGE, "s", number, 0, [gone, Tally("acme", minute, went=one)], reads)], at_ms)
+        at_ms = DUE_MS + count * 60_000
+        watched.tick(at_ms)
+        assert len(watched.written) >= count
+        whole = of(range(count))
+        watched.take([Report(EXPEL, "a", 1, 0, [Tally(came=whole, went=whole)], [Read(OUT, 0, 0, count)])], at_ms)
+        watched.take([replace(ALIVE, sequence=count)], at_ms)
+        watched.observation.look(at_ms, {(RAW, 0): count, (OUT, 0): count}, TOPICS)
+        steps.clear()
+        watched.tick(at_ms + 1_000)
+        taken[count] = Counter(steps)
+        assert {watched.written[MINUTE + number].went for number in range(count)} == {1}
+        assert not watched.observation.books.of(EXPEL).went
+    assert taken[200]["sets"] < 5 * taken[50]["sets"]
+    assert taken[200]["lots"] < 5 * taken[50]["lots"]
 
 
 def test_what_is_too_old_to_be_read_again_is_not_written_over(monkeypatch: MonkeyPatch) -> None:
