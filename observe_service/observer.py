@@ -15,7 +15,7 @@ from enrich.config import Pipeline, Role
 from enrich.kafka import Connection, Topics, librdkafka_settings, new_admin_client
 from enrich.tally import Node, Origins, minute_of
 from enrich.tally.writing import PARTITIONS, TOPIC_SETTINGS
-from enrich.verdict import MinuteVerdict
+from enrich.verdict import MinuteVerdict, minute_text
 from enrich.verdict.summary import Summary
 from enrich.verdict.ways import readers_of, ways_of
 from observe_service.alarms.board import Action, Alarm
@@ -95,6 +95,7 @@ class Observer:
         self._looks: deque[Look] = deque(maxlen=600)
         self._stopping = threading.Event()
         self._gaps = Gaps()
+        self._given_up: int | None = None
 
     def stop(self) -> None:
         self._stopping.set()
@@ -197,6 +198,12 @@ class Observer:
                 self.observation.look(look.at_ms, look.ends, look.topics_of)
             verdicts = self.observation.tick(reports.until_ms, self.clock.now_ms())
             self.health.log_ms = reports.until_ms
+            given_up, self._given_up = self._given_up, self.observation.given_up
+        if given_up is None and self._given_up is not None:
+            _log.warning(
+                "too many events are lost, dead or wait: what becomes of those of older minutes is not followed",
+                extra={"minute": minute_text(self._given_up)},
+            )
         return verdicts
 
     def _look_into_gaps(self, records: Records) -> None:

@@ -85,6 +85,11 @@ class Origins:
             {place: some - theirs[place] if place in theirs else some for place, some in self.by_place.items()}
         )
 
+    @property
+    def size(self) -> int:
+        """Bytes that its offsets take in memory."""
+        return sum(map(_bytes_of, self.by_place.values()))
+
     def ranges(self, most: int | None = None) -> Iterator[Range]:
         """The set as ranges in order, so many at most."""
         left = MOST_OFFSET if most is None else most
@@ -94,6 +99,11 @@ class Origins:
                     return
                 left -= 1
                 yield topic, partition, first, last
+
+
+def _bytes_of(some: BitMap64) -> int:
+    found = some.get_statistics()
+    return found["n_bytes_array_containers"] + found["n_bytes_run_containers"] + found["n_bytes_bitset_containers"]
 
 
 def joined(some: Iterable[Origins]) -> Origins:

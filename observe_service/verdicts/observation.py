@@ -21,7 +21,8 @@ _SILENCE_MS = 30_000
 """A node says something every 10 s."""
 KEPT_MINUTES = 2_880
 """For so long the topic of tallies keeps what nodes say."""
-_MOST_FOLLOWED = 1_000
+_MOST_FOLLOWED = 256 * 2**20
+"""Bytes, about. Three ways for two days take 25 MiB, and what their names take."""
 _MARGIN_MS = 240_000
 """Beside the first word of what is open: nodes say it at different times."""
 
@@ -87,6 +88,8 @@ class Observation:
         self._said = Origins()
         """Of what something was said since the last tick, if it follows anything."""
         self._touched: set[tuple[str, int]] = set()
+        self.given_up: int | None = None
+        """The newest minute that is not followed any more, since there were too many names to keep."""
         self._over: dict[Node, list[Origins]] = {}
         """By entry: what no way has to know of any more, but those that have yet to judge it, or follow it."""
 
@@ -351,6 +354,8 @@ class Observation:
         """What became of those that were lost, waiting or dead when their minute was judged."""
         touched = set[tuple[str, int]]()
         said, self._said = self._said, Origins()
+        if not said:
+            return touched
         for key, standing in self._standing.items():
             if not standing.remaining & said:
                 continue
@@ -432,13 +437,7 @@ class Observation:
             is_over = key[1] < oldest
             if key[1] not in open_minutes and (is_over or not standing.remaining):
                 del self._standing[key]
-        followed = sorted((key for key in self._standing if key[1] not in open_minutes), key=lambda key: key[1])
-        if len(followed) > _MOST_FOLLOWED:
-            # All ways of a minute at once: what one of them follows the others may, too.
-            until = followed[len(followed) - _MOST_FOLLOWED - 1][1]
-            for key in [key for key in followed if key[1] <= until]:
-                standing = self._standing.pop(key)
-                self._is_over(standing.way.hops[0].node, standing.remaining)
+        self._give_up([key for key in self._standing if key[1] not in open_minutes])
         for key in [key for key in self._records if key[1] < oldest]:
             del self._records[key]
             self._judged.pop(key, None)
@@ -449,6 +448,18 @@ class Observation:
             for old in [key for key in by_minute if key[1] < oldest]:
                 del by_minute[old]
         self.reached.forget_torn(self.lots.from_ms(log_ms) - MINUTE_MS)
+
+    def _give_up(self, followed: Sequence[tuple[str, int]]) -> None:
+        """The oldest, if all take too much. Their verdicts stay as they are."""
+        too_much = sum(self._standing[key].size for key in followed) - _MOST_FOLLOWED
+        for key in sorted(followed, key=lambda key: key[1]) if too_much > 0 else ():
+            # All ways of a minute at once: what one of them follows the others may, too.
+            if too_much <= 0 and key[1] != self.given_up:
+                break
+            standing = self._standing.pop(key)
+            too_much -= standing.size
+            self.given_up = key[1]
+            self._is_over(standing.way.hops[0].node, standing.remaining)
 
 
 def _followers(ways: Sequence[Way]) -> Mapping[Node, Sequence[tuple[Node, str]]]:

@@ -11,6 +11,8 @@ from enrich.verdict.ways import Way
 from observe_service.verdicts.books import Books, within
 from observe_service.verdicts.judging import AtHop, judged
 
+_BYTES, _PLACE_BYTES = 3_072, 400
+"""Measured: of three hops, beside what the offsets take; and of a further partition."""
 _COUNTS = ("came", "went", "elsewhere", "dropped", "dead", "waiting", "lost", "unknown", "open")
 
 
@@ -51,6 +53,17 @@ class Standing:
     state: State = State.OPEN
     reason: str | None = None
     unanswered: str | None = None
+    _sized: tuple[Origins, int] | None = None
+    """How much was followed when it was last asked what that takes."""
+
+    @property
+    def size(self) -> int:
+        """Bytes that it takes to follow what remains, about: here, and twice in what is known of each hop."""
+        if self._sized is None or self._sized[0] is not self.remaining:
+            sets = 2 + 2 * len(self.way.hops)
+            places = _PLACE_BYTES * len(self.remaining.by_place)
+            self._sized = self.remaining, _BYTES + places + sets * self.remaining.size
+        return self._sized[1]
 
     @classmethod
     def new(cls, way: Way, minute: int) -> "Standing":

@@ -14,11 +14,11 @@ from pyroaring import BitMap64
 from enrich.tally import Lags, Node, NodeKind, Origins, Report, Tally
 from enrich.tally.origins import Place, Read
 from enrich.verdict import MinuteVerdict, State, Up, decoded, encoded
-from enrich.verdict.minute import origins_of
+from enrich.verdict.minute import HopVerdict, origins_of
 from enrich.verdict.ways import Hop, Way
 from observe_service.verdicts import observation
 from observe_service.verdicts.lots import Lot, LotKey, Lots
-from observe_service.verdicts.observation import Observation
+from observe_service.verdicts.observation import KEPT_MINUTES, Observation
 from observe_service.verdicts.standing import Sla
 
 ENTRY, STAGE = Node("p", NodeKind.ingest, "plays"), Node("p", NodeKind.stage, "prepare")
@@ -522,6 +522,50 @@ def test_with_too_many_minutes_to_follow_one_way_does_not_make_another_forget(mo
     assert world.standing == [("settled", 9, 1, 0), ("settled", 9, 1, 0)]
 
 
+def test_three_ways_are_followed_for_two_days(monkeypatch: MonkeyPatch) -> None:
+    """A twentieth of both: two hours and a half, and what there is room for in so much less memory."""
+    count = KEPT_MINUTES // 20
+    ends = [Node("p", NodeKind.expel, name) for name in ("one", "two", "three")]
+    ways = [Way((Hop(ENTRY), Hop(STAGE, end.name), Hop(end)), RAW) for end in ends]
+    whole, minutes = of(range(2 * count)), range(MINUTE, MINUTE + count)
+
+    def having(way: Way, minute: int) -> MinuteVerdict:
+        first = 2 * (minute - MINUTE)
+        names = {"waiting": [f"{RAW}/0/{first}"]}
+        hops = [HopVerdict(hop.node.kind.name, hop.node.name, hop.route, came=2, went=2) for hop in way.hops]
+        hops[-1] = replace(hops[-1], went=1, waiting=1, names=names)
+        return MinuteVerdict(way.name, minute, State.SETTLED, Up.DOWN, hops, lots=[None])
+
+    verdicts = [having(way, minute) for minute in minutes for way in ways]
+    at_ms = (MINUTE + count) * 60_000
+    for most, are_followed in ((observation._MOST_FOLLOWED // 20, True), (2**20, False)):
+        monkeypatch.setattr(observation, "_MOST_FOLLOWED", most)
+        observed = Observation(ways, SETTLE_MS, Sla(1_000))
+        for verdict in verdicts:
+            observed.restore(verdict)
+        observed.begin(MINUTE + count)
+        observed.tick(at_ms, at_ms)
+        for number, end in enumerate(ends):
+            observed.take(Report(end, "retries", number, 0, [Tally(went=whole)]), at_ms)
+        found = {(each.route, each.minute) for each in observed.tick(at_ms + 1_000, at_ms + 1_000) if each.went == 2}
+        followed = {minute for _, minute in found}
+        assert found == {(way.name, minute) for minute in followed for way in ways}
+        if are_followed:
+            assert followed == {*minutes}
+            assert observed.given_up is None
+        else:  # the newest ones, as many as there is room for
+            assert 50 < len(followed) < 120
+            assert followed == {minute for minute in minutes if minute > (observed.given_up or 0)}
+        assert not observed.books.of(STAGE).went, "nothing is remembered of what is final or given up"
+
+
+def test_what_is_far_apart_takes_more_to_follow_than_a_range() -> None:
+    apart, together = (Origins.of_offsets(RAW, 0, list(range(0, 60_000 * step, step))) for step in (30, 1))
+    assert apart.size > 100_000
+    assert (Origins() | together).size < apart.size / 10
+    assert Origins.of_ranges([(RAW, 0, 0, 10**7)]).size < 10_000
+
+
 def test_events_that_others_write_into_a_stages_topics_are_judged_from_that_stage_on() -> None:
     ads = Origins.of_ranges([("ads.raw", 0, 0, 9)])
     some = Origins.of_ranges([("ads.raw", 0, 0, 6)])
@@ -583,7 +627,7 @@ def test_verdicts_from_before_a_topic_was_made_again_stay_as_they_are(monkeypatc
         Report(STAGE, "new", 1, 0, [Tally(minute=MINUTE + 10, came=whole, went=whole), Tally("acme", went=whole)]),
         Report(EXPEL, "new", 1, 0, [Tally(came=whole, went=of([0, 1])), Tally(dead=of([2]))]),
     ]
-    for most_followed in (1_000, 0):  # with 0 nothing is in memory any more, but the record
+    for most_followed in (2**20, 0):  # with 0 nothing is in memory any more, but the record
         monkeypatch.setattr(observation, "_MOST_FOLLOWED", most_followed)
         for replaced in (set[str](), {"before"}, {"after"}):
             watched = Watched()
