@@ -191,7 +191,7 @@ class Observer:
                 reports.at_ends(
                     look.at_ms, {place[1]: end for place, end in look.ends.items() if place[0] == self._topic}
                 )
-                for topic in self.observation.identify(look.ids):
+                for topic in self.observation.identify(look.ids, look.at_ms):
                     _log.warning("a topic was made again: all of it is judged anew", extra={"topic": topic})
                     if topic == self._topic:
                         reports.made_again()

@@ -1,7 +1,8 @@
 """What the nodes have said of the events that are not judged for good yet."""
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 
 from enrich.tally import MergedTally, Node, Origins, Report, minute_of
 from enrich.tally.lags import NO_LAG, Lag
@@ -87,6 +88,15 @@ def within(origins: Origins, topics: Sequence[str] | None) -> Origins:
 def without(origins: Origins, topic: str) -> Origins:
     """Those of other topics."""
     return Origins({place: some for place, some in origins.by_place.items() if place[0] != topic})
+
+
+def report_without(report: Report, topics: Collection[str]) -> Report:
+    """What it says of others."""
+    tallies = []
+    for tally in report.tallies:
+        sets = {name: reduce(without, topics, getattr(tally, name)) for name in _SETS}
+        tallies.append(replace(tally, **sets))
+    return replace(report, tallies=tallies, reads=[read for read in report.reads if read.topic not in topics])
 
 
 def above(origins: Origins, floors: Mapping[Place, int]) -> Origins:

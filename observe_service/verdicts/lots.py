@@ -59,10 +59,10 @@ class Placed:
             self.floors[place] = max(self.floors.get(place, 0), floor)
         self.origins = above(self.origins | origins, self.floors)
 
-    def raise_floors(self, opened: Origins, now_ms: int) -> None:
+    def raise_floors(self, opened: Origins, now_ms: int, ends: Mapping[Place, int]) -> None:
         """`opened`: what is in lots that are open stays above them."""
         for place in {*self.origins.by_place, *self.floors}:
-            floor, some = self._first_gap(place, now_ms), opened.by_place.get(place)
+            floor, some = self._first_gap(place, now_ms, ends.get(place, MOST_OFFSET)), opened.by_place.get(place)
             self.floors[place] = floor if some is None else min(floor, some.min())
         self.origins = above(self.origins, self.floors)
 
@@ -72,13 +72,15 @@ class Placed:
             for place in [place for place in by_place if place[0] == topic]:
                 del by_place[place]
 
-    def _first_gap(self, place: Place, now_ms: int) -> int:
+    def _first_gap(self, place: Place, now_ms: int, end: int) -> int:
         """The first offset that nobody has told of. Whoever is to tell of it may be slower than others, or behind;
-        after an hour it is nobody's: the marker of a transaction, or a record of somebody else."""
+        after an hour it is nobody's: the marker of a transaction, or a record of somebody else.
+
+        Beyond the end are only those of a topic before it was made again, of which a node has told late."""
         floor, some = self.floors.get(place, 0), self.origins.by_place.get(place)
         tops = self._tops.setdefault(place, deque())
         if some is not None and (not tops or now_ms >= tops[-1][0] + _TOPS_EVERY_MS):
-            tops.append((now_ms, some.max() + 1))
+            tops.append((now_ms, min(some.max() + 1, end)))
         while tops and tops[0][0] <= now_ms - _PATIENCE_MS:
             floor = max(floor, tops.popleft()[1])
         for _, _, first, last in above(Origins({place: some or BitMap64()}), {place: floor}).ranges():
@@ -154,10 +156,11 @@ class Lots:
         self.drop(lot)
         self.judged.setdefault((lot.key.entry, lot.key.minute), set()).add(lot.key.late)
 
-    def raise_floors(self, now_ms: int) -> None:
-        """Of each place: below it all is placed, and nothing is open. It is remembered by this number alone."""
+    def raise_floors(self, now_ms: int, ends: Mapping[Place, int]) -> None:
+        """Of each place: below it all is placed, and nothing is open. It is remembered by this number alone. `ends`:
+        of the topics, as far as they are known."""
         for entry, placed in self.placed.items():
-            placed.raise_floors(self._opened(entry), now_ms)
+            placed.raise_floors(self._opened(entry), now_ms, ends)
 
     def checkpoint(self) -> Mapping[Node | None, tuple[Mapping[Place, int], Origins]]:
         """Of each entry the floors, and what is placed above them, without what is open: an observer that goes on

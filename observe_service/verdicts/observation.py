@@ -11,7 +11,7 @@ from enrich.tally import MergedTally, Node, NodeKind, Origins, Report, minute_of
 from enrich.tally.origins import Place, joined
 from enrich.verdict.minute import FATES, MinuteVerdict, State, decoded, encoded
 from enrich.verdict.ways import Way, node_name
-from observe_service.verdicts.books import Books, within
+from observe_service.verdicts.books import Books, report_without, within
 from observe_service.verdicts.judging import AtHop, judged
 from observe_service.verdicts.lots import MINUTE_MS, Lot, LotKey, Lots
 from observe_service.verdicts.reached import Ends, Reached, Torn
@@ -48,6 +48,8 @@ class Checkpoint:
     """Of each entry floors of places, below which all is in verdicts, and what else is. None: of all entries."""
     ids: Mapping[str, str] = field(default_factory=dict)
     """Of the topics: one that is made again has another."""
+    made_ms: Mapping[str, int] = field(default_factory=dict)
+    """When that was seen, of those that were made again. What was said of them before is said of others."""
 
 
 class Observation:
@@ -75,6 +77,9 @@ class Observation:
         """As they were written last. Two days of them as objects would take several times as much."""
         self._ids: dict[str, str] = {}
         """Of the topics."""
+        self._made_ms: dict[str, int] = {}
+        self._ends: dict[Place, int] = {}
+        """As they were seen last."""
         self._times: dict[tuple[Node, int], Times] = {}
         """What verdicts of an observer before this one say; what came later is in the books. Read from their records
         when somebody asks: two days of them would take 50 MB for each way."""
@@ -108,7 +113,7 @@ class Observation:
         for entry, (floors, origins) in checkpoint.placed.items():
             for node in self._by_entry if entry is None else [entry]:
                 self.lots.restore(node, floors, origins)
-        self._ids = {**checkpoint.ids}
+        self._ids, self._made_ms = {**checkpoint.ids}, {**checkpoint.made_ms}
         if checkpoint.minute + 1 < oldest:
             self.begin(oldest)
         else:
@@ -136,6 +141,8 @@ class Observation:
         """`at_ms`: when the brokers had it."""
         if report.node not in self._ways_over:
             return  # nothing would ever be judged by it, and so nothing be forgotten
+        if others := [topic for topic, made_ms in self._made_ms.items() if at_ms <= made_ms]:
+            report = report_without(report, others)
         if self._follows:
             self._said = reduce(Origins.__or__, (tally.known for tally in report.tallies), self._said)
         self.books.take(report, at_ms, self._lags_until)
@@ -151,16 +158,20 @@ class Observation:
                 self.lots.mentioned(entry, tally.minute, within(known, [topic]), at_ms)
 
     def look(self, at_ms: int, ends: Ends, topics_of: Mapping[Node | None, Sequence[str]]) -> None:
+        self._ends |= ends
         for node in self.nodes:
             if own := topics_of.get(node):
                 self.reached.look(node, own, at_ms, ends)
 
-    def identify(self, ids: Mapping[str, str]) -> Sequence[str]:
+    def identify(self, ids: Mapping[str, str], at_ms: int = 0) -> Sequence[str]:
         """Forgets what was known of topics that have been made again: their offsets are other events now. Returns
-        them."""
+        them. `at_ms`: when they had these ids."""
         found = [topic for topic, topic_id in ids.items() if self._ids.get(topic, topic_id) != topic_id]
         for topic in found:
             self._let_go(topic)
+            if self._ends:  # else it may have been made again long ago, while nobody watched
+                self._made_ms[topic] = at_ms
+            self._ends = {place: end for place, end in self._ends.items() if place[0] != topic}
             self.reached.forget_topic(topic)
             self.lots.forget_topic(topic)
             self.books.forget_topic(topic)
@@ -223,11 +234,12 @@ class Observation:
         from_ms = min(self.lots.from_ms(log_ms), log_ms) - _MARGIN_MS
         minute = (self._next_minute or minute_of(log_ms)) - 1
         is_open = [lot.key.minute for lot in self.lots.open.values() if lot.key.late is None]
-        self.lots.raise_floors(log_ms)
+        if self._ends:
+            self.lots.raise_floors(log_ms, self._ends)
         followed = joined(standing.remaining for standing in self._standing.values())
         self.books.forget_below(self._floors_of, followed)
         oldest = min([minute, *(each - 1 for each in is_open)])
-        return Checkpoint(from_ms, oldest, self.lots.checkpoint(), {**self._ids})
+        return Checkpoint(from_ms, oldest, self.lots.checkpoint(), {**self._ids}, {**self._made_ms})
 
     def _floors_of(self, node: Node) -> Mapping[Place, int]:
         """For all whose events come to the node."""

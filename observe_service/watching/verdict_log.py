@@ -307,7 +307,8 @@ def _written(checkpoint: Checkpoint) -> bytes:
         node = None if entry is None else [entry.pipeline, entry.kind.name, entry.name]
         entries.append({"entry": node, "floors": own, "placed": placed})
     content = {"from_ms": checkpoint.from_ms, "minute": checkpoint.minute, "entries": entries}
-    return json.dumps(content | {"ids": dict(checkpoint.ids)}).encode()
+    of_topics = {"ids": dict(checkpoint.ids), "made_ms": dict(checkpoint.made_ms)}
+    return json.dumps(content | of_topics).encode()
 
 
 def _node(pipeline: str, kind: str, name: str) -> Node:
@@ -327,7 +328,8 @@ def _checkpoint(content: bytes | None) -> Checkpoint | None:
             entry = None if each["entry"] is None else _node(*each["entry"])
             placed[entry] = floors, origins_of([str(one) for one in each["placed"]])
         ids = {str(topic): str(topic_id) for topic, topic_id in found.get("ids", {}).items()}
-        return Checkpoint(int(found["from_ms"]), int(found["minute"]), placed, ids)
+        made_ms = {str(topic): int(at_ms) for topic, at_ms in found.get("made_ms", {}).items()}
+        return Checkpoint(int(found["from_ms"]), int(found["minute"]), placed, ids, made_ms)
     except (ValueError, KeyError, TypeError, EnrichError) as error:
         _log.warning("where to go on cannot be read: %s", error)
         return None

@@ -618,6 +618,37 @@ def test_events_of_a_topic_that_is_made_again_are_judged() -> None:
     assert lost(found) == of(range(1, 20, 2))
 
 
+def test_what_is_said_of_the_old_topic_once_it_is_made_again_hides_no_new_events() -> None:
+    """A node says after some seconds what it did before. An observer that starts again hears it once more."""
+    old, hours = of(range(90_000, 100_000)), 3
+    straggler = Report(ENTRY, "old", 1, 0, [Tally(minute=MINUTE, came=old, went=old)])
+    for is_replaced in (False, True):
+        watched = Watched()
+        watched.observation.identify({RAW: "one", OUT: "out"})
+        watched.observation.look(SAID_MS - 9_000, {(RAW, 0): 100_000, (OUT, 0): 0}, TOPICS)
+        assert watched.observation.identify({RAW: "two", OUT: "out"}, SAID_MS) == [RAW]
+        watched.observation.look(SAID_MS, {(RAW, 0): 5, (OUT, 0): 0}, TOPICS)
+        watched.take([straggler], SAID_MS - 1_000 if is_replaced else SAID_MS + 2_000)
+        if is_replaced:
+            watched = watched.again(SAID_MS + 3_000)
+            watched.take([straggler], SAID_MS - 1_000)
+            watched.observation.look(SAID_MS + 3_000, {(RAW, 0): 5, (OUT, 0): 0}, TOPICS)
+        for minute in range(1, 60 * hours):
+            at_ms = SAID_MS + minute * 60_000
+            watched.take([replace(ALIVE, sequence=minute)], at_ms)
+            watched.observation.look(at_ms, {(RAW, 0): 5 + minute, (OUT, 0): 0}, TOPICS)
+            watched.tick(at_ms)
+            watched.observation.checkpoint(at_ms)
+        minute, new = MINUTE + 60 * hours, of(range(1_000, 1_010))
+        at_ms = minute * 60_000 + 30_000
+        watched.take([Report(ENTRY, "new", 1, 0, [Tally(minute=minute, came=new, went=new)])], at_ms)
+        same = of(range(95_000, 95_010))
+        watched.take([Report(ENTRY, "new", 2, 0, [Tally(minute=minute, came=same, went=same)])], at_ms)
+        watched.tick(DUE_MS + (60 * hours + 1) * 60_000)
+        found = {verdict.minute: verdict.came for verdict in watched.written.values()}[minute]
+        assert found == (20 if is_replaced else 10), is_replaced
+
+
 def test_verdicts_from_before_a_topic_was_made_again_stay_as_they_are(monkeypatch: MonkeyPatch) -> None:
     """What is named in them are other events now."""
     chain = Chain(["lost", "dead", "waiting", "went"])
@@ -800,7 +831,7 @@ def test_gaps_that_nobody_tells_of_do_not_hold_up_for_ever_what_is_remembered_by
         lots.told(ENTRY, minute, every_second, minute * 60_000)
         for lot in [*lots.open.values()]:
             lots.close(lot)
-        lots.raise_floors(minute * 60_000)
+        lots.raise_floors(minute * 60_000, {(RAW, 0): minute * 60 + 60})
     floors, placed = lots.checkpoint()[ENTRY]
     assert floors[RAW, 0] >= 60 * 60 * 6
     assert len(placed) <= 60 * 60 * 2
