@@ -117,11 +117,11 @@ class Observer:
         log.begin()
         minute = minute_of(self.clock.now_ms())
         written = log.read(minute - KEPT_MINUTES, self._listener.remembered)
-        verdicts, checkpoint = written.verdicts, written.checkpoint
+        checkpoint, restored = written.checkpoint, len(written.records)
         from_ms = minute * MINUTE_MS - _FIRST_MS if checkpoint is None else checkpoint.from_ms
         with self.lock:
             self.observation, self._gaps = Observation(ways_of(self.pipeline), self._settle_ms, self._sla), Gaps()
-            for verdict in verdicts:
+            for verdict in written.verdicts():
                 self.observation.restore(verdict)
             if checkpoint is None:
                 self.observation.begin(minute)
@@ -139,8 +139,8 @@ class Observer:
         records = Records(self._consumer, topics)
         ends.start()
         self.health.is_ready = True
-        _log.info("observing", extra={"ways": len(self.observation.ways), "verdicts": len(verdicts)})
-        del written, verdicts  # they would stay for as long as it observes
+        _log.info("observing", extra={"ways": len(self.observation.ways), "verdicts": restored})
+        del written  # they would stay for as long as it observes
         try:
             self._go_on(topics, reports, ends, records, log)
         finally:

@@ -3,7 +3,7 @@
 import logging
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from types import FrameType
 from typing import Any
@@ -129,7 +129,7 @@ class Watch:
         self._write_alarm = write_alarm
         self._listens_ms = self.observer.clock.now_ms()
         oldest = minute_of(self._listens_ms) - 60
-        self._take([verdict for verdict in written.verdicts if verdict.minute >= oldest])
+        self._take(written.verdicts(oldest))
         with self._lock:
             self.board.restore(written.alarms)
             self.board.actions = [*written.actions]
@@ -161,7 +161,7 @@ class Watch:
 
     # Steps.
 
-    def _take(self, verdicts: Sequence[MinuteVerdict]) -> None:
+    def _take(self, verdicts: Iterable[MinuteVerdict]) -> None:
         for verdict in verdicts:
             causes = self._causes.get(verdict.route)
             if causes is not None:

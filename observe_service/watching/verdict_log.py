@@ -38,11 +38,15 @@ _TOO_LARGE = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)
 
 @dataclass(frozen=True)
 class Written:
-    verdicts: Sequence[MinuteVerdict]
-    """Those that were asked for, in order of their minutes."""
+    records: Sequence[tuple[int, bytes]]
+    """Verdicts that were asked for, each with its minute, in order of these."""
     checkpoint: Checkpoint | None
     alarms: Sequence[Alarm]
     actions: Sequence[Action]
+
+    def verdicts(self, since_minute: int = 0) -> Iterator[MinuteVerdict]:
+        """One after the other: two days of them with their names may take gigabytes at once."""
+        return _decoded(value for minute, value in self.records if minute >= since_minute)
 
 
 class _Record(NamedTuple):
@@ -90,7 +94,7 @@ class VerdictLog:
     def read(self, since_minute: int, tell: Callable[[Sequence[Summary]], None] = lambda _: None) -> "Written":
         """All of it, with the verdicts from that minute on. `tell`: is told of all verdicts as they are read; of each
         minute the newest comes last. Thirty days of whole ones would not fit."""
-        kept: dict[bytes, bytes] = {}
+        kept: dict[bytes, tuple[int, bytes]] = {}
 
         def take(verdicts: Sequence[tuple[bytes, bytes]]) -> None:
             told = []
@@ -101,13 +105,12 @@ class VerdictLog:
                     _log.warning("%s", error)
                     continue
                 if told[-1].minute >= since_minute:
-                    kept[key] = value
+                    kept[key] = told[-1].minute, value
             tell(told)
 
         self._next = self._topics.start_offsets(self._topic)
         written = self.read_on(take)
-        verdicts = sorted(_decoded(kept.values()), key=lambda verdict: verdict.minute)
-        return replace(written, verdicts=verdicts)
+        return replace(written, records=sorted(kept.values(), key=lambda record: record[0]))
 
     def read_on(self, take: Callable[[Sequence[tuple[bytes, bytes]]], None] = lambda _: None) -> "Written":
         """What was written since, by this observer or another, or by a person. `take`: takes keys and values of

@@ -67,11 +67,11 @@ def test_a_checkpoint_is_written_although_there_is_always_a_verdict_under_way(st
         # In one partition, so what was there before the checkpoint has the lower offsets.
         told: list[Summary] = []
         found = log.read(100, told.extend)
-        (verdict,) = found.verdicts
+        (verdict,) = found.verdicts()
         assert found.checkpoint == checkpoint
         assert verdict.hops[0].came >= before
         assert told[-1] == summary_of(verdict)
-        assert log.read(101).verdicts == []
+        assert log.read(101).records == []
 
 
 @pytest.mark.parametrize(
@@ -93,14 +93,14 @@ def test_a_verdict_that_is_too_large_names_fewer(
     checkpoint = Checkpoint(1, 100, {Node("p", NodeKind.stage, "prepare"): ({("in", 0): 7}, placed)}, {"in": "an id"})
     with closing(new_log(stack, topic, config)) as log:
         log.begin()
-        assert log.read(0).verdicts == []
+        assert log.read(0).records == []
         for second in range(3):  # a newer one, before the one before could be written
             hops = [replace(whole, open=second)]
             log.write([MinuteVerdict("prepare", 100, State.SETTLED, Up.DOWN, hops)], checkpoint)
         wait_until(lambda: is_written(log), what="the verdict, and the checkpoint behind it")
         assert log.trouble is None
         written = log.read(100)
-    ((hop,),) = [verdict.hops for verdict in written.verdicts]
+    ((hop,),) = [verdict.hops for verdict in written.verdicts()]
     assert (hop.came, hop.lost, hop.open) == (12_000, 3_000, 2)
     for number, fate in enumerate(fates):
         still = origins_of(hop.names[fate])
@@ -143,7 +143,7 @@ def test_verdicts_are_written_by_a_new_producer(stack: Addresses) -> None:
             wait_until(lambda: is_written(log), what="all of it")
             assert log.trouble is None
         written = log.read(100)
-        assert [verdict.minute for verdict in written.verdicts] == [100, 101]
+        assert [verdict.minute for verdict in written.verdicts()] == [100, 101]
         assert written.checkpoint == Checkpoint(1, 101)
         assert [alarm.since_ms for alarm in written.alarms] == [101]
         make_fatal(log._producer)
