@@ -4,6 +4,7 @@ import logging
 import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from types import FrameType
 from typing import Any
@@ -27,7 +28,7 @@ from observe_service.alarms.causes import (
     of_statuses,
     silences,
 )
-from observe_service.alarms.sending import Webhook
+from observe_service.alarms.sending import GIVE_UP_MS, Webhook
 from observe_service.history import History
 from observe_service.observer import Observer
 from observe_service.page.metrics import exposition
@@ -134,6 +135,8 @@ class Watch:
             self.board.restore(written.alarms)
             self.board.actions = [*written.actions]
             unsent = [alarm for alarm in self.board.on.values() if not alarm.is_sent and not alarm.is_quiet]
+        oldest_ms = self._listens_ms - GIVE_UP_MS
+        unsent += [each for each in written.alarms if not each.is_sent and (each.over_ms or 0) > oldest_ms]
         for alarm in unsent:
             self._post(alarm)
 
@@ -213,5 +216,7 @@ class Watch:
         with self._lock:
             self.board.sent(alarm)
             known = self.board.on.get(alarm.key)
+            if known is None and alarm.over_ms is not None:
+                self._write_alarm(replace(alarm, is_sent=True))  # here: a new one of this key is written after it
         if known is not None and known.since_ms == alarm.since_ms:
             self._write_alarm(known)

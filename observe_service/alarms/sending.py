@@ -18,7 +18,7 @@ from observe_service.alarms.board import Alarm, as_json
 
 _log = logging.getLogger("enrich.observe")
 
-_GIVE_UP_S = 86_400.0
+GIVE_UP_MS = 86_400_000
 _WHERE = "observe.alarms.webhook"
 
 
@@ -71,8 +71,9 @@ class Webhook:
             await client.close()
 
     async def _deliver(self, client: HttpClient, alarm: Alarm) -> None:
-        body, backoff, began_s = json.dumps(as_json(alarm, self._pipeline)).encode(), Backoff(1.0, 60.0), time.time()
-        while time.time() < began_s + _GIVE_UP_S:
+        body, backoff = json.dumps(as_json(alarm, self._pipeline)).encode(), Backoff(1.0, 60.0)
+        end_s = time.monotonic() + GIVE_UP_MS / 1000
+        while time.monotonic() < end_s:
             signed = {} if self._signer is None else self._signer.headers(alarm.id, int(time.time()), body)
             headers = {"content-type": "application/json", **signed}
             try:

@@ -1,6 +1,7 @@
 """Which alarms are on, and that none is over only because nothing is known any more."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -202,3 +203,21 @@ def test_ratings_are_read_before_anything_is_made_of_verdicts(
     log = SimpleNamespace(write=lambda *_: None, trouble=None, read_on=lambda: Written([], None, [], []))
     observer._go_on(*(cast(Any, each) for each in (None, reports, SimpleNamespace(trouble=None), None, log)))
     assert seen == [[{"route": "a rating"}]]
+
+
+def test_the_end_of_an_alarm_that_nobody_has_heard_of_is_sent_by_the_observer_that_follows(
+    watched: Watched, tmp_path: Path
+) -> None:
+    alarm = Alarm("route/expel acme", "acme is held", NOW_MS - 60_000, is_sent=True)
+    over = replace(alarm, over_ms=NOW_MS - 1_000, is_sent=False)
+    posted, written = list[Alarm](), list[Alarm]()
+    watched.watch._webhook = cast(Any, SimpleNamespace(send=posted.append, close=lambda: None))
+    watched.watch.began(Written([], None, [over], []), written.append)
+    assert (posted, written) == ([over], [])
+    watched.watch._sent(over)
+    assert written == [replace(over, is_sent=True)]
+    after, again = Watched(tmp_path), list[Alarm]()
+    after.watch._webhook = cast(Any, SimpleNamespace(send=again.append, close=lambda: None))
+    long_ago = replace(over, key="route/expel old", over_ms=NOW_MS - 90_000_000)
+    after.watch.began(Written([], None, [*written, long_ago], []), written.append)
+    assert again == []
