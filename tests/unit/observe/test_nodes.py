@@ -1,12 +1,15 @@
 """What pages of programs say, and which alarms follow from it."""
 
 import json
+import threading
 import time
+from itertools import count
 from typing import Any
 
 import pytest
 
 from observe_service.alarms.causes import of_statuses
+from observe_service.watching import nodes
 from observe_service.watching.nodes import Asked, NodesWatch
 from tests.support.scripted_endpoint import ScriptedEndpoint, answers
 from tests.support.waiting import wait_until
@@ -58,3 +61,26 @@ def test_a_program_of_another_pipeline_at_the_address_is_no_answer() -> None:
         watch.stop()
     assert not watch.shown()[0]["answers"]
     assert "of the pipeline 'other'" in watch.shown()[0]["why"]
+
+
+def test_a_page_whose_answer_does_not_end_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A byte now and then: no read of the connection takes long."""
+    asked, over = count(), threading.Event()
+
+    def status(*_: object) -> dict[str, Any]:
+        if next(asked):
+            over.wait()
+        return {"pipeline": "p", "routes": [{"name": "acme", "state": "held"}]}
+
+    monkeypatch.setattr(nodes, "status_at", status)
+    monkeypatch.setattr(nodes, "_EVERY_S", 0.01)
+    watch = NodesWatch("p", [Asked("expel", "127.0.0.1:1")])
+    watch.start()
+    try:
+        wait_until(lambda: watch.shown()[0]["answers"], what="an answer")
+        monkeypatch.setattr(nodes, "_WHOLE_S", 0.1)
+        wait_until(lambda: not watch.shown()[0]["answers"], deadline_s=10, what="that it counts no more")
+        assert (watch.shown()[0]["why"], [*of_statuses(watch.shown())]) == ("its answer does not end", [])
+    finally:
+        watch.stop()
+        over.set()
