@@ -290,9 +290,15 @@ class Observation:
     def _judge_way(
         self, lot: Lot, way: Way, progress: _Progress, until: Mapping[Node, int], now_ms: int, *, is_over: bool
     ) -> set[tuple[str, int]]:
-        """`is_over`: it is not waited for any longer. What a node has not said by now is unknown."""
+        """`is_over`: it is not waited for any longer. What a node has not said by now is unknown.
+
+        Events that came late wait for those that came in time: a record with lots says that all its counts are final,
+        and has those of what is open, too.
+        """
         standing = self._stand(way, lot.key.minute)
-        if lot.key.late is not None and self._is_main_open(lot, standing):
+        if lot.key.late is not None and None not in standing.lots:
+            # Without one the way was not there in that minute: it was judged by another configuration.
+            progress.is_done = lot.key._replace(late=None) not in self.lots.open
             return set()
         at = judged(way, lot.origins, self.books)
         state, reason = self._state(lot, at, progress, until, now_ms)
@@ -311,11 +317,6 @@ class Observation:
             standing.state, standing.reason = (State.UNKNOWN if is_unknown else State.SETTLED), why or reason
         progress.is_done = True
         return {(way.name, lot.key.minute)}
-
-    def _is_main_open(self, late: Lot, standing: Standing) -> bool:
-        """Whether the events that came in time are not judged on this way yet. Those that came late wait for them: a
-        record with lots says that all its counts are final, and has those of what is open, too."""
-        return None not in standing.lots and late.key._replace(late=None) in self.lots.open
 
     def _state(
         self, lot: Lot, at: Sequence[AtHop], progress: _Progress, until: Mapping[Node, int], now_ms: int

@@ -478,6 +478,32 @@ def test_a_way_that_was_open_when_another_observer_came_is_judged_by_that_one() 
     assert {lost(verdict) == of([9]) for verdict in other.written.values()} == {True}
 
 
+def test_a_way_that_is_new_in_the_configuration_has_no_verdict_on_minutes_before() -> None:
+    """An event of such a minute comes late: it would be all that there is in it."""
+    watched, chain, late = Watched(), Chain(["went"] * 3), of([3])
+    watched.take(chain.said())
+    watched.settle(chain)
+    other, written = Observation(TWO_WAYS, SETTLE_MS, Sla(1_000)), dict[tuple[str, int], MinuteVerdict]()
+    for verdict in watched.written.values():
+        other.restore(verdict)
+    other.resume(watched.observation.checkpoint(DUE_MS + 10_000), MINUTE - 100)
+    tally = Tally(minute=MINUTE, came=late, went=late)
+    for node, reads in ((ENTRY, []), (STAGE, [Read(RAW, 0, 0, 4)]), (EXPEL, [Read(OUT, 0, 0, 4)])):
+        routes = [Tally("acme", MINUTE, went=late)] if node == STAGE else []
+        other.take(Report(node, "late", 1, 0, [tally, *routes], reads), DUE_MS + 30_000)
+    for second in range(180, 186):
+        at_ms = DUE_MS + second * 1_000
+        for node in (ENTRY, HELD):
+            other.take(Report(node, "alive", second, 0), at_ms)
+        other.look(at_ms, {(RAW, 0): 4, (OUT, 0): 4, ("held", 0): 0}, {STAGE: [RAW], EXPEL: [OUT], HELD: ["held"]})
+        written.update({(each.route, each.minute): each for each in other.tick(at_ms, at_ms)})
+    old, new = (way.name for way in TWO_WAYS)
+    assert (written[old, MINUTE].came, written[old, MINUTE].late) == (4, 1)
+    assert (new, MINUTE) not in written
+    assert written[new, MINUTE + 1].state is State.SETTLED
+    assert not any(lot.key.minute == MINUTE for lot in other.lots.open.values())
+
+
 def test_lags_of_a_way_that_is_open_are_known_to_another_observer_too() -> None:
     world = TwoWays()
     world.say(EXPEL, Tally(came=EVENTS, went=EVENTS), lag([50] * 10), reads=[Read(OUT, 0, 0, 10)])
