@@ -17,12 +17,12 @@ from edge_service.expel.streaming import LaneSink, LoopThread
 from edge_service.expel.tallying import Tallying
 from edge_service.expel.topic_watch import TopicWatch
 from edge_service.expel.waiting_events import known_in
+from edge_service.losses import Losses
 from enrich.base.errors import EnrichError, WouldLoseData
 from enrich.config import Pipeline
 from enrich.config.sections.kafka.client_settings import Role
 from enrich.delivery.flow import Flow
 from enrich.delivery.holds import PERSON, Hold, Holds, make_holds_topic
-from enrich.delivery.partitions.gaps import Gap
 from enrich.delivery.plan import Companions, FlowPlan
 from enrich.delivery.refused.letters import Letters
 from enrich.delivery.refused.spill import Spill
@@ -111,6 +111,7 @@ class ExpelRoute:
         self._lane: Lane | None = None
         self._outbox: Outbox | None = None
         self._progressed_ms: int | None = None
+        self._losses = Losses(plan.name, self._meter, _log)
         self._warnings: list[str] = []
         self._is_on_hold = False
         self._spill = Spill(plan.directory / f"{plan.name}.dead-letters.jsonl", self._spilled)
@@ -154,7 +155,7 @@ class ExpelRoute:
         self._reporter = self._reporter or self._clients.tallies.reporter(NodeKind.expel, self.name)
         tallying = None if self._reporter is None else Tallying(self._reporter)
         uncommitted = max(2 * section.parallel, _LEAST_UNCOMMITTED)
-        sink = LaneSink(loop.loop, section.topic, uncommitted, self._remark, begun, tallying)
+        sink = LaneSink(loop.loop, section.topic, uncommitted, self._losses.remark, begun, tallying)
         rooms = [room_in([name], topics, self._clients.producer) for name in (section.dlq, *plan.retry_in)]
         letters, producer = Letters(plan.name, rooms[0], self._spill), sized(self._clients.producer, rooms)
 
@@ -218,12 +219,6 @@ class ExpelRoute:
     def _hold_here(self, reason: str) -> None:
         self._clients.holds.hold(self.name, reason)
 
-    def _remark(self, gap: Gap) -> None:
-        what = gap.doubt or gap.cut
-        _log.error("events may be lost: %s", what, extra={"route": self.name})
-        self._warnings = [*self._warnings, f"events may be lost: {what}"][-20:]
-        self._meter.count("gaps")
-
     def _spilled(self) -> None:
         self._meter.count("dead_letters_spilled")
         warning = f"the DLQ refuses some dead letters: they are in {self._spill.path}"
@@ -236,7 +231,7 @@ class ExpelRoute:
 
     def status(self) -> RouteStatus:
         flow, lane, outbox, totals = self._flow, self._lane, self._outbox, dict(self._meter.totals())
-        warnings = [*self._warnings, *self._clients.tallies.warnings]
+        warnings = [*self._losses.warnings, *self._warnings, *self._clients.tallies.warnings]
         details: dict[str, Any] = {"topic": self._plan.section.topic, "warnings": warnings}
         if flow is None or lane is None or outbox is None:
             progressed = self._progressed_ms

@@ -9,6 +9,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from edge_service.retrier.plan import RetryPlan
 from edge_service.retrier.waiting import Limits, Line, Moment
 from enrich.base.errors import Retryable
+from enrich.delivery.partitions.gaps import Bounds, Gap, gap_of
 from enrich.kafka import Connection, kafka_errors, new_group_consumer
 from enrich.kafka.clients.errors import mapped
 
@@ -17,6 +18,8 @@ _SETTINGS = {
     "queued.min.messages": 5_000,
     "queued.max.messages.kbytes": 4_096,
     "enable.partition.eof": True,
+    # If an offset does not exist any more, the client must report it, not silently start at another one.
+    "auto.offset.reset": "error",
     # How soon a topic that was made later is found.
     "topic.metadata.refresh.interval.ms": 5_000,
 }
@@ -31,6 +34,9 @@ _MOST_BYTES = 16 * 2**20
 _SILENT_S = 30.0
 """How long an assigned partition may return nothing. Until a transaction of a killed instance is ended, its group has
 no offsets: 10 s, and up to 10 s more until the brokers look for such transactions."""
+_ASK_S = 10.0
+"""How long brokers may take to say where a partition begins, and what of it is done."""
+_LOST_OFFSET = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION)
 _MISSING = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
 
 
@@ -41,8 +47,16 @@ def moment() -> Moment:
 class Reading:
     """Must be used by one thread; only `lines` may be called by others."""
 
-    def __init__(self, connection: Connection, plan: RetryPlan, clock: Callable[[], Moment] = moment) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        plan: RetryPlan,
+        clock: Callable[[], Moment] = moment,
+        remark: Callable[[Gap], None] = lambda _: None,
+    ) -> None:
+        """`remark` is called with what was removed unread."""
         self._plan = plan
+        self._remark = remark
         self._clock = clock
         self._lines: dict[tuple[str, int], Line] = {}
         self.group: Any = None
@@ -106,8 +120,37 @@ class Reading:
             if line is not None:
                 line.silent_since = None
                 line.ended(message.offset() or 0)
+        elif error.code() in _LOST_OFFSET:
+            if line is not None:
+                self._begin(line)
         elif error.code() not in _MISSING and not error.retriable():
             raise mapped(error, f"topic {message.topic()}, partition {message.partition()}")
+
+    def _begin(self, line: Line) -> None:
+        """The client does not know where: nothing is committed of the partition, or what should come next is gone."""
+        place, where = TopicPartition(line.topic, line.partition), f"topic {line.topic}"
+        with kafka_errors(where):
+            reached = line.read_to
+            if reached is None:
+                reached = self.consumer.committed([place], timeout=_ASK_S)[0].offset
+            found = self.consumer.get_watermark_offsets(place, timeout=_ASK_S, cached=False)
+        if found is None:
+            raise Retryable(f"partition {line.partition} cannot be read on", where=where)
+        bounds = Bounds(*found)
+        gap = _since(line, reached, bounds)
+        if gap.doubt or gap.cut:
+            self._remark(gap)
+        start = reached if bounds.low <= reached <= bounds.high else bounds.low
+        place.offset = start
+        # A seek is refused: the client has given up on fetching it.
+        self._tell(self.consumer.incremental_unassign, place)
+        self._tell(self.consumer.incremental_assign, place)
+        line.is_paused = False
+        line.go_to(start)
+        if gap.doubt and not len(line):
+            # Otherwise it is named again at each start, until the next event is forwarded. Not while some wait: they
+            # stand before it.
+            self._tell(lambda places: self.consumer.commit(offsets=places, asynchronous=False), place)
 
     def _require_answers(self, now_s: float) -> None:
         """A client that lost its session, as in a process that was frozen, may come back and never fetch."""
@@ -135,18 +178,18 @@ class Reading:
 
     def _pause(self, line: Line) -> None:
         # The client refuses it for a partition that is just being given up.
-        self._tell(self.consumer.pause, line)
+        self._tell(self.consumer.pause, TopicPartition(line.topic, line.partition))
         line.is_paused = True
 
     def _resume(self, line: Line) -> None:
-        self._tell(self.consumer.resume, line)
+        self._tell(self.consumer.resume, TopicPartition(line.topic, line.partition))
         line.is_paused = False
 
-    def _tell(self, call: Callable[[list[TopicPartition]], object], line: Line) -> None:
+    def _tell(self, call: Callable[[list[TopicPartition]], object], place: TopicPartition) -> None:
         try:
-            call([TopicPartition(line.topic, line.partition)])
+            call([place])
         except KafkaException as error:
-            raise Retryable(f"Kafka: {error.args[0]}", where=f"topic {line.topic}") from error
+            raise Retryable(f"Kafka: {error.args[0]}", where=f"topic {place.topic}") from error
 
     def _client_error(self, error: KafkaError) -> None:
         if error.code() == KafkaError._ALL_BROKERS_DOWN:
@@ -160,3 +203,15 @@ def positions(batch: Iterable[tuple[Line, list[Message]]]) -> list[TopicPartitio
         for line, messages in batch
         if messages
     ]
+
+
+def _since(line: Line, reached: int, bounds: Bounds) -> Gap:
+    """What happened to the partition since it was read to there; below 0: nothing is committed."""
+    if reached >= 0:
+        gap = gap_of(line.partition, reached, bounds, None, 0, None)
+    elif bounds.low > 0:
+        what = f"records 0 to {bounds.low} of partition {line.partition} were removed"
+        gap = Gap(doubt=f"{what}, and no commit says that they were read")
+    else:
+        gap = Gap()
+    return Gap(*(what and f"topic {line.topic}: {what}" for what in (gap.doubt, gap.cut)))

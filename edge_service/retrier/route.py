@@ -8,6 +8,7 @@ from functools import cached_property
 
 from confluent_kafka import Message
 
+from edge_service.losses import Losses
 from edge_service.retrier.forwarding import DEADLINE_S, Forwarding, Sorted, make_dlq, place, rooms_of
 from edge_service.retrier.places import NOWHERE, look
 from edge_service.retrier.plan import RetryPlan
@@ -70,6 +71,7 @@ class RetryRoute:
         self._clients = clients
         self._clock = clock
         self._meter = Meter("forwarded")
+        self._losses = Losses(plan.route, self._meter, _log)
         self._shown = Shown()
         self._reporter: Reporter | None = None
 
@@ -83,7 +85,8 @@ class RetryRoute:
 
     def run(self, stopping: threading.Event) -> None:
         with ExitStack() as held:
-            reading = held.enter_context(closing(Reading(self._clients.consumer, self._plan, self._clock)))
+            consumer = self._clients.consumer
+            reading = held.enter_context(closing(Reading(consumer, self._plan, self._clock, self._losses.remark)))
             self._reporter = self._reporter or self._clients.tallies.reporter(NodeKind.retrier, self.name)
             tallying = Tallying(self._reporter)
             work = _Work(self._plan, self._clients, reading, self._meter, self._clock, tallying)
@@ -93,7 +96,7 @@ class RetryRoute:
                 self._shown = work.turn()
 
     def status(self) -> RouteStatus:
-        return status_of(self.name, self._shown, self._meter, self._clients.tallies.warnings)
+        return status_of(self.name, self._shown, self._meter, [*self._losses.warnings, *self._clients.tallies.warnings])
 
 
 class _Work:

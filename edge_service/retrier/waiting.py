@@ -57,6 +57,7 @@ class Line:
         self._waiting: deque[_Waiting] = deque()
         self._bytes = 0
         self._end = 0
+        """All before this offset was read."""
         self._ahead_s = 0.0
         """How far the clock of the writer is ahead of ours, at least."""
         self._newest_ms = 0
@@ -73,13 +74,26 @@ class Line:
         size = len(message.value() or b"") + len(message.key() or b"") + _OVERHEAD
         self._waiting.append(_Waiting(message, now.elapsed_s + self._wait_s(message, now), size))
         self._bytes += size
+        offset = message.offset() or 0
+        self._end = offset + 1
         if self.position is None:
-            self.position = message.offset() or 0
+            self.position = offset
+
+    @property
+    def read_to(self) -> int | None:
+        """All before this offset was read; None before anything was."""
+        return None if self.position is None else self._end
 
     def ended(self, offset: int) -> None:
         """All before this offset was read."""
         self._end = offset
         self._pass_end()
+
+    def go_to(self, offset: int) -> None:
+        """Is read on there: what should have come next does not exist any more."""
+        self._end = offset
+        if not self._waiting:
+            self.position = offset
 
     def _pass_end(self) -> None:
         # The markers of transactions take offsets too, and are no records.

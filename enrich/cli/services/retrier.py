@@ -41,6 +41,7 @@ def _print_pauses(routes: list[dict[str, Any]]) -> None:
     table = Table(Column("route", no_wrap=True), "pause", "state", "waiting", "due", "for", "forwarded", "note")
     for route in routes:
         shown = route["details"].get("pauses") or [{}]
+        note = "; ".join([*filter(None, [route["last_error"]]), *route["details"].get("warnings", [])])
         for number, pause in enumerate(shown):
             waiting = pause.get("waiting")
             table.add_row(
@@ -51,6 +52,6 @@ def _print_pauses(routes: list[dict[str, Any]]) -> None:
                 f"{pause.get('due', 0):,}",
                 f"{pause.get('oldest_due_s', 0):,.1f} s" if pause.get("due") else "",
                 f"{pause.get('forwarded', 0):,}",
-                escape(route["last_error"] or "") if number == 0 else "",
+                escape(note) if number == 0 else "",
             )
     Console(highlight=False).print(table)

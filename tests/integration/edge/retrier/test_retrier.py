@@ -4,12 +4,13 @@ import time
 from collections import Counter
 
 import pytest
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from enrich.kafka import DeliveringProducer
 from enrich.kafka.records import headers_of
 from enrich.kafka.retries import retry_headers
-from tests.support.retries import RetryWorld, content, event_headers, running
+from tests.support.retries import RetryWorld, Running, content, event_headers, running
 from tests.support.seed import random_source
 from tests.support.topics import Cluster
 from tests.support.waiting import wait_until
@@ -111,6 +112,79 @@ def test_a_retry_topic_that_is_recreated_is_read_from_its_start(world: RetryWorl
         world.put(range(200, 700))  # more than had been read of the one before
         world.wait_for(range(700))
     assert world.came_out() == Counter(range(700))
+
+
+def remove(world: RetryWorld, below: int, partition: int = 0) -> None:
+    """As retention does."""
+    for future in world.admin.delete_records([TopicPartition(world.retry_in(), partition, below)]).values():
+        future.result(30)
+
+
+def warnings_of(retrier: Running) -> list[str]:
+    return list(retrier.status().details["warnings"])
+
+
+def test_events_that_were_removed_unread_while_nobody_ran_are_named_once(world: RetryWorld) -> None:
+    with running(world):
+        world.put(range(0, 10, 2))
+        world.wait_for(range(0, 10, 2))
+    world.put(range(10, 20))
+    remove(world, 8)
+    with running(world) as retrier:
+        world.wait_for([*range(0, 10, 2), *range(11, 20, 2), 16, 18])
+        assert warnings_of(retrier) == [
+            f"events may be lost: topic {world.retry_in()}: records 5 to 8 of partition 0 were removed unread"
+        ]
+        assert (retrier.status().counters["gaps"], retrier.status().state) == (1, "running")
+    remove(world, 10)
+    with running(world) as retrier:  # nothing comes after what is gone now
+        world.put([21])
+        world.wait_for([21])
+        assert warnings_of(retrier) == []
+    assert world.came_out() == Counter([*range(0, 10, 2), *range(11, 20, 2), 16, 18, 21])
+
+
+def test_a_partition_that_was_removed_to_its_end_is_named_once_also_after_a_restart(world: RetryWorld) -> None:
+    with running(world):
+        world.put([0])
+        world.wait_for([0])
+    world.put([2, 4])
+    remove(world, 3)
+    with running(world) as retrier:
+        wait_until(lambda: retrier.status().counters.get("gaps") == 1, what="the gap")
+    with running(world) as retrier:
+        world.put([1, 6])
+        world.wait_for([1, 6])
+        assert warnings_of(retrier) == []
+    assert world.came_out() == Counter([0, 1, 6])
+
+
+def test_what_was_removed_before_anybody_ran_is_named(world: RetryWorld) -> None:
+    world.put(range(10))
+    remove(world, 3, partition=1)
+    with running(world) as retrier:
+        world.wait_for([*range(0, 10, 2), 7, 9])
+        (said,) = warnings_of(retrier)
+        assert "records 0 to 3 of partition 1 were removed, and no commit says that they were read" in said
+    assert world.came_out() == Counter([*range(0, 10, 2), 7, 9])
+
+
+def test_what_is_removed_while_it_cannot_be_read_is_named_and_what_was_read_comes_out(cluster: Cluster) -> None:
+    world = RetryWorld(cluster, pauses=("20s",))
+    world.make_topics(partitions=1)
+    with running(world) as retrier:
+        world.put(range(150), partitions=1)
+        wait_until(lambda: retrier.pause("20s")["waiting"] == 150, what="all to wait")
+        world.put(range(150, 30_000), partitions=1)  # most of these are not read ahead
+        wait_until(lambda: (retrier.pause("20s")["waiting"] or 0) >= 30_000, what="all to be known")
+        remove(world, 29_990)
+        wait_until(lambda: retrier.status().counters.get("gaps") == 1, what="the gap")
+        world.wait_for([*range(150), *range(29_990, 30_000)])
+        (said,) = warnings_of(retrier)
+        came = world.came_out()
+        last = max(one for one in came if one < 29_990)
+        assert f"records {last + 1} to 29990 of partition 0 were removed unread" in said
+    assert came == Counter([*range(last + 1), *range(29_990, 30_000)])
 
 
 def test_the_topic_that_it_writes_to_may_be_recreated_with_fewer_partitions(world: RetryWorld) -> None:
