@@ -11,6 +11,7 @@ from enrich.base.errors import ConfigError, Unreachable
 from enrich.base.exits import DIFFERENCE
 from enrich.base.json_lines import print_json
 from enrich.service.asking import status_at
+from enrich.service.routes import RouteKind
 
 if TYPE_CHECKING:
     from enrich.config import Pipeline
@@ -18,6 +19,14 @@ if TYPE_CHECKING:
 COLORS = {"running": "green", "stopped": "red", "held": "red"}
 """By state; all others are yellow."""
 _ANSWER_S = 5.0
+_RUN_BY = {
+    RouteKind.writeback: "sync",
+    RouteKind.source: "sync",
+    RouteKind.expel: "expel",
+    RouteKind.retry: "retrier",
+    RouteKind.ingest: "ingest",
+}
+"""The program that has routes of a kind, as in `enrich NAME run`."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +77,7 @@ def _routes(program: Program) -> list[dict[str, Any]]:
         routes = status_at(program.listen, program.pipeline, _ANSWER_S).get("routes")
         if not isinstance(routes, list) or not all(isinstance(route, dict) for route in routes):
             raise ValueError("its status names no routes")
+        _require_of(program, routes)
     except OSError as error:
         raise Unreachable(
             f"nothing answers: {error.strerror or error}",
@@ -81,6 +91,14 @@ def _routes(program: Program) -> list[dict[str, Any]]:
             next_step=f"stop that program, or choose another address under {program.listen_key}",
         ) from error
     return routes
+
+
+def _require_of(program: Program, routes: list[dict[str, Any]]) -> None:
+    """Programs of one pipeline may have each other's address."""
+    for route in routes:
+        other = _RUN_BY.get(route.get("kind", ""))
+        if other not in (None, program.name):
+            raise ValueError(f"it is {other} of the same pipeline")
 
 
 def _print_people(routes: list[dict[str, Any]]) -> None:

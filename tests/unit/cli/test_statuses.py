@@ -30,7 +30,7 @@ def status_of_expel(tmp_path, code, answer):
 
 
 def test_routes_are_those_of_the_pipelines_own_program(tmp_path):
-    said = {"pipeline": "plays", "routes": [{"name": "acme", "state": "running"}]}
+    said = {"pipeline": "plays", "routes": [{"name": "acme", "kind": "expel", "state": "running"}]}
     _, done = status_of_expel(tmp_path, 200, json.dumps(said).encode())
     assert (done.returncode, lines(done)) == (0, said["routes"])
 
@@ -42,6 +42,17 @@ def test_routes_are_those_of_the_pipelines_own_program(tmp_path):
         (200, b'{"routes": [{"name": "acme", "state": "running"}]}', "no status of a pipeline"),
         (200, b'{"pipeline": "plays"}', "names no routes"),
         (200, b'{"pipeline": "plays", "routes": [1]}', "names no routes"),
+        (
+            200,
+            b'{"pipeline": "plays", "routes": [{"name": "a", "kind": "ingest", "state": "running"}]}',
+            "it is ingest",
+        ),
+        (
+            200,
+            b'{"pipeline": "plays", "routes": [{"name": "a", "kind": "retry", "state": "running"}]}',
+            "it is retrier",
+        ),
+        (200, b'{"pipeline": "plays", "routes": [{"name": "a", "kind": "source", "state": "running"}]}', "it is sync"),
         (200, b"[1]", "no status of a pipeline"),
         (200, b"<html>", "no status of a pipeline"),
         (404, b'{"detail": "Not Found"}', "HTTP 404"),
