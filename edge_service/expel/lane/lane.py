@@ -402,23 +402,31 @@ class Lane:
             if pause is None:
                 self._bury([event], f"{reason}; it was tried again after each pause")
                 continue
-            self._meter.count("events_retried_later")
             self._order.moves(event, pause)
             tries = event.tries + 1 if outcome.retry_after_s is None else event.tries
-            self._wait_for_pause(event, pause, tries)
+            self._wait_for_pause(event, pause, tries, "events_retried_later")
 
     def _divert(self, event: Event) -> None:
         pause = self._order.pause_of(event)
         self._order.moves(event, pause)
-        self._meter.count("events_diverted")
-        self._wait_for_pause(event, pause, event.tries)
+        self._wait_for_pause(event, pause, event.tries, "events_diverted")
 
-    def _wait_for_pause(self, event: Event, pause: int, tries: int) -> None:
+    def _wait_for_pause(self, event: Event, pause: int, tries: int, counted: str) -> None:
+        """It is counted under this name once the retry topic has it: one that is too large for it is a dead letter, and
+        only that."""
+
         def too_large() -> None:
             event.lease.under_way -= 1
             self._bury([event], "it is too large for the retry topic")
 
-        self._leave(event, partial(self._outbox.retry, event, pause, tries, too_large))
+        def begin(done: Callable[[], None]) -> None:
+            def taken() -> None:
+                self._meter.count(counted)
+                done()
+
+            self._outbox.retry(event, pause, tries, too_large, taken)
+
+        self._leave(event, begin)
 
     def _bury(self, events: Sequence[Event], reason: str) -> None:
         self._meter.count("dead_letters", len(events))

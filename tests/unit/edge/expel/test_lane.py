@@ -182,6 +182,26 @@ def test_an_event_that_no_retry_topic_takes_is_dead_and_keeps_no_later_one_of_it
         assert model.dead == Counter([0])
         assert model.came == [*range(1, 10)]
         assert model.moved == []
-        assert model.lane._meter.totals()["dead_letters"] == 1
+        totals = model.lane._meter.totals()
+        assert totals["dead_letters"] == 1
+        assert "events_retried_later" not in totals
+
+    after(model, look)
+
+
+def test_an_event_that_waits_behind_another_of_its_key_and_that_no_retry_topic_takes_counts_as_dead_only():
+    model = model_of(lambda ids: 503 if 0 in ids else 200, 0, keeps_order=True, events=1, tries=1)
+    model.too_large = {1}
+
+    async def look() -> None:
+        model.produce(b"one key", 0, 0)
+        await asyncio.sleep(2)
+        for number in (1, 2):
+            model.produce(b"one key", number, 0)
+        await asyncio.sleep(2)
+        totals = model.lane._meter.totals()
+        assert model.dead == Counter([1])
+        assert model.moved == [0, 2]
+        assert (totals["events_retried_later"], totals["events_diverted"], totals["dead_letters"]) == (1, 1, 1)
 
     after(model, look)
