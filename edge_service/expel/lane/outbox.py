@@ -2,7 +2,9 @@
 in-sync replicas have it there."""
 
 import asyncio
+import itertools
 import logging
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,7 +26,11 @@ from enrich.kafka.writing.dead_letters import Origin, sender_of
 _log = logging.getLogger("enrich.expel")
 
 _POLL_S = 0.005
-_TIMEOUT_MS = 30_000
+_LATE_S = 30.0
+"""If a record has no answer for so long, it is said that events wait."""
+_FOR_EVER = 0
+"""How long the producer tries to write a record. It writes it once, whichever acknowledgement is lost; one that it had
+given up could stand in the topic already, and would be written again."""
 Headers = list[tuple[str, str | bytes | None]]
 Done = Callable[[], None]
 
@@ -64,6 +70,9 @@ class Outbox:
         self._poller: asyncio.TimerHandle | None = None
         self._backoff = Backoff(0.2, 10.0)
         self._is_closed = False
+        self._numbers = itertools.count()
+        self._since_s: dict[int, float] = {}
+        """When each record that has no answer yet was given to the producer, the oldest first."""
         self.trouble: str | None = None
         """Why events cannot be written now; they are tried again."""
         self.trouble_ms: int | None = None
@@ -128,9 +137,13 @@ class Outbox:
         if self._is_closed:
             return
 
+        number = next(self._numbers)
+
         def reported(error: KafkaError | None, _: Message) -> None:
+            del self._since_s[number]
             if error is None:
-                self.trouble = None
+                if not self._is_late():
+                    self.trouble = None
                 self._backoff.reset()
                 done()
             elif error.code() in _TOO_LARGE:
@@ -148,6 +161,7 @@ class Outbox:
                 headers=record.headers,
                 on_delivery=reported,
             )
+            self._since_s[number] = self._loop.time()
         except BufferError:
             self._loop.call_later(_POLL_S * 4, self._write, record, done, too_large)
         except KafkaException as exception:
@@ -173,7 +187,7 @@ class Outbox:
 
     def _begun(self) -> Producer:
         if self._producer is None:
-            self._producer = new_producer(self._connection, **{"message.timeout.ms": _TIMEOUT_MS, "linger.ms": 5})
+            self._producer = new_producer(self._connection, **{"message.timeout.ms": _FOR_EVER, "linger.ms": 5})
         return self._producer
 
     def _poll(self) -> None:
@@ -182,15 +196,23 @@ class Outbox:
             return
         if (error := serve(producer, 0)) is not None:
             self._look_at(error)
+        if self.trouble is None and self._is_late():
+            self._note(f"no broker has acknowledged it for {_LATE_S:g} s; the producer goes on trying")
         self._poller = self._loop.call_later(_POLL_S, self._poll) if len(producer) else None
 
     def _again(self, error: EnrichError, write: Done) -> None:
         if self._is_closed:
             return
-        if self.trouble is None:
-            _log.warning("an event cannot be written to another topic, and waits: %s", error)
-        self.trouble, self.trouble_ms = str(error), time.time_ns() // 10**6
+        self._note(str(error))
         self._loop.call_later(self._backoff.next_s(), write)
+
+    def _is_late(self) -> bool:
+        return self._loop.time() > next(iter(self._since_s.values()), math.inf) + _LATE_S
+
+    def _note(self, trouble: str) -> None:
+        if self.trouble is None:
+            _log.warning("an event cannot be written to another topic, and waits: %s", trouble)
+        self.trouble, self.trouble_ms = trouble, time.time_ns() // 10**6
 
 
 def _own_headers(event: Event) -> list[tuple[str, bytes | None]]:
