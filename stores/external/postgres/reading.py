@@ -233,13 +233,17 @@ _TAKEN = """
            txid_snapshot_xmin(txid_current_snapshot()), txid_snapshot_xmax(txid_current_snapshot())
 """
 
+# Whoever may write: client backends, but also those that apply another database's changes, and background workers
+# such as pg_cron's. Not walsenders, which read the log and may take as long as their reader does, and not autovacuum,
+# which changes no row. Of a session that this user may not see all but its ids is null; autovacuum has no user.
 _ACTIVITY = """
     SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint,
            floor(extract(epoch FROM least(min(xact_start), (SELECT min(prepared) FROM pg_prepared_xacts))) * 1000)
                ::bigint,
-           bool_and(state IS NOT NULL)
+           bool_and(query IS DISTINCT FROM '<insufficient privilege>')
     FROM pg_stat_activity
-    WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()
+    WHERE datname = current_database() AND usesysid IS NOT NULL AND pid <> pg_backend_pid()
+        AND pid NOT IN (SELECT pid FROM pg_stat_replication)
 """
 
 

@@ -6,6 +6,7 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 
 import psycopg
+import psycopg.sql
 import pyarrow as pa
 import pytest
 
@@ -127,6 +128,68 @@ def test_a_reading_is_as_of_one_moment_and_tells_who_wrote_meanwhile(dsn):
             assert snapshot.newest(shape, "id") == "200000"
             total = sum(sum(batch.column(0).to_pylist()) for batch in [first, *snapshot.rows(shape, ["n"])])
         assert total >= 200_000 * 200_001 // 2
+
+
+def test_the_transaction_of_a_worker_that_applies_anothers_changes_counts(dsn):
+    """It waits in a trigger for a session that has no transaction itself."""
+    elsewhere = psycopg.conninfo.make_conninfo(dsn, dbname="applied_from")
+    waiting = (
+        "SELECT floor(extract(epoch FROM xact_start) * 1000)::bigint FROM pg_stat_activity "
+        "WHERE wait_event = 'advisory' AND backend_type LIKE 'logical%'"
+    )
+    with psycopg.connect(dsn, autocommit=True) as database, psycopg.connect(dsn, autocommit=True) as holder:
+        database.execute("CREATE DATABASE applied_from")
+        try:
+            with psycopg.connect(elsewhere, autocommit=True) as other:
+                other.execute("CREATE TABLE applied (id int PRIMARY KEY)")
+                other.execute("CREATE PUBLICATION applied FOR TABLE applied")
+                other.execute("SELECT pg_create_logical_replication_slot('applied', 'pgoutput')")
+            database.execute("CREATE TABLE applied (id int PRIMARY KEY)")
+            database.execute(
+                "CREATE FUNCTION waits() RETURNS trigger LANGUAGE plpgsql AS "
+                "'BEGIN PERFORM pg_advisory_xact_lock(7731); RETURN NEW; END'"
+            )
+            database.execute("CREATE TRIGGER waits BEFORE INSERT ON applied FOR EACH ROW EXECUTE FUNCTION waits()")
+            database.execute("ALTER TABLE applied ENABLE ALWAYS TRIGGER waits")
+            holder.execute("SELECT pg_advisory_lock(7731)")
+            database.execute(
+                psycopg.sql.SQL(
+                    "CREATE SUBSCRIPTION applied CONNECTION {} PUBLICATION applied "
+                    "WITH (create_slot = false, copy_data = false)"
+                ).format(elsewhere)
+            )
+            with psycopg.connect(elsewhere, autocommit=True) as other:
+                other.execute("INSERT INTO applied VALUES (1)")
+            wait_until(lambda: list(database.execute(waiting)), what="the worker's transaction")
+            ((begun,),) = database.execute(waiting)
+            with PostgresReader(dsn).snapshot() as snapshot:
+                moment = snapshot.moment
+            assert moment.oldest_transaction_ms <= begun < moment.now_ms
+            assert moment.all_seen
+        finally:
+            holder.execute("SELECT pg_advisory_unlock_all()")
+            if list(database.execute("SELECT FROM pg_subscription WHERE subname = 'applied'")):
+                database.execute("ALTER SUBSCRIPTION applied DISABLE")
+                database.execute("ALTER SUBSCRIPTION applied SET (slot_name = NONE)")
+                database.execute("DROP SUBSCRIPTION applied")
+            free = "SELECT FROM pg_replication_slots WHERE slot_name = 'applied' AND NOT active"
+            wait_until(lambda: list(database.execute(free)), what="the slot's last reader to go")
+            database.execute("SELECT pg_drop_replication_slot('applied')")
+            database.execute("DROP DATABASE applied_from WITH (FORCE)")
+
+
+def test_a_user_who_may_not_see_others_transactions_is_told_so(dsn):
+    with psycopg.connect(dsn, autocommit=True) as database, psycopg.connect(dsn):
+        database.execute("CREATE ROLE reading_blind LOGIN PASSWORD 'x'")
+        blind = psycopg.conninfo.make_conninfo(dsn, user="reading_blind", password="x")  # noqa: S106 - that is the test
+        try:
+            for grant, sees in (("", False), ("GRANT pg_read_all_stats TO reading_blind", True)):
+                if grant:
+                    database.execute(grant)
+                with PostgresReader(blind).snapshot() as snapshot:
+                    assert snapshot.moment.all_seen is sees
+        finally:
+            database.execute("DROP ROLE reading_blind")
 
 
 def test_rows_after_a_value_are_those_that_are_greater(dsn):
