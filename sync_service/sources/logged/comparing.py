@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from enrich.base.errors import Retryable
 from enrich.codecs.encoding import Encoder
-from enrich.kafka import Connection, Topics
+from enrich.kafka import Connection, Topics, read_topic
+from enrich.kafka.records import headers_of
 from enrich.kafka.writing.transactions import TransactionalProducer
 from stores.clock import SystemClock
 from stores.external.postgres.log.slots import Slots
@@ -24,7 +25,7 @@ from sync_service.sources.known.differences import Counts, Differences
 from sync_service.sources.known.remembered import Remembered
 from sync_service.sources.logged.encoders import Encoders
 from sync_service.sources.logged.followed import Followed, shape_of
-from sync_service.sources.logged.headers import of_snapshot
+from sync_service.sources.logged.headers import newest_version, of_snapshot
 from sync_service.sources.logged.place import TableState
 from sync_service.sources.polled.source import Extent, Reading
 from sync_service.sources.writing import Writer
@@ -76,6 +77,9 @@ class Comparing:
             # What was applied from the log a moment ago is not in the known rows, and not all readers see it yet.
             remembered.follow(checkpoint, self.topics.written_offsets(table.topic))
             known = remembered.known
+            if state.topic_id != facts.topic_id:
+                # The log of whoever wrote there before may have been ahead of this one, as another database's is.
+                version = max(version, self._newest_version(facts.name, checkpoint))
             with ExitStack() as held:
                 with self._snapshot(applied, rows.name, checkpoint) as (snapshot, seen):
                     shape = snapshot.shape(rows.name)
@@ -108,6 +112,15 @@ class Comparing:
                 rows.id, facts.topic_id, rows.key, columns, seen[0], lsn, now, storage, schema_id, is_sure=True
             )
             return Compared(state, version, encoder, facts.largest, differences.counts, known.rows)
+
+    def _newest_version(self, topic: str, checkpoint: Callable[[], None]) -> int:
+        starts, ends = self.topics.start_offsets(topic), self.topics.end_offsets(topic)
+        newest = 0
+        if starts != ends:
+            for messages in read_topic(self.consuming, topic, starts, ends):
+                checkpoint()
+                newest = max(newest, newest_version(map(headers_of, messages)))
+        return newest
 
     @contextmanager
     def _snapshot(

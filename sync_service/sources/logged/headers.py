@@ -1,6 +1,6 @@
 """The headers of records that come from a change log: which change of the database each is. Made here only."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -11,8 +11,10 @@ import numpy.typing as npt
 from enrich.kafka.writing.dead_letters import HeaderList
 from stores.external.postgres.log.messages import Transactions
 from stores.external.postgres.log.stream import lsn_text
+from stores.versions import LARGEST_VERSION
 
 Numbers = npt.NDArray[np.int64]
+_VERSION, _DIGITS = "enrich.version", 18
 _BEGIN = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -70,6 +72,17 @@ class Stamped:
         return of_change(operation, *map(int, numbers))
 
 
+def newest_version(headers: Iterable[HeaderList]) -> int:
+    """Of records with these headers. Other programs may have written some: what no target takes is no version."""
+    versions = [
+        int(content)
+        for each in headers
+        for name, content in each
+        if name == _VERSION and content is not None and content.isdigit() and len(content) <= _DIGITS
+    ]
+    return max((version for version in versions if version <= LARGEST_VERSION), default=0)
+
+
 def of_change(operation: Operation, lsn: int, xid: int, time_us: int, version: int) -> HeaderList:
     """Of a transaction's records with this operation."""
     return _headers(operation, lsn, time_us, version, xid)
@@ -87,6 +100,6 @@ def _headers(operation: Operation, lsn: int, time_us: int, version: int, xid: in
         ("enrich.lsn", lsn_text(lsn)),
         *([] if xid is None else [("enrich.xid", str(xid))]),
         ("enrich.commit_time", time),
-        ("enrich.version", str(version)),
+        (_VERSION, str(version)),
     ]
     return [(name, content.encode()) for name, content in headers]

@@ -79,3 +79,7 @@ class TableState:
     def anew(self) -> "TableState":
         """The same, and of what is missing in the table the log has not told that it was deleted."""
         return replace(self.unsettled(), is_sure=False)
+
+    def of_unknown_versions(self) -> "TableState":
+        """The same, and which versions the topic has is read from it."""
+        return replace(self.anew(), topic_id="")

@@ -97,7 +97,8 @@ class LogRoute:
         known, states = keeping.read()
         place = self._place(slots, stream, known)
         if place != known:
-            states = {name: state.anew() for name, state in states.items()}
+            forgotten = known is None  # and with it the newest version
+            states = {n: state.of_unknown_versions() if forgotten else state.anew() for n, state in states.items()}
         tables.begin(states)
         stream.start(followed.slot, followed.slot, place.at)
         reader = PostgresReader(followed.dsn, lock_s=followed.lock_s)

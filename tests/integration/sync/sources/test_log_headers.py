@@ -1,17 +1,20 @@
 """Records from the change log say which change of the database they are, and later ones have later versions."""
 
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import datetime
 
 import pytest
-from confluent_kafka import Message
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, Message
 
 from enrich.config.sections.sync.sources import slot_name
+from enrich.kafka import new_admin_client
 from enrich.kafka.records import headers_of
 from stores.external.postgres.log.slots import Slots
 from stores.external.postgres.log.stream import lsn_number
+from tests.support.many_tables import many_tables
 from tests.support.sources import SourceWorld
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture
@@ -22,6 +25,24 @@ def logged(source: SourceWorld) -> Iterator[SourceWorld]:
     with closing(Slots(source.dsn, slot_name(source.name, "in"))) as slots:
         slots.drop()
     source.postgres.execute(f"DROP PUBLICATION IF EXISTS {slot_name(source.name, 'in')}")
+
+
+AHEAD = 2**50
+"""Of a log that is further than that of the tests' server ever is."""
+
+
+def forget_place(source: SourceWorld) -> None:
+    """As brokers do, a week after it was written last."""
+    admin = new_admin_client(source.cluster.connection)
+    group = f"enrich.source.{source.name}.in.log"
+
+    def is_gone() -> bool:
+        with suppress(KafkaException):
+            admin.delete_consumer_groups([group])[group].result()
+        (found,) = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()
+        return not found.result().topic_partitions
+
+    wait_until(is_gone, what="the group to be gone")
 
 
 def headers(message: Message) -> dict[str, str]:
@@ -76,3 +97,36 @@ def test_versions_and_times_rise_through_comparisons_and_restarts(logged: Source
     assert len(versions) >= 9
     assert versions == sorted(set(versions))
     assert times == sorted(times)
+
+
+def test_where_the_place_is_forgotten_versions_rise_above_those_of_a_log_that_was_ahead(logged: SourceWorld) -> None:
+    """It was another server's: a target with its rows would take none with lower versions."""
+    logged.make_table(rows=3)
+    with logged.running():
+        logged.wait_equal()
+    logged.cluster.produce(logged.topic, [(b"1", b'{"id": 1}')], headers=[("enrich.version", str(AHEAD).encode())])
+    forget_place(logged)
+    with logged.running():
+        logged.wait_equal()
+        logged.change(2, "changed")
+        logged.wait_equal()
+    *_, ahead, compared, changed = logged.cluster.messages(logged.topic)
+    assert [int(headers(message)["version"]) - AHEAD for message in (ahead, compared, changed)] == [0, 1, 2]
+
+
+def test_so_they_do_in_each_of_many_topics(source: SourceWorld) -> None:
+    with many_tables(source) as many:
+        many.make("one", rows=2)
+        many.make("two", rows=2)
+        with source.running():
+            many.wait_equal()
+        source.cluster.produce(
+            many.topic("two"), [(b"1", b'{"id": 1}')], headers=[("enrich.version", str(AHEAD).encode())]
+        )
+        forget_place(source)
+        with source.running():
+            many.wait_equal()
+            many.change("two", "changed")
+            many.wait_equal()
+        newest = {m.key(): int(headers(m)["version"]) for m in source.cluster.messages(many.topic("two"))}
+    assert newest[b"1"] == AHEAD + 2
