@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from enrich.base.errors import ConfigError, Retryable
+from enrich.base.errors import ConfigError
 from enrich.codecs.json.texts import as_json, as_key_part, is_text_in_json
 from enrich.host.loaders.keyed_rows import KeyedRows
 from enrich.host.loaders.source import SourceBatch
@@ -48,11 +48,8 @@ class CsvSource:
         reader = FileReader(self._path, FileFormat.csv, stopping=stopping)
         with reader.copied(self._work) as reading:
             self._require_columns(reading.schema.names)
-            last = None
             for batch in reading.batches():
                 yield self._rows.of(self._typed(batch), self._keys(batch))
-                last = batch.columns[-1][-1].as_py() if len(batch) else last
-            self._require_closed(last)
 
     def _typed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         columns, fields = [], []
@@ -64,15 +61,6 @@ class CsvSource:
 
     def _keys(self, batch: pa.RecordBatch) -> list[pa.Array]:
         return [as_key_part(batch.column(name), self._types.get(name, pa.string())) for name in self._rows.key]
-
-    def _require_closed(self, last: str | None) -> None:
-        """An unclosed quote makes the rest of the file part of its value, with the newline of the last line."""
-        if last is not None and last.endswith(("\n", "\r")):
-            raise Retryable(
-                "not a whole file: a quote is not closed",
-                where=f"file {self._path}",
-                next_step="close it, or double it",
-            )
 
     def _require_columns(self, there: list[str]) -> None:
         missing = [name for name in self._rows.names if name not in there]

@@ -16,6 +16,7 @@ import pyarrow.json as arrow_json
 import pyarrow.parquet as parquet
 
 from stores.errors import ConfigError, Retryable
+from stores.external.files.quotes import open_quote
 
 _BLOCK = 4 << 20
 _ROWS = 65_536
@@ -98,6 +99,12 @@ class CsvReading(Reading):
             raise self._refused("two columns of its header have the same name")
         self._wanted = wanted or pa.schema([(name, pa.string()) for name in names])
         _require(self._wanted.names, names, self._where)
+        # Before any row is given out: of what an open quote swallows, each row would look deleted.
+        line = open_quote(self._path)
+        if line is not None:
+            raise self._refused(
+                f"a quote is not closed, of the value that begins in line {line}", "close it, or double it"
+            )
         return self._wanted
 
     def _batches(self) -> Iterator[pa.RecordBatch]:

@@ -4,16 +4,20 @@ A file may be replaced or truncated while it is read. The copy cannot, and it is
 copy: a reader sees one whole file or none.
 """
 
+import lzma
 import time
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
+from zipfile import BadZipFile
 
 import pyarrow as pa
 
 from stores.errors import ConfigError, Retryable, Unreachable
+from stores.external.files.archives import only_file
 from stores.external.files.formats import FORMATS, FileFormat, Reading
 from stores.files import make_private, mapped_files
 
@@ -80,24 +84,46 @@ class FileReader:
             copy.unlink(missing_ok=True)
 
     def _copy(self, copy: Path) -> None:
-        import fsspec
-
         with self._errors():
             system = self._opened()
             before = system.info(self._inner)
             modified = before.get("mtime")
             if isinstance(modified, int | float) and 0 <= self._now_s() - modified < _RESTED_S:
                 raise self._changing("was written this moment")
-            with fsspec.open(self._path, "rb", compression="infer") as source, copy.open("wb") as target:
+            with self._inflated() as source, copy.open("wb") as target:
                 while piece := source.read(_PIECE):
                     target.write(piece)
                     if self._stopping():
                         raise Retryable("reading was stopped, because the process is stopping", where=self._where)
             system.invalidate_cache()
             after = system.info(self._inner)
-        compressed = fsspec.utils.infer_compression(self._path) is not None
-        if _look(before) != _look(after) or not (compressed or copy.stat().st_size == _look(after).size):
+        if _look(before) != _look(after) or not (
+            self._compression() is not None or copy.stat().st_size == _look(after).size
+        ):
             raise self._changing("changed while it was read")
+
+    @contextmanager
+    def _inflated(self) -> Iterator[IO[bytes]]:
+        import fsspec
+
+        compression = self._compression()
+        try:
+            if compression == "zip":
+                with fsspec.open(self._path, "rb") as archive, only_file(archive, self._where) as source:
+                    yield source
+            else:
+                with fsspec.open(self._path, "rb", compression=compression) as source:
+                    yield source
+        except _damaged() as error:
+            raise Retryable(
+                f"the file cannot be decompressed: {error}", where=self._where, next_step="put it there again"
+            ) from error
+
+    def _compression(self) -> str | None:
+        import fsspec
+
+        found: str | None = fsspec.utils.infer_compression(self._path)
+        return found
 
     def _changing(self, what: str) -> Retryable:
         return Retryable(
@@ -129,6 +155,17 @@ class FileReader:
         except (OSError, EOFError) as error:  # EOFError: a truncated compressed file
             kind = Unreachable if isinstance(error, OSError) and "://" in self._path else Retryable
             raise kind(f"the file cannot be read: {error}", where=self._where) from error
+
+
+def _damaged() -> tuple[type[Exception], ...]:
+    """What decompressing raises, beside errors of the system. The last two are of archives: with a password, or
+    compressed in a way that Python does not know."""
+    known = (zlib.error, lzma.LZMAError, BadZipFile, RuntimeError, NotImplementedError)
+    try:
+        from zstandard import ZstdError
+    except ImportError:
+        return known
+    return (*known, ZstdError)
 
 
 def _look(info: Mapping[str, Any]) -> Look:

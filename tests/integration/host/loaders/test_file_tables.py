@@ -107,7 +107,7 @@ def test_a_missing_file_is_the_reason_and_later_its_absence_leaves_the_rows(fold
         ("id,rps\nann,1\nbob,2", "its last line does not end"),
         ("id,rps\nann,1\nbob\n", "more or fewer values"),
         ("id,other\nann,1\n", "no column rps"),
-        ('id,rps\nann,1\nbob,"1\neve,2\n', "a quote is not closed"),
+        ('id,rps\nann,1\nbob,"1\neve,2\n', "a quote is not closed, of the value that begins in line 3"),
     ],
 )
 def test_a_file_that_is_not_whole_leaves_the_rows_and_says_why(folder, tmp_path, text, reason):

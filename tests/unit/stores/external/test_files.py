@@ -1,7 +1,10 @@
 """Files are read whole or not at all."""
 
 import gzip
+import lzma
 import os
+import re
+import zipfile
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
@@ -10,6 +13,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 from stores.errors import ConfigError, Retryable
+from stores.external.files import quotes
 from stores.external.files.formats import FileFormat
 from stores.external.files.reading import FileReader
 
@@ -99,6 +103,69 @@ def test_a_compressed_file_is_read_as_what_is_in_it(tmp_path):
     assert rows_of(path, FileFormat.csv) == [{"id": "1"}]
     with pytest.raises(Retryable, match="cannot be read"):
         rows_of(written(path, path.read_bytes()[:-6]), FileFormat.csv)
+
+
+def test_an_archive_is_read_if_it_has_one_file_and_else_refused_by_name(tmp_path):
+    path = tmp_path / "f.csv.zip"
+    for names, said in (
+        (["one/", "one/a.csv"], None),
+        (["a.csv", "b.csv"], r"2 files: a\.csv, b\.csv$"),
+        (["a.csv", "b.csv", "c.csv", "d.csv"], r"4 files: a\.csv, b\.csv, c\.csv, \.\.\.$"),
+        ([], "0 files$"),
+    ):
+        with zipfile.ZipFile(path, "w") as archive:
+            for name in names:
+                archive.writestr(name, "" if name.endswith("/") else "id\n1\n")
+        os.utime(path, (1_000, 1_000))
+        if said is None:
+            assert rows_of(path, FileFormat.csv) == [{"id": "1"}]
+            continue
+        with pytest.raises(Retryable) as raised:
+            rows_of(path, FileFormat.csv)
+        assert re.search(said, raised.value.what) and raised.value.where == f"file {path}"
+
+
+@pytest.mark.parametrize("ending", ["gz", "xz", "zip", "bz2", "zst"])
+def test_a_compressed_file_with_wrong_bytes_is_refused(tmp_path, ending):
+    rows = b"id\n" + b"1\n" * 5_000
+    packed = {"gz": gzip.compress(rows), "xz": lzma.compress(rows)}.get(ending, rows)
+    spoilt = packed[:20] + bytes(byte ^ 255 for byte in packed[20:])
+    with pytest.raises(Retryable, match="cannot be"):
+        rows_of(written(tmp_path / f"f.csv.{ending}", spoilt), FileFormat.csv)
+
+
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        ('id,name\n1,a\n2,"b\n3,c\n', 3),
+        ('id,name\n1,"a\nb"\n2,5" wide\n3,"",\n4,""\n5,"c""\n', 7),
+        # Closed only where a later value begins: what is between them are rows.
+        ('id,name\n1,a\n2,"b\n3,"c"\n', 3),
+        ('\ufeff"id,""no",name\n2,"b\n', 2),
+    ],
+)
+def test_a_quote_that_is_not_closed_is_told_with_its_line_before_any_row(tmp_path, content, line):
+    reader = FileReader(str(written(tmp_path / "f.csv", content)), FileFormat.csv)
+    with (
+        pytest.raises(Retryable, match=f"not closed, of the value that begins in line {line} ") as raised,
+        reader.copied(tmp_path / "work"),
+    ):
+        pass
+    assert "double it" in str(raised.value)
+
+
+def test_quotes_that_arrow_takes_as_text_are_read_as_before(tmp_path):
+    path = written(tmp_path / "f.csv", 'id,name\n1,5" wide\n2,"a" or so\n3,"b\n""c"""\n4,"d\n"\n')
+    assert [row["name"] for row in rows_of(path, FileFormat.csv)] == ['5" wide', "a or so", 'b\n"c"', "d\n"]
+
+
+@pytest.mark.parametrize("size", [0, 3, 4_000])
+def test_quotes_are_followed_however_the_file_is_read_in_pieces(tmp_path, monkeypatch, size):
+    monkeypatch.setattr(quotes, "_PIECE", size or 1)
+    values = [f'"{"x" * n}""{"y" * (n % 7)}"' for n in range(300)]
+    whole = "id,name\n" + "".join(f"{n},{value}\n" for n, value in enumerate(values))
+    assert quotes.open_quote(written(tmp_path / "f", whole)) is None
+    assert quotes.open_quote(written(tmp_path / "f", whole + '7,"\n')) == 302
 
 
 @pytest.mark.parametrize("kind", ["csv", "json", "parquet"])
