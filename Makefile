@@ -11,7 +11,7 @@ PYTEST = $(VENV_PYTHON) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-r
 help:
 	@echo "make setup   virtual environment, locked packages, jars"
 	@echo "make demo    the product in a minute, on real servers of its own"
-	@echo "make quick   lint and the tests that need no server, in under a minute"
+	@echo "make quick   lint and the tests that need no server, in a minute or two"
 	@echo "make test    all checks and tests (SEED=n repeats a run, ARGS=... goes to pytest)"
 	@echo "make chaos   whole chains under faults, judged and audited (SOAK=1: for an hour)"
 	@echo "make soak    the same tests with their long counts"
