@@ -11,7 +11,7 @@ from edge_service.retrier.waiting import Limits, Line, Moment
 from enrich.base.errors import Retryable
 from enrich.delivery.partitions.gaps import Bounds, Gap, gap_of
 from enrich.kafka import Connection, kafka_errors, new_group_consumer
-from enrich.kafka.clients.errors import mapped
+from enrich.kafka.clients.errors import LOST_OFFSET, MISSING_TOPIC, mapped
 
 _SETTINGS = {
     # A backlog is fetched while what was read of it is forwarded.
@@ -36,8 +36,6 @@ _SILENT_S = 30.0
 no offsets: 10 s, and up to 10 s more until the brokers look for such transactions."""
 _ASK_S = 10.0
 """How long brokers may take to say where a partition begins, and what of it is done."""
-_LOST_OFFSET = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION)
-_MISSING = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
 
 
 def moment() -> Moment:
@@ -120,10 +118,10 @@ class Reading:
             if line is not None:
                 line.silent_since = None
                 line.ended(message.offset() or 0)
-        elif error.code() in _LOST_OFFSET:
+        elif error.code() in LOST_OFFSET:
             if line is not None:
                 self._begin(line)
-        elif error.code() not in _MISSING and not error.retriable():
+        elif error.code() not in MISSING_TOPIC and not error.retriable():
             raise mapped(error, f"topic {message.topic()}, partition {message.partition()}")
 
     def _begin(self, line: Line) -> None:

@@ -24,6 +24,7 @@ from enrich.base.errors import BadRecord, ConfigError
 from enrich.config import Format, Pipeline
 from enrich.kafka import new_group_consumer
 from enrich.kafka.groups import committed
+from enrich.kafka.topic_settings import is_compacted
 from enrich.stage.plan.expressions import Expression, Expressions
 from enrich.stage.spark.profiles import source_options
 from enrich.stage.spark.session import stage_session
@@ -148,7 +149,7 @@ def _chosen(
 def _unprovable(cluster: Cluster, topic: str, start_ms: int) -> str | None:
     """Why a topic cannot show what is missing."""
     with needs("DESCRIBE_CONFIGS", f"topic {topic}"):
-        if "compact" in cluster.topics.settings(topic).get("cleanup.policy", ""):
+        if is_compacted(cluster.topics.settings(topic)):
             return "is compacted: events without a record may have had one"
     oldest, from_day = cluster.topics.start_offsets(topic), cluster.topics.offsets_at(topic, start_ms - _MARGIN_MS)
     if any(offset and from_day[partition] <= offset for partition, offset in oldest.items()):

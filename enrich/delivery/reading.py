@@ -10,7 +10,7 @@ from enrich.delivery.partitions.gaps import Gap, gap_of
 from enrich.delivery.partitions.positions import Partition
 from enrich.delivery.plan import Work
 from enrich.kafka import kafka_errors
-from enrich.kafka.clients.errors import MISSING_TOPIC, mapped, missing_for_now
+from enrich.kafka.clients.errors import LOST_OFFSET, MISSING_TOPIC, mapped, missing_for_now
 
 # How long a poll waits while there is nothing to read: it returns as soon as there is something.
 IDLE_S = 0.1
@@ -26,8 +26,6 @@ _LOOK_EVERY_S = 1.0
 _LOOK_S = 0.5
 # How long a partition that was assigned may return neither a record nor its end.
 _SILENT_S = 15.0
-# The offset does not exist any more: retention or compaction removed it, or the brokers lost it.
-_LOST_OFFSET = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION)
 
 
 class Reading:
@@ -141,7 +139,7 @@ class Reading:
         if error.code() == KafkaError._PARTITION_EOF:
             if (ended := self._owner(message)) is not None:
                 ended.eof, ended.silent_since = message.offset() or 0, None
-        elif error.code() in _LOST_OFFSET:
+        elif error.code() in LOST_OFFSET:
             self._handle_lost_offset(message)
         elif error.code() in MISSING_TOPIC:
             # It existed when the route began: it is being recreated, or the brokers do not know it for a moment.

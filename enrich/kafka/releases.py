@@ -9,6 +9,7 @@ from enrich.kafka.clients.making import Connection
 from enrich.kafka.reading import read_topic
 from enrich.kafka.records import headers_of
 from enrich.kafka.topics import Topics
+from stores.versions import whole_number
 
 RELEASE = "enrich.release"
 """A whole number, as text. Without it a record is of release 0. Of several the greatest counts: a node adds its own to
@@ -28,9 +29,10 @@ def release_of(headers: Iterable[tuple[str, bytes | None]]) -> int | None:
     release = 0
     for name, content in headers:
         if name == RELEASE:
-            if content is None or not content.isdigit() or len(content) > 18:
+            number = whole_number(content)
+            if number is None:
                 return None
-            release = max(release, int(content))
+            release = max(release, number)
     return release
 
 

@@ -13,6 +13,11 @@ _SOONEST_MS, _LATEST_MS = 5_000, 60_000
 it is full: so no more than `_LATEST_MS` is assumed. And no cleaner gets to a segment sooner than `_SOONEST_MS`."""
 
 
+def is_compacted(settings: Mapping[str, str]) -> bool:
+    """From the answer of `Topics.settings`; also of a topic that is deleted by age as well."""
+    return "compact" in settings.get("cleanup.policy", "")
+
+
 @dataclass(frozen=True)
 class TopicSettings:
     """The settings of a compacted topic that decide what a reader may miss. The defaults are Kafka's."""

@@ -11,7 +11,7 @@ from confluent_kafka import Message
 
 from enrich.kafka.records import headers_of
 from enrich.kafka.releases import RELEASE, release_of
-from stores.versions import LARGEST_RELEASE, LARGEST_VERSION
+from stores.versions import LARGEST_RELEASE, LARGEST_VERSION, whole_number
 from sync_service.writeback.generation import OFFSETS, Generation
 
 HEADER = "enrich.version"
@@ -102,8 +102,9 @@ def _take_header(index: int, headers: Sequence[tuple[str, bytes | None]], versio
     for name, content in headers:
         if name != HEADER:
             continue
-        if content is not None and content.isdigit() and len(content) <= 18:
-            versions[index] = int(content)
+        number = whole_number(content)
+        if number is not None:
+            versions[index] = number
             bad.pop(index, None)
         else:
             bad[index] = f"the header {HEADER} is not a whole number"

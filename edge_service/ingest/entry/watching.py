@@ -12,7 +12,7 @@ from confluent_kafka.admin._acl import AclOperation
 from enrich.base.errors import ConfigError, EnrichError, Unreachable
 from enrich.kafka import Connection, Topics, new_admin_client, trouble_with
 from enrich.kafka.clients.errors import code_of, kafka_errors
-from enrich.kafka.topic_settings import largest_row
+from enrich.kafka.topic_settings import is_compacted, largest_row
 
 _log = logging.getLogger("enrich.ingest")
 
@@ -96,7 +96,7 @@ class TopicWatch(threading.Thread):
         except EnrichError:  # without the right to read them we go by the defaults
             return TopicState()
         largest = self._largest(settings)
-        if topic in self._keyless and "compact" in settings.get("cleanup.policy", ""):
+        if topic in self._keyless and is_compacted(settings):
             return TopicState(_needs_keys(topic, where), largest)
         return TopicState(largest=largest)
 

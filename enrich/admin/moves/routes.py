@@ -10,6 +10,7 @@ from enrich.base.errors import ConfigError
 from enrich.codecs import decoder_for, schemas_of
 from enrich.codecs.encoders import encoder_of_table
 from enrich.config import Pipeline, Table
+from enrich.kafka.topic_settings import is_compacted
 
 
 def rekey_route(pipeline: Pipeline, table: str, target: str, partitions: int | None, cluster: Cluster) -> Route:
@@ -59,7 +60,7 @@ def _require_target(cluster: Cluster, like: Wanted, partitions: int) -> None:
             like.name, partitions=partitions or DEFAULT_PARTITIONS, replication=copies, config=like.settings
         )
         return
-    if "compact" not in cluster.topics.settings(like.name).get("cleanup.policy", ""):
+    if not is_compacted(cluster.topics.settings(like.name)):
         raise ConfigError(
             "the target is not compacted",
             where=f"topic {like.name}",

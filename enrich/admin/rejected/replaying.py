@@ -11,6 +11,7 @@ from enrich.admin.rejected.choosing import Selection, letters
 from enrich.admin.rejected.letter import Letter
 from enrich.admin.rejected.newer import Origin, RecordId, newer_records
 from enrich.admin.rejected.ways import GONE, Way, Ways
+from enrich.kafka.topic_settings import is_compacted
 from enrich.kafka.writing.whole_transactions import WholeTransactions, whole_transaction
 
 _AT_A_TIME = 1_000
@@ -137,7 +138,7 @@ class Replay:
         if topic not in self._compacted:
             known = self._cluster.topics.exists(topic)
             settings = self._cluster.topics.settings(topic) if known else {}
-            self._compacted[topic] = "compact" in settings.get("cleanup.policy", "") if known else None
+            self._compacted[topic] = is_compacted(settings) if known else None
         return self._compacted[topic]
 
     def _send(self, producer: WholeTransactions, letter: Letter, way: Way) -> None:

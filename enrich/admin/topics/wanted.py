@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from enrich.admin.topics.uses import READS, WRITES, Right, Use, Used, uses_of
 from enrich.config import EVERY_TOPIC, Cleanup, Pipeline, TopicWishes
+from enrich.kafka.topic_settings import is_compacted
 from enrich.tally.writing import TOPIC_SETTINGS
 from enrich.verdict.topic import settings_of as verdict_settings
 
@@ -53,7 +54,7 @@ class Wanted:
 
     @property
     def is_compacted(self) -> bool:
-        return "compact" in self.settings.get("cleanup.policy", "")
+        return is_compacted(self.settings)
 
 
 def wanted_topics(pipeline: Pipeline, existing: Collection[str] = ()) -> dict[str, Wanted]:

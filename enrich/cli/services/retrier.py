@@ -7,7 +7,7 @@ import typer
 from enrich.cli.options import ConfigFile
 from enrich.cli.options import JsonLines as AsJson
 from enrich.cli.services.programs import become_program
-from enrich.cli.services.statuses import COLORS, Program, loaded_with, show_routes
+from enrich.cli.services.statuses import COLORS, Program, loaded_with, note_of, show_routes
 
 app = typer.Typer(no_args_is_help=True, help="Forwards events that wait to be delivered again.")
 
@@ -41,7 +41,6 @@ def _print_pauses(routes: list[dict[str, Any]]) -> None:
     table = Table(Column("route", no_wrap=True), "pause", "state", "waiting", "due", "for", "forwarded", "note")
     for route in routes:
         shown = route["details"].get("pauses") or [{}]
-        note = "; ".join([*filter(None, [route["last_error"]]), *route["details"].get("warnings", [])])
         for number, pause in enumerate(shown):
             waiting = pause.get("waiting")
             table.add_row(
@@ -52,6 +51,6 @@ def _print_pauses(routes: list[dict[str, Any]]) -> None:
                 f"{pause.get('due', 0):,}",
                 f"{pause.get('oldest_due_s', 0):,.1f} s" if pause.get("due") else "",
                 f"{pause.get('forwarded', 0):,}",
-                escape(note) if number == 0 else "",
+                escape(note_of(route)) if number == 0 else "",
             )
     Console(highlight=False).print(table)

@@ -101,6 +101,11 @@ def _require_of(program: Program, routes: list[dict[str, Any]]) -> None:
             raise ValueError(f"it is {other} of the same pipeline")
 
 
+def note_of(route: dict[str, Any]) -> str:
+    """What people should know of it."""
+    return "; ".join([*filter(None, [route["last_error"]]), *route["details"].get("warnings", [])])
+
+
 def _print_people(routes: list[dict[str, Any]]) -> None:
     from rich.console import Console
     from rich.markup import escape
@@ -113,7 +118,7 @@ def _print_people(routes: list[dict[str, Any]]) -> None:
         counters = ", ".join(
             f"{count:,} {name.replace('_', ' ')}" for name, count in route["counters"].items() if count
         )
-        note = "; ".join([*filter(None, [route["last_error"]]), *route["details"].get("warnings", [])])
+        note = note_of(route)
         table.add_row(
             escape(route["name"]),
             f"[{color}]{route['state']}[/]",

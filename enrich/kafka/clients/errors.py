@@ -86,6 +86,8 @@ KINDS: dict[int, type[EnrichError]] = {
 }
 
 MISSING_TOPIC = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
+LOST_OFFSET = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION)
+"""The offset does not exist any more: retention or compaction removed it, or the brokers lost it."""
 
 _NEXT_STEPS: dict[type[EnrichError], str] = {
     Unreachable: "check that the brokers run and that kafka.bootstrap_servers names them",

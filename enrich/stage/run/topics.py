@@ -13,6 +13,7 @@ from enrich.config import Pipeline, Source
 from enrich.kafka import Connection, Topics, new_admin_client
 from enrich.kafka.clients.errors import kafka_errors
 from enrich.kafka.releases import warn_if_fallen
+from enrich.kafka.topic_settings import is_compacted
 from enrich.stage.plan.limits import Limits
 from enrich.tally.writing import PARTITIONS, TOPIC_SETTINGS
 
@@ -50,7 +51,7 @@ def checked_topics(pipeline: Pipeline, stage: str, connection: Connection) -> Ch
     settings = {topic: topics.settings(topic) for topic in section.outputs}
     limits = Limits(
         outputs={topic: min(request, _largest(each)) for topic, each in settings.items()},
-        compacted=frozenset(topic for topic, each in settings.items() if "compact" in each.get("cleanup.policy", "")),
+        compacted=frozenset(topic for topic, each in settings.items() if is_compacted(each)),
     )
     if section.dlq is not None:
         _require(admin, section.dlq, AclOperation.WRITE, f"stages.{stage}.dlq")

@@ -97,9 +97,8 @@ class FileReader:
                         raise Retryable("reading was stopped, because the process is stopping", where=self._where)
             system.invalidate_cache()
             after = system.info(self._inner)
-        if _look(before) != _look(after) or not (
-            self._compression() is not None or copy.stat().st_size == _look(after).size
-        ):
+        is_whole = self._compression() is not None or copy.stat().st_size == _look(after).size
+        if _look(before) != _look(after) or not is_whole:
             raise self._changing("changed while it was read")
 
     @contextmanager

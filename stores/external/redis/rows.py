@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from stores.external.protocol import StoredRows, VersionedRows
 from stores.external.redis.scripts import HASHES, PERSIST_HASHES, PERSIST_TEXTS, TEXTS
 from stores.external.texts import json_objects_of, texts_of
-from stores.versions import LARGEST_VERSION
+from stores.versions import LARGEST_VERSION, whole_number
 
 _VERSION = re.compile(rb'\{"_version": (\d+)(?:, "_release": (\d+))?(?=[,}])')
 
@@ -154,8 +154,8 @@ class TextRows:
 
 
 def _number(text: bytes | None) -> int | None:
-    """A version or a release. None for what is none: another program may have written it."""
-    return int(text) if text is not None and text.isdigit() and len(text) <= _DIGITS else None
+    """A version or a release."""
+    return whole_number(text, most_digits=_DIGITS)
 
 
 def _of_release(release: int) -> str:

@@ -11,10 +11,10 @@ import numpy.typing as npt
 from enrich.kafka.writing.dead_letters import HeaderList
 from stores.external.postgres.log.messages import Transactions
 from stores.external.postgres.log.stream import lsn_text
-from stores.versions import LARGEST_VERSION
+from stores.versions import LARGEST_VERSION, whole_number
 
 Numbers = npt.NDArray[np.int64]
-_VERSION, _DIGITS = "enrich.version", 18
+_VERSION = "enrich.version"
 _BEGIN = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -74,12 +74,7 @@ class Stamped:
 
 def newest_version(headers: Iterable[HeaderList]) -> int:
     """Of records with these headers. Other programs may have written some: what no target takes is no version."""
-    versions = [
-        int(content)
-        for each in headers
-        for name, content in each
-        if name == _VERSION and content is not None and content.isdigit() and len(content) <= _DIGITS
-    ]
+    versions = [whole_number(content) or 0 for each in headers for name, content in each if name == _VERSION]
     return max((version for version in versions if version <= LARGEST_VERSION), default=0)
 
 
