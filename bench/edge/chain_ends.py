@@ -26,6 +26,7 @@ import uvloop
 
 from bench.edge.load import Sender
 from bench.kit.metadata import key_of
+from bench.kit.processes import Process, started, tell
 
 EVENTS_EACH = 50
 """Events of a request: at 5,000 a second one each 10 ms."""
@@ -41,28 +42,28 @@ _KEYS = 10_000
 class Ends:
     """Both, from outside; made by `chain_ends`."""
 
-    def __init__(self, receiver: "subprocess.Popen[str]", port: int) -> None:
+    def __init__(self, receiver: Process, port: int) -> None:
         self._receiver = receiver
         self.port = port
         """Of the receiver."""
-        self._sender: subprocess.Popen[str] | None = None
+        self._sender: Process | None = None
 
     def connect(self, port: int, path: str, keys: int) -> None:
         """Starts the senders."""
-        self._sender = _started("send")
-        _tell(self._sender, [port, path, keys])
+        self._sender = started("bench.edge.chain_ends", "send")
+        tell(self._sender, [port, path, keys])
 
     def send(self, rate: int, seconds: float) -> dict[str, Any]:
         """So many events a second. Returns the first id and the one after the last, when each request was due and when
         it was acknowledged, and how late the senders were. Raises RuntimeError if a request was refused."""
         if self._sender is None:
             raise RuntimeError("the senders are not connected")
-        _tell(self._sender, [rate, seconds])
+        tell(self._sender, [rate, seconds])
         return _heard(self._sender)
 
     def received(self) -> tuple[list[int], list[int]]:
         """Ids and microseconds since 1970 of what came since the last call."""
-        _tell(self._receiver, "")
+        tell(self._receiver, "")
         heard = _heard(self._receiver)
         return heard["ids"], heard["us"]
 
@@ -79,7 +80,7 @@ class Ends:
 
 @contextmanager
 def chain_ends() -> Iterator[Ends]:
-    receiver = _started("receive")
+    receiver = started("bench.edge.chain_ends", "receive")
     ends = Ends(receiver, _heard(receiver)["port"])
     try:
         yield ends
@@ -87,18 +88,7 @@ def chain_ends() -> Iterator[Ends]:
         ends.close()
 
 
-def _started(what: str) -> "subprocess.Popen[str]":
-    command = [sys.executable, "-m", "bench.edge.chain_ends", what]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-
-def _tell(process: "subprocess.Popen[str]", what: object) -> None:
-    if process.stdin is not None:
-        process.stdin.write(json.dumps(what) + "\n")
-        process.stdin.flush()
-
-
-def _heard(process: "subprocess.Popen[str]") -> dict[str, Any]:
+def _heard(process: Process) -> dict[str, Any]:
     line = "" if process.stdout is None else process.stdout.readline()
     if not line:
         raise RuntimeError("an end of the chain failed")

@@ -5,12 +5,12 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 import psutil
 
+from bench.kit.processes import running
 from enrich.base.errors import Unreachable
 from enrich.base.processes import identify
 from enrich.config import Pipeline
@@ -105,15 +105,8 @@ class MemoryWatch:
         self._stopped = threading.Event()
         self.peak_mib = 0.0
 
-    @contextmanager
-    def watching(self) -> Iterator[None]:
-        thread = threading.Thread(target=self._watch)
-        thread.start()
-        try:
-            yield
-        finally:
-            self._stopped.set()
-            thread.join()
+    def watching(self) -> AbstractContextManager[None]:
+        return running(self._watch, self._stopped)
 
     def _watch(self) -> None:
         header: Header | None = None

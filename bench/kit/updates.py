@@ -1,14 +1,13 @@
 """A steady stream of numbered updates of a few keys, and when another process saw each of them.
 
     python -m bench.kit.updates     the other process: the pipeline on standard input, one line when it is ready, then,
-                                once standard input ends, when it saw which number, as one JSON object
+                                    once standard input ends, when it saw which number, as one JSON object
 
 Both processes read the clock that counts since the machine's boot.
 """
 
 import json
 import select
-import subprocess
 import sys
 import threading
 import time
@@ -18,6 +17,7 @@ from contextlib import contextmanager
 import pyarrow as pa
 
 from bench.kit.metadata import key_of, row_of
+from bench.kit.processes import running, started, tell
 from enrich.config import Pipeline, from_wire, to_wire
 from enrich.host.reader.reading import AgentReader, AgentSnapshot
 from enrich.kafka import new_producer
@@ -55,13 +55,10 @@ class Updates:
 
     @contextmanager
     def flowing(self) -> Iterator[None]:
-        thread = threading.Thread(target=self._produce)
-        thread.start()
         try:
-            yield
+            with running(self._produce, self._stopped):
+                yield
         finally:
-            self._stopped.set()
-            thread.join()
             self._producer.flush()
 
     def _produce(self) -> None:
@@ -81,9 +78,8 @@ class Watching:
 
     def __init__(self, pipeline: Pipeline, table: str, *, alone: bool = False) -> None:
         """`alone`: its reader is for this table, and not for all of the pipeline."""
-        command = [sys.executable, "-m", "bench.kit.updates"]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self._say({"pipeline": to_wire(pipeline), "table": table, "tables": [table] if alone else None})
+        self._process = started("bench.kit.updates")
+        tell(self._process, {"pipeline": to_wire(pipeline), "table": table, "tables": [table] if alone else None})
         if self._process.stdout is None or self._process.stdout.readline().strip() != "ready":
             raise RuntimeError("the watching process ended before it was ready")
 
@@ -95,11 +91,6 @@ class Watching:
         """Ends the process. When it saw each number, or a later one of the same key."""
         answer, _ = self._process.communicate("\n", timeout=_DEADLINE_S)
         return {int(number): at for number, at in json.loads(answer).items()}
-
-    def _say(self, what: object) -> None:
-        if self._process.stdin is not None:
-            self._process.stdin.write(json.dumps(what) + "\n")
-            self._process.stdin.flush()
 
 
 class _Watch:

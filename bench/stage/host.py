@@ -21,6 +21,7 @@ import psutil
 
 from bench.harness import family_cpu_seconds
 from bench.kit.agents import family
+from bench.kit.processes import started, tell
 from bench.stage.contenders import OURS, WITH_TABLES, lookups_by
 from enrich.config import KafkaSection, Profile, load
 from enrich.stage.run.stage_run import StageRun
@@ -43,20 +44,17 @@ class StageHost:
         root = str(Path(__file__).resolve().parents[2])
         # Spark's workers import from this folder too.
         environment = {**os.environ, "PYTHONPATH": root}
-        command = [sys.executable, "-m", "bench.stage.host"]
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
-        )
+        self._process = started("bench.stage.host", environment=environment)
         self._pipeline = str(pipeline)
-        self._tell({"master": master, "settings": {**_JVMS, **(settings or {})}})
+        tell(self._process, {"master": master, "settings": {**_JVMS, **(settings or {})}})
         self._hear(_START_S)
 
     def begin(self, stage: str, lookups: str = OURS, where: str = "") -> None:
         """Starts a stage of the pipeline; see `lookups_by`."""
-        self._tell({"pipeline": self._pipeline, "stage": stage, "lookups": lookups, "where": where})
+        tell(self._process, {"pipeline": self._pipeline, "stage": stage, "lookups": lookups, "where": where})
 
     def end(self) -> None:
-        self._tell("stop")
+        tell(self._process, "stop")
         self._hear(_STOP_S)
 
     def require_running(self) -> None:
@@ -88,11 +86,6 @@ class StageHost:
         if self._process.stdout is None:
             raise RuntimeError("the driver has no pipe")
         return self._process.stdout
-
-    def _tell(self, what: object) -> None:
-        if self._process.stdin is not None:
-            self._process.stdin.write(json.dumps(what) + "\n")
-            self._process.stdin.flush()
 
     def _hear(self, patience_s: float) -> None:
         if not select.select([self._out], [], [], patience_s)[0]:

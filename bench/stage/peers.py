@@ -6,10 +6,10 @@ of its own. All read the same topics and write the same JSON, and a sample of ev
 to be. `evaluated` is our stage as it is where Spark has expressions to evaluate.
 """
 
-import statistics
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -22,7 +22,7 @@ from bench.kit.metadata import key_of, row_of
 from bench.stage.contenders import BROADCAST, EVALUATED, LITERAL, OURS, REDIS_GET, REDIS_MGET, ROW, WITH_TABLES
 from bench.stage.events import Events, Row, check_output, row_of_key, scaled
 from bench.stage.host import StageHost, stage_host
-from bench.stage.world import Pass, StageWorld, stage_world
+from bench.stage.world import Pass, StageWorld, per_cpu_second, per_second, ratio_of, stage_world
 from enrich.codecs import JsonDecoder
 
 ROWS = scaled(1_000_000)
@@ -144,25 +144,16 @@ class _Peers:
 
 
 def _figures(rounds: list[dict[str, Pass]]) -> Figures:
-    def ratio(name: str, other: str, rate: Callable[[Pass], float]) -> float:
-        """The median of the rounds' own ratios: the two stand beside each other in each."""
-        return statistics.median(rate(passes[name]) / rate(passes[other]) for passes in rounds)
-
-    def per_cpu(done: Pass) -> float:
-        return done.per_cpu_second
-
-    def per_second(done: Pass) -> float:
-        return done.per_second
-
+    ratio = partial(ratio_of, rounds)
     figures = {
         "one_lookup_vs_ceiling": ratio("ours", "ceiling", per_second),
         "three_lookups_vs_ceiling": ratio("ours_three", "ceiling_three", per_second),
-        "one_lookup_vs_ceiling_cpu": ratio("ours", "ceiling", per_cpu),
-        "three_lookups_vs_ceiling_cpu": ratio("ours_three", "ceiling_three", per_cpu),
+        "one_lookup_vs_ceiling_cpu": ratio("ours", "ceiling", per_cpu_second),
+        "three_lookups_vs_ceiling_cpu": ratio("ours_three", "ceiling_three", per_cpu_second),
     }
     for peer in ("kafka_streams", "redis_get", "redis_mget", "broadcast", "evaluated"):
-        figures[f"vs_{peer}"] = ratio("ours", peer, per_cpu)
-    figures["realtime_vs_kafka_streams"] = ratio("realtime", "kafka_streams", per_cpu)
+        figures[f"vs_{peer}"] = ratio("ours", peer, per_cpu_second)
+    figures["realtime_vs_kafka_streams"] = ratio("realtime", "kafka_streams", per_cpu_second)
     for name in rounds[0]:
         for passes, keys in zip(rounds, ("uniform", "skewed"), strict=True):
             figures[f"{name}_{keys}_per_s"] = passes[name].per_second

@@ -11,6 +11,7 @@ import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from bench.harness import Figures, say
@@ -18,7 +19,7 @@ from bench.java.kafka_streams import StreamsApp, StreamsJoin
 from bench.stage.events import PARTITIONS, Events, check_output, scaled
 from bench.stage.host import StageHost, stage_host
 from bench.stage.routed import FIVE, ONE, SCHEMA, Expected, on_five, on_one
-from bench.stage.world import Pass, StageWorld, stage_world
+from bench.stage.world import Pass, StageWorld, per_cpu_second, per_second, ratio_of, stage_world
 from enrich.dev.servers.ports import choose
 from enrich.kafka import read_topic
 from enrich.tally import Merged, Node, NodeKind, decoded
@@ -165,30 +166,22 @@ class _Passes:
 
 
 def _figures(rounds: Sequence[Mapping[str, Pass]]) -> Figures:
-    def ratio(name: str, other: str, rate: Callable[[Pass], float]) -> float:
-        """The median of the rounds' own ratios: the two stand beside each other in each."""
-        return statistics.median(rate(passes[name]) / rate(passes[other]) for passes in rounds)
-
-    def per_cpu(done: Pass) -> float:
-        return done.per_cpu_second
-
-    def per_second(done: Pass) -> float:
-        return done.per_second
+    ratio = partial(ratio_of, rounds)
 
     def median(name: str, rate: Callable[[Pass], float]) -> float:
         return statistics.median(rate(passes[name]) for passes in rounds)
 
     figures = {
         "events_per_s": median("routes", per_second),
-        "per_cpu_s": median("routes", per_cpu),
+        "per_cpu_s": median("routes", per_cpu_second),
         "vs_one_route": ratio("routes", "one_route", per_second),
-        "vs_one_route_cpu": ratio("routes", "one_route", per_cpu),
-        "vs_kafka_streams": ratio("routes", _JVM, per_cpu),
-        "tally_cost": 1 - ratio("sink_tallied", "sink", per_cpu),
-        "tally_cost_routes": 1 - ratio("routes_tallied", "routes", per_cpu),
+        "vs_one_route_cpu": ratio("routes", "one_route", per_cpu_second),
+        "vs_kafka_streams": ratio("routes", _JVM, per_cpu_second),
+        "tally_cost": 1 - ratio("sink_tallied", "sink", per_cpu_second),
+        "tally_cost_routes": 1 - ratio("routes_tallied", "routes", per_cpu_second),
     }
     for name in rounds[0]:
         if name != "routes":
             figures[f"{name}_per_s"] = median(name, per_second)
-            figures[f"{name}_per_cpu_s"] = median(name, per_cpu)
+            figures[f"{name}_per_cpu_s"] = median(name, per_cpu_second)
     return figures

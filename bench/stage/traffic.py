@@ -21,6 +21,7 @@ import numpy as np
 from confluent_kafka import Consumer, TopicPartition
 
 from bench.kit.metadata import key_of
+from bench.kit.processes import Process, started, tell
 from bench.stage.contenders import ROW
 from bench.stage.events import PARTITIONS, Row, row_of_key
 from enrich.kafka import new_producer, new_store_consumer
@@ -54,17 +55,17 @@ class Seen:
 class Traffic:
     """A producer and a consumer; made by `traffic`."""
 
-    def __init__(self, producer: "subprocess.Popen[str]", consumer: "subprocess.Popen[str]") -> None:
+    def __init__(self, producer: Process, consumer: Process) -> None:
         self._producer = producer
         self._consumer = consumer
 
     def flow(self, rate: int) -> None:
         """From now on so many events a second."""
-        _tell(self._producer, rate)
+        tell(self._producer, rate)
 
     def seen(self, seconds: float) -> Seen:
         """What comes out in the seconds to come. Raises RuntimeError when a row was not the right one."""
-        _tell(self._consumer, seconds)
+        tell(self._consumer, seconds)
         line = "" if self._consumer.stdout is None else self._consumer.stdout.readline()
         if not line:
             raise RuntimeError("the consumer of the output failed")
@@ -74,10 +75,10 @@ class Traffic:
 @contextmanager
 def traffic(bootstrap_servers: str, source: str, output: str, keys: int, *, looked_up: bool) -> Iterator[Traffic]:
     """`looked_up`: whether the joined rows are those of the table, or the same for all."""
-    producer, consumer = _started("produce"), _started("consume")
+    producer, consumer = started("bench.stage.traffic", "produce"), started("bench.stage.traffic", "consume")
     try:
-        _tell(producer, [bootstrap_servers, source, keys])
-        _tell(consumer, [bootstrap_servers, output, looked_up])
+        tell(producer, [bootstrap_servers, source, keys])
+        tell(consumer, [bootstrap_servers, output, looked_up])
         yield Traffic(producer, consumer)
     finally:
         for process in (producer, consumer):
@@ -86,17 +87,6 @@ def traffic(bootstrap_servers: str, source: str, output: str, keys: int, *, look
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-
-
-def _started(what: str) -> "subprocess.Popen[str]":
-    command = [sys.executable, "-m", "bench.stage.traffic", what]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-
-def _tell(process: "subprocess.Popen[str]", what: object) -> None:
-    if process.stdin is not None:
-        process.stdin.write(json.dumps(what) + "\n")
-        process.stdin.flush()
 
 
 def _produce() -> None:

@@ -3,6 +3,7 @@ that are measured from outside."""
 
 import json
 import os
+import statistics
 import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -48,6 +49,19 @@ class Pass:
     @property
     def per_cpu_second(self) -> float:
         return self.events / self.cpu_seconds
+
+
+def per_second(done: Pass) -> float:
+    return done.per_second
+
+
+def per_cpu_second(done: Pass) -> float:
+    return done.per_cpu_second
+
+
+def ratio_of(rounds: Sequence[Mapping[str, Pass]], name: str, other: str, rate: Callable[[Pass], float]) -> float:
+    """The median of the rounds' own ratios: the two stand beside each other in each."""
+    return statistics.median(rate(passes[name]) / rate(passes[other]) for passes in rounds)
 
 
 @dataclass

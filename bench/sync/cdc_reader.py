@@ -1,18 +1,18 @@
 """A worker's reader beside `bench.sync.cdc`: when it saw what was committed in PostgreSQL.
 
 python -m bench.sync.cdc_reader     the pipeline on standard input, then one line when it is ready, then, once standard
-                               input ends, the delays in milliseconds as one JSON list
+                                    input ends, the delays in milliseconds as one JSON list
 """
 
 import json
 import select
-import subprocess
 import sys
 import time
 from datetime import datetime
 
 import pyarrow as pa
 
+from bench.kit.processes import started, tell
 from enrich.config import Pipeline, from_wire, to_wire
 from enrich.host.reader.reading import AgentReader
 
@@ -27,12 +27,9 @@ class WorkersReader:
     """The other process. Ready when the constructor returns."""
 
     def __init__(self, pipeline: Pipeline) -> None:
-        command = [sys.executable, "-m", "bench.sync.cdc_reader"]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        assert self._process.stdin is not None and self._process.stdout is not None  # noqa: S101 - both are pipes
-        self._process.stdin.write(json.dumps(to_wire(pipeline)) + "\n")
-        self._process.stdin.flush()
-        if self._process.stdout.readline().strip() != "ready":
+        self._process = started("bench.sync.cdc_reader")
+        tell(self._process, to_wire(pipeline))
+        if self._process.stdout is None or self._process.stdout.readline().strip() != "ready":
             raise RuntimeError("the reader ended before it was ready")
 
     def delays(self) -> list[float]:

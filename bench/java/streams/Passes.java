@@ -34,20 +34,25 @@ final class Passes {
             StreamsBuilder builder = new StreamsBuilder();
             topology.accept(builder, pass);
             KafkaStreams streams = new KafkaStreams(builder.build(), settings(arguments, pass[0]));
-            CountDownLatch running = new CountDownLatch(1);
-            streams.setStateListener((now, before) -> {
-                if (now == KafkaStreams.State.RUNNING) {
-                    running.countDown();
-                }
-            });
-            streams.start();
-            running.await();
-            System.out.println("running");
+            start(streams);
             input.readLine();
             streams.close();
             streams.cleanUp();
             System.out.println("ended");
         }
+    }
+
+    /** Says so once it runs. */
+    static void start(KafkaStreams streams) throws InterruptedException {
+        CountDownLatch running = new CountDownLatch(1);
+        streams.setStateListener((now, before) -> {
+            if (now == KafkaStreams.State.RUNNING) {
+                running.countDown();
+            }
+        });
+        streams.start();
+        running.await();
+        System.out.println("running");
     }
 
     static GlobalKTable<String, byte[]> table(StreamsBuilder builder, String topic) {

@@ -1,5 +1,4 @@
 import java.util.Properties;
-import java.util.concurrent.CountDownLatch;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.StoreQueryParameters;
@@ -24,15 +23,7 @@ public final class RestoreGlobalTable {
             Consumed.with(Serdes.ByteArray(), Serdes.ByteArray()),
             Materialized.as(Stores.persistentKeyValueStore("table")));
         KafkaStreams streams = new KafkaStreams(builder.build(), settings);
-        CountDownLatch running = new CountDownLatch(1);
-        streams.setStateListener((now, before) -> {
-            if (now == KafkaStreams.State.RUNNING) {
-                running.countDown();
-            }
-        });
-        streams.start();
-        running.await();
-        System.out.println("running");
+        Passes.start(streams);
         System.in.read();
         // Only now: counting reads all rows, which is no part of restoring them.
         long rows = 0;
