@@ -31,7 +31,7 @@ quick: setup
 	@ENRICH_TEST_SEED=$(SEED) $(VENV_PYTHON) -m pytest -q -n $(WORKERS) --dist loadfile tests/unit $(ARGS)
 
 test: check
-	@ENRICH_TEST_SEED=$(SEED) $(PYTEST) $(ARGS)
+	@ENRICH_TEST_SEED=$(SEED) $(PYTEST) --in-turn $(ARGS)
 
 chaos: setup
 	@ENRICH_TEST_SOAK=$(SOAK) ENRICH_TEST_SEED=$(SEED) $(VENV_PYTHON) -m pytest -q tests/chaos/chain $(ARGS)

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 from enrich.base.errors import EnrichError
 from enrich.dev import Addresses, Stack, temporary_directory
 from tests.support.quick_broker import make_brokers_quick, shared_brokers
-from tests.support.seed import SEED, SOAK, rounds
+from tests.support.seed import SEED, SOAK, left_to_others, rounds
 from tests.support.topics import Cluster
 
 if TYPE_CHECKING:
@@ -35,9 +35,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="skip what needs a server that cannot be started here, instead of failing",
     )
+    parser.addoption(
+        "--in-turn",
+        action="store_true",
+        help="of long tests that show one guarantee in different places run one, by the seed",
+    )
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "in_turn(guarantee): one of the tests with it runs with --in-turn")
     # For the workers, which start later: one seed for the whole run.
     os.environ["ENRICH_TEST_SEED"] = str(SEED)
     # Ignored in a run that a script started in the background, and then by every process that a test starts: those that
@@ -55,7 +61,10 @@ def _run_description() -> str:
     return f"seed: {SEED} (make test SEED={SEED} repeats the run); {'soak' if SOAK else 'quick'} rounds"
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--in-turn") and (others := left_to_others(items)):
+        config.hook.pytest_deselected(items=others)
+        items[:] = [item for item in items if item not in others]
     # Hypothesis takes its randomness from the seed of the run, so that one number repeats everything.
     for item in items:
         function = getattr(item, "function", None)

@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from tests.support.processes import kill
-from tests.support.seed import rounds
+from tests.support.seed import rounds, variants
 from tests.support.stages import Load, StageWorld, running_stage
 from tests.support.topics import Cluster
 
@@ -17,7 +17,7 @@ def ids(messages):
     return Counter(json.loads(message.value())["id"] for message in messages)
 
 
-@pytest.mark.parametrize("profile", ["latency", "realtime"])
+@pytest.mark.parametrize("profile", variants("latency", "realtime"))
 def test_no_acknowledged_event_is_missing_after_kills_of_the_broker(own_stack, tmp_path, profile):
     addresses = own_stack.addresses()
     world = StageWorld(Cluster({"bootstrap.servers": addresses.bootstrap_servers}), tmp_path)

@@ -7,7 +7,7 @@ import pytest
 
 from tests.integration.stage.test_source_topics import delete_up_to
 from tests.support.processes import kill, python_workers
-from tests.support.seed import variants
+from tests.support.seed import in_turn, variants
 from tests.support.stages import Load, run_to_the_end, running_stage
 from tests.support.waiting import wait_until
 
@@ -40,6 +40,7 @@ def lose_oldest(world, topic):
     delete_up_to(world, topic, ends)
 
 
+@in_turn("a stage that is killed loses no event")
 @pytest.mark.parametrize("way", variants("topics", "topic_pattern"))
 def test_no_event_of_any_topic_is_missing_after_kills_of_driver_and_worker(world, way):
     world.users()

@@ -16,7 +16,7 @@ from stores.external.postgres.log.slots import Slots
 from tests.support.beside import beside
 from tests.support.many_tables import ManyTables, many_tables
 from tests.support.processes import kill
-from tests.support.seed import random_source, rounds
+from tests.support.seed import in_turn, random_source, rounds
 from tests.support.sources import SourceWorld, repeats
 from tests.support.sync import SHORT_SESSIONS
 from tests.support.waiting import wait_until
@@ -92,6 +92,7 @@ class Session:
         connection.execute(self._source.filled(statement), parameters or None)
 
 
+@in_turn("a source that is killed ends with the table")
 def test_at_each_quiet_point_the_topic_is_the_table(source: SourceWorld) -> None:
     random = random_source("log kills")
     source.origin = {"postgres": {**source.origin["postgres"], "follow": "log"}}
@@ -136,6 +137,7 @@ def test_at_each_quiet_point_the_topic_is_the_table(source: SourceWorld) -> None
 TABLES = 4
 
 
+@in_turn("a source that is killed ends with the table")
 def test_at_each_quiet_point_all_topics_of_a_source_are_its_tables(source: SourceWorld) -> None:
     random = random_source("log kills of many")
     source.client = SHORT_SESSIONS
