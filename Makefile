@@ -6,6 +6,9 @@ VENV_PYTHON := .venv/bin/python
 WORKERS := 2
 PYTEST = $(VENV_PYTHON) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 15
 
+# A run starts a thousand Python programs. Where this is set, each would compile this project's code again.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: help setup quick test chaos soak check demo bench lock hooks clean
 
 help:

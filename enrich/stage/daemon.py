@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable
 from socket import socket
 
-from pyspark import daemon
+from enrich.stage.spark.installed import prefer_installed
 
 Worker = Callable[[socket, bool], int]
 
@@ -23,8 +23,11 @@ def prepare(state_dir: str | None) -> None:
 
     if state_dir is not None:
         keep_compiled_code(state_dir)
-    import pyspark.worker  # noqa: F401 - for the forked workers
+    # What tasks are made of: Spark's own code, look-ups, and slots of realtime stages.
+    import pyspark.worker  # noqa: F401
 
+    import enrich.stage.library
+    import enrich.stage.realtime.slot  # noqa: F401
     from stores.segments import load_kept_loops
 
     load_kept_loops()
@@ -47,6 +50,9 @@ def silent(worker: Worker) -> Worker:
 
 
 if __name__ == "__main__":
+    prefer_installed()
+    from pyspark import daemon
+
     prepare(os.environ.get(STATE_DIR))
     daemon.worker = silent(daemon.worker)  # type: ignore[assignment] # the original has named arguments
     daemon.manager()

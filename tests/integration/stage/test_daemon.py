@@ -31,12 +31,14 @@ def test_a_worker_finds_the_engine_imported_its_loops_loaded_and_its_executor_tw
         from pathlib import Path
 
         import pyarrow as pa
+        import pyspark
 
         engine = sys.modules.get("stores.segments.loops.compiled")
         daemon = Path(f"/proc/{os.getppid()}")
         executor = int(daemon.joinpath("stat").read_text().rpartition(")")[2].split()[1])
         seen = {
             "loaded": engine is not None and all(loop.signatures for loop, _ in engine._KEPT),
+            "pyspark": pyspark.__file__,
             "daemon": daemon.joinpath("cmdline").read_text(),
             "executor": Path(f"/proc/{executor}/comm").read_text().strip(),
         }
@@ -47,6 +49,7 @@ def test_a_worker_finds_the_engine_imported_its_loops_loaded_and_its_executor_tw
     assert seen["loaded"]
     assert "enrich.stage.daemon" in seen["daemon"]
     assert seen["executor"] == "java"
+    assert ".zip" not in seen["pyspark"]
 
 
 def test_a_worker_whose_executor_is_gone_ends_without_a_word(tmp_path):
