@@ -9,6 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
 from enrich.base.errors import ConfigError, EnrichError
 from enrich.codecs import registry_trouble
 from enrich.config import Pipeline, Replay
@@ -18,6 +21,7 @@ from enrich.stage.daemon import STATE_DIR
 from enrich.stage.run.stage_run import StageRun
 from enrich.stage.run.start import RunOptions
 from enrich.stage.run.topics import checked_topics
+from enrich.stage.spark.in_arrow import mapped
 from enrich.stage.spark.profiles import StageSettings, stage_settings
 from enrich.stage.spark.session import is_local, stage_session
 
@@ -49,6 +53,8 @@ def run_stage(pipeline: Pipeline, name: str, options: RunOptions) -> None:
             },
         )
         try:
+            if is_local(options.master):
+                _begin_workers(spark)
             # Once more: Spark takes Ctrl-C for itself when it starts.
             with _signals_set(stop):
                 StageRun(spark, pipeline, name, settings, options, stop).run()
@@ -62,6 +68,20 @@ def _begin_agent(pipeline: Pipeline) -> None:
     def begin() -> None:
         with suppress(EnrichError, OSError, subprocess.SubprocessError):
             ensure_agent(pipeline, holder=os.getpid)
+
+    threading.Thread(target=begin, daemon=True).start()
+
+
+def _begin_workers(spark: SparkSession) -> None:
+    """Their daemon imports for seconds, by default when the first task needs it: now this process still has to ask the
+    brokers and to plan. Whatever is wrong the first task finds, and says it."""
+
+    def same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return batches
+
+    def begin() -> None:
+        with suppress(Exception):  # also whatever a stage that ends at once has closed
+            mapped(spark.range(0, 1, 1, 1), same, "id bigint").collect()
 
     threading.Thread(target=begin, daemon=True).start()
 
