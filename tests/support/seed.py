@@ -18,9 +18,9 @@ def rounds(quick: int, soak: int) -> int:
     return soak if SOAK else quick
 
 
-def variants(*some: Any) -> list[Any]:
-    """For `parametrize`: all of them in `make soak`; otherwise one, by the run's seed, so that each has its turn."""
-    return [*some] if SOAK else [random_source(str(some)).choice(some)]
+def variants(*some: Any, take: int = 1) -> list[Any]:
+    """For `parametrize`: all of them in `make soak`; otherwise `take`, by the seed, so that each has its turn."""
+    return [*some] if SOAK else random_source(str(some)).sample(some, take)
 
 
 def in_turn(guarantee: str) -> pytest.MarkDecorator:

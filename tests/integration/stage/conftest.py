@@ -7,8 +7,9 @@ from tests.support.quick_jvm import quick_jvm
 from tests.support.stages import SLOW_POLLING, StageWorld
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def spark():
+    """One for all files: a start and the first queries take ten seconds of processor time."""
     settings = {"spark.driver.extraJavaOptions": quick_jvm(), "spark.sql.shuffle.partitions": "2", **SLOW_POLLING}
     # Spark takes Ctrl-C for itself and never gives it back, in a process that runs all other tests too.
     on_interrupt = signal.getsignal(signal.SIGINT)

@@ -12,7 +12,7 @@ import pytest
 from enrich.base.errors import ConfigError
 from enrich.stage.plan.limits import Limits
 from enrich.stage.plan.plan import StagePlan
-from tests.support.seed import random_source, rounds
+from tests.support.seed import random_source, rounds, variants
 from tests.support.stage_frames import VERSIONS, by_spark, origin_of, python_operators, source_of
 from tests.support.stages import USERS, StageWorld
 
@@ -144,7 +144,7 @@ def record_of(row: Any, prefix: str) -> tuple[str, bytes | None, Any, Mapping[st
     return topic, None if row.key is None else bytes(row.key), value, own
 
 
-@pytest.mark.parametrize("name", ["all", "drop", "dlq", "no-lookups"])
+@pytest.mark.parametrize("name", variants("all", "drop", "dlq", "no-lookups", take=2))
 @pytest.mark.parametrize("who", ["workers", "spark"])
 def test_each_event_makes_the_records_of_the_model_and_no_others(spark, world, name, who):
     given = events(rounds(300, 5_000))

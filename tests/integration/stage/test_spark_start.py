@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from enrich.stage.spark.session import connector_jars
-from tests.support.commands import enrich
+from tests.support.commands import enrich_process
 from tests.support.quick_jvm import quick_jvm
 from tests.support.stages import running_stage
 from tests.support.standalone import PYTHON, STAGE_JOB, SUBMIT, environment
@@ -30,8 +30,10 @@ def test_it_runs_with_the_connector_and_says_how_to_have_it_without(world, tmp_p
     running = submitted(world, stage, log, "--jars", ",".join(map(str, connector_jars())))
     try:
         assert {event["user"]["plan"] for event in world.until(stage, 10)} == {"free"}
-        stopped = enrich("stop", stage, "-c", world.file)
-        assert stopped.returncode == 0, stopped.stderr
+        # In a process of its own: here it would join the session of all these tests, and end it.
+        with enrich_process("stop", stage, "-c", world.file) as stopping:
+            _, told = stopping.communicate(timeout=GUARD_S)
+            assert stopping.returncode == 0, told
         assert running.wait(GUARD_S) == 0, log.read_text()
     finally:
         running.kill()
