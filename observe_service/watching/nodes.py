@@ -116,7 +116,7 @@ class NodesWatch:
     def _run(self, program: Asked) -> None:
         while not self._stopping.is_set():
             try:
-                answer = status_at(program.address, self._pipeline, _PATIENCE_S, _MOST_BYTES)
+                answer = _formed(status_at(program.address, self._pipeline, _PATIENCE_S, _MOST_BYTES))
             except (OSError, ValueError) as error:
                 with self._lock:
                     self._failed.setdefault(program.name, (time.time(), str(error) or type(error).__name__))
@@ -126,3 +126,13 @@ class NodesWatch:
                     self._failed.pop(program.name, None)
                     self._answered_s[program.name], self._heard_s[program.name] = time.time(), time.monotonic()
             self._stopping.wait(_EVERY_S)
+
+
+def _formed(answer: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The answer. Raises ValueError if what it says of routes and tables cannot be read: alarms come from it."""
+    routes, tables = answer.get("routes", []), answer.get("tables", {})
+    if isinstance(routes, list) and isinstance(tables, dict):
+        details = [route.get("details") or {} for route in routes if isinstance(route, dict)]
+        if len(details) == len(routes) and all(isinstance(each, dict) for each in (*details, *tables.values())):
+            return answer
+    raise ValueError("its answer has another form than those of this release")

@@ -63,6 +63,27 @@ def test_a_program_of_another_pipeline_at_the_address_is_no_answer() -> None:
     assert "of the pipeline 'other'" in watch.shown()[0]["why"]
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"tables": {"users": "ready"}},
+        {"tables": ["users"]},
+        {"routes": {"acme": "held"}},
+        {"routes": ["acme"]},
+        {"routes": [{"name": "acme", "details": "open"}]},
+    ],
+)
+def test_an_answer_of_another_form_is_none_and_stops_nothing(said: dict[str, Any]) -> None:
+    """As another release might give it, or whoever has the address."""
+    with ScriptedEndpoint(answers(200, json.dumps({"pipeline": "p", **said}).encode())) as endpoint:
+        watch = NodesWatch("p", [Asked("agent", f"127.0.0.1:{endpoint.port}")], {"users": 1})
+        watch.start()
+        wait_until(lambda: watch.shown()[0]["why"] or watch.shown()[0]["answers"], what="an answer")
+        watch.stop()
+    assert [*of_statuses(watch.shown())] == []
+    assert "another form" in watch.shown()[0]["why"]
+
+
 def test_a_page_whose_answer_does_not_end_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """A byte now and then: no read of the connection takes long."""
     asked, over = count(), threading.Event()
