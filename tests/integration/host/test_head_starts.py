@@ -67,9 +67,10 @@ def test_an_import_replaces_the_rows_at_once_and_readers_never_go_back(cluster, 
     seen = []
 
     def imported(_):
+        outcome = request.outcome()  # before the rows: then the last ones are those of the import
         seen.append(int(life.rows()["newest"]))
         assert life.state().ready
-        return request.outcome()
+        return outcome
 
     life.until(imported, "the import")
     assert seen == sorted(seen)
