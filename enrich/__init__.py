@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from enrich.config import load
-    from enrich.stage import enrich, failure_of
+    from enrich.stage.library import enrich
+    from enrich.stage.task.failures import failure_of
 
 __all__ = ["enrich", "failure_of", "load"]
 
-_FROM = {"enrich": "enrich.stage", "failure_of": "enrich.stage", "load": "enrich.config"}
+_FROM = {"enrich": "enrich.stage.library", "failure_of": "enrich.stage.task.failures", "load": "enrich.config"}
 
 
 def __getattr__(name: str) -> Any:

@@ -3,6 +3,7 @@ is a cause."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from enrich.tally import Node, NodeKind
 from enrich.verdict import MinuteVerdict, State, Up
@@ -105,18 +106,17 @@ def _silence(node: Node) -> str:
     return f"silence/{node.kind.name}/{node.name}"
 
 
-def of_statuses(programs: Sequence[Mapping[str, object]]) -> Iterator[Cause]:
+def of_statuses(programs: Sequence[Mapping[str, Any]]) -> Iterator[Cause]:
     """What programs say of their routes and tables."""
     for program in programs:
-        routes, tables = program.get("routes"), program.get("tables")
-        for route in routes if isinstance(routes, list) else []:
+        for route in program.get("routes", []):
             name, state = f"{program['name']} {route.get('name')}", route.get("state")
             if state in ("held", "stopped"):
                 yield Cause(f"route/{name}", f"{name} is {state}: {route.get('last_error') or 'no reason given'}")
             breaker = (route.get("details") or {}).get("breaker")
             if breaker == "open":
                 yield Cause(f"breaker/{name}", f"{name}: the endpoint fails, its breaker is open")
-        for name, table in tables.items() if isinstance(tables, dict) else []:
+        for name, table in program.get("tables", {}).items():
             if not table.get("ready", True):
                 yield Cause(f"table/{name}", f"table {name} is not ready: {table.get('reason') or 'it loads'}")
             elif table.get("is_stale"):

@@ -94,9 +94,9 @@ class NodesWatch:
             failed = self._answered_s[program.name], "its answer does not end"
         answer = self._answers.get(program.name, {}) if failed is None else {}
         known = {key: answer[key] for key in ("routes", "phase") if key in answer}
-        if isinstance(tables := answer.get("tables"), dict):
+        if "tables" in answer:
             at_ms = self._answered_s.get(program.name, 0.0) * 1000
-            known["tables"] = {name: self._table(name, table, at_ms) for name, table in tables.items()}
+            known["tables"] = {name: self._table(name, table, at_ms) for name, table in answer["tables"].items()}
         return {
             "name": program.name,
             "answers": program.name in self._answered_s and failed is None,

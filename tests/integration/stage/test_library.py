@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from enrich import enrich, failure_of
 from enrich.base.errors import BadRecord, ConfigError
-from enrich.stage import enrich, failure_of
 from tests.support.stage_frames import python_operators
 from tests.support.stages import StageWorld
 from tests.support.waiting import GUARD_S, wait_until
