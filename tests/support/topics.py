@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import psutil
-from confluent_kafka import Message
+from confluent_kafka import Message, TopicPartition
 
 from enrich.base.errors import ConfigError, EnrichError
 from enrich.kafka import (
@@ -20,10 +20,18 @@ from enrich.kafka import (
     read_to_end,
 )
 from tests.support.processes import frozen
-from tests.support.waiting import wait_until
+from tests.support.waiting import GUARD_S, wait_until
 
 _WITHOUT_SEQUENCE = {"enable.idempotence": False, "max.in.flight.requests.per.connection": 1}
 """Tests take from a broker what it had acknowledged. A producer that counts its records would then give up."""
+
+
+def delete_records(connection: Connection, topic: str, below: Mapping[int, int]) -> None:
+    """As retention does, in each partition all before that offset."""
+    admin = new_admin_client(connection)  # whose futures stay open once it is gone
+    places = [TopicPartition(topic, partition, offset) for partition, offset in below.items()]
+    for future in admin.delete_records(places).values():
+        future.result(GUARD_S)
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,10 @@ import json
 
 import pytest
 
-from tests.integration.stage.test_source_topics import delete_up_to
 from tests.support.processes import kill, python_workers
 from tests.support.seed import in_turn, variants
 from tests.support.stages import Load, run_to_the_end, running_stage
+from tests.support.topics import delete_records
 from tests.support.waiting import wait_until
 
 SCHEMA = {"format": "json", "schema": "user_id string"}
@@ -37,7 +37,7 @@ def lose_oldest(world, topic):
     world.cluster.produce(topic, [(b"%d" % number, b"{}") for number in range(100)])
     ends = world.cluster.topics.end_offsets(topic)
     assert all(ends.values())
-    delete_up_to(world, topic, ends)
+    delete_records(world.cluster.connection, topic, ends)
 
 
 @in_turn("a stage that is killed loses no event")

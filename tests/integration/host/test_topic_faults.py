@@ -3,12 +3,12 @@
 from datetime import timedelta
 
 import pytest
-from confluent_kafka import TopicPartition
 from confluent_kafka.cimpl import NewPartitions
 
 from enrich.kafka import new_admin_client
 from stores.table import Status
 from tests.support.agents import AgentLife, ShiftedClock, plans_table, produce_plans
+from tests.support.topics import delete_records
 from tests.support.waiting import wait_until
 
 COMPACTED = {"cleanup_policy": "compact"}
@@ -116,9 +116,7 @@ def test_records_that_the_broker_no_longer_has_force_a_new_load(cluster, new_top
     life.until_complete()
     life.stop()
     produce_plans(cluster, topic, ann="lost", eve="kept")
-    admin = new_admin_client(cluster.connection)
-    for future in admin.delete_records([TopicPartition(topic, 0, 3)]).values():
-        future.result()
+    delete_records(cluster.connection, topic, {0: 3})
     life = start(topic, must_be_compacted=False)
     life.until_complete()
     assert life.rows() == {"eve": "kept"}

@@ -6,7 +6,6 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
 
 from enrich.kafka.writing.transactions import TransactionalProducer
 from enrich.tally import Tally
@@ -15,6 +14,7 @@ from enrich.verdict import minute_text
 from tests.support.commands import Done, enrich_process, lines
 from tests.support.observing import World, observing
 from tests.support.quick_jvm import quick_jvm
+from tests.support.topics import delete_records
 from tests.support.waiting import GUARD_S
 
 NewWorld = Callable[..., World]
@@ -121,10 +121,7 @@ def test_it_says_what_it_cannot_audit(new_world: NewWorld, tmp_path: Path, clust
     world.alive()
     # Tallies are kept for a shorter time than events, and say alone what a stage has dropped.
     tallies = f"{world.name}.tallies"
-    gone = [TopicPartition(tallies, partition, end) for partition, end in world.topics.end_offsets(tallies).items()]
-    admin = AdminClient(cluster.connection)
-    for future in admin.delete_records(gone).values():
-        future.result(GUARD_S)
+    delete_records(cluster.connection, tallies, world.topics.end_offsets(tallies))
     receipts = tmp_path / "receipts"
     receipts.write_text("plays.raw/0/1\nplays.raw/x\n")
     today = minute_text(int(time.time()) // 60)[:10]

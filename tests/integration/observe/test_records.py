@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from contextlib import closing, suppress
 
 import pytest
-from confluent_kafka import TopicPartition
 
 from enrich.dev.stack import Addresses
 from enrich.kafka import Topics, new_admin_client
 from enrich.kafka.writing.transactions import TransactionalProducer
 from enrich.tally.origins import Range
 from observe_service.watching.records import Records
+from tests.support.topics import delete_records
 
 _NUMBERS = iter(range(10**6))
 
@@ -70,7 +70,6 @@ def test_what_is_not_committed_yet_is_neither_there_nor_not(topic: Topic) -> Non
 
 def test_what_is_deleted_is_not_there(topic: Topic) -> None:
     topic.write(10)
-    for deleted in topic.topics._admin.delete_records([TopicPartition(topic.name, 0, 6)]).values():
-        deleted.result()
+    delete_records(topic.connection, topic.name, {0: 6})
     assert topic.within((2, 8)) == ([], topic.of((2, 5)))
     assert topic.within((6, 8)) == (topic.of((6, 8)), [])

@@ -16,6 +16,7 @@ from sync_service.writeback.generation import Generation
 from sync_service.writeback.plan import plans_of
 from sync_service.writeback.route import Clients
 from tests.support.sync import SyncWorld, running
+from tests.support.topics import delete_records
 from tests.support.waiting import wait_until
 
 
@@ -118,9 +119,7 @@ def test_records_that_were_removed_unread_are_told(world: SyncWorld) -> None:
     with running(pipeline):
         wait_until(lambda: "a" in world.in_redis())
     world.produce(("a", {"plan": "y", "rps": 1}), ("b", {"plan": "y", "rps": 1}), ("c", {"plan": "y", "rps": 1}))
-    admin = new_admin_client(world.cluster.connection)
-    for future in admin.delete_records([TopicPartition(world.topic, 0, 3)]).values():
-        future.result(30)
+    delete_records(world.cluster.connection, world.topic, {0: 3})
     with running(pipeline) as service:
         wait_until(lambda: "c" in world.in_redis())
         told = "records 1 to 3 of partition 0 were removed unread"

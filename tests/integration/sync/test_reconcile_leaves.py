@@ -4,14 +4,14 @@ import json
 from typing import Any
 
 import pytest
-from confluent_kafka import TopicPartition
 
 from enrich.base.errors import WouldLoseData
-from enrich.kafka import DeliveringProducer, new_admin_client
+from enrich.kafka import DeliveringProducer
 from sync_service.reconcile import Reconciliation, Report
 from sync_service.writeback.plan import plans_of
 from sync_service.writeback.route import Clients
 from tests.support.sync import SyncWorld, running
+from tests.support.topics import delete_records
 from tests.support.waiting import wait_until
 
 
@@ -74,9 +74,7 @@ def test_what_the_store_may_know_better_is_told_and_left(world: SyncWorld) -> No
         key: (version, "kept", 1)
         for key, version in (("late", 300), ("late-tombstone", 300), ("bad", 300), ("fine", 1))
     }
-    admin = new_admin_client(world.cluster.connection)
-    for future in admin.delete_records([TopicPartition(world.topic, 0, 4)]).values():
-        future.result(30)
+    delete_records(world.cluster.connection, world.topic, {0: 4})
     report = reconcile(world, world.to_redis(), repair=True, yes=True)
     assert {one.key: one.kind for one in report.differences} == {
         b"late": "newer",

@@ -4,7 +4,6 @@ import time
 from collections import Counter
 
 import pytest
-from confluent_kafka import TopicPartition
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from enrich.kafka import DeliveringProducer
@@ -12,7 +11,7 @@ from enrich.kafka.records import headers_of
 from enrich.kafka.retries import retry_headers
 from tests.support.retries import RetryWorld, Running, content, event_headers, running
 from tests.support.seed import random_source
-from tests.support.topics import Cluster
+from tests.support.topics import Cluster, delete_records
 from tests.support.waiting import wait_until
 
 AHEAD_MS = 3_000_000
@@ -115,9 +114,7 @@ def test_a_retry_topic_that_is_recreated_is_read_from_its_start(world: RetryWorl
 
 
 def remove(world: RetryWorld, below: int, partition: int = 0) -> None:
-    """As retention does."""
-    for future in world.admin.delete_records([TopicPartition(world.retry_in(), partition, below)]).values():
-        future.result(30)
+    delete_records(world.cluster.connection, world.retry_in(), {partition: below})
 
 
 def warnings_of(retrier: Running) -> list[str]:

@@ -15,7 +15,7 @@ from tests.support.stage_frames import python_operators
 from tests.support.stages import StageWorld
 from tests.support.waiting import GUARD_S, wait_until
 
-PAGE = Path(__file__).parents[3] / "docs" / "stages.md"
+PAGE = Path(__file__).parents[4] / "docs" / "stages.md"
 LOOKUP = {"table": "users", "key": "user_id", "as": "user", "select": ["plan"]}
 
 

@@ -11,8 +11,8 @@ from enrich.base.errors import ConfigError, Retryable
 from enrich.stage.progress.starting import From
 from enrich.stage.task.failures import from_report
 from stores.keys import key_bytes
-from tests.integration.stage.test_life import Run, running
 from tests.support.stage_frames import records, seen, written_back
+from tests.support.stage_runs import Run, running
 from tests.support.stages import StageWorld
 from tests.support.sync import running as syncing
 from tests.support.waiting import wait_until

@@ -3,41 +3,18 @@
 import logging
 from pathlib import Path
 
-from confluent_kafka import TopicPartition
-
 from enrich.base.errors import WouldLoseData
-from enrich.kafka import new_admin_client
 from enrich.stage.plan.plan import StagePlan
 from enrich.stage.progress.source_topics import NAME
 from enrich.stage.progress.starting import From
-from tests.integration.stage.test_life import Run, running, until_all
 from tests.support.stage_frames import source_of
+from tests.support.stage_runs import refused, run_until, running, until_all
+from tests.support.topics import delete_records
 from tests.support.waiting import wait_until
 
 
 def send(world, stage, ids):
     world.send(stage, [{"id": number, "user_id": "ann"} for number in ids])
-
-
-def run_until(spark, world, stage, events, **choices):
-    with running(spark, world, stage, **choices) as run:
-        until_all(world, stage, events, run)
-        run.stop.set()
-        assert run.end() is None
-
-
-def refused(spark, world, stage, **choices):
-    error = Run(spark, world, stage, **choices).end()
-    assert isinstance(error, WouldLoseData), error
-    return error
-
-
-def delete_up_to(world, topic, offsets):
-    """As retention does."""
-    places = [TopicPartition(topic, partition, offset) for partition, offset in offsets.items()]
-    admin = new_admin_client(world.cluster.connection)  # whose futures stay open once it is gone
-    for future in admin.delete_records(places).values():
-        future.result(30)
 
 
 def test_a_start_on_a_topic_that_was_recreated_is_refused_until_somebody_chooses(spark, world, caplog):
@@ -92,7 +69,7 @@ def test_events_that_the_brokers_deleted_before_they_were_read_end_the_stage_and
     run_until(spark, world, stage, 10)
     done = world.cluster.topics.end_offsets(topic)
     send(world, stage, range(10, 30))
-    delete_up_to(world, topic, {partition: offset + 2 for partition, offset in done.items()})
+    delete_records(world.cluster.connection, topic, {partition: offset + 2 for partition, offset in done.items()})
     error = refused(spark, world, stage)
     assert "deleted 2 events" in error.what
     assert f"topic {topic}, partition 0, offset {done[0]}" == error.where

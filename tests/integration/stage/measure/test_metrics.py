@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.support.stages import StageWorld, running_stage
 from tests.support.waiting import wait_until
 
-DASHBOARD = Path(__file__).parents[3] / "deploy" / "grafana" / "dashboards" / "enrich.json"
+DASHBOARD = Path(__file__).parents[4] / "deploy" / "grafana" / "dashboards" / "enrich.json"
 USER = {"table": "users", "key": "user_id", "as": "user", "select": ["plan"]}
 LOOKUPS: list[dict[str, Any]] = [
     {**USER, "on_miss": "default", "default": {"plan": "none"}},

@@ -11,9 +11,9 @@ from enrich.base.errors import ConfigError, Retryable, WouldLoseData
 from enrich.kafka.records import headers_of, key_of
 from enrich.stage.progress.source_topics import NAME
 from enrich.stage.progress.starting import From
-from tests.integration.stage.test_life import Run, running, until_all
-from tests.integration.stage.test_metrics import free_port, scraped
-from tests.integration.stage.test_source_topics import delete_up_to, refused, run_until
+from tests.integration.stage.measure.test_metrics import free_port, scraped
+from tests.support.stage_runs import Run, refused, run_until, running, until_all
+from tests.support.topics import delete_records
 from tests.support.waiting import wait_until
 
 SCHEMA = {"format": "json", "schema": "user_id string"}
@@ -94,7 +94,9 @@ def test_a_topic_that_is_added_is_read_from_its_beginning_also_if_that_is_delete
     send(world, "a", range(10, 15))
     send(world, "b", range(100, 110))
     send(world, "c", range(200, 230))
-    delete_up_to(world, world.topic("c"), dict.fromkeys(world.cluster.topics.partitions(world.topic("c")), 4))
+    delete_records(
+        world.cluster.connection, world.topic("c"), dict.fromkeys(world.cluster.topics.partitions(world.topic("c")), 4)
+    )
     read_topics(world, "a", "b", "c")
     left = {json.loads(message.value())["id"] for message in world.cluster.messages(world.topic("c"))}
     assert len(left) == 22
@@ -148,7 +150,9 @@ def test_events_that_one_of_two_topics_has_lost_are_told_with_its_name(spark, wo
     run_until(spark, world, stage, 20)
     done = world.cluster.topics.end_offsets(world.topic("b"))
     send(world, "b", range(110, 130))
-    delete_up_to(world, world.topic("b"), {partition: offset + 2 for partition, offset in done.items()})
+    delete_records(
+        world.cluster.connection, world.topic("b"), {partition: offset + 2 for partition, offset in done.items()}
+    )
     error = refused(spark, world, stage)
     assert "deleted 2 events" in error.what
     assert error.where == f"topic {world.topic('b')}, partition 0, offset {done[0]}"
@@ -221,7 +225,7 @@ def test_a_topic_of_a_pattern_that_comes_without_its_oldest_events_is_told_and_r
     with running(spark, world, stage) as run:
         until_ids(world, stage, range(10), run)
         send(world, "plays.b", range(100, 130))
-        delete_up_to(world, world.topic("plays.b"), dict.fromkeys([0, 1], 2))
+        delete_records(world.cluster.connection, world.topic("plays.b"), dict.fromkeys([0, 1], 2))
         wait_until(lambda: run.error is not None, what="the end of the stage")
     assert isinstance(run.error, Retryable), run.error
     assert str(run.error.where).startswith(f"topic {world.topic('plays.b')}, partition ")

@@ -18,57 +18,10 @@ from enrich.stage.progress.starting import From
 from enrich.stage.run import draining, stage_run
 from enrich.stage.run.batches import BatchFlow
 from enrich.stage.run.draining import drain
-from enrich.stage.run.stage_run import StageRun
-from enrich.stage.run.start import RunOptions
-from enrich.stage.spark.profiles import stage_settings
 from tests.support.seed import rounds, variants
+from tests.support.stage_runs import LOOKUP, Run, running, until_all
 from tests.support.stages import Load
 from tests.support.waiting import wait_until
-
-LOOKUP = {"table": "users", "key": "user_id", "as": "user"}
-
-
-class Run:
-    """A stage in a thread of the test, with a session that all tests share."""
-
-    def __init__(self, spark, world, stage, start=None, **choices):
-        self.stop = threading.Event()
-        self.error = None
-        settings, options = stage_settings(world.pipeline.stages[stage]), RunOptions(start=start, **choices)
-        arguments = (spark, world.pipeline, stage, settings, options, self.stop)
-        self._thread = threading.Thread(target=self._run, args=arguments)
-        self._thread.start()
-
-    def _run(self, *arguments):
-        try:
-            StageRun(*arguments).run()
-        except Exception as error:  # noqa: BLE001 - what it is, the test says
-            self.error = error
-
-    def end(self):
-        """The error that it ended with, None when it drained."""
-        self._thread.join(120)
-        assert not self._thread.is_alive(), "the stage does not end"
-        return self.error
-
-
-@contextmanager
-def running(spark, world, stage, start=None, **more):
-    run = Run(spark, world, stage, start, **more)
-    try:
-        yield run
-    finally:
-        run.stop.set()
-        run.end()
-
-
-def until_all(world, stage, number, run=None):
-    def all_there():
-        assert run is None or run.error is None, run.error
-        return world.records(stage) >= number and len(world.seen(stage)) >= number
-
-    wait_until(all_there, what=f"{number} events")
-
 
 REPLAYS = ["latest", "deterministic"]
 

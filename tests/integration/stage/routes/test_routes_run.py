@@ -8,7 +8,7 @@ from typing import Any
 
 from enrich.base.errors import ConfigError
 from enrich.dev.servers.ports import choose
-from tests.integration.stage.test_life import Run, running
+from tests.support.stage_runs import Run, running
 from tests.support.stages import StageWorld
 from tests.support.waiting import wait_until
 

@@ -11,7 +11,7 @@ from tests.support.commands import enrich, enrich_process, lines
 from tests.support.ending import stop_agent_of
 from tests.support.waiting import wait_until
 
-PAGE = Path(__file__).parents[3] / "docs" / "masks.md"
+PAGE = Path(__file__).parents[4] / "docs" / "masks.md"
 KEY = "a key of the recipe"
 
 

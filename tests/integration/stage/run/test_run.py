@@ -9,10 +9,9 @@ import pytest
 
 from enrich.stage.progress.checkpoint import STOP_MARKER
 from tests.support.quick_jvm import quick_jvm
+from tests.support.stage_runs import LOOKUP
 from tests.support.stages import running_stage
 from tests.support.waiting import wait_until
-
-LOOKUP = {"table": "users", "key": "user_id", "as": "user"}
 
 
 def stop_command(stage: str, file: Path) -> list[str]:
