@@ -57,7 +57,7 @@ class SparkAnswers:
         if not _FAILS.search(each.text):
             return column  # if it failed all the same, the whole would
         plan = frame.select(column.alias("it"))._jdf.queryExecution().analyzed()
-        attempt = tried(self._spark, column, classes_of(plan))
+        attempt = tried(column, classes_of(plan))
         # PySpark refuses a null object that has a constant in it, since that is NOT NULL.
         return attempt.cast(from_arrow_type(each.kind)) if pa.types.is_struct(each.kind) else attempt
 

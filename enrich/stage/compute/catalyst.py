@@ -12,6 +12,7 @@ from enrich.stage.compute.kinds import kind_of
 from enrich.stage.compute.nodes import Field
 from enrich.stage.compute.rules import RULES, Reader
 from enrich.stage.compute.tree import NotHere, Tree
+from enrich.stage.java import java_class
 
 _SETTINGS = {
     "spark.sql.ansi.enabled": "FALSE",
@@ -60,8 +61,8 @@ def _unusual(spark: SparkSession) -> str | None:
     for name, value in _SETTINGS.items():
         if str(spark.conf.get(name)).upper() != value:
             return name
-    jvm: Any = spark._jvm
-    return "the language of the JVM" if jvm.java.util.Locale.getDefault().getLanguage() in _LANGUAGES else None
+    language = java_class("java.util.Locale").getDefault().getLanguage()
+    return "the language of the JVM" if language in _LANGUAGES else None
 
 
 def compile_expression(spark: SparkSession, schema: StructType, text: str) -> Compiled | NotCompiled:

@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import Any, Protocol
 from uuid import UUID
 
-from pyspark import SparkContext
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as sql
 from pyspark.sql.streaming.listener import (
@@ -22,6 +21,7 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryProgress,
 )
 
+from enrich.stage.java import java_class
 from enrich.stage.task.report import BatchReport
 from enrich.tally.encoding import decoded_lag
 from enrich.tally.lags import NO_LAG, Lag
@@ -89,8 +89,7 @@ class StageCounts(StreamingQueryListener):
 
     @cached_property
     def _jlistener(self) -> Any:
-        jvm: Any = SparkContext._jvm
-        return jvm.org.apache.spark.sql.streaming.PythonStreamingQueryListenerWrapper(_ByText(self))
+        return java_class("org.apache.spark.sql.streaming.PythonStreamingQueryListenerWrapper")(_ByText(self))
 
     def wait_for_end(self, run: UUID, deadline_s: float = 30.0) -> bool:
         """Whether all batches of this run of a query are counted. Spark reports batches some time after they are done,

@@ -100,7 +100,7 @@ class Expressions:
         """A struct of values of any types, by name. The whole struct is null if one of them fails."""
         struct = sql.struct(*(sql.expr(each.text).alias(name) for name, each in expressions.items()))
         classes = (classes_of(self._resolved(each)) for each in expressions.values())
-        return tried(self._spark, struct, frozenset().union(*classes))
+        return tried(struct, frozenset().union(*classes))
 
     @property
     def names(self) -> Sequence[str]:
@@ -127,7 +127,7 @@ class Expressions:
         return [field.name for field in self._empty.schema if field.name in names]
 
     def _column(self, expression: Expression) -> Column:
-        return tried(self._spark, sql.expr(expression.text), classes_of(self._resolved(expression)))
+        return tried(sql.expr(expression.text), classes_of(self._resolved(expression)))
 
     def _resolved(self, expression: Expression) -> Any:
         plan = _analyzed(self._selected(expression))

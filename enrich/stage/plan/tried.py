@@ -7,8 +7,10 @@ number does, and that event would fail the stage at each start.
 import json
 from typing import Any
 
-from pyspark.sql import Column, SparkSession
+from pyspark.sql import Column
 from pyspark.sql import functions as sql
+
+from enrich.stage.java import java_class
 
 _CATALYST = "org.apache.spark.sql.catalyst.expressions"
 _NEVER_FAIL = frozenset({"Alias", "AttributeReference", "GetStructField", "Literal"})
@@ -18,16 +20,15 @@ _KEEP_STATE = frozenset(
 )
 
 
-def tried(spark: SparkSession, column: Column, classes: frozenset[str]) -> Column:
+def tried(column: Column, classes: frozenset[str]) -> Column:
     """The column, null if it fails: Spark's own `try` around any expression. `classes`: see `classes_of`."""
     if classes <= _NEVER_FAIL or classes & _KEEP_STATE:
         return column
-    jvm: Any = spark._jvm
-    columns = jvm.org.apache.spark.sql.classic.ExpressionUtils
+    columns = java_class("org.apache.spark.sql.classic.ExpressionUtils")
     # Spark computes common subexpressions first, outside of the `try`, but not those below a condition whose result it
     # cannot know in advance.
     guarded: Any = sql.when(sql.spark_partition_id() >= 0, column)
-    attempt = getattr(jvm, f"{_CATALYST}.TryEval")(columns.expression(guarded._jc))
+    attempt = java_class(f"{_CATALYST}.TryEval")(columns.expression(guarded._jc))
     return Column(columns.column(attempt))
 
 

@@ -9,10 +9,14 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from enrich.base.errors import Unreachable
+from enrich.stage.java import java_class
 
 _MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
-_RENAMING = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+_MANAGERS = "org.apache.spark.sql.execution.streaming.checkpointing"
+_RENAMING = f"{_MANAGERS}.FileSystemBasedCheckpointFileManager"
 _RENAME_SAFE = ("file", "hdfs")
+
+_PATH = "org.apache.hadoop.fs.Path"
 
 STOP_MARKER = "enrich-stop"
 _NOT_FOUND = "FileNotFoundException"
@@ -22,11 +26,11 @@ _EXISTS = "FileAlreadyExistsException"
 def choose_file_manager(spark: SparkSession, uri: str) -> None:
     """If renames are atomic, the file manager that relies on them takes half of the time of the default one (ADR 0021).
     A manager that the user configured stays."""
-    jvm: Any = spark._jvm
-    scheme = jvm.org.apache.hadoop.fs.Path(uri).toUri().getScheme()
+    scheme = java_class(_PATH)(uri).toUri().getScheme()
     if scheme is None:
         # The default file system: on a cluster that may be an object store.
-        scheme = jvm.org.apache.hadoop.fs.FileSystem.getDefaultUri(spark._jsc.hadoopConfiguration()).getScheme()
+        configuration = spark._jsc.hadoopConfiguration()
+        scheme = java_class("org.apache.hadoop.fs.FileSystem").getDefaultUri(configuration).getScheme()
     if scheme in _RENAME_SAFE and spark.conf.get(_MANAGER, None) is None:
         spark.conf.set(_MANAGER, _RENAMING)
 
@@ -36,12 +40,11 @@ class Checkpoint:
 
     def __init__(self, spark: SparkSession, uri: str) -> None:
         self._uri = uri
-        jvm: Any = spark._jvm
-        self._path_class = jvm.org.apache.hadoop.fs.Path
-        self._folder = jvm.org.apache.hadoop.fs.Path(uri)
-        self._text = jvm.org.apache.commons.io.IOUtils
+        self._path_class = java_class(_PATH)
+        self._folder = self._path_class(uri)
+        self._text = java_class("org.apache.commons.io.IOUtils")
         # Texts must be written atomically, so they are written as Spark writes its own progress.
-        manager = jvm.org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
+        manager = java_class(f"{_MANAGERS}.CheckpointFileManager")
         with self._reaching():
             self._files = self._folder.getFileSystem(spark._jsc.hadoopConfiguration())
             settings = spark._jsparkSession.sessionState().newHadoopConf()
@@ -79,13 +82,11 @@ class Checkpoint:
     def stop_marked_at(self) -> int | None:
         """When the marker was written, by the file system's clock; None if there is none."""
         with self._reaching():
-            try:
-                return int(self._files.getFileStatus(self._path(STOP_MARKER)).getModificationTime())
-            except Py4JJavaError as error:
-                # Not asked for beforehand: the stage may delete it at any moment.
-                if error.java_exception.getClass().getSimpleName() == _NOT_FOUND:
-                    return None
-                raise
+            marker = self._path(STOP_MARKER)
+            with _until_it_is_gone():
+                if self._files.exists(marker):
+                    return int(self._files.getFileStatus(marker).getModificationTime())
+        return None
 
     def request_stop(self) -> None:
         # Written atomically: a stage that sees the marker deletes it at once.
@@ -99,14 +100,12 @@ class Checkpoint:
     def read(self, name: str) -> str | None:
         """A small text in the folder; None if it does not exist."""
         with self._reaching():
-            try:
-                with closing(self._files.open(self._path(name))) as stream:
-                    return str(self._text.toString(stream, "UTF-8"))
-            except Py4JJavaError as error:
-                # Not asked for beforehand: another driver may delete it at any moment.
-                if error.java_exception.getClass().getSimpleName() == _NOT_FOUND:
-                    return None
-                raise
+            path = self._path(name)
+            with _until_it_is_gone():
+                if self._files.exists(path):
+                    with closing(self._files.open(path)) as stream:
+                        return str(self._text.toString(stream, "UTF-8"))
+        return None
 
     def write(self, name: str, text: str) -> None:
         """Writes a text atomically. An existing one is replaced."""
@@ -139,3 +138,17 @@ class Checkpoint:
         except Py4JJavaError as error:
             reason = str(error.java_exception.getMessage()).splitlines()[0]
             raise Unreachable(f"the checkpoint cannot be reached: {reason}", where=self._uri) from error
+
+
+@contextmanager
+def _until_it_is_gone() -> Iterator[None]:
+    """Around calls about a file that another driver may delete at any moment.
+
+    These ask first whether it exists: an exception of Java, which is all that they would learn otherwise, costs PySpark
+    50 ms, and a running stage looks for its marker every second.
+    """
+    try:
+        yield
+    except Py4JJavaError as error:
+        if error.java_exception.getClass().getSimpleName() != _NOT_FOUND:
+            raise

@@ -9,10 +9,10 @@ import threading
 import time
 from typing import Any
 
-from pyspark import SparkContext
 from pyspark.sql.streaming.query import StreamingQuery
 
 from enrich.base.errors import Unreachable
+from enrich.stage.java import java_class
 
 _log = logging.getLogger(__name__)
 
@@ -77,9 +77,8 @@ class _Lock:
     not answer."""
 
     def __init__(self, lock: Any, end: float) -> None:
-        jvm: Any = SparkContext._jvm
         self._lock = lock
-        self._unit = jvm.java.util.concurrent.TimeUnit.MILLISECONDS
+        self._unit = java_class("java.util.concurrent.TimeUnit").MILLISECONDS
         self.end = end
         self._is_mine = False
 

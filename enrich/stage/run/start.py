@@ -4,12 +4,12 @@ import os
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any
 
 from pyspark.sql import SparkSession
 
 from enrich.config import Pipeline, Stage
 from enrich.kafka import Connection, Topics
+from enrich.stage.java import java_class
 from enrich.stage.measure.metrics import StageMetrics
 from enrich.stage.plan.plan import StagePlan
 from enrich.stage.progress.checkpoint import Checkpoint
@@ -60,7 +60,7 @@ class Start:
             require_kept(topic, offsets, self.topics.start_offsets(topic), self.topics.written_offsets(topic))
 
     def new_metrics(self, plan: StagePlan) -> StageMetrics:
-        jvm: Any = self.spark._jvm
-        processes = {"python": os.getpid(), "jvm": int(jvm.java.lang.ProcessHandle.current().pid())}
+        java = java_class("java.lang.ProcessHandle").current()
+        processes = {"python": os.getpid(), "jvm": int(java.pid())}
         routes = [each.name for each in self.stage.routes]
         return StageMetrics(self.pipeline.name, self.name, plan.spec.lookups, processes, routes)

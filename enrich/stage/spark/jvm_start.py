@@ -17,6 +17,7 @@ from typing import Any
 import pyspark
 
 from enrich.jars.cache import cache_folder
+from enrich.stage.java import java_class
 
 _PATIENT = (
     "-XX:Tier4InvocationThreshold=50000",
@@ -101,16 +102,12 @@ def _load_what_stages_load(session: Any, checkpoint: Path) -> None:
         query.awaitTermination(1)
     query.stop()
     nowhere = {"bootstrap.servers": "127.0.0.1:9", "group.id": "classes"}
-    kafka = session._jvm.org.apache.kafka
-    for client, way in (
-        (kafka.clients.producer.KafkaProducer, "serializer"),
-        (kafka.clients.consumer.KafkaConsumer, "deserializer"),
-    ):
-        properties = session._jvm.java.util.Properties()
+    for client, way in (("producer.KafkaProducer", "serializer"), ("consumer.KafkaConsumer", "deserializer")):
+        properties = java_class("java.util.Properties")()
         coding = f"org.apache.kafka.common.serialization.ByteArray{way.title()}"
         for name, value in {**nowhere, f"key.{way}": coding, f"value.{way}": coding}.items():
             properties.put(name, value)
-        client(properties).close()
+        java_class(f"org.apache.kafka.clients.{client}")(properties).close()
     source = {"kafka.bootstrap.servers": nowhere["bootstrap.servers"], "subscribe": "classes"}
     session.readStream.format("kafka").options(**source).load()
 

@@ -18,6 +18,7 @@ from enrich.base.errors import ConfigError, Fatal
 from enrich.base.logs import logs_are_json
 from enrich.config.messages.masking import SECRET_NAMES
 from enrich.jars import jars
+from enrich.stage.java import java_class
 from enrich.stage.spark.deaf_children import deaf_children
 from enrich.stage.spark.jvm_start import start_options
 from enrich.stage.spark.refusals import first_reason
@@ -107,8 +108,7 @@ def _said_in_a_line() -> Iterator[None]:
 
 
 def _require_connector(spark: SparkSession) -> None:
-    jvm: Any = spark._jvm
-    if jvm.java.lang.Thread.currentThread().getContextClassLoader().getResource(_CONNECTORS_CLASS) is None:
+    if _resource(_CONNECTORS_CLASS) is None:
         spark.stop()
         raise ConfigError(
             "Spark has no connector for Kafka",
@@ -125,11 +125,15 @@ def is_local(master: str | None) -> bool:
 def _log_json(spark: SparkSession) -> None:
     """Makes Spark's own log lines JSON. At run time, because Spark ignores its setting for it if the driver is
     Python."""
-    jvm: Any = spark._jvm
-    place = jvm.java.lang.Thread.currentThread().getContextClassLoader().getResource(_JSON_LINES)
+    place = _resource(_JSON_LINES)
     if place is not None:
-        jvm.org.apache.logging.log4j.core.config.Configurator.reconfigure(place.toURI())
+        java_class("org.apache.logging.log4j.core.config.Configurator").reconfigure(place.toURI())
         spark.sparkContext.setLogLevel("WARN")
+
+
+def _resource(name: str) -> Any:
+    """Where it is in the jars; None if it is in none."""
+    return java_class("java.lang.Thread").currentThread().getContextClassLoader().getResource(name)
 
 
 def connector_jars() -> list[Path]:
