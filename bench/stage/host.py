@@ -123,6 +123,9 @@ def main() -> None:
                 held.enter_context(patch("enrich.stage.run.stage_run.preload"))
             held.enter_context(patch("enrich.stage.run.batches.sink_options", _forgetful))
             settings = stage_settings(pipeline.stages[name])
+            for setting, value in settings.session.items():
+                if setting.startswith("spark.sql."):  # others are a session's from its start
+                    spark.conf.set(setting, value)
             StageRun(spark, pipeline, name, settings, RunOptions(), stop).run()
         said.write("done\n")
         said.flush()

@@ -16,7 +16,12 @@ from bench.stage.world import StageWorld, stage_world
 SECONDS = 30
 _SETTLE_S = 15
 _EVENTS, _ROWS = 2_000, 1_000
-_STAGES: Mapping[str, Mapping[str, Any]] = {"realtime": {"slots": 1}, "realtime_2_slots": {"slots": 2}, "latency": {}}
+_STAGES: Mapping[str, Mapping[str, Any]] = {
+    "realtime": {"slots": 1},
+    "realtime_2_slots": {"slots": 2},
+    "latency": {},
+    "throughput": {},
+}
 """By figure; the profile is its first word."""
 
 
