@@ -1,6 +1,7 @@
 """Events in Spark's micro-batches: the profiles `latency` and `throughput`."""
 
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from functools import partial
 from logging import getLogger
@@ -8,6 +9,7 @@ from uuid import UUID
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from enrich.base.errors import ConfigError, EnrichError
 from enrich.config import Replay
@@ -71,6 +73,9 @@ class BatchFlow:
         self.metrics = start.new_metrics(self.plan)
         self._counts = StageCounts(self.metrics)
         self._writing = start.held.enter_context(_writing(start, self.plan, self._counts))
+        # Spark plans for seconds, and by now this process only waits for tables to be loaded.
+        planning = start.held.enter_context(ThreadPoolExecutor(1, thread_name_prefix="planning"))
+        self._planned = planning.submit(self._plan_query)
         self._query: StreamingQuery | None = None
         self._watch: SourceWatch | None = None
 
@@ -95,26 +100,10 @@ class BatchFlow:
             start.progress.reached(position_of(start.checkpoint))
 
     def begin(self, watch: SourceWatch) -> None:
-        start, stage = self._start, self._start.stage
         self._watch = watch
-        start.spark.streams.addListener(self._counts)
-        reader = (
-            start.spark.readStream.format("kafka")
-            .options(**source_options(start.pipeline.kafka), **start.settings.source, **self._starting)
-            .options(**subscription(stage.source))
-            .option("failOnDataLoss", "true")
-            .option("includeHeaders", "true")
-            .option("groupIdPrefix", stage_group(start.pipeline.name, start.name))
-        )
-        with begun_by_spark(start.name):
-            events = reader.load()
-        writer = (
-            self._writing.of(events)
-            .options(**start.settings.query)
-            .option("checkpointLocation", stage.checkpoint)
-            .queryName(start.name)
-        )
-        with begun_by_spark(start.name):
+        self._start.spark.streams.addListener(self._counts)
+        writer = self._planned.result()
+        with begun_by_spark(self._start.name):
             self._query = writer.start()
 
     def has_ended(self, within_s: float) -> bool:
@@ -166,6 +155,21 @@ class BatchFlow:
         if self._query is None:
             raise RuntimeError("the query has not begun")
         return self._query
+
+    def _plan_query(self) -> DataStreamWriter:
+        start, stage = self._start, self._start.stage
+        reader = (
+            start.spark.readStream.format("kafka")
+            .options(**source_options(start.pipeline.kafka), **start.settings.source, **self._starting)
+            .options(**subscription(stage.source))
+            .option("failOnDataLoss", "true")
+            .option("includeHeaders", "true")
+            .option("groupIdPrefix", stage_group(start.pipeline.name, start.name))
+        )
+        with begun_by_spark(start.name):
+            events = reader.load()
+        writer = self._writing.of(events).options(**start.settings.query)
+        return writer.option("checkpointLocation", stage.checkpoint).queryName(start.name)
 
     def _versions(self) -> SourceVersions | None:
         start, stage = self._start, self._start.stage
