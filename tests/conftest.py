@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, settings
 
 from enrich.base.errors import EnrichError
 from enrich.dev import Addresses, Stack, temporary_directory
-from tests.support.quick_broker import make_brokers_quick, shared_brokers
+from tests.support.kafka.quick_broker import make_brokers_quick, shared_brokers
+from tests.support.kafka.topics import Cluster
 from tests.support.seed import SEED, SOAK, left_to_others, rounds
-from tests.support.topics import Cluster
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -153,7 +153,7 @@ def topic(new_topic: Callable[..., str]) -> str:
 @pytest.fixture(scope="module")
 def spark() -> Iterator["SparkSession"]:
     """A local Spark with the Kafka connector, for one module of tests."""
-    from tests.support.spark import local_spark
+    from tests.support.spark.session import local_spark
 
     session = local_spark()
     yield session

@@ -1,1 +1,1 @@
-"""What tests share: clocks that are set by hand, engines under the contract, helpers for topics and processes."""
+"""What tests share: waiting, clocks and processes here, what one part of the product needs in a room of its name."""

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from enrich.base.errors import EnrichError
 from enrich.base.exits import exit_code
 from enrich.cli.main import app
-from tests.support.quick_jvm import quick_jvm
+from tests.support.spark.quick_jvm import quick_jvm
 
 
 @dataclass(frozen=True)

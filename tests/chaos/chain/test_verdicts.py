@@ -22,12 +22,12 @@ from enrich.tally.origins import Read
 from enrich.verdict import MinuteVerdict, State
 from enrich.verdict.minute import origins_of
 from tests.support.beside import beside
-from tests.support.expel import Endpoint
-from tests.support.ingesting import Ingest, sent, started
-from tests.support.observing import observing, verdicts_in
+from tests.support.edge.expel import Endpoint
+from tests.support.edge.ingesting import Ingest, sent, started
+from tests.support.kafka.topics import Cluster
+from tests.support.observe.observing import observing, verdicts_in
 from tests.support.processes import kill
 from tests.support.seed import in_turn, random_source, rounds
-from tests.support.topics import Cluster
 from tests.support.waiting import wait_until
 
 PARTITIONS = 3

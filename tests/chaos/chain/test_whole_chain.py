@@ -17,12 +17,12 @@ from enrich.dev import Stack
 from tests.chaos.chain.whole import EDGES, STAGES, Whole, goes_on
 from tests.support.beside import beside
 from tests.support.commands import enrich_process
-from tests.support.expel import Endpoint, origins_in
-from tests.support.observing import verdicts_in
+from tests.support.edge.expel import Endpoint, origins_in
+from tests.support.observe.observing import verdicts_in
 from tests.support.processes import all_frozen, kill
-from tests.support.quick_jvm import quick_jvm
 from tests.support.seed import SOAK, in_turn, random_source, rounds
-from tests.support.servers import Servers
+from tests.support.servers.restarted import Servers
+from tests.support.spark.quick_jvm import quick_jvm
 from tests.support.waiting import GUARD_S, wait_until
 
 PROGRAMS = (*EDGES, *STAGES, "sync", "observer")

@@ -13,14 +13,14 @@ import psycopg
 import redis
 
 from enrich.base.exits import UNREACHABLE
-from tests.support.expel import Endpoint
-from tests.support.ingesting import Ingest, sent
-from tests.support.observing import Observer, observing
+from tests.support.edge.expel import Endpoint
+from tests.support.edge.ingesting import Ingest, sent
+from tests.support.edge.route_programs import free_port
+from tests.support.kafka.topics import Cluster
+from tests.support.observe.observing import Observer, observing
 from tests.support.processes import kill
-from tests.support.route_programs import free_port
-from tests.support.servers import Servers
-from tests.support.stages import StageWorld, running_stage
-from tests.support.topics import Cluster
+from tests.support.servers.restarted import Servers
+from tests.support.stage.world import StageWorld, running_stage
 from tests.support.waiting import wait_until
 
 EDGES = ("ingest", "expel", "retrier")

@@ -10,8 +10,8 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from tests.support.agents import AgentLife, plans_table, produce_plans
-from tests.support.topics import Cluster
+from tests.support.host.agents import AgentLife, plans_table, produce_plans
+from tests.support.kafka.topics import Cluster
 
 
 def main(disk: Path, cluster: Cluster, topic: str) -> None:

@@ -4,8 +4,8 @@ import shutil
 
 import pytest
 
-from tests.support.agents import AgentLife, plans_table, produce_plans
-from tests.support.topics import Cluster
+from tests.support.host.agents import AgentLife, plans_table, produce_plans
+from tests.support.kafka.topics import Cluster
 from tests.support.waiting import wait_until
 
 TOPIC = "users"

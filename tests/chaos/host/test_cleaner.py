@@ -7,7 +7,7 @@ from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, Config
 
 from enrich.kafka import new_admin_client
 from stores.table import Status
-from tests.support.agents import AgentLife, plans_table, produce_plans
+from tests.support.host.agents import AgentLife, plans_table, produce_plans
 from tests.support.waiting import wait_until
 
 HOUR = 3_600_000

@@ -11,7 +11,7 @@ from enrich.base.errors import CorruptState, Retryable
 from enrich.config import load_text
 from enrich.host.ipc.store_paths import paths_of
 from enrich.host.reader.reading import AgentReader
-from tests.support.ending import stop_agent_of
+from tests.support.host.ending import stop_agent_of
 from tests.support.seed import random_source, rounds
 from tests.support.waiting import wait_until
 

@@ -12,7 +12,7 @@ from enrich.config import load_text
 from enrich.host.ipc.store_paths import paths_of
 from enrich.host.reader.reading import AgentReader
 from enrich.host.reader.spawn import ensure_agent, stop_agent
-from tests.support.ending import kill_agent_of
+from tests.support.host.ending import kill_agent_of
 from tests.support.processes import is_running, kill
 from tests.support.seed import random_source, rounds
 from tests.support.waiting import wait_until

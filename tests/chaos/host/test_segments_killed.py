@@ -12,7 +12,7 @@ from enrich.host.reader.reading import AgentReader
 from stores.segments import SegmentsReader
 from stores.segments.manifest import parse_manifest, read_raw_manifest
 from stores.segments.read.view import SegmentsTable
-from tests.support.ending import kill_agent_of
+from tests.support.host.ending import kill_agent_of
 from tests.support.processes import kill
 from tests.support.seed import random_source, rounds
 from tests.support.waiting import wait_until

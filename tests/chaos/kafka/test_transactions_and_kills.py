@@ -10,9 +10,9 @@ from enrich.base.errors import Retryable
 from enrich.kafka import new_assigned_consumer
 from enrich.kafka.groups import committed
 from enrich.kafka.writing.transactions import TransactionalProducer
+from tests.support.kafka.topics import Cluster
 from tests.support.processes import kill
 from tests.support.seed import rounds
-from tests.support.topics import Cluster
 from tests.support.waiting import wait_until
 
 PRODUCERS = 4

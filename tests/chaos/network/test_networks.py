@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.two_hosts import inside, why_not
+from tests.support.links.two_hosts import inside, why_not
 
 _INSIDE = Path(__file__).with_name("inside")
 

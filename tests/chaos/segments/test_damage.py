@@ -13,8 +13,8 @@ from stores.segments import SegmentsWriter
 from stores.segments.manifest import parse_manifest, read_raw_manifest
 from stores.table import Seq
 from tests.chaos.segments.life import SPECS, assert_right, build, change, known, open_reader, open_writer
-from tests.support.directories import fast_directory
 from tests.support.seed import random_source
+from tests.support.stores.directories import fast_directory
 from tests.support.waiting import wait_until
 
 END = 2_000

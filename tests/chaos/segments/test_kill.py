@@ -5,8 +5,8 @@ from contextlib import closing
 
 from tests.chaos.segments.life import assert_right, end_of, open_reader, open_writer
 from tests.chaos.stores.test_kill import writing
-from tests.support.directories import fast_directory
 from tests.support.seed import random_source, rounds
+from tests.support.stores.directories import fast_directory
 
 PROGRAM = "tests.chaos.segments.life"
 

@@ -1,6 +1,6 @@
 import pytest
 
-from tests.support.stages import StageWorld
+from tests.support.stage.world import StageWorld
 
 
 @pytest.fixture

@@ -5,10 +5,10 @@ from collections import Counter
 
 import pytest
 
+from tests.support.kafka.topics import Cluster
 from tests.support.processes import kill
 from tests.support.seed import rounds, variants
-from tests.support.stages import Load, StageWorld, running_stage
-from tests.support.topics import Cluster
+from tests.support.stage.world import Load, StageWorld, running_stage
 
 LOOKUP = {"table": "users", "key": "user_id", "as": "user", "on_miss": "dlq"}
 

@@ -13,10 +13,9 @@ import redis
 from enrich.host.ipc.store_paths import paths_of
 from enrich.host.reader.spawn import ensure_agent
 from tests.support.processes import kill, python_workers
-from tests.support.quick_jvm import quick_jvm
 from tests.support.seed import in_turn, rounds, variants
-from tests.support.stages import PINNABLE, Load, StageWorld, run_to_the_end, running_stage
-from tests.support.standalone import (
+from tests.support.spark.quick_jvm import quick_jvm
+from tests.support.spark.standalone import (
     HOST,
     PYTHON,
     Connections,
@@ -25,6 +24,7 @@ from tests.support.standalone import (
     sparks_ports,
     standalone_cluster,
 )
+from tests.support.stage.world import PINNABLE, Load, StageWorld, run_to_the_end, running_stage
 from tests.support.waiting import wait_until
 
 LOOKUP = {"table": "users", "key": "user_id", "as": "user", "on_miss": "dlq"}

@@ -5,7 +5,7 @@ import pytest
 from enrich.tally import Merged, Node, NodeKind, Origins, decoded
 from tests.support.processes import kill, python_workers
 from tests.support.seed import in_turn, random_source, rounds, variants
-from tests.support.stages import PINNABLE, Load, run_to_the_end, running_stage
+from tests.support.stage.world import PINNABLE, Load, run_to_the_end, running_stage
 from tests.support.waiting import wait_until
 
 LOOKUP = {"table": "users", "key": "user_id", "as": "user", "on_miss": "dlq"}

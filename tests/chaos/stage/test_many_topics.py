@@ -5,10 +5,10 @@ import json
 
 import pytest
 
+from tests.support.kafka.topics import delete_records
 from tests.support.processes import kill, python_workers
 from tests.support.seed import in_turn, variants
-from tests.support.stages import Load, run_to_the_end, running_stage
-from tests.support.topics import delete_records
+from tests.support.stage.world import Load, run_to_the_end, running_stage
 from tests.support.waiting import wait_until
 
 SCHEMA = {"format": "json", "schema": "user_id string"}

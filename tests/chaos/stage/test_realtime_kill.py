@@ -11,8 +11,8 @@ from tests.chaos.stage.test_cluster import settings
 from tests.chaos.stage.test_kill import assert_told, more
 from tests.support.processes import kill, python_workers
 from tests.support.seed import in_turn, random_source, rounds, variants
-from tests.support.stages import Load, run_to_the_end, running_stage
-from tests.support.standalone import PYTHON, environment, executors
+from tests.support.spark.standalone import PYTHON, environment, executors
+from tests.support.stage.world import Load, run_to_the_end, running_stage
 from tests.support.waiting import wait_until
 
 LOOKUP = {"table": "users", "key": "user_id", "as": "user", "on_miss": "dlq"}

@@ -3,7 +3,7 @@
 from collections import Counter
 
 from tests.support.seed import SOAK, in_turn, random_source, rounds
-from tests.support.stages import PINNABLE, StageWorld, running_stage
+from tests.support.stage.world import PINNABLE, StageWorld, running_stage
 from tests.support.waiting import wait_until
 
 LOOKUP = {"table": "users", "key": "user_id", "as": "user"}

@@ -15,10 +15,10 @@ from enrich.stage.spark.package import package
 from enrich.stage.spark.session import connector_jars
 from tests.support.commands import enrich
 from tests.support.processes import kill
-from tests.support.quick_jvm import quick_jvm
 from tests.support.seed import in_turn, variants
-from tests.support.stages import SLOW_POLLING, Load, run_to_the_end, running_stage
-from tests.support.standalone import STAGE_JOB, SUBMIT
+from tests.support.spark.quick_jvm import quick_jvm
+from tests.support.spark.standalone import STAGE_JOB, SUBMIT
+from tests.support.stage.world import SLOW_POLLING, Load, run_to_the_end, running_stage
 from tests.support.waiting import GUARD_S, wait_until
 from tests.support.yarn import yarn_cluster
 

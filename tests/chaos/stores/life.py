@@ -13,7 +13,7 @@ from stores.clock import SystemClock
 from stores.protocol import TableSpec, TableUpdate
 from stores.rocks import RocksReader, RocksStore, Sizes
 from stores.table import RowVersion, Status, row_versions
-from tests.support.records import raw_record
+from tests.support.stores.records import raw_record
 
 COLUMNS = pa.schema([pa.field("offset", pa.int64())])
 SPECS = {name: TableSpec(COLUMNS, JsonDecoder(COLUMNS), history_ms=20) for name in ("left", "right")}

@@ -16,8 +16,8 @@ from stores.clock import SystemClock
 from stores.errors import ConfigError, CorruptState, Retryable
 from stores.rocks import RocksStore
 from tests.chaos.stores.life import SIZES, SPECS, assert_whole, batch, end_of, is_bad, open_reader
-from tests.support.directories import fast_directory
 from tests.support.seed import random_source, rounds
+from tests.support.stores.directories import fast_directory
 from tests.support.waiting import wait_until
 
 END = 2_000

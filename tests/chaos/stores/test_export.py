@@ -12,7 +12,7 @@ from stores.errors import CorruptState
 from stores.snapshots import newest_first, open_snapshot, remove_older
 from stores.snapshots.snapshot import Snapshot
 from tests.chaos.stores.exports import export, make_store
-from tests.support.altered_rows import alter
+from tests.support.host.altered_rows import alter
 from tests.support.processes import kill
 from tests.support.seed import random_source, rounds
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from stores.clock import SystemClock
 from stores.rocks import RocksStore
 from tests.chaos.stores.life import SIZES, SPECS, assert_whole, end_of, open_reader
-from tests.support.directories import fast_directory
 from tests.support.processes import kill
 from tests.support.seed import random_source, rounds
+from tests.support.stores.directories import fast_directory
 from tests.support.waiting import wait_until
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from stores.errors import ConfigError, CorruptState
 from tests.support.seed import random_source, rounds
-from tests.support.snapshots import make_snapshot, read_all, sign
+from tests.support.stores.snapshots import make_snapshot, read_all, sign
 
 
 @pytest.fixture

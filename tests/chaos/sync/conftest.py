@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from enrich.dev import Stack
-from tests.support.servers import Servers
-from tests.support.sync import SHORT_SESSIONS, Program, SyncWorld
+from tests.support.servers.restarted import Servers
+from tests.support.sync.service import SHORT_SESSIONS, Program, SyncWorld
 
 
 @pytest.fixture(scope="session")

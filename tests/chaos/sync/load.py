@@ -11,7 +11,7 @@ from confluent_kafka import Message
 
 from enrich.kafka import DeliveringProducer
 from tests.support.beside import beside
-from tests.support.sync import SyncWorld
+from tests.support.sync.service import SyncWorld
 from tests.support.waiting import wait_until
 
 GENERATION = 2**40

@@ -12,8 +12,8 @@ from enrich.config import load_text
 from sync_service.reconcile import Reconciliation
 from sync_service.writeback.plan import plans_of
 from sync_service.writeback.route import Clients
-from tests.support.servers import Servers
-from tests.support.sync import SHORT_SESSIONS, Running, SyncWorld
+from tests.support.servers.restarted import Servers
+from tests.support.sync.service import SHORT_SESSIONS, Running, SyncWorld
 from tests.support.waiting import wait_until
 
 

@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from enrich.dev import Addresses
-from tests.support.lossy_link import LossyLink
-from tests.support.sync import SyncWorld, running
+from tests.support.links.lossy_link import LossyLink
+from tests.support.sync.service import SyncWorld, running
 from tests.support.waiting import wait_until
 
 _ROWS = 50

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from enrich.dev import Addresses
-from tests.support.redis_failover import RedisGroup, redis_group
-from tests.support.redis_server import redis_server
-from tests.support.sync import Running, SyncWorld, running
+from tests.support.servers.redis_failover import RedisGroup, redis_group
+from tests.support.servers.redis_server import redis_server
+from tests.support.sync.service import Running, SyncWorld, running
 from tests.support.waiting import wait_until
 
 _BEFORE, _AFTER = 300, 200

@@ -16,7 +16,7 @@ from stores.external import PostgresLocation, PostgresStore
 from tests.chaos.sync.load import audit, expected, load
 from tests.contract.external.places import rows
 from tests.support.seed import random_source, rounds
-from tests.support.sync import Running, SyncWorld, running
+from tests.support.sync.service import Running, SyncWorld, running
 from tests.support.waiting import wait_until
 
 _KEYS = [f"k{number:02}" for number in range(20)]

@@ -13,8 +13,8 @@ from enrich.kafka import new_admin_client
 from tests.chaos.sync.load import audit, load
 from tests.support.processes import all_frozen, kill
 from tests.support.seed import in_turn, random_source, rounds
-from tests.support.servers import Servers
-from tests.support.sync import Program, SyncWorld
+from tests.support.servers.restarted import Servers
+from tests.support.sync.service import Program, SyncWorld
 from tests.support.waiting import wait_until
 
 Start = Callable[[], Program]

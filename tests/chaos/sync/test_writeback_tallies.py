@@ -9,10 +9,10 @@ from pathlib import Path
 from enrich.kafka import DeliveringProducer
 from enrich.tally import Node, NodeKind
 from tests.support.beside import beside
+from tests.support.observe.told import below, places, told
 from tests.support.processes import kill
 from tests.support.seed import rounds
-from tests.support.sync import SHORT_SESSIONS, Program, SyncWorld
-from tests.support.told import below, places, told
+from tests.support.sync.service import SHORT_SESSIONS, Program, SyncWorld
 from tests.support.waiting import wait_until
 
 

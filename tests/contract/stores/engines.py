@@ -8,8 +8,8 @@ from typing import Protocol
 from stores.protocol import Clock, Reader, TableSpec, Writer
 from stores.rocks import RocksReader, RocksStore
 from tests.contract.stores.segments_engine import open_merged_segments, open_segments
-from tests.support.directories import fast_directory
-from tests.support.memory_store import MemoryStore
+from tests.support.stores.directories import fast_directory
+from tests.support.stores.memory_store import MemoryStore
 
 
 class Engine(Protocol):

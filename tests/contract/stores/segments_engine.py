@@ -10,7 +10,7 @@ from stores.protocol import Clock, Publication, Reader, TableSpec, TableUpdate
 from stores.rocks import RocksStore
 from stores.rocks.write.incoming import incoming
 from stores.segments import Change, SegmentsReader, SegmentsWriter, Tiers
-from tests.support.directories import fast_directory
+from tests.support.stores.directories import fast_directory
 
 NO_MERGES = Tiers(fan_in=1_000, base_share=1e9)
 

@@ -5,7 +5,7 @@ import pytest
 from stores.protocol import NO_KEY, NO_NETWORK, KeyKind, Quarantined
 from stores.table import RowVersion, Status
 from tests.contract.stores.store_under_test import table, version
-from tests.support.records import raw_record
+from tests.support.stores.records import raw_record
 
 GOOD = {"plan": "good"}
 

@@ -18,7 +18,7 @@ from stores.rocks.state import STORE_ROW
 from stores.table import RowVersion, Status, row_versions
 from tests.contract.stores.store_under_test import find, table, version
 from tests.support.clock import ManualClock
-from tests.support.directories import fast_directory
+from tests.support.stores.directories import fast_directory
 
 A, B, C = {"plan": "a"}, {"plan": "b"}, {"plan": "c"}
 SPECS = {"users": table(), "events": table(history_ms=1_000), "networks": table(key=KeyKind.CIDR)}

@@ -14,8 +14,8 @@ from stores.rocks.write.setting_aside import OTHER_REASONS
 from stores.table import RowVersion, row_versions
 from tests.contract.stores.store_under_test import table, version
 from tests.support.clock import ManualClock
-from tests.support.directories import fast_directory
-from tests.support.records import raw_record
+from tests.support.stores.directories import fast_directory
+from tests.support.stores.records import raw_record
 
 SPECS = {"users": table(), "others": table()}
 A = {"plan": "a"}

@@ -16,7 +16,7 @@ from stores.table import Status, row_versions
 from tests.contract.stores.store_under_test import find, table, version
 from tests.support.clock import ManualClock
 from tests.support.descriptors import no_more_files
-from tests.support.directories import fast_directory
+from tests.support.stores.directories import fast_directory
 
 A, B = {"plan": "a"}, {"plan": "b"}
 SPECS = {"users": table(), "events": table()}

@@ -17,7 +17,7 @@ from stores.table import ROW_VERSIONS, HistoryFloor, Seq, Status, row_versions
 from tests.contract.stores.store_under_test import find, table, version
 from tests.support.clock import ManualClock
 from tests.support.descriptors import no_more_files, open_files
-from tests.support.directories import fast_directory
+from tests.support.stores.directories import fast_directory
 
 A, B, C = {"plan": "a"}, {"plan": "b"}, {"plan": "c"}
 SPECS = {"users": table(history_ms=1_000), "events": table(), "networks": table(key=KeyKind.CIDR)}

@@ -14,7 +14,7 @@ from tests.contract.stores.engines import ENGINES
 from tests.contract.stores.segments_engine import SegmentsEngine
 from tests.contract.stores.store_under_test import DAY, StoreUnderTest, table, version
 from tests.support.clock import ManualClock
-from tests.support.directories import fast_directory
+from tests.support.stores.directories import fast_directory
 
 A, B = {"plan": "a"}, {"plan": "b"}
 MANY = 100

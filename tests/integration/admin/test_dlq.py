@@ -16,7 +16,7 @@ from enrich.kafka.writing.dead_letters import Origin, dead_letter
 from enrich.kafka.writing.whole_transactions import WholeTransactions
 from stores.protocol import Quarantined
 from tests.support.commands import enrich, enrich_process, lines
-from tests.support.ending import stop_agent_of
+from tests.support.host.ending import stop_agent_of
 from tests.support.seed import random_source, rounds
 from tests.support.waiting import wait_until
 

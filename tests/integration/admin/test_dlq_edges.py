@@ -11,7 +11,7 @@ from enrich.kafka import DeliveringProducer
 from enrich.kafka.records import headers_of
 from enrich.kafka.writing.dead_letters import DeadLetter, Origin, dead_letter
 from tests.support.commands import Done, enrich, lines
-from tests.support.topics import Cluster
+from tests.support.kafka.topics import Cluster
 
 EVENT = [("trace", b"\x00\xff"), ("trace", None)]
 

@@ -9,8 +9,8 @@ import pytest
 
 from enrich.admin.doctor.endpoints import of_endpoints
 from tests.support.commands import enrich, lines
-from tests.support.scripted_endpoint import PEM, ScriptedEndpoint, server_tls
-from tests.support.without_ipv6 import SocketWithoutIPv6
+from tests.support.links.without_ipv6 import SocketWithoutIPv6
+from tests.support.servers.scripted_endpoint import PEM, ScriptedEndpoint, server_tls
 from tests.unit.config.helpers import load_data
 
 AUTHORITY = str(PEM / "authority.pem")

@@ -14,9 +14,9 @@ from enrich.dev import Addresses, temporary_stack
 from enrich.dev.servers.secure import GUEST
 from enrich.kafka import librdkafka_settings
 from tests.support.commands import enrich, enrich_process, lines
-from tests.support.ending import stop_agent_of
+from tests.support.host.ending import stop_agent_of
+from tests.support.kafka.topics import Cluster
 from tests.support.seed import SOAK
-from tests.support.topics import Cluster
 from tests.support.waiting import wait_until
 
 

@@ -10,7 +10,7 @@ import pytest
 from enrich.config import load
 from enrich.host.ipc.store_paths import paths_of
 from tests.support.commands import enrich, enrich_process, lines
-from tests.support.ending import stop_agent_of
+from tests.support.host.ending import stop_agent_of
 from tests.support.waiting import wait_until
 
 

@@ -7,7 +7,7 @@ import pytest
 from enrich.dev import Stack
 from enrich.dev.servers import kafka
 from tests.support.commands import enrich, lines
-from tests.support.topics import Cluster
+from tests.support.kafka.topics import Cluster
 from tests.support.waiting import wait_until
 
 

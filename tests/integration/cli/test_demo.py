@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.quick_jvm import quick_jvm
+from tests.support.spark.quick_jvm import quick_jvm
 
 CUSTOMERS = {"acme", "globex"}
 

@@ -6,7 +6,7 @@ import pytest
 
 from enrich.config import load
 from tests.support.commands import enrich
-from tests.support.ending import stop_agent_of
+from tests.support.host.ending import stop_agent_of
 from tests.support.waiting import wait_until
 
 ROWS = 500

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.quick_jvm import quick_jvm
+from tests.support.spark.quick_jvm import quick_jvm
 from tests.support.waiting import GUARD_S, wait_until
 
 ROOT = Path(__file__).parents[3]

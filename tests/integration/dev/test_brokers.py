@@ -8,8 +8,8 @@ import pytest
 from enrich.kafka.clients.making import new_group_consumer
 from enrich.kafka.groups import committed
 from tests.integration.dev.stacks import StackUnderTest, assert_clear_error
+from tests.support.kafka.topics import Cluster
 from tests.support.processes import kill
-from tests.support.topics import Cluster
 from tests.support.waiting import wait_until, when_reachable
 
 BROKERS = ("kafka", "kafka-2", "kafka-3")

@@ -15,8 +15,8 @@ import pytest
 import redis
 
 from tests.integration.dev.stacks import StackUnderTest
+from tests.support.kafka.topics import Cluster
 from tests.support.processes import frozen, is_running, kill
-from tests.support.topics import Cluster
 from tests.support.waiting import wait_until
 
 SERVERS = ("kafka", "redis", "postgres", "registry")

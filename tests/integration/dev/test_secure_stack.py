@@ -5,7 +5,7 @@ import pytest
 from enrich.base.errors import ConfigError, Unreachable
 from enrich.dev import Stack
 from enrich.dev.processes.runfile import RunFile
-from tests.support.topics import Cluster
+from tests.support.kafka.topics import Cluster
 
 
 def test_a_running_stack_gets_the_secure_listener_and_keeps_the_rest(tmp_path):

@@ -16,7 +16,7 @@ import pytest
 
 from enrich.service.signatures import Signer
 from tests.support.commands import enrich, enrich_process
-from tests.support.sinks import running_sink
+from tests.support.edge.sinks import running_sink
 from tests.support.waiting import GUARD_S
 
 SECRET, ANOTHER = ("whsec_" + base64.b64encode(bytes([n]) * 32).decode() for n in (1, 2))

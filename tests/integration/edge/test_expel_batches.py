@@ -8,9 +8,9 @@ from collections.abc import Callable
 import pytest
 
 from enrich.service.signatures import verifies
-from tests.support.expel import Endpoint, ExpelWorld, expelling, ids_of, origins_in
-from tests.support.retries import running
-from tests.support.topics import Cluster
+from tests.support.edge.expel import Endpoint, ExpelWorld, expelling, ids_of, origins_in
+from tests.support.edge.retries import running
+from tests.support.kafka.topics import Cluster
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"  # noqa: S105 - of the standard's example
 

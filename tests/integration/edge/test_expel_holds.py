@@ -7,8 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 from enrich.cli.main import app
-from tests.support.expel import Endpoint, ExpelProcess, ExpelWorld, RunningExpel, expelling
-from tests.support.topics import Cluster
+from tests.support.edge.expel import Endpoint, ExpelProcess, ExpelWorld, RunningExpel, expelling
+from tests.support.kafka.topics import Cluster
 from tests.support.waiting import wait_until
 
 REFUSALS = 20

@@ -3,9 +3,9 @@
 import random
 from pathlib import Path
 
-from tests.support.expel import Endpoint, ExpelWorld, expelling
-from tests.support.retries import running
-from tests.support.topics import Cluster
+from tests.support.edge.expel import Endpoint, ExpelWorld, expelling
+from tests.support.edge.retries import running
+from tests.support.kafka.topics import Cluster
 from tests.support.waiting import wait_until
 
 _LARGE = 2_000_000

@@ -5,8 +5,8 @@ from collections import Counter
 import pytest
 
 from enrich.delivery.holds import PERSON, Hold, change, read
-from tests.support.expel import Endpoint, ExpelWorld, expelling
-from tests.support.topics import Cluster
+from tests.support.edge.expel import Endpoint, ExpelWorld, expelling
+from tests.support.kafka.topics import Cluster
 from tests.support.waiting import wait_until
 
 

@@ -6,11 +6,11 @@ from collections import Counter
 import pytest
 
 from enrich.kafka.records import headers_of
-from tests.support.expel import Endpoint, ExpelWorld, by_key, expelling
-from tests.support.retries import running
-from tests.support.scripted_endpoint import whole
+from tests.support.edge.expel import Endpoint, ExpelWorld, by_key, expelling
+from tests.support.edge.retries import running
+from tests.support.kafka.topics import Cluster
 from tests.support.seed import random_source
-from tests.support.topics import Cluster
+from tests.support.servers.scripted_endpoint import whole
 from tests.support.waiting import wait_until
 
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 import pytest
 
 from enrich.kafka.records import headers_of
-from tests.support.expel import Endpoint, ExpelWorld, expelling
-from tests.support.scripted_endpoint import Step, Talk, closes, hangs, resets, sends_slowly, server_tls, whole
-from tests.support.topics import Cluster
+from tests.support.edge.expel import Endpoint, ExpelWorld, expelling
+from tests.support.kafka.topics import Cluster
+from tests.support.servers.scripted_endpoint import Step, Talk, closes, hangs, resets, sends_slowly, server_tls, whole
 from tests.support.waiting import wait_until
 
 GOOD = 1_000

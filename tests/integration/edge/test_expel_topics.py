@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from enrich.kafka.records import headers_of
-from tests.support.expel import Endpoint, ExpelWorld, expelling
-from tests.support.retries import running
+from tests.support.edge.expel import Endpoint, ExpelWorld, expelling
+from tests.support.edge.retries import running
+from tests.support.kafka.topics import Cluster
 from tests.support.seed import variants
-from tests.support.sync import SHORT_SESSIONS
-from tests.support.topics import Cluster
+from tests.support.sync.service import SHORT_SESSIONS
 from tests.support.waiting import wait_until, when_reachable
 
 

@@ -4,10 +4,10 @@ from collections import Counter
 
 from edge_service.expel.route import ExpelRoute
 from enrich.tally import Node, NodeKind
-from tests.support.expel import Endpoint, ExpelWorld, RunningExpel, expelling
-from tests.support.fatal import make_fatal
-from tests.support.told import told
-from tests.support.topics import Cluster
+from tests.support.edge.expel import Endpoint, ExpelWorld, RunningExpel, expelling
+from tests.support.kafka.fatal import make_fatal
+from tests.support.kafka.topics import Cluster
+from tests.support.observe.told import told
 from tests.support.waiting import wait_until
 
 

@@ -15,7 +15,7 @@ import pytest
 import zstandard
 
 from edge_service.ingest.wire.connection import MOST_HEAD_BYTES
-from tests.support.ingesting import running, sent, write_config
+from tests.support.edge.ingesting import running, sent, write_config
 from tests.support.waiting import GUARD_S, wait_until
 
 TOKEN = "a-token-that-nobody-else-has"  # noqa: S105 - of a server that lives for a minute

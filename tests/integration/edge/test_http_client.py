@@ -8,8 +8,8 @@ import uvloop
 from enrich.base.errors import ConfigError
 from enrich.config.sections.edges.expel import HttpEndpoint
 from enrich.endpoints.http import Answer, HttpClient, NoAnswer
-from tests.support.posting import WHERE, client_of, outcome, posted
-from tests.support.scripted_endpoint import (
+from tests.support.edge.posting import WHERE, client_of, outcome, posted
+from tests.support.servers.scripted_endpoint import (
     ScriptedEndpoint,
     Talk,
     answers,

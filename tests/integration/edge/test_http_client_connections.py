@@ -11,8 +11,8 @@ import uvloop
 
 import enrich.endpoints.http.client as client_module
 from enrich.endpoints.http import Answer, NoAnswer, Place
-from tests.support.posting import client_of, outcome, posted, until
-from tests.support.scripted_endpoint import (
+from tests.support.edge.posting import client_of, outcome, posted, until
+from tests.support.servers.scripted_endpoint import (
     ScriptedEndpoint,
     Talk,
     answers,

@@ -6,8 +6,8 @@ import pytest
 import uvloop
 
 from enrich.endpoints.http import Answer, NoAnswer
-from tests.support.posting import client_of, outcome, posted
-from tests.support.scripted_endpoint import (
+from tests.support.edge.posting import client_of, outcome, posted
+from tests.support.servers.scripted_endpoint import (
     ScriptedEndpoint,
     Talk,
     answers,

@@ -10,8 +10,8 @@ import uvloop
 from enrich.base.errors import ConfigError
 from enrich.endpoints import addresses, target_of
 from enrich.endpoints.http import Answer, NoAnswer, Place
-from tests.support.posting import client_of, outcome, posted
-from tests.support.scripted_endpoint import ScriptedEndpoint, answers, closes, sends, whole
+from tests.support.edge.posting import client_of, outcome, posted
+from tests.support.servers.scripted_endpoint import ScriptedEndpoint, answers, closes, sends, whole
 
 CLOSING = sends(whole(200, headers=[("Connection", "close")]))
 

@@ -10,8 +10,8 @@ import uvloop
 from enrich.base.errors import ConfigError
 from enrich.config.sections.edges.expel import HttpEndpoint
 from enrich.endpoints.http import Answer, HttpClient, NoAnswer, Place
-from tests.support.posting import WHERE, client_of, outcome, posted
-from tests.support.scripted_endpoint import PEM, ScriptedEndpoint, answers, closes, sends, server_tls, whole
+from tests.support.edge.posting import WHERE, client_of, outcome, posted
+from tests.support.servers.scripted_endpoint import PEM, ScriptedEndpoint, answers, closes, sends, server_tls, whole
 
 AUTHORITY = str(PEM / "authority.pem")
 OURS: dict[str, Any] = {"cert_file": str(PEM / "issued-local.pem"), "key_file": str(PEM / "issued.key")}

@@ -14,7 +14,7 @@ from edge_service.ingest.entry.endpoint import EndpointPlan, IngestEndpoint
 from edge_service.ingest.wire.connection import MOST_HEAD_BYTES
 from edge_service.ingest.wire.serving import Serving
 from enrich.kafka.identity import EVENT_TIME
-from tests.support.fatal import make_fatal
+from tests.support.kafka.fatal import make_fatal
 from tests.support.waiting import wait_until
 
 PATIENCE_S = 60

@@ -12,8 +12,8 @@ from enrich.admin.doctor.senders import of_senders
 from enrich.config import load
 from enrich.service.certificates import ends_at
 from tests.support.commands import enrich, lines
-from tests.support.ingesting import running, write_config
-from tests.support.without_ipv6 import SocketWithoutIPv6
+from tests.support.edge.ingesting import running, write_config
+from tests.support.links.without_ipv6 import SocketWithoutIPv6
 
 PEM = Path(__file__).parent / "pem"
 STRONG = "0f4c9a1e77d25b38c6aa90431d"

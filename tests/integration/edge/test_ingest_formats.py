@@ -13,7 +13,7 @@ import pytest
 from enrich.dev import temporary_stack
 from tests.contract.codecs.decoders import SCHEMA, framed
 from tests.property.codecs.avro_values import written
-from tests.support.ingesting import running, sent, write_config
+from tests.support.edge.ingesting import running, sent, write_config
 from tests.support.waiting import GUARD_S, wait_until
 
 FREE = "listen: '127.0.0.1:0'"

@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from enrich.config import load
-from tests.support.ending import stop_agent_of
-from tests.support.ingesting import running, sent, write_config
+from tests.support.edge.ingesting import running, sent, write_config
+from tests.support.host.ending import stop_agent_of
 from tests.support.waiting import GUARD_S, wait_until
 
 LISTEN = "listen: '127.0.0.1:0'"

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.support.commands import enrich, lines
-from tests.support.ingesting import running, sent, started, write_config
+from tests.support.edge.ingesting import running, sent, started, write_config
 from tests.support.processes import is_running, kill
 from tests.support.waiting import GUARD_S, wait_until
 

@@ -10,8 +10,8 @@ from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
 from enrich.dev import temporary_stack
 from enrich.dev.servers.secure import GUEST
-from tests.support.ingesting import running, sent, write_config
-from tests.support.topics import Cluster
+from tests.support.edge.ingesting import running, sent, write_config
+from tests.support.kafka.topics import Cluster
 from tests.support.waiting import GUARD_S
 
 

@@ -10,8 +10,8 @@ import pytest
 from enrich.config import load
 from enrich.host.ipc.store_paths import paths_of
 from enrich.host.reader.spawn import living_agent
-from tests.support.ending import stop_agent_of
-from tests.support.ingesting import Ingest, running, sent, write_config
+from tests.support.edge.ingesting import Ingest, running, sent, write_config
+from tests.support.host.ending import stop_agent_of
 from tests.support.processes import frozen, kill
 from tests.support.waiting import wait_until
 

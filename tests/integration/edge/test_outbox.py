@@ -12,7 +12,7 @@ from edge_service.expel.lane.outbox import Outbox
 from enrich.delivery.refused.letters import Letters
 from enrich.delivery.refused.spill import Spill
 from enrich.kafka.identity import ORIGIN
-from tests.support.topics import Cluster
+from tests.support.kafka.topics import Cluster
 
 AWAY_S = 35.0
 """Longer than the outbox waits until it says that events wait."""

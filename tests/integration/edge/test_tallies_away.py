@@ -8,9 +8,9 @@ from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, Config
 from enrich.kafka import new_admin_client
 from enrich.tally import Node, NodeKind
 from enrich.tally.writing import TOPIC_SETTINGS
-from tests.support.expel import Endpoint, ExpelWorld, RunningExpel, expelling
-from tests.support.told import below, places, told
-from tests.support.topics import Cluster
+from tests.support.edge.expel import Endpoint, ExpelWorld, RunningExpel, expelling
+from tests.support.kafka.topics import Cluster
+from tests.support.observe.told import below, places, told
 from tests.support.waiting import wait_until
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 import pytest
 
 from enrich.config import load
-from tests.support.ending import stop_agent_of
+from tests.support.host.ending import stop_agent_of
 
 
 @pytest.fixture

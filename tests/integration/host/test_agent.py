@@ -5,8 +5,8 @@ import pytest
 from stores.clock import SystemClock
 from stores.rocks import Room
 from stores.table import Status
-from tests.support.agents import AgentLife, plans_table
-from tests.support.agents import produce_plans as produce
+from tests.support.host.agents import AgentLife, plans_table
+from tests.support.host.agents import produce_plans as produce
 
 
 @pytest.fixture

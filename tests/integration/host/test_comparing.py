@@ -16,8 +16,8 @@ from stores.protocol import KeyKind, TableSpec, TableUpdate
 from stores.rocks import RocksReader, RocksStore
 from stores.rocks.layout import TOMBSTONE, Entry
 from stores.table import row_versions
-from tests.support.altered_rows import alter, entries_of
 from tests.support.clock import ManualClock
+from tests.support.host.altered_rows import alter, entries_of
 from tests.support.seed import random_source, rounds
 
 COLUMNS = pa.schema([pa.field("plan", pa.string())])

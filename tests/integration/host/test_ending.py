@@ -3,7 +3,7 @@
 import threading
 
 from tests.support.clock import ManualClock
-from tests.support.loader_agent import loader_agent
+from tests.support.host.loader_agent import loader_agent
 
 
 def test_an_agent_ends_although_it_reads_a_large_store_to_find_damage(tmp_path):

@@ -8,7 +8,7 @@ from enrich.host.ipc.imports import ImportRequest, Outcome
 from enrich.host.load.snapshots import HeadStarts
 from stores.snapshots import Snapshot
 from stores.table import HistoryFloor, Status
-from tests.support.agents import AgentLife, plans_table, produce_plans
+from tests.support.host.agents import AgentLife, plans_table, produce_plans
 
 COMPACTED = {"cleanup_policy": "compact"}
 

@@ -9,10 +9,10 @@ from enrich.config import load
 from enrich.host.ipc.store_paths import paths_of
 from enrich.host.reader.reading import AgentReader
 from tests.support.commands import enrich, lines
-from tests.support.ending import stop_agent_of
+from tests.support.host.ending import stop_agent_of
 from tests.support.processes import kill
-from tests.support.redis_server import redis_server
 from tests.support.seed import random_source, rounds
+from tests.support.servers.redis_server import redis_server
 from tests.support.waiting import wait_until
 
 SECRET = "loader-s3cret"  # noqa: S105 - of a server that lives as long as the test

@@ -10,7 +10,7 @@ from enrich.base.errors import ConfigError, Unreachable
 from enrich.codecs import JsonDecoder, NotAskedYet
 from stores.protocol import TableSpec
 from stores.rocks import RocksStore
-from tests.support.agents import PLANS, AgentLife, plans_table, produce_plans
+from tests.support.host.agents import PLANS, AgentLife, plans_table, produce_plans
 
 
 class Faulty:

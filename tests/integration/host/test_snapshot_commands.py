@@ -11,9 +11,9 @@ from enrich.host.ipc.store_paths import paths_of
 from enrich.host.reader.spawn import living_agent
 from stores.snapshots import open_snapshot
 from tests.support import commands
-from tests.support.altered_rows import alter, entries_of
 from tests.support.commands import lines
-from tests.support.ending import stop_agent_of
+from tests.support.host.altered_rows import alter, entries_of
+from tests.support.host.ending import stop_agent_of
 from tests.support.waiting import wait_until
 
 

@@ -7,8 +7,8 @@ from confluent_kafka.cimpl import NewPartitions
 
 from enrich.kafka import new_admin_client
 from stores.table import Status
-from tests.support.agents import AgentLife, ShiftedClock, plans_table, produce_plans
-from tests.support.topics import delete_records
+from tests.support.host.agents import AgentLife, ShiftedClock, plans_table, produce_plans
+from tests.support.kafka.topics import delete_records
 from tests.support.waiting import wait_until
 
 COMPACTED = {"cleanup_policy": "compact"}

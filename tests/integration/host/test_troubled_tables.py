@@ -21,7 +21,7 @@ from stores.clock import SystemClock
 from tests.contract.codecs.decoders import framed
 from tests.property.codecs.avro_values import written
 from tests.support.commands import enrich, lines
-from tests.support.ending import kill_agent_of
+from tests.support.host.ending import kill_agent_of
 from tests.support.waiting import wait_until
 
 SCHEMA = {"type": "record", "name": "R", "fields": [{"name": "plan", "type": "string"}]}
@@ -100,7 +100,7 @@ class Host:
 
     def start(self):
         start = {"lock": str(self.paths.lock), "pipeline": to_wire(self.pipeline), "linger_s": 600}
-        command = [sys.executable, "-m", "tests.support.troubled_agent", str(self.faults)]
+        command = [sys.executable, "-m", "tests.support.host.troubled_agent", str(self.faults)]
         self.agent = subprocess.Popen(
             command, stdin=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
         )

@@ -5,7 +5,7 @@ import pytest
 from enrich.base.errors import BadRecord, ConfigError, Unreachable
 from enrich.kafka import DeliveringProducer
 from enrich.kafka.clients.errors import ClientOver
-from tests.support.fatal import make_fatal
+from tests.support.kafka.fatal import make_fatal
 
 
 def test_what_flush_has_returned_for_is_in_the_topic_exactly(cluster, topic):

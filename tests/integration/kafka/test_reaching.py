@@ -10,8 +10,8 @@ from enrich.config import load
 from enrich.kafka import Topics, new_admin_client, trouble_with
 from enrich.kafka.clients import reaching
 from tests.support.commands import enrich, enrich_process
-from tests.support.ending import stop_agent_of
-from tests.support.renaming_link import RenamingLink
+from tests.support.host.ending import stop_agent_of
+from tests.support.links.renaming_link import RenamingLink
 from tests.support.seed import variants
 from tests.support.waiting import wait_until
 

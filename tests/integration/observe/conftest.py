@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from enrich.dev.stack import Addresses
-from tests.support.observing import World
+from tests.support.observe.observing import World
 
 _NUMBERS = iter(range(10**6))
 

@@ -12,9 +12,9 @@ from enrich.tally import Tally
 from enrich.tally.origins import Read
 from enrich.verdict import minute_text
 from tests.support.commands import Done, enrich_process, lines
-from tests.support.observing import World, observing
-from tests.support.quick_jvm import quick_jvm
-from tests.support.topics import delete_records
+from tests.support.kafka.topics import delete_records
+from tests.support.observe.observing import World, observing
+from tests.support.spark.quick_jvm import quick_jvm
 from tests.support.waiting import GUARD_S
 
 NewWorld = Callable[..., World]

@@ -14,7 +14,7 @@ from observe_service.alarms.board import Action, Alarm
 from observe_service.clock import Clock, own_ms
 from observe_service.observer import Observer
 from observe_service.watching.verdict_log import Written
-from tests.support.observing import World
+from tests.support.observe.observing import World
 from tests.support.waiting import wait_until
 
 

@@ -13,8 +13,8 @@ from enrich.tally import Lags, Origins, Report, Tally, encoded, key_of
 from enrich.tally.origins import Read
 from enrich.verdict import State, Up
 from tests.support.commands import enrich, lines
-from tests.support.observing import World, observing
-from tests.support.scripted_endpoint import ScriptedEndpoint, answers
+from tests.support.observe.observing import World, observing
+from tests.support.servers.scripted_endpoint import ScriptedEndpoint, answers
 from tests.support.waiting import GUARD_S, wait_until
 
 NewWorld = Callable[..., World]

@@ -10,8 +10,8 @@ from enrich.dev.servers.ports import choose
 from enrich.dev.stack import Addresses
 from enrich.kafka import Topics, new_admin_client
 from tests.support.commands import enrich, lines
-from tests.support.expel import Endpoint
-from tests.support.ingesting import running
+from tests.support.edge.expel import Endpoint
+from tests.support.edge.ingesting import running
 
 
 def test_a_chain_is_rated_and_the_rating_is_kept(stack: Addresses, tmp_path: Path) -> None:

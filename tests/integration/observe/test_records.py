@@ -10,7 +10,7 @@ from enrich.kafka import Topics, new_admin_client
 from enrich.kafka.writing.transactions import TransactionalProducer
 from enrich.tally.origins import Range
 from observe_service.watching.records import Records
-from tests.support.topics import delete_records
+from tests.support.kafka.topics import delete_records
 
 _NUMBERS = iter(range(10**6))
 

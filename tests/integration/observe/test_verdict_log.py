@@ -17,7 +17,7 @@ from observe_service.alarms.board import Alarm
 from observe_service.clock import Clock
 from observe_service.verdicts.observation import Checkpoint
 from observe_service.watching.verdict_log import VerdictLog
-from tests.support.fatal import make_fatal
+from tests.support.kafka.fatal import make_fatal
 from tests.support.waiting import wait_until
 
 

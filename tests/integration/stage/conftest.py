@@ -3,8 +3,8 @@ import signal
 import pytest
 
 from enrich.stage.spark.session import stage_session
-from tests.support.quick_jvm import quick_jvm
-from tests.support.stages import SLOW_POLLING, StageWorld
+from tests.support.spark.quick_jvm import quick_jvm
+from tests.support.stage.world import SLOW_POLLING, StageWorld
 
 
 @pytest.fixture(scope="session")

@@ -10,8 +10,8 @@ import psycopg
 from enrich.config import load
 from stores.external.postgres.log.slots import Slots
 from tests.support.commands import enrich, enrich_process
-from tests.support.ending import stop_agent_of
-from tests.support.topics import Cluster
+from tests.support.host.ending import stop_agent_of
+from tests.support.kafka.topics import Cluster
 from tests.support.waiting import wait_until
 
 PAGE = Path(__file__).parents[3] / "docs" / "cdc.md"

@@ -9,7 +9,7 @@ from pathlib import Path
 from enrich.config import load
 from enrich.kafka.records import headers_of
 from tests.support.commands import enrich, enrich_process
-from tests.support.ending import stop_agent_of
+from tests.support.host.ending import stop_agent_of
 from tests.support.waiting import wait_until
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "plays.yaml"

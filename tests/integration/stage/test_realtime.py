@@ -24,10 +24,10 @@ from enrich.stage.realtime.progress import MARK
 from enrich.stage.run import preload as preloading
 from enrich.stage.run import slots, stage_run
 from tests.support.processes import kill, python_workers
-from tests.support.rows_by_key import rows_by_key
 from tests.support.seed import random_source, rounds
-from tests.support.stage_runs import LOOKUP, Run, running
-from tests.support.stages import Load, running_stage
+from tests.support.servers.rows_by_key import rows_by_key
+from tests.support.stage.runs import LOOKUP, Run, running
+from tests.support.stage.world import Load, running_stage
 from tests.support.waiting import GUARD_S, wait_until, when_reachable
 
 

@@ -16,8 +16,8 @@ from enrich.stage.progress.pinning import PinBook, TableEnds
 from enrich.stage.task.failures import from_report
 from enrich.stage.task.freshness import freshness_rules
 from enrich.stage.task.pin import Pin, PinnedTable
-from tests.support.stage_frames import source_of
-from tests.support.stage_runs import LOOKUP, Run, running
+from tests.support.stage.frames import source_of
+from tests.support.stage.runs import LOOKUP, Run, running
 from tests.support.waiting import wait_until
 
 NEVER_COMPACTED = {"min_compaction_lag_ms": str(86_400_000)}

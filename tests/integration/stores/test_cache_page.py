@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from stores.cache import ABSENT
-from tests.support.redis_server import redis_server
+from tests.support.servers.redis_server import redis_server
 from tests.support.waiting import wait_until
 
 PAGE = Path(__file__).parents[3] / "docs" / "cache.md"

@@ -13,7 +13,7 @@ from enrich.dev import Addresses
 from stores.errors import Unreachable
 from stores.external.postgres.log.catalog import Catalog
 from stores.external.postgres.log.slots import Slots
-from tests.support.link import Link, Passing
+from tests.support.links.link import Link, Passing
 
 
 class Hanging(Passing):

@@ -6,8 +6,8 @@ import pytest
 
 from enrich.base.errors import ConfigError, Retryable, Unreachable
 from stores.external.redis.reading import RedisReader
-from tests.support.redis_server import redis_server
 from tests.support.seed import rounds
+from tests.support.servers.redis_server import redis_server
 
 MANY = 5_000
 

@@ -8,10 +8,10 @@ import pytest
 
 from enrich.dev import Addresses, temporary_stack
 from tests.integration.codecs.test_registry import register
-from tests.support.round_trip import SCHEMA, RoundTrip
 from tests.support.seed import random_source
-from tests.support.sources import SourceWorld, repeats
-from tests.support.sync import SyncWorld, running
+from tests.support.sync.round_trip import SCHEMA, RoundTrip
+from tests.support.sync.service import SyncWorld, running
+from tests.support.sync.sources import SourceWorld, repeats
 from tests.support.waiting import wait_until
 
 

@@ -15,8 +15,8 @@ from sync_service.reconcile import Reconciliation, route
 from sync_service.writeback.generation import Generation
 from sync_service.writeback.plan import plans_of
 from sync_service.writeback.route import Clients
-from tests.support.sync import SyncWorld, running
-from tests.support.topics import delete_records
+from tests.support.kafka.topics import delete_records
+from tests.support.sync.service import SyncWorld, running
 from tests.support.waiting import wait_until
 
 

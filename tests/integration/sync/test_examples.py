@@ -10,8 +10,8 @@ import redis
 
 from enrich.config import load, load_text
 from enrich.dev import Addresses, temporary_stack
-from tests.support.sync import running
-from tests.support.topics import Cluster
+from tests.support.kafka.topics import Cluster
+from tests.support.sync.service import running
 from tests.support.waiting import wait_until
 
 EXAMPLES = Path(__file__).parents[3] / "examples"

@@ -10,9 +10,9 @@ from confluent_kafka import Producer
 
 from enrich.dev import Addresses
 from enrich.kafka.writing import delivering, transactions
-from tests.support.fatal import make_fatal
-from tests.support.sources import SourceWorld
-from tests.support.sync import SyncWorld, running
+from tests.support.kafka.fatal import make_fatal
+from tests.support.sync.service import SyncWorld, running
+from tests.support.sync.sources import SourceWorld
 from tests.support.waiting import wait_until
 
 Made = Callable[[Any], list[Producer]]

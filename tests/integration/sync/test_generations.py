@@ -8,7 +8,7 @@ from enrich.config import load_text
 from sync_service.reconcile import Reconciliation
 from sync_service.writeback.plan import plans_of
 from sync_service.writeback.route import Clients
-from tests.support.sync import SyncWorld, running
+from tests.support.sync.service import SyncWorld, running
 from tests.support.waiting import wait_until
 
 ROWS = 10

@@ -12,7 +12,7 @@ from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, Config
 
 from enrich.config import load_text
 from enrich.kafka import new_admin_client
-from tests.support.sync import SyncWorld, running
+from tests.support.sync.service import SyncWorld, running
 from tests.support.waiting import wait_until
 
 

@@ -8,7 +8,7 @@ from enrich.base.errors import ConfigError
 from enrich.config import Pipeline
 from enrich.service.routes import RouteState
 from sync_service.writeback.command import control
-from tests.support.sync import Running, SyncWorld, running
+from tests.support.sync.service import Running, SyncWorld, running
 from tests.support.waiting import wait_until
 
 

@@ -10,7 +10,7 @@ from sync_service.reconcile import Reconciliation
 from sync_service.writeback.plan import plans_of
 from sync_service.writeback.route import Clients
 from tests.contract.external.places import rows
-from tests.support.sync import SyncWorld, running
+from tests.support.sync.service import SyncWorld, running
 from tests.support.waiting import wait_until
 
 

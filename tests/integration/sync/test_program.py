@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.support.sync import Program, SyncWorld, program
+from tests.support.sync.service import Program, SyncWorld, program
 from tests.support.waiting import wait_until
 
 

@@ -14,7 +14,7 @@ from sync_service.reconcile.settling import Settling
 from sync_service.writeback.plan import plans_of
 from sync_service.writeback.route import Clients
 from tests.support.seed import random_source
-from tests.support.sync import SyncWorld, running, while_doing
+from tests.support.sync.service import SyncWorld, running, while_doing
 from tests.support.waiting import wait_until
 
 ROWS = 300

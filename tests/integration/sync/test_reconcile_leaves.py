@@ -10,8 +10,8 @@ from enrich.kafka import DeliveringProducer
 from sync_service.reconcile import Reconciliation, Report
 from sync_service.writeback.plan import plans_of
 from sync_service.writeback.route import Clients
-from tests.support.sync import SyncWorld, running
-from tests.support.topics import delete_records
+from tests.support.kafka.topics import delete_records
+from tests.support.sync.service import SyncWorld, running
 from tests.support.waiting import wait_until
 
 

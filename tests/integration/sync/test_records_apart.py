@@ -3,7 +3,7 @@
 import json
 
 from enrich.config import load_text
-from tests.support.sync import SyncWorld, running
+from tests.support.sync.service import SyncWorld, running
 from tests.support.waiting import wait_until
 
 

@@ -11,7 +11,7 @@ from enrich.kafka import DeliveringProducer
 from sync_service.reconcile import Reconciliation, Report
 from sync_service.writeback.plan import plans_of
 from sync_service.writeback.route import Clients
-from tests.support.sync import Running, SyncWorld, running
+from tests.support.sync.service import Running, SyncWorld, running
 from tests.support.waiting import wait_until
 
 Row = dict[str, Any] | None

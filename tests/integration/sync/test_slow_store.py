@@ -3,7 +3,7 @@
 import psycopg
 import pytest
 
-from tests.support.sync import SyncWorld, running
+from tests.support.sync.service import SyncWorld, running
 from tests.support.waiting import wait_until
 
 

@@ -15,7 +15,7 @@ from enrich.service.routes import RouteKind, RouteState, RouteStatus
 from enrich.service.service import Service
 from enrich.service.status import Program, serve_status
 from sync_service.writeback import route
-from tests.support.sync import SyncWorld, running
+from tests.support.sync.service import SyncWorld, running
 from tests.support.waiting import wait_until
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from stores.external import RedisStore
-from tests.support.sync import SyncWorld, running
+from tests.support.sync.service import SyncWorld, running
 from tests.support.waiting import wait_until
 
 

@@ -13,7 +13,7 @@ import pytest
 from enrich.base.errors import ConfigError, Unreachable
 from enrich.config import load_text
 from stores.external import RedisAddress, RedisLocation, RedisStore
-from tests.support.sync import SyncWorld, running
+from tests.support.sync.service import SyncWorld, running
 from tests.support.waiting import wait_until
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from tests.support.lanes import LaneModel, lane_plan, run_jumping
+from tests.support.edge.lanes import LaneModel, lane_plan, run_jumping
 from tests.support.seed import SEED, rounds
 
 KEYS, EVENTS = 6, 120

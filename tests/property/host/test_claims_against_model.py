@@ -26,8 +26,8 @@ from stores.rocks.read.view import RocksTable
 from stores.snapshots import Snapshot
 from stores.table import TIMESTAMP, Status
 from tests.property.stores.model import Model
-from tests.support.agents import plans_table
-from tests.support.model_topic import (
+from tests.support.host.agents import plans_table
+from tests.support.kafka.model_topic import (
     CLOCKS_ARE_CLOSE_MS,
     AtOnce,
     Made,

@@ -14,9 +14,9 @@ from stores.protocol import TableSpec
 from stores.rocks import RocksReader, RocksStore
 from stores.table import RowVersion
 from tests.support.clock import ManualClock
-from tests.support.directories import fast_directory
-from tests.support.listed_source import ListedSource
+from tests.support.host.listed_source import ListedSource
 from tests.support.seed import rounds
+from tests.support.stores.directories import fast_directory
 
 COLUMNS = pa.schema([("n", pa.int32())])
 SPEC = TableSpec(COLUMNS, JsonDecoder(COLUMNS))

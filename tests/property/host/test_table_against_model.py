@@ -27,10 +27,10 @@ from enrich.host.reader.spawn import stop_agent
 from enrich.host.reader.views import FreshView
 from enrich.kafka import new_producer
 from stores.clock import SystemClock
-from tests.support.ending import stop_agent_of
+from tests.support.host.ending import stop_agent_of
+from tests.support.kafka.topics import Cluster
 from tests.support.processes import kill
 from tests.support.seed import rounds
-from tests.support.topics import Cluster
 from tests.support.waiting import wait_until
 
 STEPS = rounds(150, 5_000)

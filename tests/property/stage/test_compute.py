@@ -11,10 +11,10 @@ from enrich.stage.compute import NotCompiled
 from enrich.stage.compute.kernels import KERNELS
 from enrich.stage.compute.kernels.text import TEXT
 from enrich.stage.compute.nodes import Call
-from tests.support.odd_columns import odd_rows
-from tests.support.random_expressions import Expressions
 from tests.support.seed import random_source, rounds
-from tests.support.spark_answers import SparkAnswers
+from tests.support.spark.answers import SparkAnswers
+from tests.support.spark.odd_columns import odd_rows
+from tests.support.spark.random_expressions import Expressions
 
 EXPRESSIONS, ROWS = rounds(40, 100), rounds(200, 400)
 

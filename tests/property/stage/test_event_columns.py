@@ -14,8 +14,8 @@ from enrich.stage.events.one_by_one import OneByOne
 from enrich.stage.events.splicing import spliced
 from enrich.stage.events.text import json_text, members_text
 from tests.property.codecs.json_values import KINDS, documents
-from tests.support.stage_events import BAD_EVENTS, GOOD_SHAPES
-from tests.support.stage_oracle import parsed
+from tests.support.stage.events import BAD_EVENTS, GOOD_SHAPES
+from tests.support.stage.oracle import parsed
 
 FIELDS = pa.schema([("c", pa.string()), ("user_id", pa.string()), ("d", pa.int64()), ("x", pa.int8())])
 OTHERS = b'{"c":"a","d":1}'

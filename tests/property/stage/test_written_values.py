@@ -8,8 +8,8 @@ import pytest
 from enrich.codecs import JsonDecoder
 from enrich.stage.events.fields import EventFields
 from enrich.stage.events.text import can_write, json_text, name_text, object_of
-from tests.support.column_values import FLOATS, OTHERS, random_type, random_values
 from tests.support.seed import random_source, rounds
+from tests.support.stores.column_values import FLOATS, OTHERS, random_type, random_values
 
 ROWS = 300
 

@@ -13,7 +13,7 @@ from stores.table import TIMESTAMP, HistoryFloor, RowVersion, Status, row_versio
 from tests.contract.stores.store_under_test import find, table
 from tests.property.stores.model import Model
 from tests.support.clock import ManualClock
-from tests.support.directories import fast_directory
+from tests.support.stores.directories import fast_directory
 
 KEYS = ["a", "a\0", "", "b"]
 TIMES = st.integers(-1, 6)

@@ -12,7 +12,7 @@ from stores.rocks.write.columns import Columns
 from stores.rocks.write.fold import Folding
 from stores.table import RowVersion, row_versions
 from tests.contract.stores.store_under_test import table
-from tests.support.directories import fast_directory
+from tests.support.stores.directories import fast_directory
 
 KEYS = [b"a", b"b", b"c\0d", b"c", b"", b"d", b"e", b"f"]
 NOW = 1_000

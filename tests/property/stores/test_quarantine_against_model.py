@@ -11,8 +11,8 @@ from stores.rocks import RocksReader, RocksStore, Room
 from stores.table import RowVersion, row_versions
 from tests.contract.stores.store_under_test import table
 from tests.support.clock import ManualClock
-from tests.support.directories import fast_directory
-from tests.support.records import raw_record
+from tests.support.stores.directories import fast_directory
+from tests.support.stores.records import raw_record
 
 SPECS = {"t": table()}
 WRONG = "plan: expected text, got a whole number"

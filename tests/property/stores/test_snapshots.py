@@ -13,8 +13,8 @@ from stores.snapshots import Origin, export_table, open_snapshot
 from stores.table import TIMESTAMP, HistoryFloor, RowVersion, row_versions
 from tests.contract.stores.store_under_test import find, table
 from tests.support.clock import ManualClock
-from tests.support.directories import fast_directory
 from tests.support.seed import rounds
+from tests.support.stores.directories import fast_directory
 
 KEYS = ["a", "a\0", "a\0\xff", "", "b"]
 TIMES = st.integers(-1, 6)

@@ -13,7 +13,7 @@ from tests.contract.stores.engines import ENGINES
 from tests.contract.stores.store_under_test import StoreUnderTest, table
 from tests.property.stores.model import Model
 from tests.support.clock import ManualClock
-from tests.support.directories import fast_directory
+from tests.support.stores.directories import fast_directory
 
 KEPT_MS = 10
 KEYS = ["a", "b", "c", ""]

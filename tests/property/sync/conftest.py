@@ -4,7 +4,7 @@ from contextlib import ExitStack
 import pytest
 
 from enrich.dev import Addresses
-from tests.support.sync import SyncWorld
+from tests.support.sync.service import SyncWorld
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from enrich.dev import Addresses
-from tests.support.round_trip import FORMATS, RoundTrip
 from tests.support.seed import random_source, rounds
-from tests.support.sources import SourceWorld, repeats
-from tests.support.sync import SyncWorld, running
+from tests.support.sync.round_trip import FORMATS, RoundTrip
+from tests.support.sync.service import SyncWorld, running
+from tests.support.sync.sources import SourceWorld, repeats
 
 _ROUNDS = 4
 

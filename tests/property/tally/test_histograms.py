@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from enrich.tally import Histogram, Lags
 from enrich.tally.encoding import lags_from_bytes, lags_to_bytes
 from enrich.tally.histogram import BUCKETS, MOST_MS, RELATIVE_ERROR, bounds
-from tests.support.tallies import durations, histograms
+from tests.support.observe.tallies import durations, histograms
 
 times = st.lists(st.tuples(st.integers(-200_000, 200_000), st.integers(0, 10**6), st.booleans()), max_size=30)
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from enrich.tally import Origins
 from enrich.tally.origins import text
-from tests.support.tallies import origins_of, triples
+from tests.support.observe.tallies import origins_of, triples
 
 
 def plain(origins: Origins) -> set[tuple[tuple[str, int], int]]:

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from enrich.base.errors import BadRecord
 from enrich.tally import Merged, Node, NodeKind, Origins, Report, Tally, decoded, encoded
 from enrich.tally.wire import Written
+from tests.support.observe.tallies import reports
 from tests.support.seed import rounds
-from tests.support.tallies import reports
 
 NODE = Node("plays", NodeKind.expel, "acme")
 

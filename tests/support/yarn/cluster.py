@@ -11,7 +11,7 @@ import pyspark
 
 from enrich.dev.servers.java import find_java
 from tests.support.class_archive import QUICK
-from tests.support.standalone import environment, jvms_of
+from tests.support.spark.standalone import environment, jvms_of
 from tests.support.waiting import wait_until
 from tests.support.yarn.archives import archives
 

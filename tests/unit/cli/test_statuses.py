@@ -5,7 +5,7 @@ import pytest
 from enrich.base.errors import ConfigError
 from enrich.cli.services.statuses import loaded_with
 from tests.support.commands import enrich, lines
-from tests.support.scripted_endpoint import ScriptedEndpoint, answers
+from tests.support.servers.scripted_endpoint import ScriptedEndpoint, answers
 from tests.unit.config.helpers import HEAD
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from enrich.base.errors import Retryable, Unreachable
 from enrich.endpoints.pages import Known, Next, PagesReader, Paging, Request
-from tests.support.scripted_endpoint import (
+from tests.support.servers.scripted_endpoint import (
     PEM,
     ScriptedEndpoint,
     Talk,

@@ -15,7 +15,7 @@ from enrich.host.reader.views import OnDemandView
 from stores.clock import SystemClock
 from stores.protocol import TableSpec, TableUpdate
 from stores.table import RowVersion, row_versions
-from tests.support.memory_store import MemoryStore
+from tests.support.stores.memory_store import MemoryStore
 from tests.support.waiting import wait_until
 
 HOUR_MS = 3_600_000

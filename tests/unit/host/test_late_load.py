@@ -11,8 +11,8 @@ from enrich.kafka import TopicSettings
 from stores.rocks import RocksStore
 from stores.rocks.read.view import RocksTable
 from stores.table import Status
-from tests.support.agents import plans_table
-from tests.support.model_topic import AtOnce, ModelSource, ModelTailer, ModelTopic, World, answer_of
+from tests.support.host.agents import plans_table
+from tests.support.kafka.model_topic import AtOnce, ModelSource, ModelTailer, ModelTopic, World, answer_of
 
 HOUR = 3_600_000
 LISTENER = Listener(lambda _: None, lambda _: None, lambda: False)

@@ -8,8 +8,8 @@ from enrich.base.errors import Retryable
 from enrich.host.load.loading import Listener, Order, load_from
 from enrich.kafka import TopicSettings
 from stores.rocks import RocksStore
-from tests.support.agents import plans_table
-from tests.support.model_topic import ModelSource, ModelTopic, World, answer_of
+from tests.support.host.agents import plans_table
+from tests.support.kafka.model_topic import ModelSource, ModelTopic, World, answer_of
 
 MINUTE, HOUR = 60_000, 3_600_000
 LISTENER = Listener(lambda _: None, lambda _: None, lambda: False)

@@ -16,7 +16,7 @@ from stores.protocol import KeyKind, TableSpec
 from stores.snapshots import Manifest, Snapshot
 from stores.snapshots.manifest import Partition
 from stores.table import HistoryFloor, Seq
-from tests.support.snapshots import make_snapshot
+from tests.support.stores.snapshots import make_snapshot
 
 NOW = 1_700_000_000_000
 HOUR = 3_600_000

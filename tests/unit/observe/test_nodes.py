@@ -11,7 +11,7 @@ import pytest
 from observe_service.alarms.causes import of_statuses
 from observe_service.watching import nodes
 from observe_service.watching.nodes import Asked, NodesWatch
-from tests.support.scripted_endpoint import ScriptedEndpoint, answers
+from tests.support.servers.scripted_endpoint import ScriptedEndpoint, answers
 from tests.support.waiting import wait_until
 
 

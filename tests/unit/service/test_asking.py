@@ -8,7 +8,14 @@ from urllib.parse import urlsplit
 import pytest
 
 from enrich.service.asking import status_at
-from tests.support.scripted_endpoint import ScriptedEndpoint, answers, closes, sends, sends_endlessly, sends_slowly
+from tests.support.servers.scripted_endpoint import (
+    ScriptedEndpoint,
+    answers,
+    closes,
+    sends,
+    sends_endlessly,
+    sends_slowly,
+)
 
 _HEAD = b"HTTP/1.1 200 OK\r\n\r\n"
 _OTHERS: Sequence[tuple[Any, str]] = [

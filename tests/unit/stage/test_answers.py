@@ -19,7 +19,7 @@ from stores.clock import SystemClock
 from stores.freshness import MarkStale
 from stores.protocol import TableSpec, TableUpdate
 from stores.table import RowVersion, Status, row_versions
-from tests.support.memory_store import MemoryStore
+from tests.support.stores.memory_store import MemoryStore
 
 COLUMNS = parse_columns("plan string")
 BOUND_MS = 60_000

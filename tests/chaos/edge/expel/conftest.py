@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from tests.chaos.edge.expel.instances import PARTITIONS, Arrivals, Instances
-from tests.support.expel import ExpelWorld
-from tests.support.sinks import RunningSink, running_sink
-from tests.support.topics import Cluster
+from tests.support.edge.expel import ExpelWorld
+from tests.support.edge.sinks import RunningSink, running_sink
+from tests.support.kafka.topics import Cluster
 
 
 @pytest.fixture

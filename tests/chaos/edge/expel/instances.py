@@ -10,9 +10,9 @@ from typing import Any
 
 from enrich.dev.sink.seen import parse_origins
 from enrich.kafka import DeliveringProducer
-from tests.support.expel import ExpelProcess, ExpelWorld
-from tests.support.retries import RetrierProcess
-from tests.support.sinks import RunningSink
+from tests.support.edge.expel import ExpelProcess, ExpelWorld
+from tests.support.edge.retries import RetrierProcess
+from tests.support.edge.sinks import RunningSink
 from tests.support.waiting import wait_until
 
 PARTITIONS = 4

@@ -11,11 +11,11 @@ import pytest
 
 from enrich.kafka import DeliveringProducer
 from tests.support.beside import beside
-from tests.support.expel import Endpoint, ExpelProcess, ExpelWorld
+from tests.support.edge.expel import Endpoint, ExpelProcess, ExpelWorld
+from tests.support.edge.retries import RetrierProcess
+from tests.support.kafka.topics import Cluster
 from tests.support.processes import kill
-from tests.support.retries import RetrierProcess
 from tests.support.seed import SOAK, in_turn, random_source, rounds
-from tests.support.topics import Cluster
 from tests.support.waiting import wait_until
 
 PARTITIONS = 8

@@ -1,10 +1,10 @@
 """Instances killed, frozen, started and stopped under load, and an endpoint that goes away: no event is lost."""
 
 from tests.chaos.edge.expel.instances import PARTITIONS, Arrivals, Instances, at_work, load
-from tests.support.expel import ExpelWorld
+from tests.support.edge.expel import ExpelWorld
+from tests.support.edge.sinks import RunningSink
 from tests.support.processes import frozen, kill
 from tests.support.seed import in_turn, rounds
-from tests.support.sinks import RunningSink
 from tests.support.waiting import wait_until
 
 PER_KILL = 3 * 8 * 20

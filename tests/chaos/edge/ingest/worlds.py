@@ -11,9 +11,9 @@ from enrich.dev import Stack
 from enrich.dev.servers.ports import choose
 from tests.chaos.edge.ingest.judgement import late_ones, needless_copies
 from tests.chaos.edge.ingest.senders import Senders
-from tests.support.ingesting import Ingest, started, write_config
+from tests.support.edge.ingesting import Ingest, started, write_config
+from tests.support.kafka.topics import Cluster
 from tests.support.processes import kill
-from tests.support.topics import Cluster
 
 
 @dataclass(frozen=True)

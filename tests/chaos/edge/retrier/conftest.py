@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.retries import RetrierProcess, RetryWorld, Start
-from tests.support.topics import Cluster
+from tests.support.edge.retries import RetrierProcess, RetryWorld, Start
+from tests.support.kafka.topics import Cluster
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from enrich.kafka import DeliveringProducer
 from enrich.kafka.retries import retry_headers
 from tests.support.beside import beside
+from tests.support.edge.retries import RetrierProcess, RetryWorld, Start, event_headers
 from tests.support.processes import frozen, kill
-from tests.support.retries import RetrierProcess, RetryWorld, Start, event_headers
 from tests.support.seed import in_turn, random_source, rounds
 from tests.support.waiting import wait_until
 

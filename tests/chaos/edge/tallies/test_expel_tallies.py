@@ -13,11 +13,11 @@ from enrich.kafka.records import headers_of
 from enrich.tally import Node, NodeKind, minute_of
 from tests.chaos.edge.expel.instances import Instances
 from tests.support.beside import beside
-from tests.support.expel import Endpoint, ExpelProcess, ExpelWorld
+from tests.support.edge.expel import Endpoint, ExpelProcess, ExpelWorld
+from tests.support.kafka.topics import Cluster
+from tests.support.observe.told import Place, below, places, told, told_by
 from tests.support.processes import kill
 from tests.support.seed import random_source, rounds
-from tests.support.told import Place, below, places, told, told_by
-from tests.support.topics import Cluster
 from tests.support.waiting import wait_until
 
 PARTITIONS = 4

@@ -13,12 +13,12 @@ import pytest
 from enrich.dev.servers.ports import choose
 from enrich.tally import Node, NodeKind, minute_of
 from tests.chaos.edge.ingest.senders import Senders
-from tests.support.expel import Endpoint, ExpelProcess, ExpelWorld, origins_in
-from tests.support.ingesting import started
+from tests.support.edge.expel import Endpoint, ExpelProcess, ExpelWorld, origins_in
+from tests.support.edge.ingesting import started
+from tests.support.kafka.topics import Cluster
+from tests.support.observe.told import Place, places, told
 from tests.support.processes import kill
 from tests.support.seed import rounds
-from tests.support.told import Place, places, told
-from tests.support.topics import Cluster
 from tests.support.waiting import wait_until
 
 

@@ -12,9 +12,9 @@ import pytest
 import enrich.dev.servers.postgres
 import enrich.dev.servers.redis
 from enrich.dev import Addresses, Stack
-from tests.support.sync import SyncWorld
-from tests.support.topics import Cluster
-from tests.support.two_hosts import BROKER, DATABASES, Client, two_hosts
+from tests.support.kafka.topics import Cluster
+from tests.support.links.two_hosts import BROKER, DATABASES, Client, two_hosts
+from tests.support.sync.service import SyncWorld
 
 if "ENRICH_TEST_INSIDE" not in os.environ:
     collect_ignore_glob = ["test_*.py"]

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from tests.support.stages import Load, StageWorld, running_stage
-from tests.support.topics import Cluster
-from tests.support.two_hosts import BROKER, Client, silent
+from tests.support.kafka.topics import Cluster
+from tests.support.links.two_hosts import BROKER, Client, silent
+from tests.support.stage.world import Load, StageWorld, running_stage
 
 LOOKUP = {"table": "users", "key": "user_id", "as": "user", "on_miss": "dlq"}
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.sync import SyncWorld
-from tests.support.two_hosts import BROKER, DATABASES, Client, silent
+from tests.support.links.two_hosts import BROKER, DATABASES, Client, silent
+from tests.support.sync.service import SyncWorld
 from tests.support.waiting import wait_until
 
 ROWS = 500

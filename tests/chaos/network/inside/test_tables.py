@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.topics import Cluster
-from tests.support.two_hosts import BROKER, Client, silent
+from tests.support.kafka.topics import Cluster
+from tests.support.links.two_hosts import BROKER, Client, silent
 from tests.support.waiting import wait_until
 
 

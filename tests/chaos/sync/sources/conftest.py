@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from enrich.dev import Addresses
-from tests.support.sources import SourceWorld
+from tests.support.sync.sources import SourceWorld
 
 
 @pytest.fixture

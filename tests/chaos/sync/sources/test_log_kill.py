@@ -14,11 +14,11 @@ import psycopg
 from enrich.config.sections.sync.sources import slot_name
 from stores.external.postgres.log.slots import Slots
 from tests.support.beside import beside
-from tests.support.many_tables import ManyTables, many_tables
 from tests.support.processes import kill
 from tests.support.seed import in_turn, random_source, rounds
-from tests.support.sources import SourceWorld, repeats
-from tests.support.sync import SHORT_SESSIONS
+from tests.support.sync.many_tables import ManyTables, many_tables
+from tests.support.sync.service import SHORT_SESSIONS
+from tests.support.sync.sources import SourceWorld, repeats
 from tests.support.waiting import wait_until
 
 COLUMNS = "id bigint PRIMARY KEY, plan text, body text, n int NOT NULL DEFAULT 0"

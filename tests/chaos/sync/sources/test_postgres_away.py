@@ -10,9 +10,9 @@ from enrich.service.routes import RouteState
 from stores.errors import Unreachable
 from stores.external.postgres.reading import PostgresReader
 from tests.support.processes import all_frozen
-from tests.support.servers import Servers
-from tests.support.sources import SourceWorld, has_read, repeats
-from tests.support.sync import Running
+from tests.support.servers.restarted import Servers
+from tests.support.sync.service import Running
+from tests.support.sync.sources import SourceWorld, has_read, repeats
 from tests.support.waiting import wait_until
 
 _ROWS = 600

@@ -5,8 +5,8 @@ from random import Random
 
 from tests.support.processes import kill
 from tests.support.seed import in_turn, random_source, rounds
-from tests.support.sources import SourceWorld, repeats
-from tests.support.sync import SHORT_SESSIONS
+from tests.support.sync.service import SHORT_SESSIONS
+from tests.support.sync.sources import SourceWorld, repeats
 from tests.support.waiting import wait_until
 
 

@@ -7,8 +7,8 @@ from enrich.kafka import new_admin_client
 from enrich.service.routes import RouteState
 from tests.support.processes import frozen, kill
 from tests.support.seed import in_turn, rounds
-from tests.support.sources import SourceWorld, repeats
-from tests.support.sync import SHORT_SESSIONS, Running, running
+from tests.support.sync.service import SHORT_SESSIONS, Running, running
+from tests.support.sync.sources import SourceWorld, repeats
 from tests.support.waiting import wait_until
 
 

@@ -11,9 +11,9 @@ from edge_service.retrier.plan import plans_of
 from edge_service.retrier.reading import Reading, positions
 from edge_service.retrier.waiting import Limits
 from enrich.base.errors import Retryable
-from tests.support.retries import RetryWorld, running
-from tests.support.sync import SHORT_SESSIONS
-from tests.support.topics import Cluster
+from tests.support.edge.retries import RetryWorld, running
+from tests.support.kafka.topics import Cluster
+from tests.support.sync.service import SHORT_SESSIONS
 from tests.support.waiting import wait_until
 
 MOST = Limits(1_000, 2**20)

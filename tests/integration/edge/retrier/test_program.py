@@ -4,8 +4,8 @@ from contextlib import closing
 from pathlib import Path
 
 from tests.support.commands import enrich, lines
-from tests.support.retries import RetrierProcess, RetryWorld
-from tests.support.topics import Cluster
+from tests.support.edge.retries import RetrierProcess, RetryWorld
+from tests.support.kafka.topics import Cluster
 from tests.support.waiting import wait_until
 
 

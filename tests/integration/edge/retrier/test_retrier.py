@@ -9,9 +9,9 @@ from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, Config
 from enrich.kafka import DeliveringProducer
 from enrich.kafka.records import headers_of
 from enrich.kafka.retries import retry_headers
-from tests.support.retries import RetryWorld, Running, content, event_headers, running
+from tests.support.edge.retries import RetryWorld, Running, content, event_headers, running
+from tests.support.kafka.topics import Cluster, delete_records
 from tests.support.seed import random_source
-from tests.support.topics import Cluster, delete_records
 from tests.support.waiting import wait_until
 
 AHEAD_MS = 3_000_000

@@ -2,8 +2,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.directories import fast_directory
-from tests.support.redis_server import RedisServer, redis_server
+from tests.support.servers.redis_server import RedisServer, redis_server
+from tests.support.stores.directories import fast_directory
 
 
 @pytest.fixture

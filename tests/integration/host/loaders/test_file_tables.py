@@ -10,7 +10,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 from tests.support.clock import ManualClock
-from tests.support.loader_agent import REFRESH_MS, loader_agent
+from tests.support.host.loader_agent import REFRESH_MS, loader_agent
 
 
 def section(path, *, key="[id]", columns="rps int", more=""):

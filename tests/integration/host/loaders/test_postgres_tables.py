@@ -7,7 +7,7 @@ import psycopg
 import pytest
 
 from enrich.config.messages.problems import ConfigProblems
-from tests.support.loader_agent import REFRESH_MS, LoaderAgent, loader_agent
+from tests.support.host.loader_agent import REFRESH_MS, LoaderAgent, loader_agent
 from tests.support.waiting import wait_until
 
 

@@ -10,7 +10,7 @@ from enrich.config.messages.problems import ConfigProblems
 from enrich.dev.servers.ports import is_listening
 from enrich.host.loaders import keeper as loader_keeper
 from tests.support.clock import ManualClock
-from tests.support.loader_agent import REFRESH_MS, loader_agent
+from tests.support.host.loader_agent import REFRESH_MS, loader_agent
 from tests.support.processes import frozen
 from tests.support.waiting import wait_until
 

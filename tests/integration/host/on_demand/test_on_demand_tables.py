@@ -10,10 +10,10 @@ from enrich.host.on_demand.keeper import OnDemandKeeper
 from stores.errors import Unreachable
 from stores.table import Seq
 from tests.support.clock import ManualClock
-from tests.support.directories import fast_directory
-from tests.support.loader_agent import LoaderAgent, loader_agent
-from tests.support.rows_by_key import RowsByKey, rows_by_key
+from tests.support.host.loader_agent import LoaderAgent, loader_agent
 from tests.support.seed import rounds
+from tests.support.servers.rows_by_key import RowsByKey, rows_by_key
+from tests.support.stores.directories import fast_directory
 from tests.support.waiting import wait_until
 
 DAY_MS = 86_400_000

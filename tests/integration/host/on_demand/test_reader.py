@@ -11,9 +11,9 @@ import pytest
 from enrich.config import Pipeline, load_text
 from enrich.host.reader.reading import AgentReader
 from stores.table import Status
-from tests.support.directories import fast_directory
 from tests.support.processes import kill
-from tests.support.rows_by_key import RowsByKey, rows_by_key
+from tests.support.servers.rows_by_key import RowsByKey, rows_by_key
+from tests.support.stores.directories import fast_directory
 from tests.support.waiting import wait_until
 
 PIPELINE = """

@@ -11,7 +11,7 @@ from stores.protocol import NO_NETWORK
 from stores.rocks.read.view import RocksTable
 from stores.segments.read.view import SegmentsTable
 from stores.table import TIMESTAMP, Status
-from tests.support.ending import stop_agent_of
+from tests.support.host.ending import stop_agent_of
 from tests.support.processes import kill
 from tests.support.seed import random_source, rounds
 from tests.support.waiting import wait_until

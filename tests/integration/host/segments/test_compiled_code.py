@@ -12,7 +12,7 @@ import pytest
 import stores.segments
 from enrich.host.mirror import compiled_code
 from enrich.host.mirror.compiled_code import keep_compiled_code
-from tests.support.directories import fast_directory
+from tests.support.stores.directories import fast_directory
 
 SOURCE = Path(stores.segments.__file__).parent
 PROGRAM = """

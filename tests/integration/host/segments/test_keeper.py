@@ -12,9 +12,9 @@ from stores.segments.manifest import parse_manifest, read_raw_manifest
 from stores.table import Status
 from tests.contract.stores.store_under_test import COLUMNS, find, table, version
 from tests.support.clock import ManualClock
-from tests.support.directories import fast_directory
-from tests.support.mirrored_store import MirroredStore
 from tests.support.seed import random_source, rounds
+from tests.support.stores.directories import fast_directory
+from tests.support.stores.mirrored_store import MirroredStore
 from tests.support.waiting import wait_until
 
 SPECS = {"users": table(history_ms=60_000), "events": table(), "networks": table(key=KeyKind.CIDR)}

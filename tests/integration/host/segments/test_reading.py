@@ -18,7 +18,7 @@ from stores.clock import SystemClock
 from stores.rocks.read.view import RocksTable
 from stores.segments.read.view import SegmentsTable
 from tests.contract.stores.store_under_test import version
-from tests.support.mirrored_store import MirroredStore
+from tests.support.stores.mirrored_store import MirroredStore
 
 PIPELINE = """
 name: test

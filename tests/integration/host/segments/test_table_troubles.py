@@ -6,8 +6,8 @@ import pytest
 from stores.segments.write import build
 from tests.contract.stores.store_under_test import table, version
 from tests.support.clock import ManualClock
-from tests.support.directories import fast_directory
-from tests.support.mirrored_store import MirroredStore
+from tests.support.stores.directories import fast_directory
+from tests.support.stores.mirrored_store import MirroredStore
 from tests.support.waiting import wait_until
 
 SPECS = {"broken": table(), "users": table()}

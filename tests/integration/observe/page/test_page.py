@@ -9,8 +9,8 @@ from selenium.webdriver.common.keys import Keys
 
 from enrich.dev.temporary import temporary_directory
 from enrich.tally import Lags, Tally
-from tests.support.browser import Browser, browser
-from tests.support.observing import World, observing
+from tests.support.observe.observing import World, observing
+from tests.support.servers.browser import Browser, browser
 
 NewWorld = Callable[..., World]
 

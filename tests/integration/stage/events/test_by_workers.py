@@ -13,9 +13,9 @@ from enrich.stage.plan.limits import Limits
 from enrich.stage.plan.plan import StagePlan
 from enrich.stage.realtime.pieces import columns_of
 from tests.support.seed import random_source, rounds, variants
-from tests.support.stage_events import BAD_EVENTS, GOOD_SHAPES, random_event
-from tests.support.stage_frames import _headers, source_of
-from tests.support.stages import USERS, StageWorld
+from tests.support.stage.events import BAD_EVENTS, GOOD_SHAPES, random_event
+from tests.support.stage.frames import _headers, source_of
+from tests.support.stage.world import USERS, StageWorld
 
 USER = {"table": "users", "key": "user_id", "as": "user"}
 LIMITS = Limits(sink=4_000, dlq=6_000)

@@ -9,8 +9,8 @@ from decimal import Decimal
 import fastavro
 import pytest
 
-from tests.support.stage_frames import records, seen
-from tests.support.stages import StageWorld
+from tests.support.stage.frames import records, seen
+from tests.support.stage.world import StageWorld
 
 SCHEMA = {
     "type": "record",

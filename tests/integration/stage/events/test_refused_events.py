@@ -8,7 +8,7 @@ from enrich.base.errors import BadRecord
 from enrich.kafka import new_producer
 from enrich.stage.progress.starting import From
 from tests.support.seed import variants
-from tests.support.stage_runs import Run, running
+from tests.support.stage.runs import Run, running
 from tests.support.waiting import wait_until
 
 NO_KEY = "a record without a key, and its topic is compacted"

@@ -24,11 +24,11 @@ from enrich.stage.run import job
 from enrich.stage.run.start import RunOptions
 from enrich.stage.steps.leaving.routes import MISFIT, NO_TOPIC
 from tests.integration.codecs.test_registry import register
+from tests.support.kafka.topics import Cluster
+from tests.support.links.watched_link import WatchedLink
 from tests.support.processes import kill
-from tests.support.stage_frames import VERSIONS, by_spark, records, seen
-from tests.support.stages import StageWorld
-from tests.support.topics import Cluster
-from tests.support.watched_link import WatchedLink
+from tests.support.stage.frames import VERSIONS, by_spark, records, seen
+from tests.support.stage.world import StageWorld
 
 USER = {"type": "record", "name": "User", "fields": [{"name": "plan", "type": "string"}]}
 PLAY = {"type": "record", "name": "Play", "fields": [{"name": "user_id", "type": ["null", "string"]}]}

@@ -10,9 +10,9 @@ from enrich.stage.compute import NotCompiled
 from enrich.stage.plan.expressions import Expressions
 from enrich.stage.plan.plan import StagePlan
 from tests.support.seed import random_source, rounds
-from tests.support.stage_events import BAD_EVENTS, GOOD_SHAPES, random_event
-from tests.support.stage_frames import VERSIONS, python_operators, source_of
-from tests.support.stages import StageWorld
+from tests.support.stage.events import BAD_EVENTS, GOOD_SHAPES, random_event
+from tests.support.stage.frames import VERSIONS, python_operators, source_of
+from tests.support.stage.world import StageWorld
 
 ROWS: dict[str, Any] = {
     "ann": {"plan": 'a "quoted" one\n', "n": 5, "on": True, "day": "2026-02-28", "tags": ["é", None], "at": {"x": 1}},

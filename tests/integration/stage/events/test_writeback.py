@@ -11,10 +11,10 @@ from enrich.base.errors import ConfigError, Retryable
 from enrich.stage.progress.starting import From
 from enrich.stage.task.failures import from_report
 from stores.keys import key_bytes
-from tests.support.stage_frames import records, seen, written_back
-from tests.support.stage_runs import Run, running
-from tests.support.stages import StageWorld
-from tests.support.sync import running as syncing
+from tests.support.stage.frames import records, seen, written_back
+from tests.support.stage.runs import Run, running
+from tests.support.stage.world import StageWorld
+from tests.support.sync.service import running as syncing
 from tests.support.waiting import wait_until
 
 
@@ -136,7 +136,7 @@ def test_what_cannot_work_is_refused_at_the_start_and_says_where(spark, spelling
 
 def test_a_partition_that_came_meanwhile_ends_the_stage(spark, spellings, monkeypatch):
     stage = writing_back(spellings, "grown")
-    monkeypatch.setattr("tests.support.stage_frames.VERSIONS", _versions_of_two())
+    monkeypatch.setattr("tests.support.stage.frames.VERSIONS", _versions_of_two())
     assert len(back_of(spark, spellings, stage, [{}, {}])[0]) == 2
     with pytest.raises(Exception) as raised:
         back_of(spark, spellings, stage, [{}, {}, {}])

@@ -9,8 +9,8 @@ from pyspark.sql import functions as sql
 
 from enrich.stage.events.text import json_text
 from enrich.stage.formats.json_events import json_text as by_spark
-from tests.support.column_values import FLOATS, OTHERS, random_type, random_values
 from tests.support.seed import random_source, rounds
+from tests.support.stores.column_values import FLOATS, OTHERS, random_type, random_values
 
 ROWS = 300
 _FLOATING = re.compile(r"-?\d+\.\d+(?:E-?\d+)?")

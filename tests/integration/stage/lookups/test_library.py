@@ -11,8 +11,8 @@ import pytest
 
 from enrich import enrich, failure_of
 from enrich.base.errors import BadRecord, ConfigError
-from tests.support.stage_frames import python_operators
-from tests.support.stages import StageWorld
+from tests.support.stage.frames import python_operators
+from tests.support.stage.world import StageWorld
 from tests.support.waiting import GUARD_S, wait_until
 
 PAGE = Path(__file__).parents[4] / "docs" / "stages.md"

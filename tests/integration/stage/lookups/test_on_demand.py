@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from tests.support.rows_by_key import rows_by_key
-from tests.support.stage_frames import records, seen
-from tests.support.stages import StageWorld
+from tests.support.servers.rows_by_key import rows_by_key
+from tests.support.stage.frames import records, seen
+from tests.support.stage.world import StageWorld
 from tests.support.waiting import wait_until
 
 USER = {"table": "accounts", "key": "user_id", "as": "account"}

@@ -9,10 +9,10 @@ import pytest
 from enrich.base.errors import BadRecord
 from enrich.stage.task.failures import from_report
 from tests.support.seed import random_source, rounds, variants
-from tests.support.stage_events import BAD_EVENTS, GOOD_SHAPES, random_event
-from tests.support.stage_frames import VERSIONS, origin_of, python_operators, records, seen, written_back
-from tests.support.stage_oracle import Rows, expected
-from tests.support.stages import USERS, StageWorld
+from tests.support.stage.events import BAD_EVENTS, GOOD_SHAPES, random_event
+from tests.support.stage.frames import VERSIONS, origin_of, python_operators, records, seen, written_back
+from tests.support.stage.oracle import Rows, expected
+from tests.support.stage.world import USERS, StageWorld
 
 DEVICES: Rows = {"ann": {"os": "linux"}, "ünï": {"os": None}, "5": {"os": "five"}, "x" * 300: {"os": "long"}}
 TABLES: dict[str, Rows] = {"users": USERS, "devices": DEVICES}

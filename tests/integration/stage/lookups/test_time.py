@@ -15,8 +15,8 @@ from enrich.stage.plan.plan import StagePlan
 from enrich.stage.task.failures import ReportedFailure, from_report
 from enrich.stage.worker.answers import Questions
 from enrich.stage.worker.task import TaskAnswers
-from tests.support.stage_frames import records, seen
-from tests.support.stages import StageWorld
+from tests.support.stage.frames import records, seen
+from tests.support.stage.world import StageWorld
 from tests.support.waiting import wait_until
 
 USER = {"table": "users", "key": "user_id", "as": "user"}

@@ -9,8 +9,8 @@ import pytest
 
 from enrich.dev.servers.ports import choose
 from tests.support.seed import variants
-from tests.support.stage_frames import by_spark, records
-from tests.support.stages import StageWorld, running_stage
+from tests.support.stage.frames import by_spark, records
+from tests.support.stage.world import StageWorld, running_stage
 
 CANARIES = [b"canary-mail", b"canary-name", b"canary-note", b"canary-key", b"canary-head", b"canary-row", b"canary-odd"]
 EVENTS: list[dict[str, Any]] = [

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from enrich.config import load
 from tests.support.commands import enrich, enrich_process, lines
-from tests.support.ending import stop_agent_of
+from tests.support.host.ending import stop_agent_of
 from tests.support.waiting import wait_until
 
 PAGE = Path(__file__).parents[4] / "docs" / "masks.md"

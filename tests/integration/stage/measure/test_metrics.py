@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.support.stages import StageWorld, running_stage
+from tests.support.stage.world import StageWorld, running_stage
 from tests.support.waiting import wait_until
 
 DASHBOARD = Path(__file__).parents[4] / "deploy" / "grafana" / "dashboards" / "enrich.json"

@@ -9,9 +9,9 @@ from enrich.stage.plan.limits import Limits
 from enrich.stage.plan.plan import StagePlan
 from enrich.tally import Merged, Node, NodeKind, Origins, decoded, key_of
 from tests.support.seed import random_source, rounds
-from tests.support.stage_events import BAD_EVENTS, random_event
-from tests.support.stage_frames import VERSIONS, origin_of, source_of
-from tests.support.stages import USERS, StageWorld
+from tests.support.stage.events import BAD_EVENTS, random_event
+from tests.support.stage.frames import VERSIONS, origin_of, source_of
+from tests.support.stage.world import USERS, StageWorld
 
 USER = {"table": "users", "key": "user_id", "as": "user", "select": ["plan"]}
 

@@ -13,8 +13,8 @@ from enrich.base.errors import ConfigError
 from enrich.stage.plan.limits import Limits
 from enrich.stage.plan.plan import StagePlan
 from tests.support.seed import random_source, rounds, variants
-from tests.support.stage_frames import VERSIONS, by_spark, origin_of, python_operators, source_of
-from tests.support.stages import USERS, StageWorld
+from tests.support.stage.frames import VERSIONS, by_spark, origin_of, python_operators, source_of
+from tests.support.stage.world import USERS, StageWorld
 
 SCHEMA = (
     "user_id string, n bigint, device struct<id:string>, items array<struct<sku:string,price:decimal(9,2)>>, "

@@ -8,8 +8,8 @@ from typing import Any
 
 from enrich.base.errors import ConfigError
 from enrich.dev.servers.ports import choose
-from tests.support.stage_runs import Run, running
-from tests.support.stages import StageWorld
+from tests.support.stage.runs import Run, running
+from tests.support.stage.world import StageWorld
 from tests.support.waiting import wait_until
 
 LOOKUP = {"table": "users", "key": "user_id", "as": "user"}

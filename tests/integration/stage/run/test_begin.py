@@ -10,7 +10,7 @@ from enrich.base.errors import ConfigError, WouldLoseData
 from enrich.stage.progress.source_topics import BEGINNING
 from enrich.stage.progress.starting import From
 from enrich.stage.spark.refusals import begun_by_spark
-from tests.support.stage_runs import Run, running, until_all
+from tests.support.stage.runs import Run, running, until_all
 from tests.support.waiting import wait_until
 
 

@@ -19,8 +19,8 @@ from enrich.stage.run import draining, stage_run
 from enrich.stage.run.batches import BatchFlow
 from enrich.stage.run.draining import drain
 from tests.support.seed import rounds, variants
-from tests.support.stage_runs import LOOKUP, Run, running, until_all
-from tests.support.stages import Load
+from tests.support.stage.runs import LOOKUP, Run, running, until_all
+from tests.support.stage.world import Load
 from tests.support.waiting import wait_until
 
 REPLAYS = ["latest", "deterministic"]

@@ -10,8 +10,8 @@ from enrich.stage.plan.plan import StagePlan
 from enrich.stage.progress.starting import From
 from tests.integration.stage.events.test_writeback import read_so_far, run_until, send, synced
 from tests.support.seed import variants
-from tests.support.stage_frames import VERSIONS, source_of, written_back
-from tests.support.stages import StageWorld
+from tests.support.stage.frames import VERSIONS, source_of, written_back
+from tests.support.stage.world import StageWorld
 from tests.support.waiting import wait_until
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from enrich.stage.progress.checkpoint import STOP_MARKER
-from tests.support.quick_jvm import quick_jvm
-from tests.support.stage_runs import LOOKUP
-from tests.support.stages import running_stage
+from tests.support.spark.quick_jvm import quick_jvm
+from tests.support.stage.runs import LOOKUP
+from tests.support.stage.world import running_stage
 from tests.support.waiting import wait_until
 
 

@@ -7,9 +7,9 @@ import pytest
 
 from enrich.stage.spark.session import connector_jars
 from tests.support.commands import enrich_process
-from tests.support.quick_jvm import quick_jvm
-from tests.support.stages import running_stage
-from tests.support.standalone import PYTHON, STAGE_JOB, SUBMIT, environment
+from tests.support.spark.quick_jvm import quick_jvm
+from tests.support.spark.standalone import PYTHON, STAGE_JOB, SUBMIT, environment
+from tests.support.stage.world import running_stage
 from tests.support.waiting import GUARD_S
 
 

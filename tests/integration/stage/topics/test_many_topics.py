@@ -12,8 +12,8 @@ from enrich.kafka.records import headers_of, key_of
 from enrich.stage.progress.source_topics import NAME
 from enrich.stage.progress.starting import From
 from tests.integration.stage.measure.test_metrics import free_port, scraped
-from tests.support.stage_runs import Run, refused, run_until, running, until_all
-from tests.support.topics import delete_records
+from tests.support.kafka.topics import delete_records
+from tests.support.stage.runs import Run, refused, run_until, running, until_all
 from tests.support.waiting import wait_until
 
 SCHEMA = {"format": "json", "schema": "user_id string"}

@@ -7,9 +7,9 @@ from enrich.base.errors import WouldLoseData
 from enrich.stage.plan.plan import StagePlan
 from enrich.stage.progress.source_topics import NAME
 from enrich.stage.progress.starting import From
-from tests.support.stage_frames import source_of
-from tests.support.stage_runs import refused, run_until, running, until_all
-from tests.support.topics import delete_records
+from tests.support.kafka.topics import delete_records
+from tests.support.stage.frames import source_of
+from tests.support.stage.runs import refused, run_until, running, until_all
 from tests.support.waiting import wait_until
 
 

@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 from enrich.service.routes import RouteState
-from tests.support.sources import SourceWorld, has_read, is_held
-from tests.support.sync import SHORT_SESSIONS
+from tests.support.sync.service import SHORT_SESSIONS
+from tests.support.sync.sources import SourceWorld, has_read, is_held
 from tests.support.waiting import wait_until
 
 

@@ -8,7 +8,7 @@ from enrich.base.errors import ConfigError
 from sync_service.sources import command
 from sync_service.sources.building import directory_of
 from sync_service.sources.known.deletions import answer
-from tests.support.sources import SourceWorld, has_read, is_held, repeats
+from tests.support.sync.sources import SourceWorld, has_read, is_held, repeats
 from tests.support.waiting import wait_until
 
 

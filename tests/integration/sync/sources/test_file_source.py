@@ -9,7 +9,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 from enrich.service.routes import RouteState
-from tests.support.sources import SourceWorld, has_read, is_held, repeats
+from tests.support.sync.sources import SourceWorld, has_read, is_held, repeats
 from tests.support.waiting import wait_until
 
 

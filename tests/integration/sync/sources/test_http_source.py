@@ -8,8 +8,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from enrich.service.routes import RouteState
-from tests.support.scripted_endpoint import ScriptedEndpoint, Talk, whole
-from tests.support.sources import SourceWorld, is_held, repeats
+from tests.support.servers.scripted_endpoint import ScriptedEndpoint, Talk, whole
+from tests.support.sync.sources import SourceWorld, is_held, repeats
 from tests.support.waiting import wait_until
 
 COLUMNS = "id bigint, plan string, price decimal(20, 2)"

@@ -12,8 +12,8 @@ from enrich.kafka import new_admin_client
 from enrich.kafka.records import headers_of
 from stores.external.postgres.log.slots import Slots
 from stores.external.postgres.log.stream import lsn_number
-from tests.support.many_tables import many_tables
-from tests.support.sources import SourceWorld
+from tests.support.sync.many_tables import many_tables
+from tests.support.sync.sources import SourceWorld
 from tests.support.waiting import wait_until
 
 

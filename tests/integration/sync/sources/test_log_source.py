@@ -14,9 +14,9 @@ from enrich.kafka.writing.transactions import TransactionalProducer
 from enrich.service.routes import RouteState
 from stores.external.postgres.log.slots import Slots
 from sync_service.sources.known import catching_up
-from tests.support.postgres_standby import standby_of
 from tests.support.seed import rounds
-from tests.support.sources import SourceWorld, is_held, repeats
+from tests.support.servers.postgres_standby import standby_of
+from tests.support.sync.sources import SourceWorld, is_held, repeats
 from tests.support.waiting import GUARD_S, wait_until
 
 MIB = 1 << 20

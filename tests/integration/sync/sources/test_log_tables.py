@@ -9,9 +9,9 @@ import pytest
 from enrich.base.errors import ConfigError
 from sync_service.sources import command
 from sync_service.sources.logged import route
-from tests.support.many_tables import ManyTables, many_tables
-from tests.support.sources import SourceWorld, repeats
-from tests.support.sync import Running
+from tests.support.sync.many_tables import ManyTables, many_tables
+from tests.support.sync.service import Running
+from tests.support.sync.sources import SourceWorld, repeats
 from tests.support.waiting import wait_until
 
 

@@ -14,8 +14,8 @@ import pytest
 
 from enrich.codecs.avro.schemas.registry import Registry, RegistryAccess
 from enrich.dev import Addresses, temporary_stack
-from tests.support.many_tables import ManyTables, many_tables
-from tests.support.sources import SourceWorld
+from tests.support.sync.many_tables import ManyTables, many_tables
+from tests.support.sync.sources import SourceWorld
 from tests.support.waiting import wait_until
 
 

@@ -8,9 +8,9 @@ import psycopg
 import pytest
 
 from enrich.service.routes import RouteState
-from tests.support.postgres_standby import standby_of
 from tests.support.seed import random_source
-from tests.support.sources import SourceWorld, has_read, is_held, repeats
+from tests.support.servers.postgres_standby import standby_of
+from tests.support.sync.sources import SourceWorld, has_read, is_held, repeats
 from tests.support.waiting import wait_until
 
 

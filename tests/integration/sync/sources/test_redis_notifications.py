@@ -9,9 +9,9 @@ import pytest
 import redis
 
 from enrich.service.routes import RouteState
-from tests.support.redis_server import RedisServer, redis_server
-from tests.support.sources import SourceWorld
-from tests.support.sync import Running
+from tests.support.servers.redis_server import RedisServer, redis_server
+from tests.support.sync.service import Running
+from tests.support.sync.sources import SourceWorld
 from tests.support.waiting import wait_until
 
 TELLS = ("--notify-keyspace-events", "KA")

@@ -9,7 +9,7 @@ import redis
 
 from enrich.dev import Addresses
 from enrich.service.routes import RouteState
-from tests.support.sources import SourceWorld, repeats
+from tests.support.sync.sources import SourceWorld, repeats
 from tests.support.waiting import wait_until
 
 

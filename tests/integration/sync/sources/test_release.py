@@ -14,9 +14,9 @@ import redis
 from enrich.config import load_text
 from enrich.dev import Addresses
 from enrich.kafka.records import headers_of
-from tests.support.scripted_endpoint import ScriptedEndpoint, Talk, whole
-from tests.support.sources import SourceWorld
-from tests.support.sync import Running, running
+from tests.support.servers.scripted_endpoint import ScriptedEndpoint, Talk, whole
+from tests.support.sync.service import Running, running
+from tests.support.sync.sources import SourceWorld
 from tests.support.waiting import wait_until
 
 COLUMNS = "id bigint, plan string"

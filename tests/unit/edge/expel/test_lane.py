@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.lanes import Decide, LaneModel, lane_plan, run_jumping
+from tests.support.edge.lanes import Decide, LaneModel, lane_plan, run_jumping
 
 
 def model_of(decide: Decide, count: int, *, keeps_order: bool = False, **plan: Any) -> LaneModel:

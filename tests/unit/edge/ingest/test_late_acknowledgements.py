@@ -10,7 +10,7 @@ from edge_service.ingest.entry.committing import Writer, Written
 from edge_service.ingest.entry.endpoint import EndpointPlan, IngestEndpoint
 from edge_service.ingest.reading.events import Events
 from edge_service.ingest.wire.connection import Answer, Request
-from tests.support.lanes import run_jumping
+from tests.support.edge.lanes import run_jumping
 
 DEADLINE_S = 3.0
 

@@ -16,7 +16,7 @@ from enrich.host.tables import LoaderTable, all_tables
 from stores.protocol import TableSpec
 from stores.rocks import RocksStore
 from tests.support.clock import ManualClock
-from tests.support.listed_source import ListedSource
+from tests.support.host.listed_source import ListedSource
 from tests.support.waiting import wait_until
 
 COLUMNS = pa.schema([("n", pa.int32())])

@@ -6,7 +6,7 @@ from enrich.base.errors import ConfigError
 from enrich.host.loaders import whole
 from enrich.host.loaders.source import SOURCE_ROWS
 from stores.protocol import KeyKind
-from tests.support.listed_source import ListedSource
+from tests.support.host.listed_source import ListedSource
 from tests.support.seed import random_source
 
 

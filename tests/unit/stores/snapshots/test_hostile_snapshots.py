@@ -12,7 +12,7 @@ from stores.errors import ConfigError, CorruptState
 from stores.snapshots import files
 from stores.snapshots.bounds import decompressed_size
 from stores.table import ROW_VERSIONS, RowVersion, row_versions
-from tests.support.snapshots import make_snapshot, read_all, sign
+from tests.support.stores.snapshots import make_snapshot, read_all, sign
 
 
 @pytest.fixture

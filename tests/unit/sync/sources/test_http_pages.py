@@ -10,7 +10,7 @@ from enrich.base.errors import Retryable
 from enrich.endpoints.pages import Next, PagesReader, Paging, Request
 from sync_service.sources.polled.http import HttpSource
 from sync_service.sources.polled.source import Progress
-from tests.support.scripted_endpoint import ScriptedEndpoint, answers
+from tests.support.servers.scripted_endpoint import ScriptedEndpoint, answers
 
 
 @pytest.mark.parametrize("way", [Next.page, Next.offset])

@@ -1,0 +1,1 @@
+"""Ingest, expel and the retrier under test, with their senders and customers."""

@@ -1,0 +1,1 @@
+"""Topics and brokers under test, and a topic without brokers."""

@@ -1,0 +1,1 @@
+"""A pipeline of played nodes, and what they say of their events."""

@@ -1,0 +1,1 @@
+"""Servers that are killed, started again and scripted; and a browser."""

@@ -1,0 +1,1 @@
+"""Engines under test: models of them, their rows, and their directories."""

@@ -1,0 +1,1 @@
+"""The sync service under test, with its sources and what audits them."""
