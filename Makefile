@@ -1,9 +1,9 @@
 # Every target does all missing set-up by itself; see tools/setup.sh.
 # Not named PYTHON: make would pass it on to setup.sh, where PYTHON is the one that the user chooses.
 VENV_PYTHON := .venv/bin/python
-# Most tests wait for servers: two at a time, each worker with servers of its own. A file's tests stay together, and the
-# files in their order: by themselves, xdist would leave the longest test for the end.
-WORKERS := 2
+# Most tests wait for servers: three at a time keep two cores busy, each worker with servers of its own. A file's tests
+# stay together, and the files in their order: by themselves, xdist would leave the longest test for the end.
+WORKERS := 3
 PYTEST = $(VENV_PYTHON) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 15
 
 # A run starts a thousand Python programs. Where this is set, each would compile this project's code again.
