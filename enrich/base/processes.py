@@ -29,11 +29,13 @@ class Stat:
     parent: int
     session: int
     started: int
+    threads: int
 
     @property
     def has_ended(self) -> bool:
-        """A zombie or dead: not reaped yet, but it does nothing any more."""
-        return self.state in "ZX"
+        """A zombie or dead: not reaped yet, but it does nothing any more. A zombie that has threads has lost its first
+        one only: until the last one is gone, which takes a busy host a tenth of a second, it holds files and locks."""
+        return self.state in "ZX" and self.threads <= 1
 
 
 def stat(pid: int) -> Stat | None:
@@ -44,7 +46,9 @@ def stat(pid: int) -> Stat | None:
         return None
     # The second field is the program's name in parentheses, which may itself contain spaces and parentheses.
     fields = text.rpartition(")")[2].split()
-    return Stat(state=fields[0], parent=int(fields[1]), session=int(fields[3]), started=int(fields[19]))
+    return Stat(
+        state=fields[0], parent=int(fields[1]), session=int(fields[3]), started=int(fields[19]), threads=int(fields[17])
+    )
 
 
 def pid_namespace() -> int:

@@ -1,25 +1,20 @@
 """Real processes under test: killed, stopped and continued by their id, never by name."""
 
 import os
-import select
 import signal
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 
 import psutil
 
-from tests.support.waiting import GUARD_S, wait_until
+from enrich.base.processes import identify
+from tests.support.waiting import wait_until
 
 
 def kill(pid: int) -> None:
-    """kill -9, and returns once the process is gone with all its threads: /proc calls it a zombie before that."""
-    descriptor = os.pidfd_open(pid)
-    try:
-        signal.pidfd_send_signal(descriptor, signal.SIGKILL)
-        ended, _, _ = select.select([descriptor], [], [], GUARD_S)
-    finally:
-        os.close(descriptor)
-    assert ended, f"process {pid} has not ended within {GUARD_S:g} s of its kill"
+    """kill -9, and returns once the process is gone."""
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not is_running(pid), what=f"the end of process {pid}")
 
 
 @contextmanager
@@ -47,10 +42,7 @@ def all_frozen(pids: Iterable[int]) -> Iterator[None]:
 
 def is_running(pid: int) -> bool:
     """Whether there is such a process; one that ended and is not yet reaped does not count."""
-    try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
+    return identify(pid) is not None
 
 
 def python_workers(above: int) -> list[int]:

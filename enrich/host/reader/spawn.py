@@ -8,11 +8,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 
 from enrich.base.errors import ConfigError, Unreachable
-from enrich.base.processes import Identity, WatchedProcess, pid_namespace, send
+from enrich.base.processes import Identity, WatchedProcess, identify, pid_namespace, send
 from enrich.config import Pipeline
 from enrich.config.wire import to_wire
 from enrich.host.ipc.header import Header, HeaderReader
@@ -109,17 +108,17 @@ def stop_agent(paths: StorePaths, header: Header, *, deadline_s: float) -> None:
             where=str(paths.folder),
             next_step="run `enrich agent stop` in the container that started it",
         )
-    with closing(WatchedProcess(Identity(header.pid, header.started))) as agent:
-        end = time.monotonic() + deadline_s
-        send(agent.identity, signal.SIGTERM)
-        while agent.lives():
-            if time.monotonic() > end:
-                raise Unreachable(
-                    f"the agent, process {header.pid}, did not end within {deadline_s:g} s",
-                    where=str(paths.folder),
-                    next_step=f"read {paths.log}",
-                )
-            time.sleep(0.02)
+    agent = Identity(header.pid, header.started)
+    end = time.monotonic() + deadline_s
+    send(agent, signal.SIGTERM)
+    while identify(header.pid) == agent:
+        if time.monotonic() > end:
+            raise Unreachable(
+                f"the agent, process {header.pid}, did not end within {deadline_s:g} s",
+                where=str(paths.folder),
+                next_step=f"read {paths.log}",
+            )
+        time.sleep(0.02)
 
 
 def _start(pipeline: Pipeline, paths: StorePaths, linger_s: float | None) -> None:

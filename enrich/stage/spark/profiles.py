@@ -43,8 +43,8 @@ _OPTIONS: Mapping[Profile, Mapping[str, str]] = {
 _CACHED = {"spark.kafka.consumer.cache.capacity": "512"}
 _POLLING = "spark.sql.streaming.pollingDelay"
 _SESSION: Mapping[Profile, Mapping[str, str]] = {
-    # Without events Spark asks the brokers all the time, by default after 10 ms. 25 ms cost two thirds, and shows in
-    # no event's delay (measured): there the batch itself counts.
+    # Without events Spark asks the brokers all the time, by default after 10 ms. 25 ms cost less, and show in no
+    # event's delay (measured, ADR 0070): there the batch itself counts.
     Profile.latency: {**_CACHED, _POLLING: "25ms"},
     Profile.throughput: {**_CACHED, _POLLING: "100ms"},
     Profile.realtime: _CACHED,

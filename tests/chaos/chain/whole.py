@@ -15,9 +15,9 @@ import redis
 from enrich.base.exits import UNREACHABLE
 from tests.support.edge.expel import Endpoint
 from tests.support.edge.ingesting import Ingest, sent
-from tests.support.edge.route_programs import free_port
 from tests.support.kafka.topics import Cluster
 from tests.support.observe.observing import Observer, observing
+from tests.support.ports import free_port
 from tests.support.processes import kill
 from tests.support.servers.restarted import Servers
 from tests.support.stage.world import StageWorld, running_stage

@@ -18,7 +18,7 @@ from enrich.dev import Addresses
 from stores.errors import BadRecord, ConfigError, Unreachable
 from stores.external import RedisAddress, RedisLocation, RedisStore
 from tests.contract.external.places import rows
-from tests.support.edge.route_programs import free_port
+from tests.support.ports import free_port
 from tests.support.waiting import wait_until
 
 _SLOTS = 16_384

@@ -1,7 +1,6 @@
 """Programs that run routes, under test: in threads of this process, or as containers run them."""
 
 import json
-import socket
 import subprocess
 import sys
 import threading
@@ -13,6 +12,7 @@ from typing import Any
 from enrich.base.errors import EnrichError
 from enrich.service.routes import Route, RouteStatus
 from enrich.service.service import Service
+from tests.support.ports import free_port
 from tests.support.waiting import wait_until
 
 
@@ -95,9 +95,3 @@ class RoutesProcess:
             self.process.kill()
             self.process.wait(30)
         self._errors.close()
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])

@@ -12,7 +12,7 @@ from pathlib import Path
 import psycopg
 
 from enrich.dev.servers.postgres import _find_programs
-from tests.support.edge.route_programs import free_port
+from tests.support.ports import free_port
 from tests.support.waiting import wait_until
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import redis
 
-from tests.support.edge.route_programs import free_port
+from tests.support.ports import free_port
 from tests.support.servers.redis_server import RedisServer, redis_server
 from tests.support.waiting import wait_until
 

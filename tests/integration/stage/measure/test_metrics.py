@@ -2,7 +2,6 @@
 
 import json
 import re
-import socket
 import time
 import urllib.request
 from contextlib import suppress
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.support.ports import free_port
 from tests.support.stage.world import StageWorld, running_stage
 from tests.support.waiting import wait_until
 
@@ -40,11 +40,6 @@ def events():
 
 
 COUNT = 12
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return free.getsockname()[1]
 
 
 def scraped(port):

@@ -11,8 +11,9 @@ from enrich.base.errors import ConfigError, Retryable, WouldLoseData
 from enrich.kafka.records import headers_of, key_of
 from enrich.stage.progress.source_topics import NAME
 from enrich.stage.progress.starting import From
-from tests.integration.stage.measure.test_metrics import free_port, scraped
+from tests.integration.stage.measure.test_metrics import scraped
 from tests.support.kafka.topics import delete_records
+from tests.support.ports import free_port
 from tests.support.stage.runs import Run, refused, run_until, running, until_all
 from tests.support.waiting import wait_until
 
