@@ -46,10 +46,10 @@ def test_topics_have_three_copies_also_the_internal_ones_and_one_broker_may_die(
     assert [name for name in stack.status() if name.startswith("kafka")] == list(BROKERS)
     cluster = cluster_of(addresses)
     cluster.topics.create("kept", partitions=3, config={"min.insync.replicas": "2"})
-    assert is_whole(cluster, "kept")
+    wait_until(lambda: is_whole(cluster, "kept"), what="all copies of a topic")
     with closing(new_group_consumer(cluster.connection, "any")) as consumer:
         assert committed(consumer, "any", "kept", [0]) == []
-    assert is_whole(cluster, "__consumer_offsets")
+    wait_until(lambda: is_whole(cluster, "__consumer_offsets"), what="all copies of the internal topic")
     kill(stack.pids()["kafka-2"])
     when_reachable(lambda: cluster.produce_ids("kept", range(100)))
     assert set(cluster.ids("kept")) == set(range(100))

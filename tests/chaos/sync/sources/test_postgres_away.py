@@ -78,16 +78,22 @@ def test_a_postgres_that_stands_still_is_waited_for_but_not_for_ever(source: Sou
     source.execute(f"CREATE VIEW {{0}}_stuck AS SELECT {stuck} FROM {{0}} OFFSET 0")  # noqa: S608 - our own names
     with source.running() as service:
         source.wait_equal()
-        with impatient.snapshot() as snapshot:
-            rows = snapshot.rows(snapshot.shape(f"{source.name}_stuck"), ["id", "wide"])
-            next(rows)
-            before = source.records()
-            source.execute("UPDATE {} SET plan = 'changed'")
-            wait_until(lambda: has_part(source), what="the first piece of a reading that sees the change")
-            with all_frozen(chaos.processes("postgres")):
-                with pytest.raises(Unreachable, match=r"sent nothing for 0\.5 s"):
-                    list(rows)
-                assert service.status("in").state is RouteState.running, "it has more patience"
-                assert source.records() == before
-        source.wait_equal()
+        for attempt in range(10):
+            with impatient.snapshot() as snapshot:
+                rows = snapshot.rows(snapshot.shape(f"{source.name}_stuck"), ["id", "wide"])
+                next(rows)
+                before = source.records()
+                source.execute(f"UPDATE {{}} SET plan = 'changed {attempt}'")  # noqa: S608 - a number
+                wait_until(lambda: has_part(source), what="the first piece of a reading that sees the change")
+                with all_frozen(chaos.processes("postgres")):
+                    with pytest.raises(Unreachable, match=r"sent nothing for 0\.5 s"):
+                        list(rows)
+                    assert service.status("in").state is RouteState.running, "it has more patience"
+                    in_the_middle = source.records() == before
+            source.wait_equal()
+            if in_the_middle:
+                break
+        else:
+            # A busy machine may be past the reading's end before all is frozen, but not each time.
+            raise AssertionError("what was read before PostgreSQL stood still is in the topic")
     assert repeats(source.versions()) == []
