@@ -9,15 +9,17 @@ PYTEST = $(VENV_PYTHON) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-r
 # A run starts a thousand Python programs. Where this is set, each would compile this project's code again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup quick test chaos soak check demo bench lock hooks clean
+.PHONY: help setup quick test whole record chaos soak check demo bench lock hooks clean
 
 help:
 	@echo "make setup   virtual environment, locked packages, jars"
 	@echo "make demo    the product in a minute, on real servers of its own"
 	@echo "make quick   lint and the tests that need no server, in a minute or two"
-	@echo "make test    all checks and tests (SEED=n repeats a run, ARGS=... goes to pytest)"
+	@echo "make test    all checks and tests, a third of the long ones (SEED=n repeats a run, ARGS=... goes to pytest)"
+	@echo "make whole   the same with all long ones"
 	@echo "make chaos   whole chains under faults, judged and audited (SOAK=1: for an hour)"
-	@echo "make soak    the same tests with their long counts"
+	@echo "make soak    all tests with their long counts"
+	@echo "make record  make whole, and record which tests are long"
 	@echo "make check   format, lint, types and layers only"
 	@echo "make bench   all benchmarks, results in bench/RESULTS.md"
 	@echo "make hooks   check format, lint and layers before each commit"
@@ -35,6 +37,12 @@ quick: setup
 
 test: check
 	@ENRICH_TEST_SEED=$(SEED) $(PYTEST) --in-turn $(ARGS)
+
+whole: check
+	@ENRICH_TEST_SEED=$(SEED) $(PYTEST) $(ARGS)
+
+record: check
+	@ENRICH_TEST_SEED=$(SEED) $(PYTEST) --record-long $(ARGS)
 
 chaos: setup
 	@ENRICH_TEST_SOAK=$(SOAK) ENRICH_TEST_SEED=$(SEED) $(VENV_PYTHON) -m pytest -q tests/chaos/chain $(ARGS)

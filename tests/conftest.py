@@ -14,7 +14,8 @@ from enrich.base.errors import EnrichError
 from enrich.dev import Addresses, Stack, temporary_directory
 from tests.support.kafka.quick_broker import make_brokers_quick, shared_brokers
 from tests.support.kafka.topics import Cluster
-from tests.support.seed import SEED, SOAK, left_to_others, rounds
+from tests.support.seed import SEED, SOAK, rounds
+from tests.support.turns import Recorder, left_to_others, recorded
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,12 +39,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--in-turn",
         action="store_true",
-        help="of long tests that show one guarantee in different places run one, by the seed",
+        help="of the long tests of each room run a third, by the seed",
     )
+    parser.addoption("--record-long", action="store_true", help="record which tests are long, for --in-turn")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "in_turn(guarantee): one of the tests with it runs with --in-turn")
     # For the workers, which start later: one seed for the whole run.
     os.environ["ENRICH_TEST_SEED"] = str(SEED)
     # Ignored in a run that a script started in the background, and then by every process that a test starts: those that
@@ -51,6 +52,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     make_brokers_quick()
+    if config.getoption("--record-long") and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Recorder())
 
 
 def pytest_report_header() -> str:
@@ -62,9 +65,10 @@ def _run_description() -> str:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if config.getoption("--in-turn") and (others := left_to_others(items)):
-        config.hook.pytest_deselected(items=others)
-        items[:] = [item for item in items if item not in others]
+    if config.getoption("--in-turn"):
+        left = left_to_others([item.nodeid for item in items], recorded(), SEED)
+        config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left])
+        items[:] = [item for item in items if item.nodeid not in left]
     # Hypothesis takes its randomness from the seed of the run, so that one number repeats everything.
     for item in items:
         function = getattr(item, "function", None)

@@ -106,6 +106,9 @@ class RunFile:
             return True
         with self._open() as lock:
             free = _try_lock(lock)
+            if free:
+                # Closing it is not enough: a process that another thread is starting has the file, too, until its exec.
+                fcntl.flock(lock, fcntl.LOCK_UN)
         record = self.record()
         return free and (record is None or not record.lives)
 

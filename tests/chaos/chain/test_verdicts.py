@@ -27,7 +27,7 @@ from tests.support.edge.ingesting import Ingest, sent, started
 from tests.support.kafka.topics import Cluster
 from tests.support.observe.observing import observing, verdicts_in
 from tests.support.processes import kill
-from tests.support.seed import in_turn, random_source, rounds
+from tests.support.seed import random_source, rounds
 from tests.support.waiting import wait_until
 
 PARTITIONS = 3
@@ -153,7 +153,6 @@ def newest(servers: str) -> dict[int, MinuteVerdict]:
     return {verdict.minute: verdict for verdict in verdicts_in(servers, NAME)}
 
 
-@in_turn("a killed chain says exactly what it lost")
 def test_whatever_is_killed_exactly_what_was_lost_is_named(cluster: Cluster, tmp_path: Path) -> None:
     servers, source = cluster.connection["bootstrap.servers"], random_source("a lossy chain")
     topics = Topics(new_admin_client({"bootstrap.servers": servers}))

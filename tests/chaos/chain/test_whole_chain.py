@@ -20,7 +20,7 @@ from tests.support.commands import enrich_process
 from tests.support.edge.expel import Endpoint, origins_in
 from tests.support.observe.observing import verdicts_in
 from tests.support.processes import all_frozen, kill
-from tests.support.seed import SOAK, in_turn, random_source, rounds
+from tests.support.seed import SOAK, random_source, rounds
 from tests.support.servers.restarted import Servers
 from tests.support.spark.quick_jvm import quick_jvm
 from tests.support.waiting import GUARD_S, wait_until
@@ -75,7 +75,6 @@ class Faults:
         return any(alarm["alarm"].startswith(cause) for alarm in self._chain.alarms())
 
 
-@in_turn("a killed chain says exactly what it lost")
 def test_nothing_is_lost_and_all_who_judge_agree(servers: Servers, tmp_path: Path) -> None:
     source, acknowledged = random_source("a whole chain"), set[int]()
     with Endpoint() as endpoint, ExitStack() as held:

@@ -13,7 +13,7 @@ import redis
 from enrich.host.ipc.store_paths import paths_of
 from enrich.host.reader.spawn import ensure_agent
 from tests.support.processes import kill, python_workers
-from tests.support.seed import in_turn, rounds, variants
+from tests.support.seed import rounds, variants
 from tests.support.spark.quick_jvm import quick_jvm
 from tests.support.spark.standalone import (
     HOST,
@@ -55,7 +55,6 @@ def masters(connections, tmp_path_factory):
     shutil.rmtree(Path(pyspark.__file__).parent / "work", ignore_errors=True)
 
 
-@in_turn("a stage on a cluster loses no event")
 @pytest.mark.parametrize(("kind", "replay"), variants(("standalone", "latest"), ("local-cluster", "deterministic")))
 def test_executors_of_a_host_share_an_agent_and_one_that_is_killed_is_replaced(
     cluster, tmp_path, masters, kind, replay

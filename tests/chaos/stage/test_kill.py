@@ -4,7 +4,7 @@ import pytest
 
 from enrich.tally import Merged, Node, NodeKind, Origins, decoded
 from tests.support.processes import kill, python_workers
-from tests.support.seed import in_turn, random_source, rounds, variants
+from tests.support.seed import random_source, rounds, variants
 from tests.support.stage.world import PINNABLE, Load, run_to_the_end, running_stage
 from tests.support.waiting import wait_until
 
@@ -45,7 +45,6 @@ def origins_of(origins):
     return {b"%s/%d/%d" % (t.encode(), p, offset) for t, p, first, last in ranges for offset in range(first, last + 1)}
 
 
-@in_turn("a stage that is killed loses no event")
 @pytest.mark.parametrize("replay", variants(*REPLAYS))
 def test_no_acknowledged_event_is_missing_after_kills_of_driver_worker_and_agent(world, replay):
     world.users(**PINNABLE)

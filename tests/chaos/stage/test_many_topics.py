@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.kafka.topics import delete_records
 from tests.support.processes import kill, python_workers
-from tests.support.seed import in_turn, variants
+from tests.support.seed import variants
 from tests.support.stage.world import Load, run_to_the_end, running_stage
 from tests.support.waiting import wait_until
 
@@ -40,7 +40,6 @@ def lose_oldest(world, topic):
     delete_records(world.cluster.connection, topic, ends)
 
 
-@in_turn("a stage that is killed loses no event")
 @pytest.mark.parametrize("way", variants("topics", "topic_pattern"))
 def test_no_event_of_any_topic_is_missing_after_kills_of_driver_and_worker(world, way):
     world.users()

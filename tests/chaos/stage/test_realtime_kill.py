@@ -10,7 +10,7 @@ import pytest
 from tests.chaos.stage.test_cluster import settings
 from tests.chaos.stage.test_kill import assert_told, more
 from tests.support.processes import kill, python_workers
-from tests.support.seed import in_turn, random_source, rounds, variants
+from tests.support.seed import random_source, rounds, variants
 from tests.support.spark.standalone import PYTHON, environment, executors
 from tests.support.stage.world import Load, run_to_the_end, running_stage
 from tests.support.waiting import wait_until
@@ -18,7 +18,6 @@ from tests.support.waiting import wait_until
 LOOKUP = {"table": "users", "key": "user_id", "as": "user", "on_miss": "dlq"}
 
 
-@in_turn("a stage that is killed loses no event")
 @pytest.mark.parametrize("master", variants("local[2,4]", "local[2]"))
 def test_each_event_is_written_once_whatever_is_killed(world, master):
     world.users()
@@ -45,7 +44,6 @@ def test_each_event_is_written_once_whatever_is_killed(world, master):
     assert_told(world, stage)
 
 
-@in_turn("a stage on a cluster loses no event")
 def test_an_executor_that_is_killed_is_replaced_and_no_event_is_written_twice(world):
     """On a cluster that Spark makes itself. The driver goes on with the slots that there are."""
     world.users()

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from tests.support.seed import SOAK, in_turn, random_source, rounds
+from tests.support.seed import SOAK, random_source, rounds
 from tests.support.stage.world import PINNABLE, StageWorld, running_stage
 from tests.support.waiting import wait_until
 
@@ -44,7 +44,6 @@ def prepared(world: StageWorld, replay: str) -> str:
     return stage
 
 
-@in_turn("a stage that is killed loses no event")
 def test_with_pins_each_copy_of_an_event_is_the_same_and_one_batch_at_most_is_repeated(world):
     stage = prepared(world, "deterministic")
     wiped = random_source("wiped stores").random() < 0.5

@@ -15,7 +15,7 @@ from enrich.stage.spark.package import package
 from enrich.stage.spark.session import connector_jars
 from tests.support.commands import enrich
 from tests.support.processes import kill
-from tests.support.seed import in_turn, variants
+from tests.support.seed import variants
 from tests.support.spark.quick_jvm import quick_jvm
 from tests.support.spark.standalone import STAGE_JOB, SUBMIT
 from tests.support.stage.world import SLOW_POLLING, Load, run_to_the_end, running_stage
@@ -142,7 +142,6 @@ KILLED: dict[str, Callable[..., None]] = {
 }
 
 
-@in_turn("a stage on a cluster loses no event")
 @pytest.mark.parametrize("killed", variants(*KILLED))
 def test_what_is_killed_is_replaced_and_no_event_is_lost(world, yarn, archive, killed):
     KILLED[killed](world, yarn, archive)

@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 from enrich.kafka import new_admin_client
 from tests.chaos.sync.load import audit, load
 from tests.support.processes import all_frozen, kill
-from tests.support.seed import in_turn, random_source, rounds
+from tests.support.seed import random_source, rounds
 from tests.support.servers.restarted import Servers
 from tests.support.sync.service import Program, SyncWorld
 from tests.support.waiting import wait_until
@@ -33,7 +33,6 @@ def at_work(program: Program, more: int = 500) -> None:
     wait_until(lambda: read(program) >= before + more, what="an instance at work")
 
 
-@in_turn("instances of write-back lose no row")
 def test_an_instance_that_is_killed_loses_nothing(world: SyncWorld, start: Start) -> None:
     with load(world, random_source("kill")):
         for _ in range(rounds(2, 30)):
@@ -48,7 +47,6 @@ def test_an_instance_that_is_killed_loses_nothing(world: SyncWorld, start: Start
     assert last.stop() == 0
 
 
-@in_turn("instances of write-back lose no row")
 def test_instances_that_come_and_go_lose_nothing(world: SyncWorld, start: Start) -> None:
     source = random_source("rebalance")
     with load(world, source):
@@ -66,7 +64,6 @@ def test_instances_that_come_and_go_lose_nothing(world: SyncWorld, start: Start)
     audit(world, deadline_s=120)
 
 
-@in_turn("a store that is away is waited for")
 @pytest.mark.parametrize(("name", "route", "other"), [("redis", "out", "table"), ("postgres", "table", "out")])
 def test_a_store_that_is_killed_and_comes_back_has_everything(
     world: SyncWorld, start: Start, chaos: Servers, name: str, route: str, other: str
@@ -123,7 +120,6 @@ def go_on(instance: Program, route: str) -> None:
     wait_until(lambda: instance.route(route)["counters"]["records_read"] > before + 100, what=f"{route} to go on")
 
 
-@in_turn("a store that is away is waited for")
 def test_stores_that_stand_still_are_waited_for(world: SyncWorld, start: Start, chaos: Servers) -> None:
     instance = start()
     with load(world, random_source("frozen")):
@@ -142,7 +138,6 @@ def test_stores_that_stand_still_are_waited_for(world: SyncWorld, start: Start, 
     assert psutil.Process(instance.process.pid).memory_info().rss < _MOST_MEMORY
 
 
-@in_turn("a store that is away is waited for")
 def test_a_backlog_larger_than_memory_waits_in_the_topic_while_the_store_stands_still(
     world: SyncWorld, start: Start, chaos: Servers
 ) -> None:
@@ -186,7 +181,6 @@ def test_a_long_backlog_of_small_records_does_not_fill_the_memory(world: SyncWor
     assert most[0] < _MOST_MEMORY
 
 
-@in_turn("instances of write-back lose no row")
 def test_an_instance_that_was_frozen_until_its_group_gave_it_up_reads_on(world: SyncWorld, start: Start) -> None:
     """Its client comes back to a seek that it forgets: the partition would return nothing for ever."""
     value = b'{"plan": "free", "rps": 5}'

@@ -60,6 +60,28 @@ def bystander():
         child.kill()
 
 
+def test_a_look_keeps_no_lock_in_a_process_that_is_being_started_meanwhile(run_file, spawn, monkeypatch):
+    """Between its fork and its exec a process has all files of its parent: as a copy of their descriptors has."""
+    spawn(Command(("true",)))
+    run_file.wait_stopped(patience=10)
+    copies = []
+    take = runfile._try_lock
+
+    def copied(lock):
+        copies.append(os.dup(lock.fileno()))
+        return take(lock)
+
+    monkeypatch.setattr(runfile, "_try_lock", copied)
+    assert run_file.is_free()
+    monkeypatch.undo()
+    try:
+        assert run_file.is_free()
+        assert spawn(SLEEP) is not None
+    finally:
+        for copy in copies:
+            os.close(copy)
+
+
 def test_a_server_that_was_spawned_is_known_and_can_be_stopped(run_file, spawn):
     assert run_file.is_free()
     child = spawn(SLEEP)

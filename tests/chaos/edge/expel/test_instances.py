@@ -15,7 +15,7 @@ from tests.support.edge.expel import Endpoint, ExpelProcess, ExpelWorld
 from tests.support.edge.retries import RetrierProcess
 from tests.support.kafka.topics import Cluster
 from tests.support.processes import kill
-from tests.support.seed import SOAK, in_turn, random_source, rounds
+from tests.support.seed import SOAK, random_source, rounds
 from tests.support.waiting import wait_until
 
 PARTITIONS = 8
@@ -107,7 +107,6 @@ if SOAK:  # at each run tests/chaos/edge/tallies/test_expel_tallies.py kills bot
             assert retrier.stop() == 0
 
 
-@in_turn("expel loses no event")
 def test_instances_that_come_and_go_repeat_nothing(
     cluster: Cluster, start: Callable[[ExpelWorld], ExpelProcess]
 ) -> None:

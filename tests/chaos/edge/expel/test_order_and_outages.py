@@ -4,14 +4,13 @@ from tests.chaos.edge.expel.instances import PARTITIONS, Arrivals, Instances, at
 from tests.support.edge.expel import ExpelWorld
 from tests.support.edge.sinks import RunningSink
 from tests.support.processes import frozen, kill
-from tests.support.seed import in_turn, rounds
+from tests.support.seed import rounds
 from tests.support.waiting import wait_until
 
 PER_KILL = 3 * 8 * 20
 """Events of the requests that are under way, and of those that are settled and not committed."""
 
 
-@in_turn("expel loses no event")
 def test_keys_keep_their_order_while_instances_come_and_go(
     world: ExpelWorld, sink: RunningSink, instances: Instances, arrivals: Arrivals
 ) -> None:
@@ -50,7 +49,6 @@ def test_an_endpoint_that_is_down_for_a_while_gets_each_event_once(
     arrivals.require_all(world)
 
 
-@in_turn("expel loses no event")
 def test_keys_keep_their_order_through_kills(
     world: ExpelWorld, sink: RunningSink, instances: Instances, arrivals: Arrivals
 ) -> None:
@@ -69,7 +67,6 @@ def test_keys_keep_their_order_through_kills(
     arrivals.require_order(with_repeats=True)
 
 
-@in_turn("expel loses no event")
 def test_an_instance_that_was_frozen_until_another_took_over_loses_nothing(
     world: ExpelWorld, sink: RunningSink, instances: Instances, arrivals: Arrivals
 ) -> None:

@@ -8,7 +8,7 @@ from enrich.dev import Stack
 from tests.chaos.edge.ingest.senders import Senders
 from tests.chaos.edge.ingest.worlds import check, world_of
 from tests.support.processes import all_frozen
-from tests.support.seed import in_turn, rounds
+from tests.support.seed import rounds
 from tests.support.waiting import wait_until
 
 _FENCED_S = 6.0
@@ -27,7 +27,6 @@ def world(three, tmp_path):
     return world_of(three, tmp_path, brokers=3, min_insync_replicas="2")
 
 
-@in_turn("what too few brokers have is not acknowledged")
 def test_what_only_one_broker_has_is_not_acknowledged_and_no_broker_takes_what_is_with_it(world):
     thaws = []
     with world.ingest(), Senders(world.port) as senders:
@@ -44,7 +43,6 @@ def test_what_only_one_broker_has_is_not_acknowledged_and_no_broker_takes_what_i
     check(world, senders, thaws)
 
 
-@in_turn("what too few brokers have is not acknowledged")
 def test_what_waits_for_the_copies_of_a_dead_broker_is_there_again_only_if_something_timed_out(three, tmp_path):
     # Long enough for records to wait that are not all of one age: the older ones time out, the others are sent again.
     world = world_of(three, tmp_path, brokers=3, deadline_s=3.0, min_insync_replicas="2")
@@ -59,7 +57,6 @@ def test_what_waits_for_the_copies_of_a_dead_broker_is_there_again_only_if_somet
     check(world, senders)
 
 
-@in_turn("what too few brokers have is not acknowledged")
 def test_with_two_of_three_brokers_dead_it_is_503_and_never_2xx(world):
     with world.ingest(), Senders(world.port) as senders:
         senders.until_acknowledged(300)

@@ -10,7 +10,7 @@ from enrich.kafka.retries import retry_headers
 from tests.support.beside import beside
 from tests.support.edge.retries import RetrierProcess, RetryWorld, Start, event_headers
 from tests.support.processes import frozen, kill
-from tests.support.seed import in_turn, random_source, rounds
+from tests.support.seed import random_source, rounds
 from tests.support.waiting import wait_until
 
 PARTITIONS = 4
@@ -53,7 +53,6 @@ def at_work(instance: RetrierProcess, more: int = 500) -> None:
     wait_until(lambda: instance.forwarded() >= before + more, what="an instance at work")
 
 
-@in_turn("the retrier forwards each event once")
 def test_an_instance_that_is_killed_again_and_again_forwards_each_event_once(world: RetryWorld, start: Start) -> None:
     with load(world):
         for _ in range(rounds(2, 30)):
@@ -67,7 +66,6 @@ def test_an_instance_that_is_killed_again_and_again_forwards_each_event_once(wor
     assert last.stop() == 0
 
 
-@in_turn("the retrier forwards each event once")
 def test_an_instance_that_was_frozen_until_another_took_over_writes_nothing_more_of_its_own(
     world: RetryWorld, start: Start
 ) -> None:
@@ -85,7 +83,6 @@ def test_an_instance_that_was_frozen_until_another_took_over_writes_nothing_more
     assert [instance.stop() for instance in instances] == [0, 0]
 
 
-@in_turn("the retrier forwards each event once")
 def test_one_instance_alone_that_was_frozen_past_its_session_goes_on(world: RetryWorld, start: Start) -> None:
     with load(world):
         instance = start()
@@ -96,7 +93,6 @@ def test_one_instance_alone_that_was_frozen_past_its_session_goes_on(world: Retr
     audit(world)
 
 
-@in_turn("the retrier forwards each event once")
 def test_instances_that_come_and_go_forward_each_event_once(world: RetryWorld, start: Start) -> None:
     with load(world):
         instances = [start()]

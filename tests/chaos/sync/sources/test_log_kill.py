@@ -15,7 +15,7 @@ from enrich.config.sections.sync.sources import slot_name
 from stores.external.postgres.log.slots import Slots
 from tests.support.beside import beside
 from tests.support.processes import kill
-from tests.support.seed import in_turn, random_source, rounds
+from tests.support.seed import random_source, rounds
 from tests.support.sync.many_tables import ManyTables, many_tables
 from tests.support.sync.service import SHORT_SESSIONS
 from tests.support.sync.sources import SourceWorld, repeats
@@ -92,7 +92,6 @@ class Session:
         connection.execute(self._source.filled(statement), parameters or None)
 
 
-@in_turn("a source that is killed ends with the table")
 def test_at_each_quiet_point_the_topic_is_the_table(source: SourceWorld) -> None:
     random = random_source("log kills")
     source.origin = {"postgres": {**source.origin["postgres"], "follow": "log"}}
@@ -137,7 +136,6 @@ def test_at_each_quiet_point_the_topic_is_the_table(source: SourceWorld) -> None
 TABLES = 4
 
 
-@in_turn("a source that is killed ends with the table")
 def test_at_each_quiet_point_all_topics_of_a_source_are_its_tables(source: SourceWorld) -> None:
     random = random_source("log kills of many")
     source.client = SHORT_SESSIONS

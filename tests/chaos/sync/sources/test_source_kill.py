@@ -4,13 +4,12 @@ import time
 from random import Random
 
 from tests.support.processes import kill
-from tests.support.seed import in_turn, random_source, rounds
+from tests.support.seed import random_source, rounds
 from tests.support.sync.service import SHORT_SESSIONS
 from tests.support.sync.sources import SourceWorld, repeats
 from tests.support.waiting import wait_until
 
 
-@in_turn("a source that is killed ends with the table")
 def test_a_source_that_is_killed_again_and_again_ends_with_the_table(source: SourceWorld) -> None:
     random = random_source("source kill")
     source.make_topic(partitions=4)

@@ -6,7 +6,7 @@ from enrich.config.groups import source_group
 from enrich.kafka import new_admin_client
 from enrich.service.routes import RouteState
 from tests.support.processes import frozen, kill
-from tests.support.seed import in_turn, rounds
+from tests.support.seed import rounds
 from tests.support.sync.service import SHORT_SESSIONS, Running, running
 from tests.support.sync.sources import SourceWorld, repeats
 from tests.support.waiting import wait_until
@@ -59,7 +59,6 @@ def test_the_second_takes_over_when_the_first_is_killed(source: SourceWorld) -> 
     assert repeats(source.versions()) == []
 
 
-@in_turn("a frozen instance of a source")
 def test_one_that_was_frozen_is_fenced_and_writes_nothing_more(source: SourceWorld) -> None:
     """It comes back in the middle of its work, sure that it has the turn."""
     prepared(source)
@@ -79,7 +78,6 @@ def test_one_that_was_frozen_is_fenced_and_writes_nothing_more(source: SourceWor
     assert repeats(source.versions()) == []
 
 
-@in_turn("a frozen instance of a source")
 def test_one_that_was_frozen_alone_goes_on(source: SourceWorld) -> None:
     """It has lost its turn and gets it back at once, as nobody else wants it."""
     prepared(source)
@@ -94,7 +92,6 @@ def test_one_that_was_frozen_alone_goes_on(source: SourceWorld) -> None:
     assert repeats(source.versions()) == []
 
 
-@in_turn("a frozen instance of a source")
 def test_one_that_was_frozen_in_the_middle_of_a_transaction_cannot_commit_it(source: SourceWorld) -> None:
     """Another instance has aborted it by then, and written what was in it."""
     prepared(source)
