@@ -11,7 +11,7 @@ from pathlib import Path
 from enrich.base.errors import Fatal
 from enrich.demo import child
 
-_END_S = 60.0
+_END_S = 120.0
 _LAST_LINES = 5
 
 

@@ -72,7 +72,7 @@ class Ways:
         headers = [(name, content) for name, content in letter.headers if name not in RETRY_HEADERS]
         if not any(name == ORIGIN for name, _ in headers):
             headers.append((ORIGIN, letter.origin.encode()))
-        headers += retry_headers(place, self._clock_ms(), 0)
+        headers += retry_headers(place, self._clock_ms(), 0, letter.topic_id)
         return Way(topic, _counted(letter, headers), place[1] % self._partitions[topic])
 
 

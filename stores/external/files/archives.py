@@ -8,13 +8,16 @@ from zipfile import ZipFile
 from stores.errors import Retryable
 
 _NAMED = 3
+_OF_A_MAC = "__MACOSX/"
+"""The folder into which a Mac packs what its own file system knows of each file, beside those that a person chose."""
 
 
 @contextmanager
 def only_file(archive: IO[bytes], where: str) -> Iterator[IO[bytes]]:
     """Raises Retryable if there are more, or none: another archive may be put there."""
     with ZipFile(archive) as files:
-        names = [entry.filename for entry in files.infolist() if not entry.is_dir()]
+        entries = [entry for entry in files.infolist() if not entry.filename.startswith(_OF_A_MAC)]
+        names = [entry.filename for entry in entries if not entry.is_dir()]
         if len(names) != 1:
             more = ", ..." if len(names) > _NAMED else ""
             named = f": {', '.join(names[:_NAMED])}{more}" if names else ""

@@ -9,7 +9,7 @@ import pytest
 
 from enrich.kafka import DeliveringProducer
 from enrich.kafka.records import headers_of
-from enrich.kafka.writing.dead_letters import DeadLetter, Origin, dead_letter
+from enrich.kafka.writing.dead_letters import DeadLetter, Origin, dead_letter, sender_of
 from tests.support.commands import Done, enrich, lines
 from tests.support.kafka.topics import Cluster
 
@@ -32,11 +32,12 @@ class Edges:
         )
         self.retry_out = f"test.{self.name}.retry_out"
 
-    def bury(self, offset: int, *headers: tuple[str, bytes | None], route: str = "") -> None:
+    def bury(self, offset: int, *headers: tuple[str, bytes | None], route: str = "", topic_id: str = "") -> None:
         """As expel does it."""
         origin = Origin(self.topic, 3, offset, b"k%d" % offset, b'{"n": %d}' % offset, [*EVENT, *headers])
         stage = route or self.name
-        self._write(self.dead, dead_letter(origin, "HTTP 422: no", stage=stage, sender=f"test.expel.{stage}"))
+        sender = sender_of(f"test.expel.{stage}", topic_id)
+        self._write(self.dead, dead_letter(origin, "HTTP 422: no", stage=stage, sender=sender))
 
     def refuse(self, number: int) -> None:
         """As ingest does it."""
@@ -94,6 +95,17 @@ def test_a_letter_that_was_given_up_again_counts_how_often_it_was_replayed(edges
     edges.run("replay", "--all")
     (message,) = edges.cluster.messages(edges.retry_out)
     assert [content for name, content in headers_of(message) if name == "enrich.replays"] == [b"2"]
+
+
+def test_a_letter_takes_along_which_topic_its_event_stood_in(edges: Edges) -> None:
+    """Given up again it has the same name; in a topic that was made again other events have the same places."""
+    edges.cluster.topics.create(edges.retry_out, partitions=4)
+    edges.bury(7, topic_id="an-id")
+    edges.bury(8)
+    edges.run("replay", "--all")
+    came = {message.value(): dict(headers_of(message)) for message in edges.cluster.messages(edges.retry_out)}
+    assert came[b'{"n": 7}']["enrich.topic_id"] == b"an-id"
+    assert "enrich.topic_id" not in came[b'{"n": 8}']
 
 
 def test_letters_of_routes_through_which_none_goes_back_stay_and_say_why(edges: Edges) -> None:

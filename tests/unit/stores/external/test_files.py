@@ -109,6 +109,7 @@ def test_an_archive_is_read_if_it_has_one_file_and_else_refused_by_name(tmp_path
     path = tmp_path / "f.csv.zip"
     for names, said in (
         (["one/", "one/a.csv"], None),
+        (["a.csv", "__MACOSX/", "__MACOSX/._a.csv"], None),  # as a Mac makes it
         (["a.csv", "b.csv"], r"2 files: a\.csv, b\.csv$"),
         (["a.csv", "b.csv", "c.csv", "d.csv"], r"4 files: a\.csv, b\.csv, c\.csv, \.\.\.$"),
         ([], "0 files$"),
