@@ -9,7 +9,7 @@ from pathlib import Path
 CHECKS = {
     "format": ["ruff", "format", "--check", "--quiet", "."],
     "lint": ["ruff", "check", "--quiet", "."],
-    "types": ["mypy", "--no-error-summary", "--num-workers", "auto"],
+    "types": ["mypy", "--no-error-summary"],
     "layers": ["lint-imports", "--no-logo"],
     "rocksdb opens": ["python", "tools/lint_rocksdb.py", "."],
 }

@@ -9,7 +9,7 @@ from typing import Any
 from confluent_kafka import KafkaError
 
 from edge_service.expel.lane.breaker import State
-from edge_service.expel.lane.lane import Lane
+from edge_service.expel.lane.lane import COUNTED, Lane
 from edge_service.expel.lane.order import AnyOrder, KeyOrder, Order
 from edge_service.expel.lane.outbox import Outbox
 from edge_service.expel.plan import ExpelPlan
@@ -106,7 +106,7 @@ class ExpelRoute:
     def __init__(self, plan: ExpelPlan, clients: Clients) -> None:
         self._plan = plan
         self._clients = clients
-        self._meter = Meter("events_delivered")
+        self._meter = Meter("events_delivered", (*COUNTED, "dead_letters_spilled", "gaps"))
         self._flow: Flow | None = None
         self._lane: Lane | None = None
         self._outbox: Outbox | None = None

@@ -70,7 +70,7 @@ class RetryRoute:
         self._plan = plan
         self._clients = clients
         self._clock = clock
-        self._meter = Meter("forwarded")
+        self._meter = Meter("forwarded", ("dead_letters", "gaps"))
         self._losses = Losses(plan.route, self._meter, _log)
         self._shown = Shown()
         self._reporter: Reporter | None = None

@@ -1,19 +1,22 @@
 """Counters of a route, for its status: totals since it was created, and a rate over the last seconds."""
 
 import time
-from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
 
 _WINDOW_S = 10.0
 
 
 class Meter:
-    """Totals by name; `rated` names the one whose rate is kept. Written by the route's thread, read by others."""
+    """Totals by name; `rated` names the one whose rate is kept. Written by the route's thread, read by others.
 
-    def __init__(self, rated: str, clock: Callable[[], float] = time.monotonic) -> None:
+    Each is there from the start: of one that comes with its first count, Prometheus would not see that it rose.
+    """
+
+    def __init__(self, rated: str, others: Iterable[str] = (), *, clock: Callable[[], float] = time.monotonic) -> None:
         self._rated = rated
         self._clock = clock
-        self._totals: Counter[str] = Counter({rated: 0})
+        self._totals = dict.fromkeys((rated, *others), 0)
         self._samples: deque[tuple[float, int]] = deque([(clock(), 0)])
 
     def count(self, name: str, number: int = 1) -> None:

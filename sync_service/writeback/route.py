@@ -40,7 +40,7 @@ from sync_service.writeback.groups import adopt, committed_of
 from sync_service.writeback.onward import BrokenProducer, Destinations, Onward
 from sync_service.writeback.plan import Tier, WritebackPlan
 from sync_service.writeback.records import RecordReader
-from sync_service.writeback.sink import StoreSink
+from sync_service.writeback.sink import COUNTED, StoreSink
 from sync_service.writeback.tallying import Tallying
 from sync_service.writeback.writing import ParallelWriter, RowWriter
 
@@ -111,7 +111,7 @@ class WritebackRoute:
         self._retry_topics = [name for name, _ in plan.retry_topics]
         following = next(iter(self._retry_topics), None) if tier is None else tier.next_topic
         self._destinations = Destinations(plan.name, plan.section.dlq, following, plan.pipeline, tier is not None)
-        self._meter = Meter("records_read")
+        self._meter = Meter("records_read", (*COUNTED, "dead_letters_spilled"))
         self._flow: Flow | None = None
         self._warnings: list[str] = []
         self._gate: Gate | None = None

@@ -17,6 +17,9 @@ from sync_service.writeback.records import Read, RecordReader
 from sync_service.writeback.tallying import Tallying
 from sync_service.writeback.writing import KeepAlive, ParallelWriter
 
+COUNTED = ("rows_written", "rows_already_there", "rows_retried_later", "quick_retries", "dead_letters")
+"""Beside the records that are read."""
+
 
 class StoreSink:
     """See `delivery.plan.Sink`."""

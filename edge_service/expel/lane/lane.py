@@ -31,6 +31,18 @@ from enrich.service.signatures import Signer
 
 _log = logging.getLogger("enrich.expel")
 
+COUNTED = (
+    "requests",
+    "requests_failed",
+    "bytes_sent",
+    "batches_halved",
+    "retries",
+    "events_retried_later",
+    "events_diverted",
+    "dead_letters",
+)
+"""Beside the events that are delivered."""
+
 _FAILURES = 8
 """Requests without an answer, or with one that says that it does not work, in a row until it is left alone."""
 _OPEN_FIRST_S, _OPEN_MOST_S = 0.5, 30.0

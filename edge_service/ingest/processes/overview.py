@@ -58,7 +58,7 @@ class Overview:
     _moment: _Moment = field(default_factory=lambda: _Moment((), {}, {}, 0, {}))
 
     def __post_init__(self) -> None:
-        self._meters = {name: Meter("events", self.clock) for name in self._names()}
+        self._meters = {name: Meter("events", clock=self.clock) for name in self._names()}
         self._refresh()
 
     # Written.

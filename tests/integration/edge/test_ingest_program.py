@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from tests.support import dashboard
 from tests.support.commands import enrich, lines
 from tests.support.edge.ingesting import running, sent, started, write_config
 from tests.support.processes import is_running, kill
@@ -302,6 +303,10 @@ def test_a_token_is_in_no_log_no_status_no_metric_no_description_and_no_list_of_
             sent(url, event(1), token=token)
         shown = [sent(url.replace("/p", "/openapi.json"), "", method="GET").body]
         shown += [ingest.ask(page)[1].decode() for page in ("/status", "/metrics", "/readyz")]
+        wait_until(
+            lambda: dashboard.shown("ingest") <= dashboard.exposed(ingest.ask("/metrics")[1].decode()),
+            what="the figures of all processes",
+        )
         for pid in [ingest.process.pid, *ingest.processes()]:
             shown += [Path(f"/proc/{pid}/{file}").read_text() for file in ("cmdline", "environ")]
         assert ingest.stop() == 0

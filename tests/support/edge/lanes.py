@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 from confluent_kafka import Message
 
 from edge_service.expel.lane.events import Event, Lease
-from edge_service.expel.lane.lane import Lane
+from edge_service.expel.lane.lane import COUNTED, Lane
 from edge_service.expel.lane.order import AnyOrder, KeyOrder, Order, Waiting
 from edge_service.expel.lane.outbox import Outbox
 from edge_service.expel.plan import LanePlan
@@ -236,7 +236,9 @@ class _Running:
         self._loop = asyncio.get_running_loop()
         self._order: Order = KeyOrder() if model.keeps_order else AnyOrder()
         client, outbox = cast("HttpClient", self), cast("Outbox", self)
-        self.lane = Lane(model.plan, client, outbox, self._order, Meter("events_delivered"), self._settle, self._hold)
+        self.lane = Lane(
+            model.plan, client, outbox, self._order, Meter("events_delivered", COUNTED), self._settle, self._hold
+        )
 
     def begin(self, place: PartitionId) -> None:
         if isinstance(self._order, KeyOrder) and place[0] == TOPIC:

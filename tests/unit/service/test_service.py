@@ -138,14 +138,14 @@ def test_pauses_double_up_to_the_most_with_jitter_and_begin_again_after_a_succes
 
 def test_a_rate_is_that_of_the_last_seconds() -> None:
     now = [0.0]
-    meter = Meter("rows", lambda: now[0])
+    meter = Meter("rows", ["gaps"], clock=lambda: now[0])
     for _ in range(100):
         now[0] += 0.5
         meter.count("rows", 50)
     assert meter.per_second() == pytest.approx(100, rel=0.1)
     now[0] += 60
     assert meter.per_second() == 0
-    assert meter.totals()["rows"] == 5_000
+    assert meter.totals() == {"rows": 5_000, "gaps": 0}
 
 
 def test_metrics_name_the_route_and_its_state() -> None:

@@ -3,6 +3,7 @@
 from contextlib import closing
 from pathlib import Path
 
+from tests.support import dashboard
 from tests.support.commands import enrich, lines
 from tests.support.edge.retries import RetrierProcess, RetryWorld
 from tests.support.kafka.topics import Cluster
@@ -24,6 +25,7 @@ def test_its_status_says_what_waits_for_which_pause_and_it_ends_with_0_when_it_i
         assert (route["name"], route["kind"], route["state"]) == ("acme", "retry", "running")
         shown = {one["pause"]: (one["waiting"], one["forwarded"]) for one in route["details"]["pauses"]}
         assert shown == {"1s": (0, 5), "1h": (7, 0)}
+        assert dashboard.shown("retrier") <= dashboard.exposed(retrier.get("/metrics")[1])
         people = enrich("retrier", "status", "-c", retrier.config)
         assert people.returncode == 0
         assert [word for word in ("acme", "running", "1s", "1h", "7", "5") if word not in people.stdout] == []

@@ -1,0 +1,30 @@
+"""What Grafana's dashboard asks for, and what a program exposes."""
+
+import json
+import re
+from pathlib import Path
+
+_FILE = Path(__file__).parents[2] / "deploy" / "grafana" / "dashboards" / "enrich.json"
+
+
+def queries(program: str) -> list[str]:
+    """The expressions with figures of this program."""
+    panels = json.loads(_FILE.read_text(encoding="utf-8"))["panels"]
+    asked = [target["expr"] for panel in panels for target in panel.get("targets", [])]
+    return [expression for expression in asked if f"enrich_{program}_" in expression]
+
+
+def shown(program: str) -> set[str]:
+    """The names of its figures."""
+    return set(re.findall(rf"enrich_{program}_[a-z0-9_]+", " ".join(queries(program))))
+
+
+def exposed(page: str) -> set[str]:
+    """The names on a page in Prometheus' text format, of figures that have a value."""
+    return {re.split(r"[{ ]", line)[0] for line in page.splitlines() if line and not line.startswith("#")}
+
+
+def groups(program: str) -> set[str]:
+    """The labels by which its figures are put together."""
+    listed = re.findall(r"by \(([a-z_, ]+)\)", " ".join(queries(program)))
+    return {label for some in listed for label in some.split(", ")} - {"le"}
