@@ -1,16 +1,19 @@
-"""What Grafana's dashboard asks for, and what a program exposes."""
+"""What Grafana's dashboard and Prometheus' rules ask for, and what a program exposes."""
 
 import json
 import re
 from pathlib import Path
 
-_FILE = Path(__file__).parents[2] / "deploy" / "grafana" / "dashboards" / "enrich.json"
+_DEPLOY = Path(__file__).parents[2] / "deploy"
+_DASHBOARD = _DEPLOY / "grafana" / "dashboards" / "enrich.json"
+_RULES = _DEPLOY / "prometheus" / "rules.yml"
 
 
 def queries(program: str) -> list[str]:
     """The expressions with figures of this program."""
-    panels = json.loads(_FILE.read_text(encoding="utf-8"))["panels"]
+    panels = json.loads(_DASHBOARD.read_text(encoding="utf-8"))["panels"]
     asked = [target["expr"] for panel in panels for target in panel.get("targets", [])]
+    asked += re.findall(r"^ +expr: (.+)$", _RULES.read_text(encoding="utf-8"), re.MULTILINE)
     return [expression for expression in asked if f"enrich_{program}_" in expression]
 
 
