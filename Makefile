@@ -15,7 +15,7 @@ help:
 	@echo "make setup   virtual environment, locked packages, jars"
 	@echo "make demo    the product in a minute, on real servers of its own"
 	@echo "make quick   lint and the tests that need no server, in a minute or two"
-	@echo "make test    all checks and tests, a third of the long ones (SEED=n repeats a run, ARGS=... goes to pytest)"
+	@echo "make test    all checks and tests, a quarter of the long ones (SEED=n repeats a run, ARGS=... goes to pytest)"
 	@echo "make whole   the same with all long ones"
 	@echo "make chaos   whole chains under faults, judged and audited (SOAK=1: for an hour)"
 	@echo "make soak    all tests with their long counts"

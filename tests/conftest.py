@@ -39,7 +39,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--in-turn",
         action="store_true",
-        help="of the long tests of each room run a third, by the seed",
+        help="of the long tests of each room run a quarter, by the seed",
     )
     parser.addoption("--record-long", action="store_true", help="record which tests are long, for --in-turn")
 

@@ -22,19 +22,18 @@ RANDOM = random_source("places of damage in segments")
 
 
 def flip(file: Path, at: float) -> None:
-    before = file.stat().st_ctime_ns
+    content, before = file.read_bytes(), file.stat().st_ctime_ns
+    place = min(int(len(content) * at), len(content) - 1)
+    flipped = bytes([content[place] ^ 0x10])
 
     def write() -> bool:
         with file.open("r+b") as raw:
-            place = min(int(file.stat().st_size * at), file.stat().st_size - 1)
             raw.seek(place)
-            byte = raw.read(1)[0] ^ 0x10
-            raw.seek(place)
-            raw.write(bytes([byte]))
+            raw.write(flipped)
         return file.stat().st_ctime_ns != before
 
-    # The clock of the file system may stand still for some milliseconds; an odd number of flips is a flip.
-    wait_until(lambda: write() and write() and write(), what="a new change time")
+    # The clock of the file system may stand still for some milliseconds.
+    wait_until(write, what="a new change time")
 
 
 def cut(file: Path, at: float) -> None:

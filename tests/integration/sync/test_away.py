@@ -20,6 +20,12 @@ from tests.support.sync.service import SyncWorld, running
 from tests.support.waiting import wait_until
 
 
+def has_committed(world: SyncWorld) -> bool:
+    with closing(new_group_consumer(world.cluster.connection, f"enrich.sync.{world.name}.out")) as consumer:
+        (place,) = consumer.committed([TopicPartition(world.topic, 0)], timeout=30)
+        return bool(place.offset >= 0)
+
+
 def committed_days_ago(world: SyncWorld, days: float) -> None:
     """As if the service had stopped then."""
     group = f"enrich.sync.{world.name}.out"
@@ -89,6 +95,7 @@ def test_a_route_whose_offsets_kafka_has_forgotten_is_compared(
         with running(pipeline) as service:
             wait_until(lambda: "a" in world.in_redis() and service.status().lag == 0)
             assert not service.status().details["warnings"]
+            wait_until(lambda: has_committed(world), what="offsets that Kafka can forget")
         compared_days_ago(world, days)
         for future in admin.delete_consumer_groups([f"enrich.sync.{world.name}.out"]).values():
             future.result(30)
