@@ -11,6 +11,7 @@ from enrich.config import Pipeline
 from enrich.delivery import committing
 from enrich.delivery.partitions.positions import Committed
 from enrich.kafka import new_admin_client, new_group_consumer, new_producer
+from enrich.kafka.groups import committed
 from sync_service.reconcile import Reconciliation, route
 from sync_service.writeback.generation import Generation
 from sync_service.writeback.plan import plans_of
@@ -21,9 +22,9 @@ from tests.support.waiting import wait_until
 
 
 def has_committed(world: SyncWorld) -> bool:
-    with closing(new_group_consumer(world.cluster.connection, f"enrich.sync.{world.name}.out")) as consumer:
-        (place,) = consumer.committed([TopicPartition(world.topic, 0)], timeout=30)
-        return bool(place.offset >= 0)
+    group = f"enrich.sync.{world.name}.out"
+    with closing(new_group_consumer(world.cluster.connection, group)) as consumer:
+        return bool(committed(consumer, group, world.topic, [0]))
 
 
 def committed_days_ago(world: SyncWorld, days: float) -> None:
