@@ -156,6 +156,8 @@ def test_at_each_quiet_point_all_topics_of_a_source_are_its_tables(source: Sourc
                         many.make(f"made{turn}_{random.random():.6f}".replace(".", ""), rows=10)
                         threading.Event().wait(random.random())  # at any moment
                         kill(process.pid)
+            with source.process():
+                many.wait_equal()  # a table that is empty when it is first compared with its topic is held, for a person
             many.execute(f"TRUNCATE {{0}}.t{random.randrange(TABLES)}")
             many.execute(f"ALTER TABLE {{0}}.t{random.randrange(TABLES)} ADD COLUMN c{turn} int DEFAULT 7")
             with source.process():
