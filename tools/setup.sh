@@ -60,16 +60,3 @@ if [ ! -x .venv/bin/python ] || [ "$(cat $stamp 2>/dev/null || true)" != "$(fing
     fingerprint >$stamp
 fi
 .venv/bin/python -m enrich.jars
-# A stage starts in half the processor time with it. Without it everything works, too. An archive is of one Java.
-java=${JAVA_HOME:+$JAVA_HOME/bin/java}
-java=$(ls -lL "${java:-$(command -v java)}" 2>/dev/null || true)
-archives=.venv/share/enrich
-if [ "$(cat $archives/java 2>/dev/null)" != "$java" ]; then
-    echo "setup: making an archive of Spark's classes, for quick starts (a quarter of a minute)" >&2
-    rm -f $archives/spark-*.jsa
-    if .venv/bin/python -m enrich.stage.spark.jvm_start >/dev/null 2>&1; then
-        mkdir -p $archives && echo "$java" >$archives/java
-    else
-        echo "setup: there is no archive" >&2
-    fi
-fi

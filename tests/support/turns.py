@@ -1,4 +1,4 @@
-"""Long tests take turns: a run takes a quarter of those of each room, by its seed. Four seeds in a row take all.
+"""Long tests take turns: a run takes a sixth of those of each room, by its seed. Six seeds in a row take all.
 
 Which are long is recorded, with the seconds of each, in `tests/long_tests.tsv`. A test that is not there runs always.
 """
@@ -11,7 +11,7 @@ import pytest
 
 RECORD = Path(__file__).parents[1] / "long_tests.tsv"
 LONG_S = 3.0
-TURNS = 4
+TURNS = 6
 
 
 class Recorder:

@@ -157,7 +157,7 @@ def test_at_each_quiet_point_all_topics_of_a_source_are_its_tables(source: Sourc
                         threading.Event().wait(random.random())  # at any moment
                         kill(process.pid)
             with source.process():
-                many.wait_equal()  # a table that is empty when it is first compared with its topic is held, for a person
+                many.wait_equal()  # a table that is empty when it is first compared with its topic is held
             many.execute(f"TRUNCATE {{0}}.t{random.randrange(TABLES)}")
             many.execute(f"ALTER TABLE {{0}}.t{random.randrange(TABLES)} ADD COLUMN c{turn} int DEFAULT 7")
             with source.process():
