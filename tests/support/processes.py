@@ -46,14 +46,23 @@ def is_running(pid: int) -> bool:
 
 
 def python_workers(above: int) -> list[int]:
-    """Those of Spark that run tasks, below this process: children of Spark's daemon.
+    """Those of Spark that run tasks, below this process: children of a daemon of Spark's."""
+    parents = _parents_of_python(above)
+    return [pid for pid, parent in parents.items() if parent in parents]
 
-    Not whoever is only told of the daemon's module, as the JVM and what starts that are.
-    """
+
+def python_daemons(above: int) -> list[int]:
+    """Those of Spark that fork its workers."""
+    parents = _parents_of_python(above)
+    return [pid for pid, parent in parents.items() if parent not in parents]
+
+
+def _parents_of_python(above: int) -> dict[int, int]:
+    """Not of whoever is only told of the daemon's module, as the JVM and what starts that are."""
     parents = {}
     with suppress(psutil.NoSuchProcess):
         for child in psutil.Process(above).children(recursive=True):
             with suppress(psutil.Error):  # it has ended meanwhile
                 if child.cmdline()[1:3] == ["-m", "enrich.stage.daemon"]:
                     parents[child.pid] = child.ppid()
-    return [pid for pid, parent in parents.items() if parent in parents]
+    return parents

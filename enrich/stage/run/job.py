@@ -5,12 +5,11 @@ import os
 import signal
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
-import pyarrow as pa
-from pyspark.sql import SparkSession
+from pyspark import SparkContext
 
 from enrich.base.errors import ConfigError, EnrichError
 from enrich.codecs import registry_trouble
@@ -21,7 +20,6 @@ from enrich.stage.daemon import STATE_DIR
 from enrich.stage.run.stage_run import StageRun
 from enrich.stage.run.start import RunOptions
 from enrich.stage.run.topics import checked_topics
-from enrich.stage.spark.in_arrow import mapped
 from enrich.stage.spark.profiles import StageSettings, stage_settings
 from enrich.stage.spark.session import is_local, stage_session
 
@@ -51,10 +49,9 @@ def run_stage(pipeline: Pipeline, name: str, options: RunOptions) -> None:
                 **settings.session,
                 **options.settings,
             },
+            started=_begin_workers if is_local(options.master) else None,
         )
         try:
-            if is_local(options.master):
-                _begin_workers(spark)
             # Once more: Spark takes Ctrl-C for itself when it starts.
             with _signals_set(stop):
                 StageRun(spark, pipeline, name, settings, options, stop).run()
@@ -72,16 +69,18 @@ def _begin_agent(pipeline: Pipeline) -> None:
     threading.Thread(target=begin, daemon=True).start()
 
 
-def _begin_workers(spark: SparkSession) -> None:
-    """Their daemon imports for seconds, by default when the first task needs it: now this process still has to ask the
-    brokers and to plan. Whatever is wrong the first task finds, and says it."""
+def _begin_workers(context: SparkContext) -> None:
+    """Their daemon imports for seconds, by default when the first task needs it: now Spark still has to make a session,
+    and this process to ask the brokers and to plan. Whatever is wrong the first task finds, and says it."""
+    # As the tasks of queries have it: Spark starts a daemon for each environment.
+    context.environment["SPARK_SIMPLIFIED_TRACEBACK"] = "1"
 
-    def same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return batches
+    def nothing(numbers: Iterable[int]) -> None:
+        pass
 
     def begin() -> None:
         with suppress(Exception):  # also whatever a stage that ends at once has closed
-            mapped(spark.range(0, 1, 1, 1), same, "id bigint").collect()
+            context.parallelize([0], 1).foreachPartition(nothing)
 
     threading.Thread(target=begin, daemon=True).start()
 

@@ -47,7 +47,12 @@ _SESSION: Mapping[Profile, Mapping[str, str]] = {
     # event's delay (measured, ADR 0070): there the batch itself counts.
     Profile.latency: {**_CACHED, _POLLING: "25ms"},
     Profile.throughput: {**_CACHED, _POLLING: "100ms"},
-    Profile.realtime: _CACHED,
+    # Spark sees no events, only a query that starts the slots: generating code for it takes longer than running it.
+    Profile.realtime: {
+        **_CACHED,
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        "spark.sql.codegen.wholeStage": "false",
+    },
 }
 _OF_FILES = (
     "spark.hadoop.",

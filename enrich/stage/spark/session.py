@@ -3,13 +3,14 @@
 import logging
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
+from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
@@ -57,14 +58,20 @@ _FIXED: Mapping[str, str] = {
 }
 
 
-def stage_session(name: str, *, master: str | None = None, settings: Mapping[str, str] | None = None) -> SparkSession:
-    """Starts Spark, or joins the session that spark-submit made. `settings` are the user's and override ours."""
+def stage_session(
+    name: str,
+    *,
+    master: str | None = None,
+    settings: Mapping[str, str] | None = None,
+    started: Callable[[SparkContext], None] | None = None,
+) -> SparkSession:
+    """Starts Spark, or joins the session that spark-submit made. `settings` are the user's and override ours.
+
+    `started` is called when tasks can run, a second before there is a session.
+    """
     given = dict(settings or {})
-    builder = SparkSession.builder.appName(name)
     chosen = master or given.get("spark.master") or os.environ.get("MASTER")
-    if chosen:
-        builder = builder.master(chosen)
-    own = dict(_FIXED)
+    own = {"spark.app.name": name, **({"spark.master": chosen} if chosen else {}), **_FIXED}
     if is_local(chosen):
         # Without it workers are started with the system's Python.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -75,12 +82,13 @@ def stage_session(name: str, *, master: str | None = None, settings: Mapping[str
     archives = [] if submitted else connector_jars()
     if archives:
         own["spark.jars"] = ",".join(str(path) for path in archives)
-    for key, value in {**own, **given}.items():
-        builder = builder.config(key, value)
+    wanted: dict[str, Any] = {**own, **given}
     # PySpark logs each expression that it cannot resolve, with a page of Java. Our own error says the same in a line.
     PySparkLogger.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
     with deaf_children(), _said_in_a_line():
-        spark = builder.getOrCreate()
+        if started is not None:
+            started(SparkContext.getOrCreate(SparkConf().setAll(list(wanted.items()))))
+        spark = SparkSession.builder.config(map=wanted).getOrCreate()
     if submitted:
         _require_connector(spark)
     if logs_are_json():

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from enrich.stage.progress.checkpoint import STOP_MARKER
+from tests.support.processes import python_daemons
 from tests.support.spark.quick_jvm import quick_jvm
 from tests.support.stage.runs import LOOKUP
 from tests.support.stage.world import running_stage
@@ -31,6 +32,8 @@ def test_a_stage_enriches_follows_its_table_drains_on_sigterm_and_goes_on_where_
             2: {"id": 2, "user_id": "nobody", "user": None},
             3: {"id": 3, "user": None},
         }
+        # Which was begun before there was a query: a query with another environment would have begun its own.
+        assert len(python_daemons(running.pid)) == 1
         (letter,) = world.dead_letters(stage)
         assert letter.value() == b"{no json"
         source = world.topic("enrich.in")
