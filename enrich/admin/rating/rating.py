@@ -13,7 +13,7 @@ from enrich.admin.rating.climbing import Climb, Step, climb
 from enrich.admin.rating.generating import Sent, Target, sent
 from enrich.admin.rating.samples import Samples
 from enrich.admin.rating.ways import RatedWay
-from enrich.base.errors import ConfigError
+from enrich.base.errors import ConfigError, Unreachable
 from enrich.config import Pipeline
 from enrich.kafka import COMPACTED, Connection, DeliveringProducer, Topics, read_topic
 from enrich.tally import Node
@@ -59,8 +59,12 @@ class Rater:
         """The share of events that leave, while nothing is behind: routes and filters keep some."""
 
     def run(self) -> Climb:
+        """Raises Void, and Unreachable if not even the first events are taken."""
         self._report("warming up")
-        self._sent(self._condition.first, min(_WARM_S, self._condition.step_s))
+        done = self._sent(self._condition.first, min(_WARM_S, self._condition.step_s))
+        if not done.taken:
+            why = done.why or "every request was refused"
+            raise Unreachable(f"no event was taken: {why}", next_step="check that the pipeline runs, and its token")
         return climb(self._condition.first, self._condition.most, self._attempt)
 
     def _attempt(self, rate: float) -> Step:
@@ -88,7 +92,8 @@ class Rater:
 
     def _breaks(self, done: Sent, left: int, p95_ms: float | None, halves: Sequence[float | None]) -> str | None:
         if done.taken < done.due * _TAKEN_SHARE:
-            return f"{1 - done.taken / done.due:.1%} were not taken"
+            why = f": {done.why}" if done.why else ""
+            return f"{1 - done.taken / done.due:.1%} were not taken{why}"
         if p95_ms is None or self._usual is None:
             return "nothing left the last node"
         if left < done.due * self._usual * _KEPT_SHARE:

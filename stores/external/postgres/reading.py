@@ -235,12 +235,13 @@ _TAKEN = """
 
 # Whoever may write: client backends, but also those that apply another database's changes, and background workers
 # such as pg_cron's. Not walsenders, which read the log and may take as long as their reader does, and not autovacuum,
-# which changes no row. Of a session that this user may not see all but its ids is null; autovacuum has no user.
+# which changes no row. Of a session that this user may not see all but its ids is null; autovacuum has no user. A
+# session without `track_activities` does not say when its transaction began.
 _ACTIVITY = """
     SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint,
            floor(extract(epoch FROM least(min(xact_start), (SELECT min(prepared) FROM pg_prepared_xacts))) * 1000)
                ::bigint,
-           bool_and(query IS DISTINCT FROM '<insufficient privilege>')
+           bool_and(query IS DISTINCT FROM '<insufficient privilege>' AND state IS DISTINCT FROM 'disabled')
     FROM pg_stat_activity
     WHERE datname = current_database() AND usesysid IS NOT NULL AND pid <> pg_backend_pid()
         AND pid NOT IN (SELECT pid FROM pg_stat_replication)

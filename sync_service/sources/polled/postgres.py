@@ -133,9 +133,9 @@ class PostgresSource:
             )
         elif not snapshot.moment.all_seen:
             self._warn_once(
-                "this user may not see when other users' transactions began (grant pg_read_all_stats): changes of "
-                f"transactions longer than the overlap, {self._query.overlap_ms} ms, are only found by the next whole "
-                "reading"
+                "this user may not see when other users' transactions began (grant pg_read_all_stats), or they do not "
+                "say it (set track_activities = on): changes of transactions longer than the overlap, "
+                f"{self._query.overlap_ms} ms, are only found by the next whole reading"
             )
 
     def _warn_once(self, text: str) -> None:

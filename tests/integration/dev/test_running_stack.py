@@ -237,6 +237,7 @@ def test_a_frozen_server_is_told_from_one_that_answers(stack, addresses):
 
 
 def test_down_leaves_no_process_and_the_next_up_finds_data_and_ports(stack, addresses):
+    WRITE["kafka"](addresses, "before-down")
     WRITE["redis"](addresses, "before-down")
     WRITE["postgres"](addresses, "before-down")
     os.kill(stack.pids()["redis"], signal.SIGSTOP)  # a server that does not react now is stopped all the same
@@ -252,6 +253,6 @@ def test_down_leaves_no_process_and_the_next_up_finds_data_and_ports(stack, addr
     some = stack.up("--with", "postgres")
     assert some == {name: address for name, address in addresses.items() if name != "registry_url"}
     assert stack.status()["registry"]["address"] == addresses["registry_url"]
-    assert READ["kafka"](some, "kafka-kept") == "kafka-kept"
+    assert READ["kafka"](some, "before-down") == "before-down"
     assert READ["redis"](some, "before-down") == "before-down"
     assert READ["postgres"](some, "before-down") == "before-down"

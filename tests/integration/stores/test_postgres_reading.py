@@ -192,6 +192,14 @@ def test_a_user_who_may_not_see_others_transactions_is_told_so(dsn):
             database.execute("DROP ROLE reading_blind")
 
 
+def test_a_session_that_does_not_say_when_its_transaction_began_is_told_of(dsn):
+    with psycopg.connect(dsn, autocommit=True) as silent:
+        for said in (True, False):
+            silent.execute(f"SET track_activities = {said}")
+            with silent.transaction(), PostgresReader(dsn).snapshot() as snapshot:
+                assert snapshot.moment.all_seen is said
+
+
 def test_rows_after_a_value_are_those_that_are_greater(dsn):
     with psycopg.connect(dsn, autocommit=True) as database:
         database.execute("CREATE TABLE after (n int, day date)")

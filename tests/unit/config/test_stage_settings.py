@@ -8,7 +8,7 @@ from tests.unit.config.helpers import changed, lines_of, load_data, told
 
 LARGEST, SMALLEST, ASYNC = "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "asyncProgressTrackingEnabled"
 WHOLE = "expected a whole number from 1 to 9223372036854775807"
-PARTITIONS = "expected a whole number from 1 to 2147483647"
+PARTITIONS = "expected a whole number from 1 to 100000"
 INTERVAL = "expected a whole number from 0 to 9223372036854775807"
 DURATION = "expected a duration such as 500ms, 8s or 2m"
 
@@ -22,7 +22,7 @@ REFUSED: list[tuple[str, Any, str]] = [
     (LARGEST, 2**63, f"{WHOLE}, got the number {2**63}"),
     (SMALLEST, -1, f"{INTERVAL}, got the number -1"),
     ("minPartitions", 0, f"{PARTITIONS}, got the number 0"),
-    ("minPartitions", "2147483648", PARTITIONS),
+    ("minPartitions", "100001", PARTITIONS),
     ("maxRecordsPerPartition", 0, f"{WHOLE}, got the number 0"),
     ("maxTriggerDelay", "soon", DURATION),
     ("maxTriggerDelay", "-1s", DURATION),
@@ -50,7 +50,7 @@ ACCEPTED: list[tuple[str, Any]] = [
     (LARGEST, 1),
     (LARGEST, "20000"),
     (SMALLEST, 0),
-    ("minPartitions", 2**31 - 1),
+    ("minPartitions", 100_000),
     ("maxTriggerDelay", "1s"),
     ("maxTriggerDelay", "2min"),
     ("maxTriggerDelay", 500),

@@ -38,7 +38,8 @@ _DURATION = _Kind(
 )
 
 SOURCE_OPTIONS: Mapping[str, _Kind] = {
-    "minPartitions": _whole(1, 2**31 - 1),
+    # Spark makes so many ranges of each batch, also empty ones. Of two thousand million the driver would die.
+    "minPartitions": _whole(1, 100_000),
     "maxRecordsPerPartition": _whole(1),
     LARGEST: _whole(1),
     SMALLEST: _whole(0),
