@@ -1,0 +1,57 @@
+"""What a rating makes of a pipeline that takes nothing: at once, or at a high rate only."""
+
+import time
+from collections.abc import Sequence
+from http.client import HTTPException
+from typing import cast
+
+import pytest
+
+from enrich.admin.rating import rating
+from enrich.admin.rating.arriving import Arrivals
+from enrich.admin.rating.rating import Condition, Rater
+from enrich.admin.rating.samples import Samples
+from enrich.base.errors import Unreachable
+from enrich.tally import Histogram
+
+
+class Pipeline:
+    """Events leave as soon as they are taken. Too many in a request, and it takes none of them."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._left: list[int] = []
+
+    def send(self, events: Sequence[bytes], time_ms: int) -> int:  # noqa: ARG002 - the signature of a target
+        if len(events) > self._most:
+            raise HTTPException("the answer was 429 Too Many Requests")
+        self._left += [time.time_ns() // 10**6] * len(events)
+        return len(events)
+
+    def close(self) -> None:
+        pass
+
+    def between(self, from_ms: int, until_ms: int) -> Histogram:
+        return Histogram.of([1.0] * sum(from_ms <= at < until_ms for at in self._left))
+
+
+def rater(pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch) -> Rater:
+    monkeypatch.setattr(rating, "_SAID_S", 0.0)
+    monkeypatch.setattr(rating, "_MOST_QUIET_S", 0.0)
+    condition = Condition(p95_ms=1_000, step_s=0.1, first=500, most=100_000)
+    samples = Samples([b"{}"], None, "x")
+    return Rater(cast(Arrivals, pipeline), condition, samples, lambda: pipeline, 10_000, lambda _: None)
+
+
+def test_a_rate_at_which_nothing_is_taken_is_one_that_does_not_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = rater(Pipeline(most=30), monkeypatch).run()
+    assert found.is_bounded
+    assert 500 <= found.rating < 2_000
+    refused = [step.breaks for step in found.steps if not step.taken]
+    assert refused
+    assert set(refused) == {"100.0% were not taken: the answer was 429 Too Many Requests"}
+
+
+def test_a_pipeline_that_takes_nothing_at_all_is_named_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(Unreachable, match="no event was taken: the answer was 429 Too Many Requests"):
+        rater(Pipeline(most=0), monkeypatch).run()
