@@ -25,7 +25,7 @@ class Target(Protocol):
     """For one thread."""
 
     def send(self, events: Sequence[bytes], time_ms: int) -> int:
-        """How many were taken. Raises OSError or http.client.HTTPException, with the reason, if none was."""
+        """How many were taken. Raises OSError or http.client.HTTPException if the request fails or is refused."""
 
     def close(self) -> None: ...
 
@@ -82,7 +82,7 @@ class Sent:
     late_share: float
     """Of the requests: how many were sent later than `LATE_S` after they were due."""
     why: str | None
-    """Why the first events that were not taken were not."""
+    """The first reason that was given for events that were not taken."""
 
 
 def sent(rate: float, seconds: float, samples: Samples, new_target: Callable[[], Target], per_request: int) -> Sent:
