@@ -1,17 +1,15 @@
 """What the pages of expel and the retrier say of the routes to the customers."""
 
-import http.client
-import json
 import time
 from collections.abc import Mapping
-from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
 
 from enrich.demo.customers import CUSTOMERS
+from enrich.service.asking import status_at
 
 _EVERY_S = 0.5
-_TIMEOUT_S = 2.0
+_PATIENCE_S = 2.0
 
 
 @dataclass(frozen=True)
@@ -31,8 +29,9 @@ class RouteFigures:
 class Routes:
     """Asks twice a second, by whoever calls `look`."""
 
-    def __init__(self, expel: str, retrier: str) -> None:
-        """Addresses of the pages."""
+    def __init__(self, pipeline: str, expel: str, retrier: str) -> None:
+        """Its name, and addresses of the pages."""
+        self._pipeline = pipeline
         self._expel = expel
         self._retrier = retrier
         self._figures: Mapping[str, RouteFigures] = {name: RouteFigures() for name in CUSTOMERS}
@@ -47,7 +46,7 @@ class Routes:
         if time.monotonic() < self._next_s:
             return
         self._next_s = time.monotonic() + _EVERY_S
-        sends, waits = _routes_at(self._expel), _routes_at(self._retrier)
+        sends, waits = _routes_at(self._expel, self._pipeline), _routes_at(self._retrier, self._pipeline)
         self._figures = {name: self._figure(name, sends.get(name), waits.get(name)) for name in CUSTOMERS}
 
     def _figure(self, name: str, sends: Mapping[str, Any] | None, waits: Mapping[str, Any] | None) -> RouteFigures:
@@ -61,12 +60,9 @@ class Routes:
         return RouteFigures(sends["details"].get("breaker"), self._before[name] + retried, waiting)
 
 
-def _routes_at(address: str) -> Mapping[str, Mapping[str, Any]]:
+def _routes_at(address: str, pipeline: str) -> Mapping[str, Mapping[str, Any]]:
     """By name. None, if the program is not there."""
-    host, _, port = address.rpartition(":")
     try:
-        with closing(http.client.HTTPConnection(host, int(port), timeout=_TIMEOUT_S)) as connection:
-            connection.request("GET", "/status")
-            return {route["name"]: route for route in json.loads(connection.getresponse().read())["routes"]}
-    except (OSError, http.client.HTTPException, ValueError):
+        return {route["name"]: route for route in status_at(address, pipeline, _PATIENCE_S)["routes"]}
+    except (OSError, ValueError):
         return {}

@@ -183,7 +183,7 @@ def demo_world(*, quiet: bool = False) -> Iterator[DemoWorld]:
         received, pages = _received(folder), pipeline.pages
         received.touch()
         sender = Sender(_target(pipeline), Plays(keys["users"], keys["devices"]))
-        routes = Routes(pages.expel, pages.retrier)
+        routes = Routes(pipeline.name, pages.expel, pages.retrier)
         watch = Watch(connection, topics, str(pipeline.stages[_STAGE_NAME].dlq), received, routes)
         held.callback(watch.stop)
         held.callback(sender.give_up)

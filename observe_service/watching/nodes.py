@@ -13,8 +13,6 @@ from observe_service.alarms.causes import AGENT
 _EVERY_S = 3.0
 _PATIENCE_S = 2.0
 _MOST_BYTES = 4 * 2**20
-_WHOLE_S = 15.0
-"""One that answers byte by byte, each in time, says nothing either."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +62,6 @@ class NodesWatch:
         self._failed: dict[str, tuple[float, str]] = {}
         """By program: since when it has not answered, and why."""
         self._answered_s: dict[str, float] = {}
-        self._heard_s: dict[str, float] = {}
-        """The same by the monotonic clock."""
         self._stopping = threading.Event()
         self._lock = threading.Lock()
 
@@ -89,9 +85,7 @@ class NodesWatch:
             return self._answered_s.get(name, 0.0) >= time_s
 
     def _shown(self, program: Asked) -> Mapping[str, Any]:
-        failed, heard_s = self._failed.get(program.name), self._heard_s.get(program.name)
-        if failed is None and heard_s is not None and time.monotonic() > heard_s + _WHOLE_S:
-            failed = self._answered_s[program.name], "its answer does not end"
+        failed = self._failed.get(program.name)
         answer = self._answers.get(program.name, {}) if failed is None else {}
         known = {key: answer[key] for key in ("routes", "phase") if key in answer}
         if "tables" in answer:
@@ -124,7 +118,7 @@ class NodesWatch:
                 with self._lock:
                     self._answers[program.name] = answer
                     self._failed.pop(program.name, None)
-                    self._answered_s[program.name], self._heard_s[program.name] = time.time(), time.monotonic()
+                    self._answered_s[program.name] = time.time()
             self._stopping.wait(_EVERY_S)
 
 

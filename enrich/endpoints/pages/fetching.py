@@ -1,13 +1,11 @@
 """One GET: within a time and a size, whatever the endpoint does. Messages never quote what it answered."""
 
 import http.client
-import os
 import ssl
-import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.message import Message
@@ -15,6 +13,7 @@ from http import HTTPStatus
 from urllib.parse import SplitResult, urlsplit
 
 from enrich.base.errors import ConfigError, Retryable, Unreachable
+from enrich.base.http_watch import Ended, Watched, watched
 from enrich.endpoints.retry_after import retry_after_s
 
 _PIECE = 1 << 16
@@ -114,8 +113,9 @@ class Fetcher:
 
     def _answer(self, url: str, known: Known) -> "Fetched | _Later | None":
         parts = urlsplit(url)
-        with self._errors(), self._within() as connection_of:
-            connection = connection_of(parts)
+        with self._errors(), self._within() as within:
+            connection = self._connection_to(parts)
+            within.connect(connection)
             target = f"{parts.path or '/'}{'?' + parts.query if parts.query else ''}"
             connection.request("GET", target, headers=self._headers(known))
             answer = connection.getresponse()
@@ -145,20 +145,13 @@ class Fetcher:
         return {**own, **self._request.headers}
 
     @contextmanager
-    def _within(self) -> Iterator[Callable[[SplitResult], http.client.HTTPConnection]]:
-        """A time-out of a socket is for each of its reads: one who sends a byte now and then would never end."""
-        under_way = _UnderWay(self._why_to_end(), self._end)
-        _WATCHER.watch(under_way)
+    def _within(self) -> Iterator[Watched]:
         try:
-            yield self._connected
-        except (OSError, http.client.HTTPException, Retryable):
-            if _WATCHER.done(under_way) is None:
-                raise
-        finally:
-            ended = _WATCHER.done(under_way)
-        if ended is not None:
+            with watched(self._why_to_end()) as answer:
+                yield answer
+        except Ended as ended:
             self.close()
-            raise Unreachable(ended, where=self._where)
+            raise Unreachable(str(ended), where=self._where) from None
 
     def _why_to_end(self) -> Callable[[], str | None]:
         deadline_s = time.monotonic() + self._request.timeout_s
@@ -170,13 +163,7 @@ class Fetcher:
 
         return why
 
-    def _end(self) -> None:
-        sock = None if self._connection is None else self._connection.sock
-        if sock is not None:
-            with suppress(OSError):
-                sock.shutdown(2)
-
-    def _connected(self, parts: SplitResult) -> http.client.HTTPConnection:
+    def _connection_to(self, parts: SplitResult) -> http.client.HTTPConnection:
         place = parts.scheme, parts.netloc
         if self._connection is None or self._place != place:
             self.close()
@@ -252,53 +239,6 @@ class Fetcher:
 class _Later:
     status: int
     wait_s: float | None
-
-
-class _UnderWay:
-    """An answer that is being read."""
-
-    def __init__(self, why_to_end: Callable[[], str | None], end: Callable[[], None]) -> None:
-        self.why_to_end = why_to_end
-        self.end = end
-        self.ended: str | None = None
-        """Why, once it was ended."""
-
-
-class _Watcher:
-    """Looks at all answers of the process that are under way, in one thread: one for each costs half of its time."""
-
-    def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._under_way: set[_UnderWay] = set()
-        self._process = 0
-
-    def watch(self, one: _UnderWay) -> None:
-        with self._changed:
-            self._under_way.add(one)
-            if self._process != os.getpid():
-                self._process = os.getpid()
-                threading.Thread(target=self._run, name="answers under way", daemon=True).start()
-            elif len(self._under_way) == 1:
-                self._changed.notify()
-
-    def done(self, one: _UnderWay) -> str | None:
-        """Why it was ended, if it was."""
-        with self._changed:
-            self._under_way.discard(one)
-            return one.ended
-
-    def _run(self) -> None:
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._under_way)
-                for one in list(self._under_way):
-                    one.ended = one.ended or one.why_to_end()
-                    if one.ended is not None:
-                        one.end()  # again, if it has just connected
-            time.sleep(_LOOK_EVERY_S)
-
-
-_WATCHER = _Watcher()
 
 
 def _inflated(pieces: Iterator[bytes]) -> Iterator[bytes]:

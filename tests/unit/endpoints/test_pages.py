@@ -166,6 +166,7 @@ BROKEN: Sequence[tuple[Any, str]] = [
     (resets, "hung up"),
     (hangs, "no whole answer within"),
     (sends_slowly([HEAD + b"content-length: 100\r\n\r\n", *[b" "] * 50], 0.1), "no whole answer within"),
+    (sends_slowly([HEAD + b"connection: close\r\n\r\n", *[b" "] * 300], 0.1), "no whole answer within"),
     (sends_endlessly(HEAD, b"x-more: 1\r\n", 0.01), ""),
     (sends(b"SSH-2.0-something\r\n"), "does not answer"),
 ]

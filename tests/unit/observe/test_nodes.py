@@ -1,9 +1,7 @@
 """What pages of programs say, and which alarms follow from it."""
 
 import json
-import threading
 import time
-from itertools import count
 from typing import Any
 
 import pytest
@@ -11,7 +9,7 @@ import pytest
 from observe_service.alarms.causes import of_statuses
 from observe_service.watching import nodes
 from observe_service.watching.nodes import Asked, NodesWatch
-from tests.support.servers.scripted_endpoint import ScriptedEndpoint, answers
+from tests.support.servers.scripted_endpoint import ScriptedEndpoint, answers, sends_slowly
 from tests.support.waiting import wait_until
 
 
@@ -86,22 +84,14 @@ def test_an_answer_of_another_form_is_none_and_stops_nothing(said: dict[str, Any
 
 def test_a_page_whose_answer_does_not_end_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """A byte now and then: no read of the connection takes long."""
-    asked, over = count(), threading.Event()
-
-    def status(*_: object) -> dict[str, Any]:
-        if next(asked):
-            over.wait()
-        return {"pipeline": "p", "routes": [{"name": "acme", "state": "held"}]}
-
-    monkeypatch.setattr(nodes, "status_at", status)
+    monkeypatch.setattr(nodes, "_PATIENCE_S", 1.0)
     monkeypatch.setattr(nodes, "_EVERY_S", 0.01)
-    watch = NodesWatch("p", [Asked("expel", "127.0.0.1:1")])
-    watch.start()
-    try:
+    said = json.dumps({"pipeline": "p", "routes": [{"name": "acme", "state": "held"}]}).encode()
+    drips = sends_slowly([b"HTTP/1.1 200 OK\r\nx-more: ", *[b"x"] * 300], 0.1)
+    with ScriptedEndpoint(answers(200, said), drips) as endpoint:
+        watch = NodesWatch("p", [Asked("expel", f"127.0.0.1:{endpoint.port}")])
+        watch.start()
         wait_until(lambda: watch.shown()[0]["answers"], what="an answer")
-        monkeypatch.setattr(nodes, "_WHOLE_S", 0.1)
         wait_until(lambda: not watch.shown()[0]["answers"], deadline_s=10, what="that it counts no more")
         assert (watch.shown()[0]["why"], [*of_statuses(watch.shown())]) == ("its answer does not end", [])
-    finally:
         watch.stop()
-        over.set()

@@ -12,6 +12,7 @@ from tests.support.servers.scripted_endpoint import (
     ScriptedEndpoint,
     answers,
     closes,
+    hangs,
     sends,
     sends_endlessly,
     sends_slowly,
@@ -25,6 +26,7 @@ _OTHERS: Sequence[tuple[Any, str]] = [
     (answers(404), "HTTP 404"),
     (sends_endlessly(_HEAD, b" " * 100_000, 0.0), "does not end"),
     (sends_slowly([_HEAD, *[b" "] * 100], 0.1), "does not end"),
+    (sends_slowly([b"HTTP/1.1 200 OK\r\nx-more: ", *[b"x"] * 150], 0.1), "does not end"),
     (sends(b'HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{"pipeline": "plays"}'), "not whole"),
     (sends(b"SSH-2.0-something\r\n"), "not HTTP"),
 ]
@@ -41,6 +43,11 @@ def test_another_program_is_not_taken_for_ours(step: Any, says: str) -> None:
         with pytest.raises(ValueError, match=says):
             status_at(_place(endpoint), "plays", 1.0, 10_000_000)
         assert time.monotonic() - began < 10
+
+
+def test_one_that_says_nothing_does_not_answer() -> None:
+    with ScriptedEndpoint(hangs) as endpoint, pytest.raises(TimeoutError):
+        status_at(_place(endpoint), "plays", 0.5)
 
 
 def test_one_that_hangs_up_does_not_answer() -> None:

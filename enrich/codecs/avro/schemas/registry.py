@@ -3,7 +3,6 @@
 import base64
 import http.client
 import json
-import socket
 import ssl
 import time
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote, urlsplit
 
 from enrich.base.errors import BadRecord, ConfigError, Unreachable
+from enrich.base.http_watch import Ended, watched
 from enrich.codecs.avro.schemas.references import inlined
 
 if TYPE_CHECKING:
@@ -50,15 +50,8 @@ def access_of(section: "RegistrySection") -> RegistryAccess:
 class Registry:
     """A `SchemaSource`. Raises ConfigError for an invalid address or unusable files."""
 
-    def __init__(
-        self,
-        access: RegistryAccess,
-        *,
-        deadline_s: float = _DEADLINE_S,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, access: RegistryAccess, *, deadline_s: float = _DEADLINE_S) -> None:
         self._deadline_s = deadline_s
-        self._clock = clock
         address = urlsplit(access.url)
         try:
             port = address.port
@@ -79,7 +72,7 @@ class Registry:
             self._headers["Authorization"] = f"Basic {login}"
 
     def get(self, schema_id: int) -> str:
-        end = self._clock() + self._deadline_s
+        end = time.monotonic() + self._deadline_s
         what = f"schema id {schema_id}"
         answer = self._answer(f"/schemas/ids/{schema_id}", what, end)
         try:
@@ -94,7 +87,7 @@ class Registry:
     def require(self) -> None:
         """Raises Unreachable if it does not answer, ConfigError if it refuses us or is not a registry."""
         with suppress(BadRecord):  # the expected answer: there is no such schema
-            self._answer("/schemas/ids/0", "schema id 0", self._clock() + self._deadline_s)
+            self._answer("/schemas/ids/0", "schema id 0", time.monotonic() + self._deadline_s)
 
     def latest(self, subject: str) -> tuple[int, str]:
         """The id and the text of the subject's newest schema. Raises ConfigError if it has none."""
@@ -122,12 +115,12 @@ class Registry:
         return self._registered(subject, schema, what)
 
     def _registered(self, subject: str, schema: str, what: str) -> int:
-        body, end = json.dumps({"schema": schema}).encode(), self._clock() + self._deadline_s
+        body, end = json.dumps({"schema": schema}).encode(), time.monotonic() + self._deadline_s
         return self._id(self._answer(f"/subjects/{quote(subject, safe='')}/versions", what, end, body))
 
     def _newest(self, subject: str) -> int:
         """Raises BadRecord if there is no such subject."""
-        end = self._clock() + self._deadline_s
+        end = time.monotonic() + self._deadline_s
         return self._id(self._answer(f"/subjects/{quote(subject, safe='')}/versions/latest", f"subject {subject}", end))
 
     def _of(self, subject: str, schema_id: int) -> tuple[int, str]:
@@ -202,18 +195,22 @@ class Registry:
 
     def _ask(self, path: str, end: float, content: bytes | None) -> tuple[int, bytes]:
         # http.client with a connection per request: there are few, and urllib would use HTTP_PROXY.
+        late = f"the schema registry did not answer within {self._deadline_s:g} s"
         try:
-            with closing(self._connection(self._left(end))) as connection:
-                connection.connect()
-                sock = connection.sock  # the connection drops it when the response begins
+            with (
+                watched(lambda: late if time.monotonic() > end else None) as within,
+                closing(self._connection(max(end - time.monotonic(), 0.001))) as connection,
+            ):
+                within.connect(connection)
                 if content is None:
                     connection.request("GET", self._path + path, headers=self._headers)
                 else:
                     headers = {**self._headers, "Content-Type": "application/vnd.schemaregistry.v1+json"}
                     connection.request("POST", self._path + path, content, headers)
-                sock.settimeout(self._left(end))
                 with closing(connection.getresponse()) as response:
-                    return response.status, self._body(response, sock, end)
+                    return response.status, self._body(response)
+        except Ended as ended:
+            raise Unreachable(str(ended), where=self._where) from None
         except ssl.SSLCertVerificationError as error:
             raise ConfigError(
                 f"the schema registry's certificate is not trusted: {error.verify_message}",
@@ -224,26 +221,18 @@ class Registry:
             reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
             raise Unreachable(f"the schema registry did not answer: {reason}", where=self._where) from error
 
-    def _body(self, response: http.client.HTTPResponse, sock: socket.socket, end: float) -> bytes:
+    def _body(self, response: http.client.HTTPResponse) -> bytes:
         body = bytearray()
         while chunk := response.read1(2**16):
             body += chunk
             if len(body) > _LARGEST:
                 raise self._no_registry(f"more than {_LARGEST // 2**20} MiB")
-            # A socket's time-out is per packet: without this, a server that sends a few bytes at a time never ends.
-            sock.settimeout(self._left(end))
         return bytes(body)
 
     def _connection(self, timeout: float) -> http.client.HTTPConnection:
         if self._tls is None:
             return http.client.HTTPConnection(self._host, self._port, timeout=timeout)
         return http.client.HTTPSConnection(self._host, self._port, timeout=timeout, context=self._tls)
-
-    def _left(self, end: float) -> float:
-        left = end - self._clock()
-        if left <= 0:
-            raise Unreachable(f"the schema registry did not answer within {self._deadline_s:g} s", where=self._where)
-        return left
 
 
 def _no_schema(error: BadRecord, next_step: str) -> ConfigError:
