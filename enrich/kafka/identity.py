@@ -7,18 +7,17 @@ ORIGIN = "enrich.origin"
 """The place of the record by which the event came in: topic/partition/offset. Without it a record is its own origin."""
 EVENT_TIME = "enrich.event_time"
 """When it happened, in ms since 1970, as text."""
+VERSION = "enrich.version"
+"""A whole number, as text: write-back keeps the record of a key that has the highest."""
+RELEASE = "enrich.release"
+"""A whole number, as text. Without it a record is of release 0. Of several the greatest counts: a node adds its own to
+what an event brings."""
+OPERATION, LSN, XID, COMMIT_TIME = "enrich.op", "enrich.lsn", "enrich.xid", "enrich.commit_time"
+"""Of a record that comes from a change log."""
+REPLAYS = "enrich.replays"
+"""How often it was replayed from a DLQ."""
 
-PASSED_ON = (
-    ORIGIN,
-    EVENT_TIME,
-    "enrich.version",
-    "enrich.release",
-    "enrich.op",
-    "enrich.lsn",
-    "enrich.xid",
-    "enrich.commit_time",
-    "enrich.replays",
-)
+PASSED_ON = (ORIGIN, EVENT_TIME, VERSION, RELEASE, OPERATION, LSN, XID, COMMIT_TIME, REPLAYS)
 """All headers of ours that an event may keep on its way. They say nothing of its content."""
 
 # A place has one name only: no zeros before its numbers.

@@ -6,14 +6,11 @@ from contextlib import suppress
 
 from enrich.base.errors import ConfigError, CorruptState
 from enrich.kafka.clients.making import Connection
+from enrich.kafka.identity import RELEASE
 from enrich.kafka.reading import read_topic
 from enrich.kafka.records import headers_of
 from enrich.kafka.topics import Topics
 from stores.versions import whole_number
-
-RELEASE = "enrich.release"
-"""A whole number, as text. Without it a record is of release 0. Of several the greatest counts: a node adds its own to
-what an event brings."""
 
 _LOOKED_AT = 20
 """Records of each partition."""

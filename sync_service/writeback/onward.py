@@ -11,10 +11,10 @@ from enrich.base.errors import BadRecord, EnrichError, RefusedForNow
 from enrich.delivery.refused.letters import Letters
 from enrich.delivery.refused.spill import Spill
 from enrich.kafka import DeliveringProducer
+from enrich.kafka.identity import VERSION
 from enrich.kafka.records import headers_of, key_of, value_of
 from enrich.kafka.retries import OFFSET, PARTITION, TOPIC, TOPIC_ID, place_of, topic_id_in
 from enrich.kafka.writing.dead_letters import DeadLetter, Origin, record_size, sender_of
-from sync_service.writeback.versions import HEADER
 
 _POSITION = (TOPIC, PARTITION, OFFSET)
 
@@ -117,6 +117,6 @@ def origin_of(message: Message, *, from_retry_topic: bool) -> Origin:
 
 def _versioned(origin: Origin, version: int | None) -> list[tuple[str, bytes | None]]:
     headers = list(origin.headers)
-    if version is not None and HEADER not in dict(headers):
-        headers.append((HEADER, str(version).encode()))
+    if version is not None and VERSION not in dict(headers):
+        headers.append((VERSION, str(version).encode()))
     return headers

@@ -28,7 +28,7 @@ from enrich.kafka import (
     new_group_consumer,
 )
 from enrich.kafka.clients.errors import ClientOver
-from enrich.kafka.releases import RELEASE
+from enrich.kafka.identity import RELEASE
 from enrich.service.meters import Meter
 from enrich.service.routes import RouteKind, RouteState, RouteStatus
 from enrich.tally import NodeKind

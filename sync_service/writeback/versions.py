@@ -9,12 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from confluent_kafka import Message
 
+from enrich.kafka.identity import RELEASE, VERSION
 from enrich.kafka.records import headers_of
-from enrich.kafka.releases import RELEASE, release_of
+from enrich.kafka.releases import release_of
 from stores.versions import LARGEST_RELEASE, LARGEST_VERSION, whole_number
 from sync_service.writeback.generation import OFFSETS, Generation
-
-HEADER = "enrich.version"
 
 Versions = npt.NDArray[np.int64]
 Releases = npt.NDArray[np.int64] | None
@@ -38,7 +37,7 @@ def versions_of(
     elif generation is not None:
         versions, bad = _by_offset(records, generation), {}
     else:
-        versions, bad = np.zeros(len(messages), np.int64), dict.fromkeys(range(len(messages)), f"no header {HEADER}")
+        versions, bad = np.zeros(len(messages), np.int64), dict.fromkeys(range(len(messages)), f"no header {VERSION}")
     with_headers = [index for index, message in enumerate(messages) if message.headers()]
     found: dict[int, int] = {}
     for index in with_headers:
@@ -88,7 +87,7 @@ def _declared(records: pa.RecordBatch, rows: pa.StructArray, column: str) -> tup
             numbers = pc.if_else(pa.array(missing & deleted), instead, numbers)
         else:
             bad.update(
-                (index, f"a tombstone has no column {column}: it needs the header {HEADER}")
+                (index, f"a tombstone has no column {column}: it needs the header {VERSION}")
                 for index in np.flatnonzero(missing & deleted).tolist()
             )
         bad.update(
@@ -100,11 +99,11 @@ def _declared(records: pa.RecordBatch, rows: pa.StructArray, column: str) -> tup
 
 def _take_header(index: int, headers: Sequence[tuple[str, bytes | None]], versions: Versions, bad: Bad) -> None:
     for name, content in headers:
-        if name != HEADER:
+        if name != VERSION:
             continue
         number = whole_number(content)
         if number is not None:
             versions[index] = number
             bad.pop(index, None)
         else:
-            bad[index] = f"the header {HEADER} is not a whole number"
+            bad[index] = f"the header {VERSION} is not a whole number"

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from enrich.admin.rating.samples import Samples
 from enrich.kafka import Connection, new_producer
+from enrich.kafka.identity import EVENT_TIME
 
 _TICK_S = 0.02
 _SENDERS = 32
@@ -62,7 +63,7 @@ class KafkaTarget:
         self._topic = topic
 
     def send(self, events: Sequence[bytes], time_ms: int) -> int:
-        headers: list[tuple[str, str | bytes | None]] = [("enrich.event_time", b"%d" % time_ms)]
+        headers: list[tuple[str, str | bytes | None]] = [(EVENT_TIME, b"%d" % time_ms)]
         taken = 0
         for event in events:
             with suppress(BufferError):

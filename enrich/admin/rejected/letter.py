@@ -5,11 +5,9 @@ from dataclasses import dataclass
 
 from confluent_kafka import Message
 
+from enrich.kafka.identity import REPLAYS
 from enrich.kafka.records import headers_of, key_of, value_of
 from enrich.kafka.writing.dead_letters import HeaderList
-
-REPLAYS = "enrich.replays"
-"""The header that counts how often a record was replayed."""
 
 # The headers that `dead_letter` adds. `enrich.version` and the count of replays belong to the original record.
 _ADDED = frozenset(

@@ -8,7 +8,6 @@ import pyarrow as pa
 
 from enrich.admin.cluster import Cluster
 from enrich.admin.ready import ready_reader
-from enrich.admin.rejected.letter import REPLAYS
 from enrich.admin.rejected.newer import Origin, RecordId, newer_records
 from enrich.admin.rejected.replaying import NO_KEY
 from enrich.base.errors import Retryable, Unreachable
@@ -16,6 +15,7 @@ from enrich.config import Pipeline
 from enrich.host.ipc.requests import PURGE, ask
 from enrich.host.ipc.store_paths import paths_of
 from enrich.host.tables import TopicTable
+from enrich.kafka.identity import REPLAYS
 from enrich.kafka.writing.whole_transactions import whole_transaction
 from stores.protocol import Quarantined
 

@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from enrich.admin.cluster import Cluster
-from enrich.admin.rejected.letter import REPLAYS, Letter
+from enrich.admin.rejected.letter import Letter
 from enrich.config import Pipeline, retry_out_topic
-from enrich.kafka.identity import ORIGIN
+from enrich.kafka.identity import ORIGIN, REPLAYS
 from enrich.kafka.retries import RETRY_HEADERS, retry_headers
 
 # These texts are keys in the JSON of `enrich dlq replay`: they must not change.

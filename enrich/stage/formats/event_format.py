@@ -9,8 +9,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 from pyspark.sql.types import StructType
 
-from enrich.kafka.identity import EVENT_TIME, ORIGIN, PASSED_ON
-from enrich.kafka.releases import RELEASE
+from enrich.kafka.identity import EVENT_TIME, ORIGIN, PASSED_ON, RELEASE
 from enrich.stage.steps.leaving.headers import OVERHEAD
 from enrich.stage.steps.leaving.why import Why
 from enrich.stage.steps.step import Step

@@ -8,13 +8,13 @@ from enum import StrEnum
 import numpy as np
 import numpy.typing as npt
 
+from enrich.kafka.identity import COMMIT_TIME, LSN, OPERATION, VERSION, XID
 from enrich.kafka.writing.dead_letters import HeaderList
 from stores.external.postgres.log.messages import Transactions
 from stores.external.postgres.log.stream import lsn_text
 from stores.versions import LARGEST_VERSION, whole_number
 
 Numbers = npt.NDArray[np.int64]
-_VERSION = "enrich.version"
 _BEGIN = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -74,7 +74,7 @@ class Stamped:
 
 def newest_version(headers: Iterable[HeaderList]) -> int:
     """Of records with these headers. Other programs may have written some: what no target takes is no version."""
-    versions = [whole_number(content) or 0 for each in headers for name, content in each if name == _VERSION]
+    versions = [whole_number(content) or 0 for each in headers for name, content in each if name == VERSION]
     return max((version for version in versions if version <= LARGEST_VERSION), default=0)
 
 
@@ -91,10 +91,10 @@ def of_snapshot(lsn: int, time_ms: int, version: int) -> HeaderList:
 def _headers(operation: Operation, lsn: int, time_us: int, version: int, xid: int | None) -> HeaderList:
     time = (_BEGIN + timedelta(microseconds=time_us)).isoformat(timespec="microseconds").replace("+00:00", "Z")
     headers: Sequence[tuple[str, str]] = [
-        ("enrich.op", operation),
-        ("enrich.lsn", lsn_text(lsn)),
-        *([] if xid is None else [("enrich.xid", str(xid))]),
-        ("enrich.commit_time", time),
-        (_VERSION, str(version)),
+        (OPERATION, operation),
+        (LSN, lsn_text(lsn)),
+        *([] if xid is None else [(XID, str(xid))]),
+        (COMMIT_TIME, time),
+        (VERSION, str(version)),
     ]
     return [(name, content.encode()) for name, content in headers]

@@ -27,7 +27,7 @@ from pyspark.sql.types import (
 
 from enrich.base.errors import ConfigError
 from enrich.config import Writeback
-from enrich.kafka.releases import RELEASE
+from enrich.kafka.identity import RELEASE, VERSION
 from enrich.stage.formats.event_format import KAFKA, brought_release
 from enrich.stage.formats.json_events import json_text
 from enrich.stage.plan.expressions import Expression, Expressions
@@ -37,7 +37,6 @@ from enrich.stage.steps.leaving.headers import OVERHEAD
 from enrich.stage.task.failures import MARK
 from stores.versions import LARGEST_VERSION, OFFSETS_OF_A_GENERATION
 
-VERSION_HEADER = "enrich.version"
 CAUSE_HEADER = "enrich.cause"
 _OWN_HEADERS = 192
 """Largest size of these headers, in bytes."""
@@ -99,7 +98,7 @@ class WritebackRows:
 
     def row(self, wanted: Column) -> Row:
         record = sql.col(RECORD)
-        headers = {VERSION_HEADER: record["version"].cast("string"), CAUSE_HEADER: self._cause()}
+        headers = {VERSION: record["version"].cast("string"), CAUSE_HEADER: self._cause()}
         if self.release:
             release = sql.greatest(brought_release(), sql.lit(self.release))  # an event's own may be higher
             headers[RELEASE] = release.cast("string")

@@ -10,8 +10,7 @@ import pyarrow.compute as pc
 
 from enrich.kafka.columnar.records import HEADERS as KIND
 from enrich.kafka.identity import EVENT_TIME as EVENT_TIME_NAME
-from enrich.kafka.identity import ORIGIN, PASSED_ON
-from enrich.kafka.releases import RELEASE
+from enrich.kafka.identity import ORIGIN, PASSED_ON, RELEASE
 from enrich.stage.steps.leaving.lists import Part, Places, joined
 from enrich.stage.steps.step import Columns, Work
 from enrich.stage.task.columns import (
