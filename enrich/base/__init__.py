@@ -1,4 +1,4 @@
-"""What everything may use: errors and their exit codes, logs, processes, folders, addresses, JSON lines, HTTP answers that do not end.
+"""What everything may use: errors and their exit codes, logs, processes, folders, addresses, HTTP answers, JSON lines.
 
 May import `stores.errors` and nothing else of this project.
 """
