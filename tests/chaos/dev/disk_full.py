@@ -5,31 +5,19 @@
 Prints one JSON object with what the test asserts on.
 """
 
-import errno
 import json
-import subprocess
 import sys
 import threading
 from pathlib import Path
 
 from tests.integration.dev.stacks import StackUnderTest
+from tests.support.small_disk import fill, mount
 from tests.support.waiting import wait_until
-
-
-def fill(ballast: Path) -> None:
-    with ballast.open("ab", buffering=0) as file:
-        for size in (1 << 20, 4096, 1):
-            try:
-                while file.write(b"\0" * size):
-                    pass
-            except OSError as error:
-                if error.errno != errno.ENOSPC:
-                    raise
 
 
 def main() -> None:
     disk = Path(sys.argv[1])
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=100m", "tmpfs", str(disk)], check=True)
+    mount(disk, "100m")
     stack = StackUnderTest(disk / "stack")
 
     def fill_once_servers_start() -> None:

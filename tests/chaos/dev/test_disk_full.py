@@ -4,7 +4,6 @@ import errno
 import json
 import os
 import subprocess
-import sys
 
 import pytest
 
@@ -12,9 +11,7 @@ from enrich.base.errors import Fatal
 from enrich.dev import Stack
 from enrich.dev.state import StackFolder
 from tests.integration.dev.stacks import assert_clear_error
-
-# A namespace of mounts of its own: nobody else sees the small disk, and it is gone with the last process inside.
-UNSHARE = ["unshare", "-m"] if os.geteuid() == 0 else ["unshare", "-rm"]
+from tests.support.small_disk import UNSHARE, run_apart
 
 
 @pytest.fixture
@@ -28,8 +25,7 @@ def disk(tmp_path):
 
 
 def test_a_disk_that_runs_full_while_servers_start_is_said_leaves_no_process_and_up_works_once_there_is_room(disk):
-    program = [sys.executable, "-m", "tests.chaos.dev.disk_full", str(disk)]
-    done = subprocess.run([*UNSHARE, *program], capture_output=True, text=True, check=False, timeout=300)
+    done = run_apart("tests.chaos.dev.disk_full", disk, timeout_s=300)
     assert done.returncode == 0, done.stderr
     seen = json.loads(done.stdout)
 

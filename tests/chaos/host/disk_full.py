@@ -5,13 +5,12 @@
 It asserts by itself, and ends with "held" when everything held.
 """
 
-import subprocess
 import sys
-from contextlib import suppress
 from pathlib import Path
 
 from tests.support.host.agents import AgentLife, plans_table, produce_plans
 from tests.support.kafka.topics import Cluster
+from tests.support.small_disk import fill, mount
 
 
 def main(disk: Path, cluster: Cluster, topic: str) -> None:
@@ -36,15 +35,9 @@ def main(disk: Path, cluster: Cluster, topic: str) -> None:
     life.stop()
 
 
-def fill(ballast: Path) -> None:
-    with ballast.open("wb", buffering=0) as file, suppress(OSError):
-        while True:
-            file.write(bytes(4096))
-
-
 if __name__ == "__main__":
     folder, servers, name = sys.argv[1:]
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", folder], check=True)
+    mount(Path(folder), "24m")
     (Path(folder) / "agent").mkdir()
     main(Path(folder), Cluster({"bootstrap.servers": servers}), name)
     sys.stdout.write("held")

@@ -5,14 +5,13 @@
 It asserts by itself, and ends with "held" when everything held.
 """
 
-import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 from stores.errors import Retryable
 from tests.chaos.segments.life import SPECS, assert_right, build, change, end_of, open_reader, open_writer
+from tests.support.small_disk import fill, mount
 
 
 class FullDisk:
@@ -55,17 +54,10 @@ class FullDisk:
                 assert end_of(snapshot.table(name)) == self._end
                 assert_right(snapshot.table(name))
 
-    def _fill(self) -> None:
-        with (self._disk / "ballast").open("ab", buffering=0) as file:
-            for size in (1 << 16, 256, 1):
-                with suppress(OSError):
-                    while file.write(b"\0" * size):
-                        pass
-
     def _until_refused(self, work: Callable[[], None]) -> None:
         for _ in range(200):
             self._publish()
-            self._fill()
+            fill(self._disk / "ballast")
             try:
                 work()
             except Retryable as error:
@@ -76,6 +68,6 @@ class FullDisk:
 
 
 if __name__ == "__main__":
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", sys.argv[1]], check=True)
+    mount(Path(sys.argv[1]), "24m")
     FullDisk(Path(sys.argv[1])).run()
     sys.stdout.write("held")

@@ -5,7 +5,6 @@
 It asserts by itself, and ends with "held" when everything held.
 """
 
-import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -15,6 +14,7 @@ from stores.clock import SystemClock
 from stores.errors import Retryable
 from stores.rocks import RocksReader, RocksStore
 from tests.chaos.stores.life import SIZES, SPECS, assert_whole, batch, end_of, open_reader
+from tests.support.small_disk import fill, mount
 
 
 class FullDisk:
@@ -79,16 +79,9 @@ class FullDisk:
             assert end_of(snapshot.table(name)) == self._end
             assert_whole(snapshot.table(name))
 
-    def _fill(self) -> None:
-        with (self._disk / "ballast").open("ab", buffering=0) as file:
-            for size in (1 << 16, 256, 1):
-                with suppress(OSError):
-                    while file.write(b"\0" * size):
-                        pass
-
     def _until_refused(self, work: Callable[[], None]) -> None:
         for _ in range(2_000):
-            self._fill()
+            fill(self._disk / "ballast")
             try:
                 work()
             except Retryable as error:
@@ -98,6 +91,6 @@ class FullDisk:
 
 
 if __name__ == "__main__":
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=12m", "tmpfs", sys.argv[1]], check=True)
+    mount(Path(sys.argv[1]), "12m")
     FullDisk(Path(sys.argv[1])).run()
     sys.stdout.write("held")

@@ -3,15 +3,15 @@
 unshare -rm python -m tests.chaos.stores.export_disk_full DIRECTORY
 """
 
-import subprocess
+import os
 import sys
 import tempfile
-from contextlib import suppress
 from pathlib import Path
 
 from stores.errors import Retryable
 from stores.snapshots import open_snapshot
 from tests.chaos.stores.exports import export, make_store
+from tests.support.small_disk import fill, mount
 
 
 def main(disk: Path) -> None:
@@ -23,7 +23,7 @@ def main(disk: Path) -> None:
         size = sum(path.stat().st_size for path in first.path.iterdir())
         # From no room at all to nearly enough of it.
         for room in range(0, size, max(4096, size // 12)):
-            _fill(disk, room)
+            _fill(disk / "ballast", room)
             try:
                 export(store, disk / "snapshots")
             except Retryable as error:
@@ -40,16 +40,12 @@ def _versions(path: Path) -> int:
     return sum(len(batch) for batch in open_snapshot(path).versions())
 
 
-def _fill(disk: Path, room: int) -> None:
-    with (disk / "ballast").open("ab", buffering=0) as file:
-        for size in (1 << 16, 256, 1):
-            with suppress(OSError):
-                while file.write(b"\0" * size):
-                    pass
-        file.truncate(max(0, file.tell() - room))
+def _fill(ballast: Path, room: int) -> None:
+    fill(ballast)
+    os.truncate(ballast, max(0, ballast.stat().st_size - room))
 
 
 if __name__ == "__main__":
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", sys.argv[1]], check=True)
+    mount(Path(sys.argv[1]), "4m")
     main(Path(sys.argv[1]))
     sys.stdout.write("held")
