@@ -1,24 +1,22 @@
 """The program on a real broker: nodes are played, what it writes and shows is what users get."""
 
 import json
-import re
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, closing, suppress
-from pathlib import Path
 
 from enrich.kafka.writing.transactions import TransactionalProducer
 from enrich.service.signatures import verifies
 from enrich.tally import Lags, Origins, Report, Tally, encoded, key_of
 from enrich.tally.origins import Read
 from enrich.verdict import State, Up
+from tests.support import dashboard
 from tests.support.commands import enrich, lines
 from tests.support.observe.observing import World, observing
 from tests.support.servers.scripted_endpoint import ScriptedEndpoint, answers
 from tests.support.waiting import GUARD_S, wait_until
 
 NewWorld = Callable[..., World]
-DEPLOY = Path(__file__).parents[3] / "deploy"
 
 
 def minute_now() -> int:
@@ -190,11 +188,9 @@ def test_rules_and_dashboards_name_metrics_that_there_are(new_world: NewWorld) -
             what="figures of a minute",
         )
     assert text is not None
-    there = {line.split("{")[0].split(" ")[0] for line in text.splitlines() if not line.startswith("#")}
-    for file in (DEPLOY / "prometheus" / "rules.yml", DEPLOY / "grafana" / "dashboards" / "enrich.json"):
-        named = set(re.findall(r"enrich_observe_[a-z0-9_]+", file.read_text()))
-        assert named, file
-        assert named <= there, file
+    named = dashboard.shown("observe")
+    assert named
+    assert named <= dashboard.exposed(text)
 
 
 def test_a_large_transaction_that_was_aborted_before_a_node_leaves_no_minute_open(new_world: NewWorld) -> None:
