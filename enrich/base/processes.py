@@ -68,6 +68,12 @@ def identify(pid: int) -> Identity | None:
     return None if found is None or found.has_ended else Identity(pid, found.started)
 
 
+def started_at(process: Identity) -> float:
+    """Start time in seconds since 1970."""
+    boot = (PROC / "stat").read_text(encoding="ascii").partition("\nbtime ")[2].split()[0]
+    return int(boot) + process.started / os.sysconf("SC_CLK_TCK")
+
+
 class WatchedProcess:
     """For those who ask again and again whether a process lives: the kernel answers by the process' descriptor at a
     tenth of what /proc costs."""

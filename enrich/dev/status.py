@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from enrich.base.processes import started_at
 from enrich.dev.processes import process
 from enrich.dev.processes.runfile import RunFile
 from enrich.dev.servers.server import Server
@@ -45,5 +46,5 @@ def look_at(server: Server, folder: StackFolder, state: State) -> ServerStatus:
         server.address(home),
         record.process.pid,
         process.memory(record.process),
-        process.started_at(record.process),
+        started_at(record.process),
     )

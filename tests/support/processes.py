@@ -1,13 +1,16 @@
 """Real processes under test: killed, stopped and continued by their id, never by name."""
 
 import os
+import platform
 import signal
+import subprocess
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 
 import psutil
 
-from enrich.base.processes import identify
+from enrich.base.processes import identify, stat
 from tests.support.waiting import wait_until
 
 
@@ -43,6 +46,21 @@ def all_frozen(pids: Iterable[int]) -> Iterator[None]:
 def is_running(pid: int) -> bool:
     """Whether there is such a process; one that ended and is not yet reaped does not count."""
     return identify(pid) is not None
+
+
+@contextmanager
+def without_first_thread() -> Iterator[subprocess.Popen[bytes]]:
+    """A process whose first thread has ended, and nothing else."""
+    number = {"x86_64": 60, "aarch64": 93}[platform.machine()]
+    code = (
+        "import ctypes, sys, threading\n"
+        "threading.Thread(target=sys.stdin.read).start()\n"
+        f"ctypes.CDLL(None).syscall({number}, 0)"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE) as process:
+        wait_until(lambda: (found := stat(process.pid)) and found.state == "Z", what="the end of its first thread")
+        yield process
+        process.kill()
 
 
 def python_workers(above: int) -> list[int]:

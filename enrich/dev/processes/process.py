@@ -61,8 +61,3 @@ def memory(process: Identity) -> int:
             used = psutil.Process(member.pid).memory_info()
             total += used.rss if member == process else max(0, used.rss - used.shared)
     return total
-
-
-def started_at(process: Identity) -> float:
-    """Start time in seconds since 1970."""
-    return psutil.boot_time() + process.started / os.sysconf("SC_CLK_TCK")

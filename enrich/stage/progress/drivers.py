@@ -12,9 +12,8 @@ from dataclasses import asdict, dataclass
 from typing import Protocol
 from uuid import uuid4
 
-import psutil
-
 from enrich.base.errors import Retryable
+from enrich.base.processes import Identity, identify, started_at
 
 _log = logging.getLogger(__name__)
 
@@ -45,7 +44,8 @@ class Driver:
 
     @classmethod
     def here(cls) -> "Driver":
-        return cls(socket.gethostname(), os.getpid(), psutil.Process().create_time(), str(uuid4()))
+        me = identify(os.getpid()) or Identity(os.getpid(), 0)
+        return cls(socket.gethostname(), me.pid, started_at(me), str(uuid4()))
 
     def to_text(self) -> str:
         return json.dumps(asdict(self))
@@ -55,12 +55,8 @@ class Driver:
         """False for a driver on another host, which cannot be checked."""
         if self.host != socket.gethostname():
             return False
-        try:
-            process = psutil.Process(self.pid)
-            # A killed process stays a zombie until its parent waits for it.
-            return abs(process.create_time() - self.started) > 1 or process.status() == psutil.STATUS_ZOMBIE
-        except psutil.NoSuchProcess:
-            return True
+        found = identify(self.pid)
+        return found is None or abs(started_at(found) - self.started) > 1
 
 
 def is_at_work(checkpoint: Texts) -> bool:

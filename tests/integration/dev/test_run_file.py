@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from enrich.base.errors import ConfigError
-from enrich.base.processes import Identity, identify, send
+from enrich.base.processes import Identity, identify, send, started_at
 from enrich.dev.processes import launch, process, runfile
 from enrich.dev.processes.runfile import SERVE, RunFile
 from enrich.dev.servers.server import Command
@@ -285,7 +285,7 @@ def test_a_dead_process_that_nobody_reaped_does_not_count_as_alive(bystander):
 def test_the_start_time_of_a_process_is_told_in_wall_clock_time():
     me = identify(os.getpid())
     assert me is not None
-    assert time.time() - 24 * 3600 < process.started_at(me) <= time.time()
+    assert time.time() - 24 * 3600 < started_at(me) <= time.time()
 
 
 def test_the_memory_of_a_server_is_that_of_its_session():

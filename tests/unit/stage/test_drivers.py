@@ -12,6 +12,7 @@ import pytest
 
 from enrich.stage.progress import drivers
 from enrich.stage.progress.drivers import NAME, Driver, at_work, is_at_work, wait_for_others
+from tests.support.processes import kill, without_first_thread
 
 
 class Texts(dict[str, str]):
@@ -58,6 +59,14 @@ def test_one_that_was_killed_on_this_host_is_not_waited_for_and_one_on_another_o
     checkpoint.write(NAME, replace(another, host="another").to_text())
     assert waits(checkpoint)
     wait_for_others(checkpoint, lambda: False, patience_s=0)
+
+
+def test_one_whose_first_thread_has_ended_is_at_work_until_the_last_one_has(another):
+    with without_first_thread() as process:
+        driver = replace(another, pid=process.pid, started=psutil.Process(process.pid).create_time())
+        assert is_at_work(Texts({NAME: driver.to_text()}))
+        kill(process.pid)
+        assert not is_at_work(Texts({NAME: driver.to_text()}))
 
 
 def test_one_that_has_begun_meanwhile_is_waited_for_as_long_as_the_first(another, monkeypatch):
