@@ -9,8 +9,7 @@ import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from enrich.kafka.columnar.records import HEADERS, Came, Records
-
-_POLL_S = 0.05
+from enrich.kafka.writing.queueing import is_queued
 
 
 class PlainIncoming:
@@ -53,14 +52,9 @@ class PlainOutgoing:
         # A table of Python lists: a scalar of Arrow for each value would cost more.
         columns = (records.topic.tolist(), records.keys.to_pylist(), records.values.to_pylist(), _pairs(records))
         for topic, key, value, headers in zip(*columns, strict=True):
-            while True:
-                try:
-                    self._producer.produce(records.topics[topic], value, key, headers=headers)
-                    break
-                except BufferError:  # the queue is full
-                    if time.monotonic() > end:
-                        raise KafkaException(KafkaError(KafkaError._TIMED_OUT)) from None
-                    self._producer.poll(_POLL_S)
+            while not is_queued(self._producer, records.topics[topic], value, key, headers=headers):
+                if time.monotonic() > end:
+                    raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
 
     def close(self) -> None:
         """Nothing is held."""

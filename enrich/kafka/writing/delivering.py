@@ -11,6 +11,7 @@ from enrich.base.errors import EnrichError, Unreachable
 from enrich.kafka.clients.ending import discard, serve
 from enrich.kafka.clients.errors import kafka_errors, mapped
 from enrich.kafka.clients.making import Connection, new_producer
+from enrich.kafka.writing.queueing import is_queued
 
 Headers = Mapping[str, bytes] | Sequence[tuple[str, bytes | None]]
 """A sequence if a name may occur twice."""
@@ -46,8 +47,10 @@ class DeliveringProducer:
             options["timestamp"] = timestamp_ms
         if partition is not None:
             options["partition"] = partition
-        while not queued(self._producer, topic, key, value, on_delivery=self._on_delivery, **options):
-            self._raise_failure()
+        with kafka_errors(f"topic {topic}"):
+            while not is_queued(self._producer, topic, value, key, on_delivery=self._on_delivery, **options):
+                self._raise_failure()
+            self._producer.poll(0)
 
     def flush(self, deadline_s: float = 30.0) -> None:
         """Waits until all records are acknowledged. Raises the first failure, or Unreachable at the deadline."""
@@ -92,18 +95,6 @@ class DeliveringProducer:
     def _raise_failure(self) -> None:
         if self._failure is not None:
             raise self._failure
-
-
-def queued(producer: Producer, topic: str, key: bytes | None, value: bytes | None, **options: Any) -> bool:
-    """Queues a record. False if the queue is still full after a short wait."""
-    with kafka_errors(f"topic {topic}"):
-        try:
-            producer.produce(topic, value, key, **options)
-        except BufferError:
-            producer.poll(0.1)
-            return False
-        producer.poll(0)
-        return True
 
 
 def _shown(key: str | bytes | None) -> str:

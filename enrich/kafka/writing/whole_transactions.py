@@ -8,6 +8,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from enrich.kafka.clients.making import Connection
 from enrich.kafka.writing.delivering import Headers
+from enrich.kafka.writing.queueing import is_queued
 from enrich.kafka.writing.transactions import TransactionalProducer
 
 Record = tuple[bytes | None, bytes | None, Any, int]
@@ -53,26 +54,17 @@ class WholeTransactions(TransactionalProducer):
             options["partition"] = partition
         given: list[Any] = list(headers.items() if isinstance(headers, Mapping) else headers)
         with self.errors_of(f"topic {topic}"):
-            while not self._is_queued(topic, value, key, headers=given, **options):
+            while not is_queued(self._producer, topic, value, key, headers=given, **options):
                 pass
         self._producer.poll(0)
 
     def produce_all(self, topic: str, records: Iterable[Record]) -> None:
         """Queues records with headers, each for its partition, in half the time that `produce_one` takes."""
-        is_queued = self._is_queued
+        producer = self._producer
         with self.errors_of(f"topic {topic}"):
             for key, value, headers, partition in records:
-                while not is_queued(topic, value, key, partition, headers=headers):
+                while not is_queued(producer, topic, value, key, partition, headers=headers):
                     pass
-
-    def _is_queued(self, *record: Any, **options: Any) -> bool:
-        """False if the queue is still full after a short wait."""
-        try:
-            self._producer.produce(*record, **options)
-        except BufferError:
-            self._producer.poll(0.1)
-            return False
-        return True
 
     def progress(self, topic: str, offsets: Mapping[int, int], consumer: Consumer, note: str = "") -> None:
         """Commits the offsets for the consumer's group within this transaction."""
