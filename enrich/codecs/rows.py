@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from stores.protocol import Decoded
+from stores.protocol import Decoded, Decoder
 
 Indexes = npt.NDArray[np.int64]
 
@@ -75,6 +75,22 @@ def assemble(count: int, pieces: Sequence[tuple[Indexes, pa.StructArray]], kind:
     source[taken] = np.arange(len(taken))
     absent[taken] = False
     return pa.concat_arrays([rows for _, rows in pieces]).take(pa.array(source, mask=absent))
+
+
+def completed(
+    values: pa.BinaryArray,
+    pieces: Sequence[tuple[Indexes, pa.StructArray]],
+    left: npt.NDArray[np.bool_],
+    decoder: Decoder,
+    kind: pa.StructType,
+) -> Decoded:
+    """The pieces of what is decoded already, and what is left by this decoder."""
+    rest = np.flatnonzero(left)
+    if not len(rest):
+        return Decoded(assemble(len(values), pieces, kind), {})
+    decoded = decoder.decode(values.take(pa.array(rest)))
+    bad = {int(rest[index]): reason for index, reason in decoded.bad.items()}
+    return Decoded(assemble(len(values), [*pieces, (rest, decoded.rows)], kind), bad)
 
 
 def has_forbidden_null(values: pa.Array, field: pa.Field) -> bool:

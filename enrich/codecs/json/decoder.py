@@ -8,7 +8,7 @@ import pyarrow as pa
 from enrich.codecs.json.fast import Doubt, FastJson, plausible
 from enrich.codecs.json.shape import trimmed
 from enrich.codecs.json.strict import StrictJson
-from enrich.codecs.rows import Indexes, assemble, decode_in_batches, extents
+from enrich.codecs.rows import Indexes, completed, decode_in_batches, extents
 from stores.protocol import Decoded, Decoder
 
 # One call of Arrow's parser takes as long as 60 small rows in the strict one, or a few large ones (0.2 ms, measured).
@@ -45,13 +45,7 @@ class JsonDecoder:
         slow = np.ones(len(values), np.bool_)
         for indexes, _ in pieces:
             slow[indexes] = False
-        rest = np.flatnonzero(slow)
-        bad: dict[int, str] = {}
-        if len(rest):
-            decoded = self._one_by_one.decode(values.take(pa.array(rest)))
-            bad = {int(rest[index]): reason for index, reason in decoded.bad.items()}
-            pieces.append((rest, decoded.rows))
-        return Decoded(assemble(len(values), pieces, self._kind), bad)
+        return completed(values, pieces, slow, self._one_by_one, self._kind)
 
 
 def _worth_it(sizes: Indexes) -> bool:

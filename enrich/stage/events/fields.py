@@ -5,7 +5,7 @@ import numpy as np
 import pyarrow as pa
 
 from enrich.codecs import JsonDecoder
-from enrich.codecs.rows import assemble
+from enrich.codecs.rows import completed
 from enrich.stage.events.alone import alone
 from enrich.stage.events.maps import has_equal_keys, listed, mapped
 from enrich.stage.events.one_by_one import OneByOne
@@ -58,13 +58,7 @@ class _WithOddFields:
             is_odd = is_odd | has_equal_keys(read, self._kind)
             decided[rows[is_odd]] = False
             pieces.append((rows[~is_odd], mapped(read.filter(pa.array(~is_odd)), self._kind)))
-        rest = np.flatnonzero(~decided)
-        bad: dict[int, str] = {}
-        if len(rest):
-            decoded = self._one_by_one.decode(values.take(pa.array(rest)))
-            bad = {int(rest[index]): reason for index, reason in decoded.bad.items()}
-            pieces.append((rest, decoded.rows))
-        return Decoded(assemble(len(values), pieces, self._kind), bad)
+        return completed(values, pieces, ~decided, self._one_by_one, self._kind)
 
 
 class _Undecided:
