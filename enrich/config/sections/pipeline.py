@@ -1,12 +1,12 @@
 """The root of the configuration file: one pipeline."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field, JsonValue, model_validator
 
-from enrich.config.sections.edges.expel import Expel, filled_expel
-from enrich.config.sections.edges.ingest import Ingest, filled_ingest
+from enrich.config.sections.edges.expel import Expel
+from enrich.config.sections.edges.ingest import Ingest
 from enrich.config.sections.edges.pages import Pages
 from enrich.config.sections.host.agent import AgentSection
 from enrich.config.sections.host.memory import Memory
@@ -18,10 +18,16 @@ from enrich.config.sections.sync.section import Sync, filled_sync
 from enrich.config.sections.tables.snapshots import Snapshots
 from enrich.config.sections.tables.table import Table
 from enrich.config.sections.tables.topics import TOPIC_OR_ALL_PATTERN, TopicOrAll, TopicWishes
-from enrich.config.types.fields import NAME_PATTERN, Between, LocalPath, Name, Section
+from enrich.config.types.fields import NAME_PATTERN, Between, LocalPath, Name, Section, fills_in
 
 LARGEST_RELEASE = 2**53
 """As of versions: external stores compare both."""
+_OF_EACH = {
+    "ingest": ("dlq", "{}.{}.dlq"),
+    "expel": ("dlq", "{}.{}.dlq"),
+    "stages": ("checkpoint", "./checkpoints/{}/{}"),
+}
+"""A default that each entry of a section gets: its key, made of the pipeline's name and its own."""
 _NAMED: dict[str, JsonValue] = {"propertyNames": {"pattern": NAME_PATTERN}}
 
 
@@ -75,14 +81,14 @@ class Pipeline(Section):
         """Defaults that depend on other parts of the pipeline, such as a checkpoint's on the pipeline's name."""
         if not isinstance(data, Mapping):
             return data
-        data = {**data, **filled_sync(data), **filled_ingest(data), **filled_expel(data)}
-        if not isinstance(data.get("stages"), Mapping):
-            return data
-        stages: dict[str, Any] = {}
-        for name, stage in data["stages"].items():
-            known = isinstance(stage, Mapping) and stage.get("checkpoint") is None
-            stages[name] = {**stage, "checkpoint": f"./checkpoints/{data.get('name')}/{name}"} if known else stage
-        return {**data, "stages": stages}
+        filled = {
+            section: {
+                name: _filled(entry, key, form.format(data.get("name"), name)) for name, entry in data[section].items()
+            }
+            for section, (key, form) in _OF_EACH.items()
+            if isinstance(data.get(section), Mapping)
+        }
+        return {**data, **filled_sync(data), **filled}
 
     @property
     def tallies_topic(self) -> str | None:
@@ -99,3 +105,7 @@ class Pipeline(Section):
     def ratings_topic(self) -> str:
         """Where ratings are kept."""
         return f"{self.name}.ratings"
+
+
+def _filled(entry: object, key: str, value: str) -> object:
+    return fills_in(entry, lambda _: {key: value})

@@ -1,10 +1,9 @@
 """The section `expel`: each route delivers the events of a topic to an HTTP endpoint."""
 
 import re
-from collections.abc import Mapping
 from datetime import timedelta
 from enum import StrEnum
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
@@ -20,7 +19,6 @@ from enrich.config.types.fields import (
     Text,
     Topic,
     as_integer,
-    fills_in,
     one_of,
 )
 from enrich.config.types.quantities import Duration, DurationList, Size, duration_text
@@ -180,15 +178,3 @@ def retry_in_topics(pipeline: str, route: str, pauses: tuple[timedelta, ...]) ->
 def retry_out_topic(pipeline: str, route: str) -> str:
     """The topic from which the route reads again what has waited."""
     return f"{pipeline}.{route}.retry_out"
-
-
-def filled_expel(pipeline: Mapping[str, Any]) -> dict[str, Any]:
-    """The section as far as there is one, with the defaults that follow from the pipeline's name."""
-    routes = pipeline.get("expel")
-    if not isinstance(routes, Mapping):
-        return {}
-    filled = {
-        name: fills_in(route, lambda _, name=name: {"dlq": f"{pipeline.get('name')}.{name}.dlq"})  # type: ignore[misc] # a default binds the name
-        for name, route in routes.items()
-    }
-    return {"expel": filled}

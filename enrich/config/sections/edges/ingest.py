@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from enum import StrEnum
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from enrich.config.messages.words import Wrong
 from enrich.config.types.columns import Columns
@@ -18,7 +18,6 @@ from enrich.config.types.fields import (
     Section,
     Text,
     Topic,
-    fills_in,
     one_of,
 )
 from enrich.config.types.quantities import Duration, Size
@@ -97,15 +96,3 @@ class Ingest(Encoded):
     @classmethod
     def schema_parser(cls, encoding: Format) -> Callable[[str], Columns]:
         raise Wrong(f"only for format: avro, and the format is {encoding}")
-
-
-def filled_ingest(pipeline: Mapping[str, Any]) -> dict[str, Any]:
-    """The section as far as there is one, with the defaults that follow from the pipeline's name."""
-    entries = pipeline.get("ingest")
-    if not isinstance(entries, Mapping):
-        return {}
-    filled = {
-        name: fills_in(entry, lambda _, name=name: {"dlq": f"{pipeline.get('name')}.{name}.dlq"})  # type: ignore[misc] # a default binds the name
-        for name, entry in entries.items()
-    }
-    return {"ingest": filled}
