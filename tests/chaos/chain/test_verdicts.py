@@ -3,12 +3,9 @@ can lose what it is told to: exactly that must be named."""
 
 import contextlib
 import json
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -26,6 +23,7 @@ from tests.support.edge.expel import Endpoint
 from tests.support.edge.ingesting import Ingest, sent, started
 from tests.support.kafka.topics import Cluster
 from tests.support.observe.observing import observing, verdicts_in
+from tests.support.paged_program import PagedProgram, program
 from tests.support.processes import kill
 from tests.support.seed import random_source, rounds
 from tests.support.waiting import wait_until
@@ -115,15 +113,8 @@ def config(folder: Path, servers: str, endpoint: Endpoint) -> Path:
     return file
 
 
-@contextmanager
-def program(file: Path, role: str) -> Iterator["subprocess.Popen[bytes]"]:
-    command = [sys.executable, "-m", "edge_service", role, "-c", str(file)]
-    with file.with_suffix(f".{role}.log").open("ab") as log, subprocess.Popen(command, stderr=log) as process:
-        try:
-            yield process
-        finally:
-            if process.poll() is None:
-                process.kill()
+def edge(file: Path, role: str) -> AbstractContextManager[PagedProgram]:
+    return program(PagedProgram, ["edge_service", role], file)
 
 
 class Sender:
@@ -168,21 +159,21 @@ def test_whatever_is_killed_exactly_what_was_lost_is_named(cluster: Cluster, tmp
         observer = held.enter_context(observing(file))
         observer.until_ready()  # it judges from the minute on in which it began
         began = int(time.time()) // 60
-        held.enter_context(program(file, "retrier"))
+        held.enter_context(edge(file, "retrier"))
         with beside(node.run):
             with beside(sender.run):
                 for _ in range(rounds(2, 40)):
-                    entry, expel = held.enter_context(started(file)), held.enter_context(program(file, "expel"))
+                    entry, expel = held.enter_context(started(file)), held.enter_context(edge(file, "expel"))
                     entry.until_ready()
                     sender.entry, before = entry, endpoint.delivered.total()
                     wait_until(partial(has_more, endpoint, before + 2_000), deadline_s=120, what="events")
-                    for process in source.sample([entry.process, expel, observer.process], 3):
+                    for process in source.sample([entry.process, expel.process, observer.process], 3):
                         kill(process.pid)
                     observer = held.enter_context(observing(file))
             sender.entry = None
             entry = held.enter_context(started(file))
             entry.until_ready()
-            held.enter_context(program(file, "expel"))
+            held.enter_context(edge(file, "expel"))
             ended = int(time.time()) // 60
             whole = sum(topics.end_offsets(RAW).values())
             assert whole >= sender.acknowledged > 1_000

@@ -1,11 +1,8 @@
 """A whole chain on servers of its own: ingest, two stages, expel with its retrier, two write-backs, an observer."""
 
 import json
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +11,10 @@ import redis
 
 from enrich.base.exits import UNREACHABLE
 from tests.support.edge.expel import Endpoint
-from tests.support.edge.ingesting import Ingest, sent
+from tests.support.edge.ingesting import sent, started
 from tests.support.kafka.topics import Cluster
 from tests.support.observe.observing import Observer, observing
+from tests.support.paged_program import PagedProgram, program
 from tests.support.ports import free_port
 from tests.support.processes import kill
 from tests.support.servers.restarted import Servers
@@ -98,9 +96,11 @@ class Whole:
         elif name == "observer":
             running = observing(self.file)  # type: ignore[assignment] # whatever it is, it is a context
         elif name == "sync":
-            running = self._program("enrich", "sync", "run", name=name)  # type: ignore[assignment]
+            running = program(PagedProgram, ["enrich", "sync", "run"], self.file)  # type: ignore[assignment]
+        elif name == "ingest":
+            running = started(self.file)  # type: ignore[assignment]
         else:
-            running = self._program("edge_service", name, name=name)  # type: ignore[assignment]
+            running = program(PagedProgram, ["edge_service", name], self.file)  # type: ignore[assignment]
         self.running[name] = self._held.enter_context(running)
 
     def pid(self, name: str) -> int:
@@ -130,17 +130,6 @@ class Whole:
             found: list[dict[str, Any]] = self.observer.json("/api/state")["alarms"]
             return found
         return []
-
-    @contextmanager
-    def _program(self, module: str, *words: str, name: str) -> Iterator[Ingest]:
-        command = [sys.executable, "-m", module, *words, "-c", str(self.file)]
-        log = self.file.with_suffix(f".{name}.{time.time_ns()}.log")
-        with log.open("wb") as out, subprocess.Popen(command, stderr=out, stdin=subprocess.DEVNULL) as process:
-            try:
-                yield Ingest(process, log)
-            finally:
-                if process.poll() is None:
-                    process.kill()
 
     def send(self, first: int, count: int) -> bool:
         """Whether all of them are acknowledged."""

@@ -2,21 +2,16 @@
 
 import http.client
 import json
-import re
-import signal
 import ssl
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from tests.support.paged_program import PagedProgram, program
 from tests.support.waiting import GUARD_S, wait_until
-
-_PAGE = re.compile(r"the status is on http://(\S+)/status")
 
 
 @dataclass(frozen=True)
@@ -65,30 +60,8 @@ def sent(
         )
 
 
-class Ingest:
+class Ingest(PagedProgram):
     """A running program."""
-
-    def __init__(self, process: "subprocess.Popen[bytes]", log: Path) -> None:
-        self.process = process
-        self.log = log
-
-    @property
-    def page(self) -> str:
-        def found() -> str | None:
-            assert self.process.poll() is None, self.said()
-            match = _PAGE.search(self.said())
-            return None if match is None else match[1]
-
-        return str(wait_until(found, what="the address of the page"))
-
-    def said(self) -> str:
-        return self.log.read_text()
-
-    def ask(self, path: str) -> tuple[int, bytes]:
-        with closing(http.client.HTTPConnection(self.page, timeout=GUARD_S)) as connection:
-            connection.request("GET", path)
-            answer = connection.getresponse()
-            return answer.status, answer.read()
 
     def status(self) -> dict[str, Any]:
         return dict(json.loads(self.ask("/status")[1]))
@@ -121,26 +94,14 @@ class Ingest:
         """Those that serve."""
         return [each["pid"] for each in self.status()["processes"] if each["state"] == "serving"]
 
-    def stop(self) -> int:
-        """SIGTERM; how it ended."""
-        self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(GUARD_S)
-
     def _runs(self) -> bool:
         assert self.process.poll() is None, self.said()
         return True
 
 
-@contextmanager
-def started(config: Path) -> Iterator[Ingest]:
+def started(config: Path) -> AbstractContextManager[Ingest]:
     """The program, just started; killed at the end, if it still runs."""
-    log = config.with_suffix(".log")
-    command = [sys.executable, "-m", "edge_service", "ingest", "-c", str(config)]
-    with log.open("wb") as file, subprocess.Popen(command, stderr=file, stdin=subprocess.DEVNULL) as process:
-        try:
-            yield Ingest(process, log)
-        finally:
-            process.kill()
+    return program(Ingest, ["edge_service", "ingest"], config)
 
 
 @contextmanager

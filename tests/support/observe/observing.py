@@ -1,14 +1,9 @@
 """A pipeline whose nodes are played by the test, which says what they would say, as of any time; an observer judges."""
 
-import http.client
 import json
-import re
-import signal
-import subprocess
-import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +14,10 @@ from enrich.tally import Node, NodeKind, Origins, Report, Tally, encoded, key_of
 from enrich.tally.origins import Read
 from enrich.verdict import MinuteVerdict, decoded
 from enrich.verdict.topic import CHECKPOINT, is_verdict
+from tests.support.paged_program import PagedProgram, program
 from tests.support.waiting import GUARD_S, wait_until
 
 RAW, MID, OUT = "raw", "mid", "out"
-_PAGE = re.compile(r"the page is on http://(\S+)/")
 
 
 class World:
@@ -136,48 +131,14 @@ def verdicts_in(servers: str, pipeline: str) -> list[MinuteVerdict]:
     return found
 
 
-class Observer:
-    def __init__(self, process: "subprocess.Popen[bytes]", log: Path) -> None:
-        self.process = process
-        self.log = log
-
-    @property
-    def page(self) -> str:
-        def found() -> str | None:
-            assert self.process.poll() is None, self.log.read_text()
-            match = _PAGE.search(self.log.read_text())
-            return None if match is None else match[1]
-
-        return str(wait_until(found, what="the address of the page"))
-
-    def ask(self, path: str, **headers: str) -> tuple[int, bytes]:
-        with closing(http.client.HTTPConnection(self.page, timeout=GUARD_S)) as connection:
-            connection.request("GET", path, headers=headers)
-            answer = connection.getresponse()
-            return answer.status, answer.read()
-
+class Observer(PagedProgram):
     def json(self, path: str) -> Any:
         return json.loads(self.ask(path)[1])
 
     def until_ready(self) -> None:
         wait_until(lambda: self.ask("/readyz")[0] == 200, what="readiness")
 
-    def stop(self) -> int:
-        self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(GUARD_S)
 
-
-_COUNT = iter(range(10**6))
-
-
-@contextmanager
-def observing(config: Path) -> Iterator[Observer]:
+def observing(config: Path) -> AbstractContextManager[Observer]:
     """The program; killed at the end, if it still runs."""
-    log = config.with_suffix(f".{next(_COUNT)}.log")
-    command = [sys.executable, "-m", "observe_service", "-c", str(config)]
-    with log.open("wb") as file, subprocess.Popen(command, stderr=file, stdin=subprocess.DEVNULL) as process:
-        try:
-            yield Observer(process, log)
-        finally:
-            if process.poll() is None:
-                process.kill()
+    return program(Observer, ["observe_service"], config)
