@@ -2,37 +2,28 @@
 
 import json
 import random
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Any
 
 from confluent_kafka import Message
 
 from enrich.kafka import DeliveringProducer
-from tests.support.beside import beside
+from tests.support.kafka.producing import producing
 from tests.support.sync.service import SyncWorld
 from tests.support.waiting import wait_until
 
 GENERATION = 2**40
 
 
-@contextmanager
-def load(world: SyncWorld, source: random.Random, keys: int = 300) -> Iterator[None]:
+def load(world: SyncWorld, source: random.Random, keys: int = 300) -> AbstractContextManager[None]:
     """Rows, changes and tombstones, about a thousand a second, as long as the block runs."""
 
-    def produce(stopping: threading.Event) -> None:
-        number = 0
-        with DeliveringProducer(world.cluster.connection) as producer:
-            while not stopping.wait(0.02):
-                for _ in range(20):
-                    number += 1
-                    row = {"plan": f"p{number}", "rps": source.randint(0, 9)}
-                    value = None if source.random() < 0.2 else json.dumps(row).encode()
-                    producer.produce(world.topic, f"k{source.randrange(keys)}".encode(), value)
+    def one(producer: DeliveringProducer, number: int) -> None:
+        row = {"plan": f"p{number}", "rps": source.randint(0, 9)}
+        value = None if source.random() < 0.2 else json.dumps(row).encode()
+        producer.produce(world.topic, f"k{source.randrange(keys)}".encode(), value)
 
-    with beside(produce):
-        yield
+    return producing(world.cluster, one)
 
 
 def expected(world: SyncWorld) -> dict[str, tuple[int, Any, Any]]:

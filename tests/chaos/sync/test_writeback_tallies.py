@@ -1,14 +1,12 @@
 """Write-back is killed under load: what it says of the records is what became of them, record by record."""
 
 import json
-import threading
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 
 from enrich.kafka import DeliveringProducer
 from enrich.tally import Node, NodeKind
-from tests.support.beside import beside
+from tests.support.kafka.producing import producing
 from tests.support.observe.told import below, places, told
 from tests.support.processes import kill
 from tests.support.seed import rounds
@@ -16,21 +14,14 @@ from tests.support.sync.service import SHORT_SESSIONS, Program, SyncWorld
 from tests.support.waiting import wait_until
 
 
-@contextmanager
-def load(world: SyncWorld) -> Iterator[None]:
+def load(world: SyncWorld) -> AbstractContextManager[None]:
     """About a thousand rows a second, of which one in fifty is none."""
 
-    def produce(stopping: threading.Event) -> None:
-        number = 0
-        with DeliveringProducer(world.cluster.connection) as producer:
-            while not stopping.wait(0.02):
-                for _ in range(20):
-                    number += 1
-                    value = b"no row" if number % 50 == 0 else json.dumps({"plan": f"p{number}", "rps": 1}).encode()
-                    producer.produce(world.topic, b"k%d" % (number % 300), value)
+    def one(producer: DeliveringProducer, number: int) -> None:
+        value = b"no row" if number % 50 == 0 else json.dumps({"plan": f"p{number}", "rps": 1}).encode()
+        producer.produce(world.topic, b"k%d" % (number % 300), value)
 
-    with beside(produce):
-        yield
+    return producing(world.cluster, one)
 
 
 def test_all_that_is_committed_was_told_and_in_the_end_everything(world: SyncWorld, tmp_path: Path) -> None:

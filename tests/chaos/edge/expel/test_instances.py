@@ -1,18 +1,17 @@
 """Instances killed, started and stopped under load: every event is delivered, and how often tells of kills alone."""
 
 import itertools
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 
 import pytest
 
 from enrich.kafka import DeliveringProducer
-from tests.support.beside import beside
 from tests.support.edge.expel import Endpoint, ExpelProcess, ExpelWorld
 from tests.support.edge.retries import RetrierProcess
+from tests.support.kafka.producing import producing
 from tests.support.kafka.topics import Cluster
 from tests.support.processes import kill
 from tests.support.seed import SOAK, random_source, rounds
@@ -49,20 +48,15 @@ def start(tmp_path: Path) -> Iterator[Callable[[ExpelWorld], ExpelProcess]]:
         process.close()
 
 
-@contextmanager
-def load(world: ExpelWorld, produced: list[int]) -> Iterator[None]:
+def load(world: ExpelWorld, produced: list[int]) -> AbstractContextManager[None]:
     """About two thousand events a second as long as the block runs."""
 
-    def produce(stopping: threading.Event) -> None:
-        with DeliveringProducer(world.cluster.connection) as producer:
-            while not stopping.wait(0.01):
-                for number in range(len(produced), len(produced) + 20):
-                    text = b"%d" % number
-                    producer.produce(world.topic(), text, text, partition=number % PARTITIONS)
-                    produced.append(number)
+    def one(producer: DeliveringProducer, number: int) -> None:
+        text = b"%d" % number
+        producer.produce(world.topic(), text, text, partition=number % PARTITIONS)
+        produced.append(number)
 
-    with beside(produce):
-        yield
+    return producing(world.cluster, one, pause_s=0.01)
 
 
 def at_work(instance: ExpelProcess, more: int = 500) -> None:

@@ -1,14 +1,12 @@
 """Instances killed, frozen, started and stopped under load: what went in comes out, each event exactly once."""
 
-import threading
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 
 from enrich.kafka import DeliveringProducer
 from enrich.kafka.retries import retry_headers
-from tests.support.beside import beside
 from tests.support.edge.retries import RetrierProcess, RetryWorld, Start, event_headers
+from tests.support.kafka.producing import producing
 from tests.support.processes import frozen, kill
 from tests.support.seed import random_source, rounds
 from tests.support.waiting import wait_until
@@ -16,28 +14,21 @@ from tests.support.waiting import wait_until
 PARTITIONS = 4
 
 
-@contextmanager
-def load(world: RetryWorld) -> Iterator[None]:
+def load(world: RetryWorld) -> AbstractContextManager[None]:
     """About two thousand events a second, of both pauses, as long as the block runs."""
     source = random_source("load")
 
-    def produce(stopping: threading.Event) -> None:
-        number = 0
-        with DeliveringProducer(world.cluster.connection) as producer:
-            while not stopping.wait(0.005):
-                for _ in range(10):
-                    number += 1
-                    place = (f"{world.name}.acme", number % PARTITIONS, number)
-                    producer.produce(
-                        world.retry_in(source.choice(world.pauses)),
-                        b"%d" % number,
-                        b"%d" % number,
-                        headers=[*event_headers(number), *retry_headers(place, number, 0)],
-                        partition=number % PARTITIONS,
-                    )
+    def one(producer: DeliveringProducer, number: int) -> None:
+        place = (f"{world.name}.acme", number % PARTITIONS, number)
+        producer.produce(
+            world.retry_in(source.choice(world.pauses)),
+            b"%d" % number,
+            b"%d" % number,
+            headers=[*event_headers(number), *retry_headers(place, number, 0)],
+            partition=number % PARTITIONS,
+        )
 
-    with beside(produce):
-        yield
+    return producing(world.cluster, one, pause_s=0.005, at_once=10)
 
 
 def audit(world: RetryWorld) -> None:

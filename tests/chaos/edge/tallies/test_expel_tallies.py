@@ -1,9 +1,8 @@
 """Expel and the retrier are killed under load: what they say of their events is what happened, event by event."""
 
-import threading
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 
 import pytest
@@ -12,8 +11,8 @@ from enrich.kafka import DeliveringProducer
 from enrich.kafka.records import headers_of
 from enrich.tally import Node, NodeKind, minute_of
 from tests.chaos.edge.expel.instances import Instances
-from tests.support.beside import beside
 from tests.support.edge.expel import Endpoint, ExpelProcess, ExpelWorld
+from tests.support.kafka.producing import producing
 from tests.support.kafka.topics import Cluster
 from tests.support.observe.told import Place, below, places, told, told_by
 from tests.support.processes import kill
@@ -38,21 +37,16 @@ def endpoint() -> Iterator[Endpoint]:
         yield endpoint
 
 
-@contextmanager
-def load(world: ExpelWorld, produced: list[int]) -> Iterator[None]:
+def load(world: ExpelWorld, produced: list[int]) -> AbstractContextManager[None]:
     """About a thousand events a second. An event's place follows from its id, and it has an event time."""
 
-    def produce(stopping: threading.Event) -> None:
-        with DeliveringProducer(world.cluster.connection) as producer:
-            while not stopping.wait(0.02):
-                for number in range(len(produced), len(produced) + 20):
-                    text, time_ms = b"%d" % number, EVENT_TIME_MS + number % 3 * 60_000
-                    headers = [("enrich.event_time", b"%d" % time_ms)]
-                    producer.produce(world.topic(), text, text, headers=headers, partition=number % PARTITIONS)
-                    produced.append(number)
+    def one(producer: DeliveringProducer, number: int) -> None:
+        text, time_ms = b"%d" % number, EVENT_TIME_MS + number % 3 * 60_000
+        headers = [("enrich.event_time", b"%d" % time_ms)]
+        producer.produce(world.topic(), text, text, headers=headers, partition=number % PARTITIONS)
+        produced.append(number)
 
-    with beside(produce):
-        yield
+    return producing(world.cluster, one)
 
 
 def place_of(world: ExpelWorld, number: int) -> Place:
