@@ -12,28 +12,13 @@ from stores.rocks import RocksReader, RocksStore
 from stores.table import TIMESTAMP, HistoryFloor, RowVersion, Status, row_versions
 from tests.contract.stores.store_under_test import find, table
 from tests.property.stores.model import Model
+from tests.property.stores.rows import FLOORS, as_versions, ends_of, rows_of
 from tests.support.clock import ManualClock
 from tests.support.stores.directories import fast_directory
 
 KEYS = ["a", "a\0", "", "b"]
-TIMES = st.integers(-1, 6)
-ROWS = st.lists(st.tuples(st.sampled_from(KEYS), st.sampled_from([0, 0, 1]), TIMES, st.booleans()), max_size=10)
-FLOORS = st.dictionaries(st.sampled_from([0, 1]), st.builds(HistoryFloor, st.integers(0, 8), TIMES))
+ROWS = rows_of(KEYS, 10)
 NOW = 4
-
-
-def as_versions(rows) -> list[RowVersion]:
-    ends = {0: 0, 1: 0}
-    versions = []
-    for key, partition, timestamp, is_tombstone in rows:
-        value = None if is_tombstone else b'{"plan":"%d/%d"}' % (partition, ends[partition])
-        versions.append(RowVersion(key.encode(), partition, ends[partition], timestamp, value))
-        ends[partition] += 1
-    return versions
-
-
-def ends_of(versions) -> dict[int, int]:
-    return {p: max((v.offset + 1 for v in versions if v.partition == p), default=0) for p in (0, 1)}
 
 
 @given(rows=ROWS, tail=ROWS, floors=FLOORS, history=st.sampled_from([0, 3]), budget=st.sampled_from([1, 500, 1 << 20]))

@@ -10,31 +10,16 @@ from hypothesis import strategies as st
 from stores.protocol import TableUpdate
 from stores.rocks import RocksReader, RocksStore
 from stores.snapshots import Origin, export_table, open_snapshot
-from stores.table import TIMESTAMP, HistoryFloor, RowVersion, row_versions
+from stores.table import TIMESTAMP, HistoryFloor, row_versions
 from tests.contract.stores.store_under_test import find, table
+from tests.property.stores.rows import FLOORS, as_versions, ends_of, rows_of
 from tests.support.clock import ManualClock
 from tests.support.seed import rounds
 from tests.support.stores.directories import fast_directory
 
 KEYS = ["a", "a\0", "a\0\xff", "", "b"]
-TIMES = st.integers(-1, 6)
-ROWS = st.lists(st.tuples(st.sampled_from(KEYS), st.sampled_from([0, 0, 1]), TIMES, st.booleans()), max_size=12)
-FLOORS = st.dictionaries(st.sampled_from([0, 1]), st.builds(HistoryFloor, st.integers(0, 8), TIMES))
+ROWS = rows_of(KEYS, 12)
 NOW = 4
-
-
-def as_versions(rows) -> list[RowVersion]:
-    ends = {0: 0, 1: 0}
-    versions = []
-    for key, partition, timestamp, is_tombstone in rows:
-        value = None if is_tombstone else b'{"plan":"%d/%d"}' % (partition, ends[partition])
-        versions.append(RowVersion(key.encode("latin-1"), partition, ends[partition], timestamp, value))
-        ends[partition] += 1
-    return versions
-
-
-def ends_of(versions) -> dict[int, int]:
-    return {p: max((v.offset + 1 for v in versions if v.partition == p), default=0) for p in (0, 1)}
 
 
 def every_answer(view):
