@@ -7,14 +7,27 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 
-def open_files() -> list[str]:
-    """But for sockets: the clients of servers that all tests share connect again when they like."""
+def open_below(directory: Path) -> list[str]:
+    """Not all open files: the servers and clients that all tests share open and close theirs when they like."""
+    return sorted(name for name in _targets().values() if name.startswith(f"{directory}/"))
+
+
+def watching(pid: int) -> list[str]:
+    """The descriptors that watch that process."""
     found = []
+    for number, name in _targets().items():
+        with suppress(FileNotFoundError):
+            if "[pidfd]" in name and f"\nPid:\t{pid}\n" in Path(f"/proc/self/fdinfo/{number}").read_text():
+                found.append(number)
+    return found
+
+
+def _targets() -> dict[str, str]:
+    targets = {}
     for path in Path("/proc/self/fd").iterdir():
-        with suppress(FileNotFoundError):  # the listing's own, and sockets that are closed meanwhile
-            if not str(path.readlink()).startswith("socket:"):
-                found.append(path.name)
-    return sorted(found)
+        with suppress(FileNotFoundError):  # the listing's own, and what is closed meanwhile
+            targets[path.name] = str(path.readlink())
+    return targets
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from stores.segments import Base, Change, Known, SegmentsReader, SegmentsWriter,
 from stores.table import ROW_VERSIONS, HistoryFloor, Seq, Status, row_versions
 from tests.contract.stores.store_under_test import find, table, version
 from tests.support.clock import ManualClock
-from tests.support.descriptors import no_more_files, open_files
+from tests.support.descriptors import no_more_files, open_below
 from tests.support.stores.directories import fast_directory
 
 A, B, C = {"plan": "a"}, {"plan": "b"}, {"plan": "c"}
@@ -295,10 +295,10 @@ def test_mapped_segments_hold_no_descriptor_and_one_too_many_leaves_the_answer_t
     writer = store.writer()
     for offset in range(20):
         store.publish(writer, "users", version(f"k{offset}", offset, A))
-    before = open_files()
+    before = open_below(store.path)
     reader = SegmentsReader(store.path, SPECS)
     assert store.plans("users", "k3", "k19", reader=reader) == ["a", "a"]
-    assert open_files() == before
+    assert open_below(store.path) == before
     hold = SegmentsHold(store.path, SPECS, str(store.path))
     assert hold.newest() is not None
     hold.close()

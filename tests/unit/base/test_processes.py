@@ -1,12 +1,11 @@
-import platform
 import subprocess
 import sys
 
 import pytest
 
-from enrich.base.processes import Identity, WatchedProcess, identify, stat
-from tests.support.descriptors import no_more_files, open_files
-from tests.support.processes import kill
+from enrich.base.processes import Identity, WatchedProcess, identify
+from tests.support.descriptors import no_more_files, watching
+from tests.support.processes import kill, without_first_thread
 from tests.support.waiting import wait_until
 
 
@@ -33,33 +32,24 @@ def test_a_process_lives_until_it_has_ended_even_if_nobody_reaps_it(other):
 
 
 def test_a_process_lives_as_long_as_one_of_its_threads():
-    # The thread that it began with ends, and nothing else.
-    number = {"x86_64": 60, "aarch64": 93}[platform.machine()]
-    code = (
-        "import ctypes, sys, threading\n"
-        "threading.Thread(target=sys.stdin.read).start()\n"
-        f"ctypes.CDLL(None).syscall({number}, 0)"
-    )
-    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE) as process:
-        wait_until(lambda: (found := stat(process.pid)) and found.state == "Z", what="the end of its first thread")
+    with without_first_thread() as process:
         assert identify(process.pid) is not None
         process.kill()
         wait_until(lambda: identify(process.pid) is None, what="the end of the process")
 
 
 def test_a_later_process_with_the_same_id_is_another_one(other):
-    before = open_files()
     assert not WatchedProcess(Identity(other.pid, 1)).lives()
-    assert open_files() == before
+    assert not watching(other.pid)
 
 
 def test_no_descriptor_stays_open_and_proc_answers_without_one(other):
     identity = identity_of(other)
     with no_more_files(), pytest.raises(OSError, match="open files"):
         WatchedProcess(identity)
-    before = open_files()
     watched = WatchedProcess(identity)
     assert watched.lives()
+    assert len(watching(other.pid)) == 1
     watched.close()
-    assert open_files() == before
+    assert not watching(other.pid)
     assert watched.lives()
