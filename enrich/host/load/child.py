@@ -19,6 +19,7 @@ from enrich.config import Pipeline
 from enrich.host.ipc.store_paths import StorePaths
 from enrich.host.load.loading import Listener, Order, Progress, load_table
 from enrich.host.load.pipe import Done, Job, Task, ask
+from enrich.host.load.reading import reading_beside, reading_here
 from enrich.host.tables import topic_tables
 from stores.clock import SystemClock
 from stores.protocol import Publication, Quarantined, TableSpec
@@ -30,6 +31,9 @@ _log = logging.getLogger("enrich.agent.load")
 
 _ASK_EVERY_S = 0.1
 """An answer comes only when the agent has time: asking after each batch took a tenth of a load's time."""
+
+_MANY = 100_000
+"""From so many records on they are read in a process of its own: it takes a few milliseconds and 10 MiB."""
 
 
 class _StoreOfAgent:
@@ -91,7 +95,8 @@ def load(pipe: Pipe, pipeline: Pipeline, paths: StorePaths) -> int:
         agent = _AgentListener(pipe)
         listener = Listener(agent.progress, agent.quarantined, agent.should_stop)
         order = Order(table, job.answer, job.connection, job.head_start)
-        pipe.send(Done(load_table(_StoreOfAgent(pipe, table.spec), order, listener, SystemClock())))
+        reading = reading_beside if _to_come(order) >= _MANY else reading_here
+        pipe.send(Done(load_table(_StoreOfAgent(pipe, table.spec), order, listener, SystemClock(), reading)))
     except EnrichError as error:
         pipe.send(error)
     except (EOFError, BrokenPipeError, ConnectionResetError):
@@ -100,6 +105,12 @@ def load(pipe: Pipe, pipeline: Pipeline, paths: StorePaths) -> int:
         _log.exception("this is a bug in enrich; the load ends", extra={"pid": os.getpid()})
         return 1
     return 0
+
+
+def _to_come(order: Order) -> int:
+    """How many records at most, as far as the agent knows."""
+    positions = {} if order.head_start is None else order.head_start.manifest.positions
+    return sum(end - positions.get(partition, 0) for partition, end in order.answer.ends.offsets.items())
 
 
 def _log_to(paths: StorePaths) -> None:

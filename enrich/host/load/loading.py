@@ -3,13 +3,8 @@
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from typing import Protocol
-
-import numpy as np
-import pyarrow as pa
-from confluent_kafka import Message
 
 from enrich.base.errors import Retryable
 from enrich.base.one_behind import OneBehind
@@ -17,10 +12,10 @@ from enrich.host.claims.gaps import whole_since
 from enrich.host.claims.moments import Clocks, Moment
 from enrich.host.claims.notes import EPOCHS, TOPIC_ID, complete_note, epochs_of
 from enrich.host.claims.watch import PATIENCE_S, Answer
+from enrich.host.load.reading import Batch, Read, Reading, reading_here
 from enrich.host.load.snapshots import TopicNow, joined_floors, require_fits
 from enrich.host.tables import TopicTable
-from enrich.kafka import Connection, Topics, TopicSettings, new_admin_client, new_store_consumer, read_to_end
-from enrich.kafka.records import row_versions_of
+from enrich.kafka import Connection, Topics, TopicSettings, new_admin_client
 from stores.protocol import Clock, Quarantined
 from stores.rocks import BulkLoad, RocksStore
 from stores.snapshots import Snapshot
@@ -91,19 +86,22 @@ class Source(Protocol):
     def first_since(self, time_ms: int) -> Offsets:
         """For each partition the first offset whose record is not older than `time_ms`, or the partition's end."""
 
-    def read(self, starts: Offsets, ends: Offsets, epochs: Offsets) -> Iterator[list[Message]]:
+    def read(self, starts: Offsets, ends: Offsets, epochs: Offsets) -> Iterator[Batch]:
         """See `read_to_end`."""
 
 
-def load_table(store: Loads, order: Order, listener: Listener, clock: Clock) -> Loaded | None:
+def load_table(
+    store: Loads, order: Order, listener: Listener, clock: Clock, reading: Reading = reading_here
+) -> Loaded | None:
     """Reads the topic from its start to its current ends and makes the rows visible in one step.
 
     With a head start it adds the snapshot's rows and reads the topic from the snapshot's positions on. Returns None
     when the listener stops it. Raises WouldLoseData for a snapshot that does not fit, CorruptState for a damaged one,
     and what Kafka and the store raise; the table is then unchanged.
     """
-    with closing(_Topic(order)) as source:
-        return load_from(source, store, order, listener, Clocks(clock))
+    # First what reads: it may fork, and a client for admins has threads.
+    with reading(order.connection, order.table.topic) as read:
+        return load_from(_Topic(order, read), store, order, listener, Clocks(clock))
 
 
 def load_from(source: Source, store: Loads, order: Order, listener: Listener, clocks: Clocks) -> Loaded | None:
@@ -150,15 +148,12 @@ def load_from(source: Source, store: Loads, order: Order, listener: Listener, cl
                 return None
         with OneBehind(load.add, listener.quarantined) as adding:
             while True:
-                for messages in source.read(starts, ends, epochs):
-                    versions = row_versions_of(messages)
-                    adding.add(versions)
-                    newest_ms = max(newest_ms, versions.column("timestamp").to_numpy().max(initial=0))
-                    records += len(messages)
-                    for partition, at in _last_rows(versions):
-                        positions[partition] = (messages[at].offset() or 0) + 1
-                        if (epoch := messages[at].leader_epoch()) is not None:
-                            epochs[partition] = epoch
+                for batch in source.read(starts, ends, epochs):
+                    adding.add(batch.versions)
+                    newest_ms = max(newest_ms, batch.versions.column("timestamp").to_numpy().max(initial=0))
+                    records += len(batch.versions)
+                    positions.update(batch.positions)
+                    epochs.update(batch.epochs)
                     listener.progress(Progress(records, _left(positions, ends), records / (time.monotonic() - started)))
                     require_in_time()
                     if listener.should_stop():
@@ -188,10 +183,10 @@ def load_from(source: Source, store: Loads, order: Order, listener: Listener, cl
 class _Topic:
     """The `Source` of a topic in a Kafka cluster."""
 
-    def __init__(self, order: Order) -> None:
+    def __init__(self, order: Order, read: Read) -> None:
         self._name = order.table.topic
         self._topics = Topics(new_admin_client(order.connection), deadline_s=PATIENCE_S)
-        self._consumer = new_store_consumer(order.connection)
+        self.read = read
 
     def topic_id(self) -> str:
         return self._topics.topic_id(self._name)
@@ -204,12 +199,6 @@ class _Topic:
 
     def first_since(self, time_ms: int) -> Offsets:
         return self._topics.offsets_at(self._name, time_ms)
-
-    def read(self, starts: Offsets, ends: Offsets, epochs: Offsets) -> Iterator[list[Message]]:
-        return read_to_end(self._consumer, self._name, starts, ends, epochs=epochs, stalled_s=PATIENCE_S)
-
-    def close(self) -> None:
-        self._consumer.close()
 
 
 def _floors(
@@ -226,13 +215,6 @@ def _floors(
     firsts = source.first_since(proven + 1)
     # A partition whose very first record is that young was never compacted: its history is whole from its start.
     return {p: HistoryFloor(min(firsts[p], end), proven) for p, end in ends.items() if firsts[p] > 0}
-
-
-def _last_rows(versions: pa.RecordBatch) -> Iterator[tuple[int, int]]:
-    """Each partition with the index of its last record in the batch."""
-    partitions = versions.column("partition").to_numpy()
-    for partition in np.unique(partitions).tolist():
-        yield partition, int(np.flatnonzero(partitions == partition)[-1])
 
 
 def _left(positions: Mapping[int, int], ends: Mapping[int, int]) -> int:

@@ -17,7 +17,8 @@ from tests.support.processes import is_running, kill
 from tests.support.seed import random_source, rounds
 from tests.support.waiting import wait_until
 
-ROWS = 20_000
+ROWS = 100_000
+"""So many that a load reads them in a process of its own."""
 
 
 @pytest.fixture
@@ -42,11 +43,22 @@ def one_loading(agent_pid):
     return processes[0].pid
 
 
-def test_a_load_whose_process_was_killed_is_begun_again(pipeline):
+def one_reading(agent_pid):
+    """A process that reads the topic for one that loads."""
+
+    def reading():
+        with suppress(psutil.NoSuchProcess):
+            return [child for load in loading(agent_pid) for child in load.children()]
+        return []
+
+    return wait_until(reading, what="a process that reads")[0].pid
+
+
+def test_a_load_of_which_a_process_was_killed_is_begun_again(pipeline):
     choice = random_source("kill a load")
     for _ in range(rounds(2, 20)):
         agent = ensure_agent(pipeline).pid
-        pid = one_loading(agent)
+        pid = choice.choice([one_loading, one_reading])(agent)
         if choice.random() < 0.5:
             wait_until(lambda: work_of(pipeline), what="the load's directory")
         kill(pid)
@@ -65,8 +77,9 @@ def test_neither_template_nor_load_outlives_an_agent_that_is_killed(pipeline):
     agent = ensure_agent(pipeline).pid
     # Once it has asked for a directory it is past its first steps, of which one is to tell the kernel.
     wait_until(lambda: work_of(pipeline), what="the load's directory")
+    one_reading(agent)
     family = psutil.Process(agent).children(recursive=True)
-    assert len(family) >= 2
+    assert len(family) >= 3
     for process in family:
         process.suspend()  # it cannot notice anything by itself
     try:
@@ -81,11 +94,11 @@ def test_neither_template_nor_load_outlives_an_agent_that_is_killed(pipeline):
 
 def test_an_agent_that_is_told_to_stop_waits_for_no_load(pipeline):
     agent = ensure_agent(pipeline)
-    load = one_loading(agent.pid)
+    load, reading = one_loading(agent.pid), one_reading(agent.pid)
     wait_until(lambda: work_of(pipeline), what="the load's directory")
     psutil.Process(load).suspend()  # as one that sorts for minutes: it asks nobody anything
     stop_agent(paths_of(pipeline), agent, deadline_s=60)
-    wait_until(lambda: not is_running(load), what="the end of the load")
+    wait_until(lambda: not is_running(load) and not is_running(reading), what="the end of the load")
     reader = AgentReader(pipeline)
     assert len(list(reader.wait_until_ready(deadline_s=120).table("users").scan())) == ROWS
     reader.close()

@@ -13,6 +13,7 @@ from enrich.host.claims.gaps import CLOCKS_DIFFER_MS
 from enrich.host.claims.moments import Clocks
 from enrich.host.claims.watch import Answer
 from enrich.host.follow.tailer import Tailed
+from enrich.host.load.reading import Batch
 from enrich.kafka import TopicEnds, TopicSettings
 from stores.table import Offsets, RowVersion
 
@@ -199,7 +200,7 @@ class ModelSource:
             for number, partition in self.topic.now.partitions.items()
         }
 
-    def read(self, starts: Offsets, ends: Offsets, epochs: Offsets) -> Iterator[list[Message]]:  # noqa: ARG002
+    def read(self, starts: Offsets, ends: Offsets, epochs: Offsets) -> Iterator[Batch]:  # noqa: ARG002
         for number, end in ends.items():
             position = starts.get(number, 0)
             while position < end:
@@ -208,7 +209,7 @@ class ModelSource:
                 versions = [v for v in self.topic.from_(number, position, self.most) if v.offset < end]
                 position = versions[-1].offset + 1 if versions else end
                 if versions:
-                    yield list(map(message, versions))
+                    yield Batch.of(list(map(message, versions)))
                 self.meanwhile()
 
 

@@ -12,8 +12,8 @@ from enrich.config.types.quantities import size_text
 _MIB = 2**20
 
 # Measured (private memory, rows of 100 bytes): what each takes besides its caches. A load takes about five times the
-# size of the rows that it sorts at once, for the sort's copies and what two allocators keep. A reader's figure is for
-# look-ups of 10,000 keys at a time.
+# size of the rows that it sorts at once, for the sort's copies and what two allocators keep, and 40 MiB in the process
+# that reads its topic. A reader's figure is for look-ups of 10,000 keys at a time.
 _AGENT = 112 * _MIB
 _LOAD = 250 * _MIB
 _LOAD_COPIES = 5
