@@ -82,14 +82,23 @@ def reading_here(connection: Connection, topic: str) -> Iterator[Read]:
 
 @contextmanager
 def reading_beside(connection: Connection, topic: str) -> Iterator[Read]:
-    """In a process that ends with the block. To be called while this process has one thread."""
+    """In a process that ends with the block; in this one if there can be no more. To be called while this process has
+    one thread."""
     # Sockets hold less than a batch: while one is decoded, none would be read.
     asked, asking = Pipe(duplex=False)
     coming, sending = Pipe(duplex=False)
     with suppress(OSError):  # it may be more than this user may have
         fcntl.fcntl(sending.fileno(), fcntl.F_SETPIPE_SZ, _ROOM)
     parent = os.getpid()
-    process = os.fork()
+    try:
+        process = os.fork()
+    except OSError as error:
+        _log.warning("a topic is read without a process of its own", extra={"topic": topic, "reason": str(error)})
+        for end in (asked, asking, coming, sending):
+            end.close()
+        with reading_here(connection, topic) as read:
+            yield read
+        return
     if process == 0:
         try:
             end_with(parent, signal.SIGKILL)

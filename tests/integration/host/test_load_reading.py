@@ -28,14 +28,19 @@ def gathered(batches):
     return len(versions), pa.Table.from_batches(versions).sort_by(order), positions, epochs
 
 asked = json.loads(sys.argv[1])
+def refuse():
+    raise BlockingIOError("no more processes")
+
+if not asked["forks"]:
+    os.fork = refuse
 starts, ends = ({int(p): offset for p, offset in asked[name].items()} for name in ("starts", "ends"))
 with reading_beside(asked["connection"], asked["topic"]) as read:
-    (child,) = map(int, open(f"/proc/self/task/{os.getpid()}/children").read().split())
+    children = list(map(int, open(f"/proc/self/task/{os.getpid()}/children").read().split()))
     try:
         if asked["kill"]:
             batches = read(starts, ends, {})
             next(batches)
-            say(child=child)
+            say(child=children[0])
             sys.stdin.readline()
         count, beside, *last = gathered(batches if asked["kill"] else read(starts, ends, {}))
         # A second time, as a load does that reads on.
@@ -46,20 +51,21 @@ with reading_beside(asked["connection"], asked["topic"]) as read:
         say(is_same=is_same, batches=count, rows=len(beside), positions=last[0])
     except EnrichError as error:
         say(error=type(error).__name__, text=str(error))
-say(is_gone=not os.path.exists(f"/proc/{child}"))
+say(children=len(children), left=sum(os.path.exists(f"/proc/{child}") for child in children))
 """
 
 
 class Program:
     """Prints one JSON object a line."""
 
-    def __init__(self, cluster, topic, ends, starts=None, *, kills=False):
+    def __init__(self, cluster, topic, ends, starts=None, *, kills=False, forks=True):
         asked = {
             "connection": cluster.connection,
             "topic": topic,
             "starts": starts or {},
             "ends": ends,
             "kill": kills,
+            "forks": forks,
         }
         self.process = subprocess.Popen(
             [sys.executable, "-c", PROGRAM, json.dumps(asked)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -98,7 +104,15 @@ def test_it_reads_what_is_read_in_the_same_process_and_ends_with_the_block(clust
     assert said["is_same"]
     assert said["rows"] == 10_000
     assert said["positions"] == {str(partition): end for partition, end in ends.items()}
-    assert running.line() == {"is_gone": True}
+    assert running.line() == {"children": 1, "left": 0}
+
+
+def test_without_another_process_it_reads_in_the_same_one(cluster, new_topic, program):
+    topic = new_topic()
+    cluster.produce_ids(topic, range(100))
+    running = program(cluster, topic, {0: 100}, forks=False)
+    assert running.line()["rows"] == 100
+    assert running.line() == {"children": 0, "left": 0}
 
 
 def test_large_values_come_in_pieces_and_the_positions_with_the_last_of_them(cluster, new_topic, program):
@@ -129,4 +143,4 @@ def test_a_reading_that_is_killed_can_be_tried_again(cluster, new_topic, program
     said = running.line()
     assert said["error"] == "Retryable"
     assert "the process that reads its topic ended" in said["text"]
-    assert running.line() == {"is_gone": True}
+    assert running.line() == {"children": 1, "left": 0}
