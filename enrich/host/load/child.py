@@ -17,7 +17,7 @@ from enrich.base.errors import EnrichError
 from enrich.base.logs import JsonLines
 from enrich.config import Pipeline
 from enrich.host.ipc.store_paths import StorePaths
-from enrich.host.load.loading import Listener, Order, Progress, load_table
+from enrich.host.load.loading import Listener, Order, Progress, load_table, to_come
 from enrich.host.load.pipe import Done, Job, Task, ask
 from enrich.host.load.reading import reading_beside, reading_here
 from enrich.host.tables import topic_tables
@@ -110,7 +110,7 @@ def load(pipe: Pipe, pipeline: Pipeline, paths: StorePaths) -> int:
 def _to_come(order: Order) -> int:
     """How many records at most, as far as the agent knows."""
     positions = {} if order.head_start is None else order.head_start.manifest.positions
-    return sum(end - positions.get(partition, 0) for partition, end in order.answer.ends.offsets.items())
+    return to_come(positions, order.answer.ends.offsets)
 
 
 def _log_to(paths: StorePaths) -> None:

@@ -142,7 +142,7 @@ def load_from(source: Source, store: Loads, order: Order, listener: Listener, cl
         for versions in () if head_start is None else head_start.versions():
             listener.quarantined(load.add(versions))
             records += len(versions)
-            listener.progress(Progress(records, _left(starts, ends), records / (time.monotonic() - started)))
+            listener.progress(Progress(records, to_come(starts, ends), records / (time.monotonic() - started)))
             if listener.should_stop():
                 load.abandon()
                 return None
@@ -154,7 +154,9 @@ def load_from(source: Source, store: Loads, order: Order, listener: Listener, cl
                     records += len(batch.versions)
                     positions.update(batch.positions)
                     epochs.update(batch.epochs)
-                    listener.progress(Progress(records, _left(positions, ends), records / (time.monotonic() - started)))
+                    listener.progress(
+                        Progress(records, to_come(positions, ends), records / (time.monotonic() - started))
+                    )
                     require_in_time()
                     if listener.should_stop():
                         break
@@ -217,5 +219,5 @@ def _floors(
     return {p: HistoryFloor(min(firsts[p], end), proven) for p, end in ends.items() if firsts[p] > 0}
 
 
-def _left(positions: Mapping[int, int], ends: Mapping[int, int]) -> int:
+def to_come(positions: Mapping[int, int], ends: Mapping[int, int]) -> int:
     return sum(max(0, end - positions.get(partition, 0)) for partition, end in ends.items())

@@ -126,10 +126,10 @@ def _read_through(
         while (message := coming.recv()) is not None:
             if isinstance(message, EnrichError):
                 raise message
-            pieces, positions, epochs = message
+            pieces, *reached = message
             for left in reversed(range(pieces)):
                 versions = pa.ipc.read_record_batch(pa.py_buffer(coming.recv_bytes()), ROW_VERSIONS)
-                yield Batch(versions, {}, {}) if left else Batch(versions, positions, epochs)
+                yield Batch(versions, {}, {}) if left else Batch(versions, *reached)
     except _IS_GONE as error:
         raise Retryable(
             "the process that reads its topic ended", where=f"topic {topic}", next_step="see agent.log"
