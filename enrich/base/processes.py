@@ -4,6 +4,7 @@ import ctypes
 import os
 import select
 import signal
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -128,3 +129,17 @@ def end_with(parent: int, number: signal.Signals) -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number)
     if os.getppid() != parent:  # it ended before prctl took effect
         os.kill(os.getpid(), number)
+
+
+def fork(run: Callable[[], int]) -> int:
+    """The id of a new process, which ends with what this returns, and is killed with the thread that forked it. To be
+    called while this process has one thread. Raises OSError if there can be no process more."""
+    parent = os.getpid()
+    process = os.fork()
+    if process == 0:
+        try:
+            end_with(parent, signal.SIGKILL)
+            os._exit(run())
+        finally:
+            os._exit(1)  # whatever happened: it must never go on as a second one of its parent
+    return process

@@ -14,7 +14,6 @@ from pathlib import Path
 import pyarrow as pa
 
 from enrich.base.errors import CorruptState
-from enrich.base.one_behind import OneBehind
 from enrich.host.claims.notes import TOPIC_ID
 from enrich.kafka import Connection, Topics, new_admin_client, read_topic
 from enrich.kafka.records import row_versions_of
@@ -142,16 +141,14 @@ class Comparison:
         try:
             load = store.bulk(_TABLE)
             starts, records = topics.start_offsets(self.topic), 0
-            with OneBehind(load.add) as adding:
-                # A record that is written during the read lets compaction remove the one that it replaces, maybe before
-                # it is read here. So a second round reads the newest records too, although they cannot be compared.
-                for round_starts, round_ends in ((starts, ends), (ends, None)):
-                    until = topics.end_offsets(self.topic) if round_ends is None else round_ends
-                    for messages in read_topic(self.connection, self.topic, round_starts, until):
-                        adding.add(row_versions_of(messages))
-                        records += len(messages)
-                        self.report("records read", records)
-                adding.finish()
+            # A record that is written during the read lets compaction remove the one that it replaces, maybe before
+            # it is read here. So a second round reads the newest records too, although they cannot be compared.
+            for round_starts, round_ends in ((starts, ends), (ends, None)):
+                until = topics.end_offsets(self.topic) if round_ends is None else round_ends
+                for messages in read_topic(self.connection, self.topic, round_starts, until):
+                    load.add(row_versions_of(messages))
+                    records += len(messages)
+                    self.report("records read", records)
             load.finish(until)
         finally:
             store.close()

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from enrich.base.errors import Retryable
-from enrich.base.one_behind import OneBehind
 from enrich.host.claims.gaps import whole_since
 from enrich.host.claims.moments import Clocks, Moment
 from enrich.host.claims.notes import EPOCHS, TOPIC_ID, complete_note, epochs_of
@@ -146,27 +145,23 @@ def load_from(source: Source, store: Loads, order: Order, listener: Listener, cl
             if listener.should_stop():
                 load.abandon()
                 return None
-        with OneBehind(load.add, listener.quarantined) as adding:
-            while True:
-                for batch in source.read(starts, ends, epochs):
-                    adding.add(batch.versions)
-                    newest_ms = max(newest_ms, batch.versions.column("timestamp").to_numpy().max(initial=0))
-                    records += len(batch.versions)
-                    positions.update(batch.positions)
-                    epochs.update(batch.epochs)
-                    listener.progress(
-                        Progress(records, to_come(positions, ends), records / (time.monotonic() - started))
-                    )
-                    require_in_time()
-                    if listener.should_stop():
-                        break
-                read = require_in_time()
-                if listener.should_stop() or asked.until(read) < settings.untouched_ms:
+        while True:
+            for batch in source.read(starts, ends, epochs):
+                listener.quarantined(load.add(batch.versions))
+                newest_ms = max(newest_ms, batch.versions.column("timestamp").to_numpy().max(initial=0))
+                records += len(batch.versions)
+                positions.update(batch.positions)
+                epochs.update(batch.epochs)
+                listener.progress(Progress(records, to_come(positions, ends), records / (time.monotonic() - started)))
+                require_in_time()
+                if listener.should_stop():
                     break
-                asked, starts, ends = read, ends, source.ends()
-                if any(end < starts.get(partition, 0) for partition, end in ends.items()):
-                    raise Retryable("the topic was cut short while it was read", where=f"topic {table.topic}")
-            adding.finish()
+            read = require_in_time()
+            if listener.should_stop() or asked.until(read) < settings.untouched_ms:
+                break
+            asked, starts, ends = read, ends, source.ends()
+            if any(end < starts.get(partition, 0) for partition, end in ends.items()):
+                raise Retryable("the topic was cut short while it was read", where=f"topic {table.topic}")
         if listener.should_stop():
             load.abandon()
             return None

@@ -20,7 +20,7 @@ from types import FrameType
 from typing import Any
 
 from enrich.base.errors import EnrichError, Retryable
-from enrich.base.processes import end_with
+from enrich.base.processes import fork
 from enrich.config import Pipeline
 from enrich.host.ipc.store_paths import StorePaths
 from enrich.host.load import child as load_child
@@ -53,21 +53,20 @@ class LoadProcesses:
         """Must be called while the process has one thread. At most `at_once` loads run; others wait for their turn.
         `held`: descriptors that the forked processes must close."""
         ours, theirs = socket.socketpair()
-        parent = os.getpid()
         must_load = not paths.rows.exists()
+
+        def template() -> int:
+            for descriptor in (ours.detach(), *held):
+                os.close(descriptor)
+            if must_load:
+                _import_what_loads_need()  # while the agent makes the store
+            _serve_forks(theirs, pipeline, paths)
+            return 0
+
         # The objects that the imports made stay for good. A collection that visits them all would take long each time,
         # and would copy every page of them in a fork.
         gc.freeze()
-        if os.fork() == 0:
-            end_with(parent, signal.SIGKILL)
-            for descriptor in (ours.detach(), *held):
-                os.close(descriptor)
-            try:
-                if must_load:
-                    _import_what_loads_need()  # while the agent makes the store
-                _serve_forks(theirs, pipeline, paths)
-            finally:
-                os._exit(1)  # whatever happened: the fork must never go on as a second agent
+        fork(template)
         theirs.close()
         return cls(ours, pipeline, paths, at_once)
 
@@ -173,15 +172,16 @@ def _serve_forks(requests: socket.socket, pipeline: Pipeline, paths: StorePaths)
     while True:
         word, descriptors, _, _ = socket.recv_fds(requests, 1, 1)
         if not word:
-            os._exit(0)
+            return
         if word == _A_LOAD:
             _import_what_loads_need()
-        parent = os.getpid()
-        if os.fork() == 0:
-            end_with(parent, signal.SIGKILL)
+
+        def load(pipe: int = descriptors[0]) -> int:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             requests.close()
-            os._exit(load_child.load(Pipe(descriptors[0]), pipeline, paths))
+            return load_child.load(Pipe(pipe), pipeline, paths)
+
+        fork(load)
         os.close(descriptors[0])
 
 

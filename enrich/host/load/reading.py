@@ -21,7 +21,7 @@ import pyarrow as pa
 from confluent_kafka import Message
 
 from enrich.base.errors import EnrichError, Retryable
-from enrich.base.processes import end_with
+from enrich.base.processes import fork
 from enrich.host.claims.watch import PATIENCE_S
 from enrich.kafka import Connection, new_store_consumer, read_to_end
 from enrich.kafka.records import row_versions_of
@@ -89,9 +89,14 @@ def reading_beside(connection: Connection, topic: str) -> Iterator[Read]:
     coming, sending = Pipe(duplex=False)
     with suppress(OSError):  # it may be more than this user may have
         fcntl.fcntl(sending.fileno(), fcntl.F_SETPIPE_SZ, _ROOM)
-    parent = os.getpid()
+
+    def reader() -> int:
+        asking.close()
+        coming.close()
+        return _serve(asked, sending, connection, topic)
+
     try:
-        process = os.fork()
+        process = fork(reader)
     except OSError as error:
         _log.warning("a topic is read without a process of its own", extra={"topic": topic, "reason": str(error)})
         for end in (asked, asking, coming, sending):
@@ -99,14 +104,6 @@ def reading_beside(connection: Connection, topic: str) -> Iterator[Read]:
         with reading_here(connection, topic) as read:
             yield read
         return
-    if process == 0:
-        try:
-            end_with(parent, signal.SIGKILL)
-            asking.close()
-            coming.close()
-            _serve(asked, sending, connection, topic)
-        finally:
-            os._exit(1)  # whatever happened: the fork must never go on as a second load
     asked.close()
     sending.close()
     try:
@@ -136,8 +133,8 @@ def _read_through(
         ) from error
 
 
-def _serve(asked: End, sending: End, connection: Connection, topic: str) -> None:
-    """The reading process's main function."""
+def _serve(asked: End, sending: End, connection: Connection, topic: str) -> int:
+    """The reading process's main function. It ends when nobody reads what it sends."""
     try:
         with reading_here(connection, topic) as read:
             while True:
@@ -154,6 +151,7 @@ def _serve(asked: End, sending: End, connection: Connection, topic: str) -> None
         pass
     except Exception:  # noqa: BLE001 - the process's top: a bug is logged, and the load reports that the reading ended
         _log.exception("this is a bug in enrich; the reading ends", extra={"pid": os.getpid()})
+    return 1
 
 
 def _pieces(versions: pa.RecordBatch) -> list[pa.RecordBatch]:

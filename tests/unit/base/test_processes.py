@@ -53,3 +53,29 @@ def test_no_descriptor_stays_open_and_proc_answers_without_one(other):
     watched.close()
     assert not watching(other.pid)
     assert watched.lives()
+
+
+def test_a_forked_process_ends_with_what_it_returns_and_never_goes_on_as_its_parent():
+    program = """
+import os
+from enrich.base.processes import fork
+for run in (lambda: 7, lambda: 1 / 0):
+    print(os.waitstatus_to_exitcode(os.waitpid(fork(run), 0)[1]), flush=True)
+"""
+    assert subprocess.check_output([sys.executable, "-c", program], text=True, timeout=30).split() == ["7", "1"]
+
+
+def test_a_forked_process_is_killed_with_its_parent():
+    program = """
+import os, sys, time
+from enrich.base.processes import fork
+print(fork(lambda: time.sleep(600)), flush=True)
+sys.stdin.read()
+"""
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", program], stdin=pipe, stdout=pipe, text=True) as parent:
+        assert parent.stdout is not None
+        forked = identify(int(parent.stdout.readline()))
+        assert forked is not None
+        parent.kill()
+    wait_until(lambda: identify(forked.pid) != forked, what="the end of the forked process")

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path, PurePosixPath
 
 
@@ -11,10 +12,11 @@ class Ignoring:
 
     def leaves_out(self, path: PurePosixPath) -> bool:
         ignored = False
+        paths = [str(part) for part in (path, *path.parents)]
         for pattern in self.patterns:
             wanted = pattern.startswith("!")
             # A pattern that matches a folder holds for all below it.
-            if any(_matches(pattern.lstrip("!"), part) for part in (path, *path.parents)):
+            if any(_matches(pattern.lstrip("!"), part) for part in paths):
                 ignored = not wanted
         return ignored
 
@@ -31,6 +33,11 @@ def parse_ignoring(text: str) -> Ignoring:
     return Ignoring(tuple(line.removesuffix("/") for line in lines if line and not line.startswith("#")))
 
 
-def _matches(pattern: str, path: PurePosixPath) -> bool:
-    expression = re.escape(pattern).replace(r"\*\*/", "(?:.*/)?").replace(r"\*\*", ".*").replace(r"\*", "[^/]*")
-    return re.fullmatch(expression.replace(r"\?", "[^/]"), str(path)) is not None
+def _matches(pattern: str, path: str) -> bool:
+    return _expression(pattern).fullmatch(path) is not None
+
+
+@cache
+def _expression(pattern: str) -> re.Pattern[str]:
+    text = re.escape(pattern).replace(r"\*\*/", "(?:.*/)?").replace(r"\*\*", ".*").replace(r"\*", "[^/]*")
+    return re.compile(text.replace(r"\?", "[^/]"))
