@@ -11,6 +11,12 @@ def _later(module: str) -> Callable[[], Figures]:
     return lambda: import_module(f"bench.{module}").run()
 
 
+_GROWING = (
+    "agent",
+    *(f"{profile}_{who}" for profile in ("realtime", "latency") for who in ("driver", "jvm", "workers")),
+)
+"""What of an idle and of a busy pipeline `stage_hours` looks at."""
+
 BENCHMARKS = {
     benchmark.name: benchmark
     for benchmark in (
@@ -212,6 +218,15 @@ BENCHMARKS = {
             "a stage without events, by its profile: share of a core, and of the broker's",
             _later("stage.idle"),
             {},
+        ),
+        Benchmark(
+            "stage_hours",
+            "what an hour adds to memory and open files of an agent and of stages, idle and busy (75 minutes)",
+            _later("stage.hours"),
+            {
+                **{f"{load}_{what}_mib_per_h": ("<", 8) for load in ("idle", "busy") for what in _GROWING},
+                **{f"{load}_{what}_files_added": ("<", 1.00001) for load in ("idle", "busy") for what in _GROWING},
+            },
         ),
         Benchmark(
             "cold_start",

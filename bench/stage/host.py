@@ -66,6 +66,10 @@ class StageHost:
         """Of the driver, its JVM, executors and Python workers."""
         return family_cpu_seconds(self._process.pid)
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def kill_workers(self) -> None:
         """kill -9 of all Python workers of the driver's: others' output would hide the pause of one."""
         daemons = [each for each in family(self._process.pid) if "enrich.stage.daemon" in _command(each)]
