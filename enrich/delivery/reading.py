@@ -154,6 +154,14 @@ class Reading:
         bounds = self._assigned.bounds(partition.in_kafka, _LOOK_S)
         if bounds is None:
             raise Retryable("a partition cannot be read on", where=self._where)
+        lost = message.offset()
+        missed = gap_of(
+            partition.number, partition.position if lost is None or lost < 0 else lost, bounds, None, 0, None
+        )
+        if missed.doubt:  # the brokers have removed what comes next, and nothing that was read
+            self._work.sink.remark(missed)
+            self._assigned.read_from(partition, bounds.low)
+            return
         gap = gap_of(partition.number, partition.position, bounds, None, 0, None)
         self._work.sink.remark(gap if gap.doubt or gap.cut else Gap(cut=f"partition {partition.number} was cut off"))
         start = partition.position if bounds.low <= partition.position <= bounds.high else bounds.low

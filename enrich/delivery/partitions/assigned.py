@@ -66,6 +66,15 @@ class Assigned:
             where = f"topic {partition.topic}, partition {partition.number}"
             raise Retryable(f"Kafka: {error.args[0]}", where=where) from error
 
+    def read_from(self, partition: Partition, offset: int) -> None:
+        """Continues there, and keeps what was read. For a client that has lost the place: it refuses to seek."""
+        place = TopicPartition(partition.topic, partition.number, offset)
+        with kafka_errors(f"topic {partition.topic}, partition {partition.number}"):
+            self.consumer.incremental_unassign([partition.in_kafka])
+            self.consumer.incremental_assign([place])
+            if partition.paused:
+                self.consumer.pause([partition.in_kafka])
+
     def bounds(self, topic_partition: TopicPartition, deadline_s: float) -> Bounds | None:
         """Asks the brokers. None if they do not answer now."""
         with suppress(KafkaException):
