@@ -64,6 +64,8 @@ class TopicKeeper:
         self._loading: Future[Loaded | None] | None = None
         self._progress: Progress | None = None
         self._trouble = Trouble(clocks.wall)
+        self._added: set[int] = set()
+        """Partitions that the rows have nothing of yet, and that are read from their first record for them."""
         self._held: TableUpdate | None = None
         """What came and could not be decoded."""
         self._decoded: Future[Prepared] | None = None
@@ -163,6 +165,7 @@ class TopicKeeper:
             self._must_rebuild = str(tailed.fault)
             _log.warning("a table must be loaded anew", extra={"table": self.name, "reason": self._must_rebuild})
             return None
+        tailed = self._own_of(tailed) if tailed is not None else None
         if tailed is None or not self._rows.moves_on(tailed.positions):
             return self._rows.update_of_through()
         self._must_rebuild = self._rows.why_left_behind()
@@ -170,6 +173,17 @@ class TopicKeeper:
             self._leave()
             return None
         return self._rows.update_of(tailed)
+
+    def _own_of(self, tailed: Tailed) -> Tailed:
+        """Another table of the topic may have met new partitions first, and be ahead in them."""
+        own = self._rows.kept.positions.keys() | self._added
+        if tailed.positions.keys() <= own:
+            return tailed
+        return Tailed(
+            [message for message in tailed.messages if message.partition() in own],
+            {partition: offset for partition, offset in tailed.positions.items() if partition in own},
+            {partition: epoch for partition, epoch in tailed.epochs.items() if partition in own},
+        )
 
     def state(self) -> TableState:
         if self._phase == Phase.FOLLOWING:
@@ -261,6 +275,7 @@ class TopicKeeper:
     def _follow(self, answer: Answer | None) -> None:
         """Reads the topic from where the rows are."""
         kept = self._rows.kept
+        self._added.clear()
         self._tailer.follow(self.name, self.topic, kept.positions, epochs_of(kept.notes))
         self._read_on(answer)
 
@@ -275,6 +290,7 @@ class TopicKeeper:
             self._tailer.expect(self.topic, answer.ends.offsets)
 
     def _read_added(self, added: Sequence[int]) -> None:
+        self._added.update(added)
         followed = self._tailer.followed[self.topic]
         # Where another table of the topic is ahead already, this one needs the first records as well.
         self._tailer.follow(self.name, self.topic, {partition: 0 for partition in added if partition in followed})

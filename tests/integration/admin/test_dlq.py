@@ -171,7 +171,8 @@ def test_a_dry_run_does_not_shut_out_a_replay_that_is_under_way(config, cluster,
             replay.produce_one(events, b"ann", b"1")
             dry = enrich("dlq", "replay", "--all", "--dry-run", "-c", config, "--json")
             assert lines(dry)[-1] == {"dlq": dlq, "done": False, "replayed": 1, "skipped": {}}
-    assert cluster.ids(events) == {1: 1}
+    # What is committed shows a moment later: brokers write the marks of a transaction after they have answered.
+    wait_until(lambda: cluster.ids(events) == {1: 1}, what="the event")
 
 
 def test_records_of_a_dlq_that_are_no_letters_are_counted_shown_and_left_alone(config, cluster, topics, bury):

@@ -209,6 +209,31 @@ def test_a_partition_that_is_new_to_a_table_is_read_from_its_start_also_where_an
         assert life.rows(table) == names
 
 
+def test_a_table_that_hears_of_new_partitions_after_another_one_has_read_them_reads_them_too(
+    cluster, new_topic, start, monkeypatch
+):
+    topic = new_topic(**COMPACTED)
+    life = start(topic, plans_table(topic, name="others"))
+    life.until_complete()
+    life.until_complete("others")
+    monkeypatch.setattr(life.keeper("others"), "hear", lambda _: None)
+    admin = new_admin_client(cluster.connection)
+    for future in admin.create_partitions([NewPartitions(topic, 4)]).values():
+        future.result()
+    names = {f"k{one}": "new" for one in range(20)}
+    wait_until(lambda: len(cluster.topics.partitions(topic)) == 4, what="the partitions")
+    produce_plans(cluster, topic, **names)
+    life.load_again("users")
+    life.until_complete("users")
+    more = {f"m{one}": "new" for one in range(20)}
+    produce_plans(cluster, topic, **more)  # the client reads these for both
+    life.until_complete("users")
+    monkeypatch.undo()
+    for table in ("others", "users"):
+        life.until_complete(table)
+        assert life.rows(table) == {**names, **more}
+
+
 def test_a_topic_that_is_read_again_for_another_table_changes_nothing(cluster, new_topic, start, monkeypatch):
     monkeypatch.setattr(
         "enrich.host.process.agent._BATCH_RECORDS", 3

@@ -8,6 +8,7 @@ import pyarrow as pa
 from confluent_kafka import TopicPartition
 
 from enrich.codecs import JsonDecoder
+from enrich.host.follow.topic_keeper import TopicKeeper
 from enrich.host.ipc.header import HeaderReader, HeaderWriter, TableState
 from enrich.host.ipc.imports import Imports
 from enrich.host.load.snapshots import HeadStarts
@@ -171,9 +172,11 @@ class AgentLife:
 
     def load_again(self, table: str) -> None:
         """Makes the table's keeper load it anew, as when a person asks for it."""
+        self.keeper(table).load_anew()
+
+    def keeper(self, table: str) -> TopicKeeper:
         assert self._running is not None
-        keeper = self._running[0]._topic_keepers[table]
-        keeper.load_anew()
+        return self._running[0]._topic_keepers[table]
 
     def verify(self) -> None:
         """Raises CorruptState when a table does not hold what its publications said."""
