@@ -7,7 +7,6 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -169,8 +168,8 @@ def _live_heap_mib(pid: int) -> float:
 
 def _open_files(pid: int) -> int:
     try:
-        return len(list(Path(f"/proc/{pid}/fd").iterdir()))
-    except FileNotFoundError:
+        return psutil.Process(pid).num_fds()
+    except psutil.NoSuchProcess:
         return 0  # a load or a worker that has just ended
 
 

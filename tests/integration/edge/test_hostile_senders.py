@@ -135,8 +135,8 @@ def unharmed(attacked, cluster, topic):
     assert set(bystander.statuses) == {200}
     assert set(bystander.ids) <= ids_of(cluster, topic)
     assert all(one.startswith("good-") for one in ids_of(cluster, topic))
-    # However busy the machine is: what is looked for is a program that stands still.
-    assert sorted(bystander.seconds)[int(len(bystander.seconds) * 0.95)] < 5.0
+    # A machine that does other things too: what is looked for is a program that stands still.
+    assert sorted(bystander.seconds)[int(len(bystander.seconds) * 0.95)] < 1.0
     assert attacked.peak_mib() < MOST_MIB
 
 

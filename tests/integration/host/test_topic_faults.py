@@ -190,6 +190,14 @@ def test_a_table_that_leaves_a_topic_takes_nothing_from_another_table_of_it(clus
         assert life.rows(table) == {"ann": "free"}
 
 
+def grow(cluster, topic):
+    """To four partitions."""
+    admin = new_admin_client(cluster.connection)
+    for future in admin.create_partitions([NewPartitions(topic, 4)]).values():
+        future.result()
+    wait_until(lambda: len(cluster.topics.partitions(topic)) == 4, what="the partitions")
+
+
 def test_a_partition_that_is_new_to_a_table_is_read_from_its_start_also_where_another_table_is_ahead(
     cluster, new_topic, start
 ):
@@ -197,11 +205,8 @@ def test_a_partition_that_is_new_to_a_table_is_read_from_its_start_also_where_an
     life = start(topic, plans_table(topic, name="others"))
     life.until_complete()
     life.until_complete("others")
-    admin = new_admin_client(cluster.connection)
-    for future in admin.create_partitions([NewPartitions(topic, 4)]).values():
-        future.result()
+    grow(cluster, topic)
     names = {f"k{one}": "new" for one in range(20)}
-    wait_until(lambda: len(cluster.topics.partitions(topic)) == 4, what="the partitions")
     life.load_again("users")  # away while the other one meets the partitions
     produce_plans(cluster, topic, **names)
     for table in ("others", "users"):
@@ -217,11 +222,8 @@ def test_a_table_that_hears_of_new_partitions_after_another_one_has_read_them_re
     life.until_complete()
     life.until_complete("others")
     monkeypatch.setattr(life.keeper("others"), "hear", lambda _: None)
-    admin = new_admin_client(cluster.connection)
-    for future in admin.create_partitions([NewPartitions(topic, 4)]).values():
-        future.result()
+    grow(cluster, topic)
     names = {f"k{one}": "new" for one in range(20)}
-    wait_until(lambda: len(cluster.topics.partitions(topic)) == 4, what="the partitions")
     produce_plans(cluster, topic, **names)
     life.load_again("users")
     life.until_complete("users")
